@@ -1,0 +1,75 @@
+"""The layers, the edge and the doors of pyproject.toml hold, and breaking one is noticed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LINT = "from importlinter.cli import lint_imports_command as main; main()"
+
+
+def lint(tree: Path) -> subprocess.CompletedProcess[str]:
+    """Run import-linter on the tree with its own pyproject.toml."""
+    return subprocess.run(
+        [sys.executable, "-c", LINT, "--no-cache"],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def skeleton(tmp_path: Path) -> Path:
+    """Make a tree with the project's contracts and nothing but the lowest and the highest layer."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for folder in ("cli", "kernel", "store"):
+        (tmp_path / "sim" / folder).mkdir(parents=True)
+        (tmp_path / "sim" / folder / "__init__.py").touch()
+    for name in ("__init__", "__main__", "errors"):
+        (tmp_path / "sim" / f"{name}.py").touch()
+    return tmp_path
+
+
+def test_sim_keeps_its_contracts():
+    """Imports of `sim` run downwards, only the edge touches the outside, and each library has one door."""
+    result = lint(ROOT)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_what_is_allowed_passes(skeleton):
+    """The contracts let the edge and the doors do their work."""
+    (skeleton / "sim/cli/run.py").write_text("import time, click\nfrom sim import kernel\n")
+    (skeleton / "sim/kernel/host.py").write_text("import anyio, trio\n")
+    (skeleton / "sim/kernel/rng.py").write_text("import random\n")
+    (skeleton / "sim/store/export.py").write_text("def export():\n    import duckdb\n")
+    result = lint(skeleton)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+FORBIDDEN = [  # module, its text, what the report must say
+    ("kernel/up", "from sim.store import files", "sim.kernel.up -> sim.store.files"),
+    ("errors", "def late():\n    import sim.kernel", "sim.errors -> sim.kernel"),
+    ("rogue", "", "- sim.rogue"),
+    ("kernel/clock", "def now():\n    import time", "sim.kernel.clock -> time"),
+    ("kernel/scheduler", "from anyio.abc import TaskGroup", "sim.kernel.scheduler -> anyio"),
+    ("store/reader", "from datetime import datetime", "sim.store.reader -> datetime"),
+    ("kernel/dice", "from random import Random", "sim.kernel.dice -> random"),
+    ("kernel/host", "import sqlite3", "sim.kernel.host -> sqlite3"),
+    ("store/codec", "import msgspec", "sim.store.codec -> msgspec"),
+    ("store/files", "import duckdb", "sim.store.files -> duckdb"),
+]
+
+
+def test_what_is_forbidden_fails(skeleton):
+    """Every kind of forbidden import, inside a function too, and a module without a layer are reported."""
+    for module, text, _ in FORBIDDEN:
+        (skeleton / "sim" / f"{module}.py").write_text(text)
+    result = lint(skeleton)
+    assert result.returncode == 1
+    assert [said for _, _, said in FORBIDDEN if said not in result.stdout] == [], result.stdout

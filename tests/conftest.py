@@ -1,0 +1,41 @@
+"""For the whole suite: no network but this machine, and one hypothesis profile."""
+
+import ipaddress
+import os
+import sys
+from typing import Any
+
+from hypothesis import settings
+
+# Deadlines measure the machine, not the code. In CI the same examples are tried every time.
+settings.register_profile("sim", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("sim")
+
+
+def _is_this_machine(host: object) -> bool:
+    """Tell whether `host` is None, `localhost` or a loopback address."""
+    name = host.decode() if isinstance(host, bytes) else host
+    if name in (None, "localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(str(name)).is_loopback
+    except ValueError:
+        return False
+
+
+def _refuse_network(event: str, args: tuple[Any, ...]) -> None:
+    """Raise when Python is about to look up or to contact another machine."""
+    if event == "socket.getaddrinfo":
+        host = args[0]
+    elif event in ("socket.connect", "socket.sendto", "socket.sendmsg"):
+        address = args[1]
+        if not isinstance(address, tuple):  # a Unix socket, or none for a socket that is already connected
+            return
+        host = address[0]
+    else:
+        return
+    if not _is_this_machine(host):
+        raise RuntimeError(f"a test tried to reach {host!r}; tests may only use loopback addresses")
+
+
+sys.addaudithook(_refuse_network)
