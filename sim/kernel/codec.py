@@ -1,0 +1,36 @@
+"""The one encoding of everything that is recorded: canonical JSON (sorted keys, UTF-8).
+
+The only door to `msgspec`. Canonical, so that the bytes of a value depend on the value alone.
+"""
+
+from typing import Any
+
+import msgspec
+
+from sim.errors import ActorError
+
+Raw = msgspec.Raw
+"""Bytes that are already canonical JSON; encoding copies them unchanged."""
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decode = msgspec.json.Decoder().decode
+
+
+def encode(value: object) -> bytes:
+    """Return `value` as canonical JSON.
+
+    Raises:
+        ActorError: if the value, or a part of it, is not a JSON value.
+    """
+    try:
+        return _encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ActorError(
+            f"a recorded value must be JSON-like, but {type(value).__name__} is not: {error}",
+            hint="use numbers, text, booleans, None, and lists or dicts of these",
+        ) from error
+
+
+def decode(data: bytes | Raw) -> Any:
+    """Return the value that canonical JSON bytes stand for, made anew at each call."""
+    return _decode(data)

@@ -1,0 +1,63 @@
+"""Time at the edges: seconds or text such as `90s`, `5m`, `1h30m` become int nanoseconds, and back."""
+
+import re
+from decimal import Decimal
+
+from sim.errors import UsageError
+
+Duration = int | float | str
+"""A span of time as users write it: seconds, or text with units."""
+
+NS = 1_000_000_000
+MAX_NS = 2**62  # 146 years: what every part below can hold, and the room for "never"
+
+_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": NS, "m": 60 * NS, "h": 3600 * NS, "d": 86400 * NS}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h|d)")
+_TEXT = re.compile(rf"(?:{_PART.pattern})+")
+
+
+def to_ns(value: Duration) -> int:
+    """Return a duration in nanoseconds.
+
+    Args:
+        value: seconds (int or float), or text of numbers with units: ns, us, ms, s, m, h, d.
+
+    Raises:
+        UsageError: if it is no duration, not finite, negative, or longer than 146 years.
+    """
+    if isinstance(value, str):
+        nanoseconds: int | float | Decimal = _from_text(value.strip())
+    elif isinstance(value, bool) or not isinstance(value, int | float):
+        raise UsageError(f"a duration is seconds or text such as 90s, not {value!r}")
+    else:
+        nanoseconds = value * NS
+    if not 0 <= nanoseconds <= MAX_NS:  # so is NaN
+        raise UsageError(f"a duration must lie between 0 and 146 years, not {value!r}")
+    return round(nanoseconds)
+
+
+def to_seconds(nanoseconds: int) -> float:
+    """Return nanoseconds as seconds, for people and reports."""
+    return nanoseconds / NS
+
+
+def to_text(nanoseconds: int) -> str:
+    """Return a duration as short text, for instance `1h30m` or `0.25s`."""
+    if nanoseconds == 0:
+        return "0s"
+    parts = []
+    for unit in ("d", "h", "m"):
+        count, nanoseconds = divmod(nanoseconds, _UNITS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    if nanoseconds:
+        parts.append(f"{nanoseconds / NS:.9f}".rstrip("0").rstrip(".") + "s")
+    return "".join(parts)
+
+
+def _from_text(text: str) -> Decimal:
+    if not _TEXT.fullmatch(text):
+        raise UsageError(
+            f"{text!r} is not a duration", hint="write numbers with units, for instance 90s, 5m or 1h30m"
+        )
+    return sum((Decimal(number) * _UNITS[unit] for number, unit in _PART.findall(text)), Decimal(0))

@@ -1,0 +1,71 @@
+"""What an entry of the order can aim at besides an actor: a callback, an error for an actor, or a pause of
+the run.
+
+Each has a `token` like an actor: an entry is stale when its token is no longer the one of its target.
+"""
+
+import enum
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sim.kernel.source import Actor, Source
+
+if TYPE_CHECKING:
+    from sim.kernel.scheduler import Kernel
+
+
+class Pause(enum.Enum):
+    """Why `Kernel.run` returned."""
+
+    BUDGET = "the given number of steps has run"
+    LIMIT = "what comes next is not before the limit"
+    IDLE = "nothing is due, ever"
+    BLOCKED = "the outcome of an effect is due and not there yet"
+    HALTED = "a step asked for it"
+
+    @property
+    def token(self) -> int:
+        """A pause travels among the entries as a target, and is never stale."""
+        return 0
+
+
+class Timer:
+    """A callback at a simulated time; `cancel` makes sure it never runs."""
+
+    __slots__ = ("callback", "kernel", "source", "token")
+
+    def __init__(self, kernel: "Kernel", source: Source, callback: Callable[[], object]) -> None:
+        self.kernel = kernel
+        self.source = source
+        self.callback = callback
+        self.token = 0
+
+    def fire(self) -> None:
+        """Run the callback: the kernel calls this when the time has come."""
+        self.token += 1
+        self.kernel.current = self.source
+        self.callback()
+
+    def cancel(self) -> None:
+        """Make sure the callback never runs; once it has run, this does nothing."""
+        if self.token == 0:
+            self.token += 1
+            self.kernel.drop_timer()
+
+
+class Throw:
+    """An entry's target: raise an error in an actor where it waits."""
+
+    __slots__ = ("actor", "error", "expected", "kernel", "token")
+
+    def __init__(self, kernel: "Kernel", actor: Actor, error: BaseException) -> None:
+        self.kernel = kernel
+        self.actor = actor
+        self.error = error
+        self.token = 0
+        self.expected = actor.token
+
+    def fire(self) -> None:
+        """Raise the error, unless something else has been decided for the actor since."""
+        if self.actor.token == self.expected and self.actor.coro is not None:
+            self.kernel.throw_now(self.actor, self.error)

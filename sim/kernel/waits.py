@@ -1,0 +1,305 @@
+"""What an actor can wait for: time, a signal, a queue, or the first of several.
+
+An actor waits by yielding: a whole number of nanoseconds (a pause), or a wait that is then armed. Every
+registration holds (actor, token) and is stale as soon as the actor's token has changed, so a wait that was
+cancelled or decided otherwise takes nothing and needs no removal. What wakes an actor is decided at the
+moment it happens, not when the actor runs: a queue hands its item over at once, and takes it back (`undo`) if
+the actor is cancelled before it runs.
+"""
+
+import types
+from collections import deque
+from collections.abc import Generator
+from typing import Any, Protocol
+
+import attrs
+
+from sim.errors import ClosedError, UsageError
+from sim.kernel.duration import Duration, to_ns
+from sim.kernel.scheduler import Kernel
+from sim.kernel.source import Actor
+
+NOTHING = object()
+"""What `take` returns when an actor has to wait."""
+
+_MANY = 32  # registrations before stale ones are looked for
+
+
+class Wait(Protocol):
+    """Something that an actor can wait for."""
+
+    def take(self) -> Any:
+        """Return the value if it is there already, else `NOTHING`."""
+
+    def arm(self, kernel: Kernel, actor: Actor, /) -> None:
+        """Register the actor under its present token."""
+
+    def undo(self, value: Any, /) -> None:
+        """Take back a value that was handed over to an actor that will not see it."""
+
+
+class Waiters:
+    """Actors in order of arrival; those that no longer wait are skipped."""
+
+    __slots__ = ("_actors", "_purge_at")
+
+    def __init__(self) -> None:
+        self._actors: deque[tuple[Actor, int]] | None = (
+            None  # made when first needed: an empty deque takes 760 bytes
+        )
+        self._purge_at = _MANY
+
+    def add(self, actor: Actor) -> None:
+        """Put the actor last."""
+        if self._actors is None:
+            self._actors = deque()
+        elif len(self._actors) >= self._purge_at:
+            live = [item for item in self._actors if item[0].token == item[1]]
+            self._actors = deque(live)
+            self._purge_at = max(_MANY, 2 * len(live))
+        self._actors.append((actor, actor.token))
+
+    def pop(self) -> Actor | None:
+        """Remove and return the first that still waits."""
+        waiting = self._actors
+        while waiting:
+            actor, token = waiting.popleft()
+            if actor.token == token:
+                return actor
+        return None
+
+    def live(self) -> list[Actor]:
+        """Return those that still wait, in order."""
+        return [actor for actor, token in self._actors or () if actor.token == token]
+
+    def __len__(self) -> int:
+        return len(self.live())
+
+
+class Signal:
+    """Wakes those who wait for it when it is fired; it remembers nothing."""
+
+    __slots__ = ("_kernel", "_waiters")
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._waiters = Waiters()
+
+    @types.coroutine
+    def wait(self) -> Generator[Any, Any, Any]:
+        """Wait until the signal is fired and return the value it was fired with."""
+        return (yield self)
+
+    def fire(self, value: Any = None) -> int:
+        """Wake everyone who waits, in order of arrival, and return how many that were."""
+        self._kernel.acting()  # refuse a call from outside before anything has changed
+        waiters, self._waiters = self._waiters, Waiters()
+        count = 0
+        while (actor := waiters.pop()) is not None:
+            self._kernel.wake(actor, value, self)
+            count += 1
+        return count
+
+    def fail(self, error: Exception) -> None:
+        """Raise `error` in everyone who waits."""
+        self._kernel.acting()
+        waiters, self._waiters = self._waiters, Waiters()
+        while (actor := waiters.pop()) is not None:
+            self._kernel.throw(actor, error)
+
+    def take(self) -> Any:
+        """A signal that was fired before is gone."""
+        return NOTHING
+
+    def arm(self, kernel: Kernel, actor: Actor) -> None:
+        """Register the actor."""
+        self._waiters.add(actor)
+
+    def undo(self, value: Any) -> None:
+        """Nothing was taken."""
+
+
+class Queue:
+    """Items in order, handed to those who wait in order of arrival.
+
+    Args:
+        kernel: the kernel of the actors that wait.
+        limit: how many items it holds; `put` waits and `put_nowait` refuses beyond it.
+    """
+
+    __slots__ = ("_getters", "_kernel", "_putters", "closed", "items", "limit")
+
+    def __init__(self, kernel: Kernel, limit: int) -> None:
+        if limit < 1:
+            raise UsageError(f"a queue must have room for at least one item, not {limit}")
+        self._kernel = kernel
+        self.limit = limit
+        self.items: deque[Any] | None = None
+        self.closed = False
+        self._getters = Waiters()
+        self._putters: deque[tuple[Actor, int, Any]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.items) if self.items else 0
+
+    @types.coroutine
+    def get(self) -> Generator[Any, Any, Any]:
+        """Wait for the next item and return it.
+
+        Raises:
+            ClosedError: if the queue is closed and empty.
+        """
+        value = self.take()
+        return (yield self) if value is NOTHING else value
+
+    @types.coroutine
+    def put(self, item: Any) -> Generator[Any, Any, None]:
+        """Add an item, waiting while the queue is full.
+
+        Raises:
+            ClosedError: if the queue is closed, also while waiting.
+        """
+        if not self.put_nowait(item):
+            yield _Put(self, item)
+
+    def put_nowait(self, item: Any) -> bool:
+        """Add an item or hand it to who waits first; return whether there was room."""
+        if self.closed:
+            raise ClosedError("the queue is closed and takes no more items")
+        self._kernel.acting()  # refuse a call from outside before anything has changed
+        actor = self._getters.pop()
+        if actor is not None:
+            self._kernel.wake(actor, item, self)
+            return True
+        if len(self) >= self.limit:
+            return False
+        if self.items is None:
+            self.items = deque()
+        self.items.append(item)
+        return True
+
+    def close(self) -> list[Any]:
+        """Refuse new items, answer everyone who waits with `ClosedError`, and return what was left."""
+        self._kernel.acting()
+        self.closed = True
+        left = list(self.items or ())
+        self.items = None
+        while (actor := self._getters.pop()) is not None:
+            self._kernel.throw(actor, ClosedError("what was waited on has been closed"))
+        for actor, token, _ in self._putters or ():
+            if actor.token == token:
+                self._kernel.throw(actor, ClosedError("what was waited on has been closed"))
+        self._putters = None
+        return left
+
+    def take(self) -> Any:
+        """Return the next item, or `NOTHING`; room goes to who waits to put."""
+        if not self.items:
+            if self.closed:
+                raise ClosedError("the queue is closed and empty")
+            return NOTHING
+        item = self.items.popleft()
+        self._admit()
+        return item
+
+    def arm(self, kernel: Kernel, actor: Actor) -> None:
+        """Register an actor that waits for an item."""
+        self._getters.add(actor)
+
+    def undo(self, value: Any) -> None:
+        """Put an item back in front: its taker was cancelled. Who waits next gets it."""
+        actor = self._getters.pop()
+        if actor is not None:
+            self._kernel.wake(actor, value, self)
+            return
+        if self.items is None:
+            self.items = deque()
+        self.items.appendleft(value)
+
+    def _admit(self) -> None:
+        while self._putters and len(self) < self.limit:
+            actor, token, item = self._putters.popleft()
+            if actor.token == token and self.items is not None:
+                self.items.append(item)
+                self._kernel.wake(actor, None, None)
+
+
+class _Put:
+    """The wait of an actor that has an item for a full queue."""
+
+    __slots__ = ("item", "queue")
+
+    def __init__(self, queue: Queue, item: Any) -> None:
+        self.queue = queue
+        self.item = item
+
+    def arm(self, kernel: Kernel, actor: Actor) -> None:
+        if self.queue._putters is None:
+            self.queue._putters = deque()
+        self.queue._putters.append((actor, actor.token, self.item))
+
+
+@attrs.frozen
+class Fired:
+    """Which of several waits ended first: its index, or None for the timeout, and its value."""
+
+    index: int | None
+    value: Any = None
+
+
+@types.coroutine
+def sleep(delay: Duration) -> Generator[Any, Any, None]:
+    """Pause the actor for a span of simulated time (seconds, or text such as `5m`)."""
+    yield to_ns(delay)
+
+
+@types.coroutine
+def sleep_ns(delay: int) -> Generator[Any, Any, None]:
+    """Pause the actor for whole nanoseconds of simulated time."""
+    yield delay
+
+
+@types.coroutine
+def first_of(*waits: Wait, timeout_ns: int | None = None) -> Generator[Any, Any, Fired]:
+    """Wait for the first of several waits.
+
+    What is there already wins in the order given; the others take nothing. With `timeout_ns` the wait ends
+    after that much simulated time at the latest.
+
+    Raises:
+        UsageError: if the timeout is negative.
+    """
+    if timeout_ns is not None and timeout_ns < 0:
+        raise UsageError(f"a timeout must not be negative, but {timeout_ns} ns is")
+    for index, wait in enumerate(waits):
+        value = wait.take()
+        if value is not NOTHING:
+            return Fired(index, value)
+    group = _FirstOf(waits, timeout_ns)
+    value = yield group
+    return group.result(value)
+
+
+class _FirstOf:
+    __slots__ = ("actor", "kernel", "timeout_ns", "waits")
+
+    def __init__(self, waits: tuple[Wait, ...], timeout_ns: int | None) -> None:
+        self.waits = waits
+        self.timeout_ns = timeout_ns
+
+    def arm(self, kernel: Kernel, actor: Actor) -> None:
+        self.kernel = kernel
+        self.actor = actor
+        actor.via = None
+        for wait in self.waits:
+            wait.arm(kernel, actor)
+        if self.timeout_ns is not None:
+            kernel.schedule(self.timeout_ns, actor, actor, actor.token)
+
+    def result(self, value: Any) -> Fired:
+        via = self.actor.via
+        if via is None:
+            return Fired(None)
+        if self.timeout_ns is not None:
+            self.kernel.drop_timer()
+        return Fired(next(index for index, wait in enumerate(self.waits) if wait is via), value)

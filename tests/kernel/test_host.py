@@ -1,0 +1,591 @@
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from sim.errors import ActorError, Cancelled, UsageError
+from sim.kernel import NS, Effect, Kernel, Pause, Queue, first_of, perform, sleep
+from sim.kernel.host import Host, run_actor
+from sim.kernel.waits import sleep_ns
+from sim.kernel.watchdog import Stuck, Watchdog
+
+MS = NS // 1000
+FOREVER = 2**62
+
+both_hosts = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+
+
+class FakeClock:
+    """Real time that a test moves: `step` nanoseconds at each look, and by hand."""
+
+    def __init__(self, step: int = 0) -> None:
+        self.time = 0
+        self.step = step
+
+    def now(self) -> int:
+        self.time += self.step
+        return self.time
+
+
+async def echo(request: Any) -> Any:
+    """Answer with the request at once."""
+    await anyio.lowlevel.checkpoint()
+    return request
+
+
+def takes(seconds: float) -> Callable[[Any], Awaitable[Any]]:
+    """Return work that takes real seconds."""
+
+    async def call(request: Any) -> Any:
+        await anyio.sleep(seconds)
+        return request
+
+    return call
+
+
+def effect(call: Callable[[Any], Awaitable[Any]] = echo, **options: Any) -> Effect:
+    """Return an effect."""
+    return Effect("test", {"n": 1}, call, **options)
+
+
+async def ticker(kernel: Kernel, count: int = 10**9, delay: int = 100 * MS) -> None:
+    """Emit `count` events, one each `delay` nanoseconds."""
+    for number in range(count):
+        await sleep_ns(delay)
+        kernel.emit("tick", number)
+
+
+async def ask(kernel: Kernel, what: Effect, count: int = 1) -> None:
+    """Perform an effect `count` times and emit each outcome."""
+    for _ in range(count):
+        outcome = await perform(what)
+        kernel.emit("outcome", [outcome.kind, outcome.value])
+
+
+# -- modelled effects
+
+
+@pytest.mark.parametrize("real", [0, 0.05])
+@both_hosts
+def test_modelled_effects_are_delivered_at_their_time(make_kernel, real, backend):
+    """A modelled outcome comes at exactly its simulated time whatever it really takes; others run until
+    then.
+    """
+    kernel, rows = make_kernel()
+    kernel.spawn("asker", ask(kernel, effect(takes(real), latency_ns=250 * MS)))
+    kernel.spawn("ticker", ticker(kernel, 4))
+    anyio.run(Host(kernel).run, NS, backend=backend)
+    assert [(row[0] // MS, row[2]) for row in rows.seen()] == [
+        (100, "ticker"), (200, "ticker"), (250, "asker"), (300, "ticker"), (400, "ticker")
+    ]  # fmt: skip
+    assert [row[2:] for row in rows.results] == [("ok", {"n": 1}, 1, 250 * MS, 0)]
+    assert rows.intents[0][:3] + rows.intents[0][4:] == (
+        "asker", 1, "test", {"n": 1}, "modelled", "unsafe", 0
+    )  # fmt: skip
+
+
+def test_no_latency_at_all(kernel, rows):
+    """A modelled latency of zero delivers at the same instant, and waits for the real outcome."""
+    kernel.spawn("asker", ask(kernel, effect(takes(0.02), latency_ns=0)))
+    anyio.run(Host(kernel).run, NS)
+    assert rows.seen() == [(0, 3, "asker", "outcome", ["ok", {"n": 1}])]
+
+
+def test_a_deadline_before_the_latency_always_expires(make_kernel):
+    """Whether a modelled effect times out depends on its latency and deadline alone, not on the real
+    answer.
+    """
+    for real in (0, 0.03):
+        kernel, rows = make_kernel()
+        kernel.spawn("asker", ask(kernel, effect(takes(real), latency_ns=20, deadline_ns=10)))
+        kernel.spawn("slow", ask(kernel, effect(takes(0.01), latency_ns=5)))
+        anyio.run(Host(kernel).run, NS)
+        assert [row[0] for row in rows.seen()] == [5, 10]
+        assert rows.seen()[1][4] == ["timeout", None]
+
+
+@both_hosts
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [(ValueError("bad \ud800"), "ValueError"), (SystemExit(1), "SystemExit"), (Cancelled(), "Cancelled")],
+)
+def test_errors_are_values(make_kernel, backend, error, name):
+    """An exception of the work, even `sys.exit`, is an outcome that the actor gets and that is recorded."""
+
+    async def fail(request: Any) -> Any:
+        raise error
+
+    kernel, rows = make_kernel()
+    kernel.spawn("asker", ask(kernel, effect(fail, latency_ns=5)))
+    anyio.run(Host(kernel).run, NS, backend=backend)
+    assert rows.seen()[0][4][0] == "error"
+    assert rows.results[0][3]["type"] == name
+
+
+def test_work_that_cancels_itself_is_an_error(kernel, rows):
+    """A cancellation that comes out of the work, but not from the host, neither hangs nor ends the run."""
+
+    async def fail(request: Any) -> Any:
+        raise asyncio.CancelledError
+
+    kernel.spawn("asker", ask(kernel, effect(fail, latency_ns=5)))
+    assert anyio.run(Host(kernel).run, NS) is Pause.LIMIT
+    assert rows.results[0][2:4] == ("error", {"type": "CancelledError", "message": ""})
+
+
+def test_outcomes_take_the_way_through_the_record(kernel, rows):
+    """An actor gets what a replay would get: JSON values, made anew; what is none is an error."""
+    values: list[Any] = [(1, 2), {"a": float("nan")}, object()]
+
+    async def give(index: int) -> Any:
+        return values[index]
+
+    for index in range(3):
+        kernel.spawn(f"a{index}", ask(kernel, Effect("x", index, give, latency_ns=1 + index)))
+    anyio.run(Host(kernel).run, NS)
+    data = [row[4] for row in rows.seen()]
+    assert data[:2] == [["ok", [1, 2]], ["ok", {"a": None}]]
+    assert data[2][0] == "error"
+    assert rows.results[0][3] == [1, 2]
+
+
+@both_hosts
+def test_real_timeout(make_kernel, backend):
+    """The edge gives up after the real timeout; that is an outcome too."""
+    kernel, rows = make_kernel()
+    kernel.spawn("asker", ask(kernel, effect(takes(60), latency_ns=5, timeout=0.02)))
+    anyio.run(Host(kernel).run, NS, backend=backend)
+    assert rows.seen() == [(5, 1, "asker", "outcome", ["timeout", None])]
+
+
+def test_a_request_that_is_no_json_is_refused(kernel):
+    """An effect whose request cannot be recorded is refused where it is performed."""
+    with pytest.raises(ActorError, match="JSON-like"):
+        run_actor(kernel, ask(kernel, Effect("x", object(), echo)))
+
+
+def test_without_a_host_effects_are_refused(kernel):
+    """A kernel that nobody carries effects out for says so to the actor."""
+    kernel.spawn("a", ask(kernel, effect()))
+    with pytest.raises(ActorError, match="no host"):
+        kernel.run()
+
+
+# -- measured effects
+
+
+@both_hosts
+def test_measured_effects_follow_real_time(make_kernel, backend):
+    """While a measured effect is in flight simulated time follows real time; afterwards it jumps again."""
+    kernel, rows = make_kernel()
+    kernel.spawn("asker", ask(kernel, effect(takes(0.1))))
+    kernel.spawn("ticker", ticker(kernel, 100, 10 * MS))
+    started = time.monotonic()
+    anyio.run(Host(kernel).run, NS + 1, backend=backend)
+    assert time.monotonic() - started < 0.9
+    answered = next(row for row in rows.seen() if row[2] == "asker")
+    assert 80 * MS < answered[0] < 400 * MS
+    assert rows.results[0][5] == answered[0]
+    assert sum(row[2] == "ticker" for row in rows.seen()) == 100
+    assert [row[0] for row in rows.seen()] == sorted(row[0] for row in rows.seen())
+
+
+def test_simulated_deadline(kernel, rows):
+    """A measured effect that is not there by its simulated deadline is a timeout at exactly that time."""
+    kernel.spawn("asker", ask(kernel, effect(takes(60), deadline_ns=30 * MS)))
+    anyio.run(Host(kernel).run, NS)
+    assert rows.seen() == [(30 * MS, 1, "asker", "outcome", ["timeout", None])]
+    assert kernel.effects.counts["timeout"] == 1
+
+
+def test_measured_effects_at_another_speed(kernel, rows):
+    """At a wall pace a measured effect takes its real time times the speed."""
+    kernel.spawn("asker", ask(kernel, effect(takes(0.03))))
+    anyio.run(Host(kernel, speed=100).run, 8 * NS)
+    assert 2.8 * NS < rows.seen()[0][0] < 8 * NS
+
+
+def test_measured_and_cancelled_at_one_instant(kernel, rows):
+    """A measured effect that is abandoned at the instant it began does not hold the run up."""
+    actor = kernel.spawn("asker", ask(kernel, effect(takes(60))))
+
+    async def canceller() -> None:
+        await sleep_ns(0)
+        kernel.cancel(actor)
+
+    kernel.spawn("canceller", canceller())
+    kernel.spawn("ticker", ticker(kernel, 3))
+    with anyio.from_thread.start_blocking_portal() as portal:
+        assert portal.start_task_soon(Host(kernel).run, NS).result(5) is Pause.LIMIT
+    assert [row[2:4] for row in rows.results] == [("abandoned", None)]
+    assert len(rows.events) == 3
+
+
+@both_hosts
+@pytest.mark.parametrize("options", [{"latency_ns": 50 * MS}, {}])
+def test_cancelled_effects_are_abandoned(make_kernel, backend, options):
+    """Cancelling an actor stops its effect, which is recorded as abandoned; a late result is never seen."""
+    kernel, rows = make_kernel()
+    stopped: list[str] = []
+
+    async def slow(request: Any) -> Any:
+        try:
+            await anyio.sleep(60)
+        finally:
+            stopped.append("stopped")
+
+    actor = kernel.spawn("asker", ask(kernel, effect(slow, **options)))
+    kernel.call_at(20 * MS, lambda: kernel.cancel(actor))
+    anyio.run(Host(kernel).run, 100 * MS, backend=backend)
+    assert [row[2] for row in rows.results] == ["abandoned"]
+    assert rows.results[0][5] == 20 * MS
+    assert rows.events == []
+    assert stopped in ([], ["stopped"])  # or it had not begun
+    assert actor.exit is not None
+    assert actor.exit.kind == "cancelled"
+
+
+@pytest.mark.parametrize("options", [{"latency_ns": 500 * MS}, {}])
+def test_in_flight_at_the_end(kernel, rows, options):
+    """What is in flight when the run ends is recorded as abandoned, and the run ends on time."""
+    kernel.spawn("asker", ask(kernel, effect(takes(60), **options)))
+    assert anyio.run(Host(kernel).run, 20 * MS) is Pause.LIMIT
+    assert [row[2] for row in rows.results] == ["abandoned"]
+    assert kernel.now == 20 * MS
+    assert not kernel.effects.in_flight
+
+
+@both_hosts
+@pytest.mark.parametrize("suspend", [False, True])
+def test_effects_live_from_run_to_run(make_kernel, backend, suspend):
+    """Within `async with host` a run that is cut, also by `suspend`, gives the rows of an uncut run."""
+
+    def scene() -> tuple[Kernel, Any]:
+        kernel, rows = make_kernel()
+        for number in range(3):
+            kernel.spawn(
+                f"a{number}", ask(kernel, effect(takes(0.001 * number), latency_ns=(70 + number) * MS), 5)
+            )
+            kernel.spawn(f"t{number}", ticker(kernel, 8, 50 * MS))
+        return kernel, rows
+
+    async def cut() -> None:
+        async with Host(kernel) as host:
+            for end in (0, 70, 71, 100, 100, 211, 800):
+                if suspend:
+                    kernel.apply("suspend", None, lambda: None)
+                    host.suspend()
+                    assert await host.run(end * MS) is Pause.BUDGET
+                assert await host.run(end * MS) is Pause.LIMIT
+                assert kernel.now == end * MS
+
+    kernel, whole = scene()
+    anyio.run(Host(kernel).run, 800 * MS, backend=backend)
+    kernel, rows = scene()
+    anyio.run(cut, backend=backend)
+    assert rows.intents == whole.intents
+    assert rows.results == whole.results
+    assert rows.events == whole.events
+    assert len(rows.events) == 39
+
+
+# -- inputs
+
+
+@both_hosts
+def test_inputs_from_another_thread(make_kernel, backend):
+    """A call from another thread is stamped, recorded and applied, also while nothing else happens."""
+    kernel, rows = make_kernel()
+    host = Host(kernel)
+    queue = Queue(kernel, 5)
+
+    async def actor() -> None:
+        while True:
+            kernel.emit("got", await queue.get())
+
+    def caller() -> None:
+        for number in range(3):
+            time.sleep(0.01)
+            host.submit("put", number, partial(queue.put_nowait, number))
+        host.submit("halt", None, kernel.halt)
+
+    async def main() -> None:
+        kernel.spawn("asker", ask(kernel, effect(takes(60))))  # so that the run waits
+        kernel.spawn("actor", actor())
+        thread = threading.Thread(target=caller)
+        thread.start()
+        assert await host.run(FOREVER) is Pause.HALTED
+        await anyio.to_thread.run_sync(thread.join)
+
+    anyio.run(main, backend=backend)
+    assert [row[5:] for row in rows.inputs] == [*(("put", n) for n in range(3)), ("halt", None)]
+    assert [row[4] for row in rows.seen()] == [0, 1, 2]
+    for given, seen in zip(rows.inputs, rows.events, strict=False):
+        assert (seen[0], seen[1]) == (given[0], given[1] + 1)
+    assert rows.inputs[0][0] >= 5 * MS  # stamped by real time, which simulated time follows here
+    stamps = [row[0] for row in rows.inputs]
+    assert stamps == sorted(set(stamps))
+
+
+def test_inputs_at_a_wall_pace_are_stamped_by_real_time(kernel, rows):
+    """After a quiet while an input has the simulated time of its call, not that of the latest step."""
+    clock = FakeClock()
+    host = Host(kernel, speed=1000, clock=clock)
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(host.run, 10 * NS)
+            await anyio.sleep(0.005)
+            clock.time = 3 * MS
+            host.submit("x", None, lambda: [kernel.emit("applied", None)])
+            await anyio.sleep(0.005)
+            clock.time = 11 * MS
+            host.submit("late", None, lambda: None)
+
+    anyio.run(main)
+    assert [row[0] for row in rows.inputs] == [3 * NS]
+    assert rows.seen() == [(3 * NS, 1, "host", "applied", None)]
+    assert kernel.now == 10 * NS
+
+
+def test_inputs_before_and_between_runs(kernel, rows):
+    """Inputs given while nothing runs wait for the next run and apply at the time that stands then."""
+    host = Host(kernel)
+    host.submit("early", None, lambda: None)
+    anyio.run(host.run, 5)
+    host.submit("between", None, lambda: None)
+    anyio.run(host.run, 5)
+    assert [row[5] for row in rows.inputs] == ["early"]
+    anyio.run(host.run, 10)
+    assert [(row[0], row[5]) for row in rows.inputs] == [(0, "early"), (5, "between")]
+
+
+# -- pace
+
+
+def test_wall_and_virtual_pace_give_equal_rows(make_kernel):
+    """Without measured effects and inputs the pace changes nothing in the record."""
+
+    def run(**options: Any) -> list[object]:
+        kernel, rows = make_kernel()
+        for number in range(3):
+            kernel.spawn(f"t{number}", ticker(kernel, 5, (100 + number) * MS))
+            kernel.spawn(f"a{number}", ask(kernel, effect(latency_ns=130 * MS), 3))
+        anyio.run(Host(kernel, **options).run, NS)
+        found: list[object] = rows.all()
+        return found
+
+    assert run() == run(speed=20) == run(speed=1e8)
+
+
+def test_wall_pace_takes_its_time(kernel, rows):
+    """At a wall pace nothing runs before its real time, and how late it was is only a metric."""
+    seen: list[tuple[int, float]] = []
+    started = time.monotonic()
+
+    async def actor() -> None:
+        for _ in range(3):
+            await sleep(1)
+            seen.append((kernel.now, time.monotonic() - started))
+
+    kernel.spawn("a", actor())
+    host = Host(kernel, speed=50)
+    anyio.run(host.run, 4 * NS)
+    assert [simulated for simulated, _ in seen] == [NS, 2 * NS, 3 * NS]
+    assert all(real >= simulated / NS / 50 for simulated, real in seen)
+    assert time.monotonic() - started >= 0.08
+    assert host.lag_ns >= 0
+
+
+def test_a_late_host_catches_up_in_order(kernel, rows):
+    """After a gap in real time what is overdue runs at its nominal times."""
+    kernel.spawn("a", ticker(kernel, 5, NS))
+    anyio.run(Host(kernel, speed=1, clock=FakeClock(step=100 * NS)).run, 6 * NS)
+    assert [row[0] for row in rows.seen()] == [n * NS for n in range(1, 6)]
+
+
+@pytest.mark.parametrize("speed", [0, -1, float("nan"), float("inf"), 1e9])
+def test_speeds_that_make_no_sense_are_refused(kernel, speed):
+    """A speed is above zero and finite."""
+    with pytest.raises(UsageError, match="speed"):
+        Host(kernel, speed=speed)
+
+
+@pytest.mark.parametrize("cost", [0, 0.002])
+@both_hosts
+def test_the_host_program_gets_its_turns(make_kernel, backend, cost):
+    """While the kernel is busy, with steps short or long, the event loop gets a turn every few
+    milliseconds.
+    """
+    kernel, _ = make_kernel()
+    turns: list[float] = []
+
+    async def busy() -> None:
+        while True:
+            await sleep_ns(1)
+            time.sleep(cost) if cost else None  # noqa: ASYNC251 - the step is meant to be slow
+
+    async def main() -> None:
+        for number in range(10):
+            kernel.spawn(f"a{number}", busy())
+        host = Host(kernel)
+        async with anyio.create_task_group() as group:
+            group.start_soon(host.run, FOREVER)
+            end = time.monotonic() + 0.2
+            while time.monotonic() < end:
+                turns.append(time.monotonic())
+                await anyio.lowlevel.checkpoint()
+            host.suspend()
+
+    anyio.run(main, backend=backend)
+    gaps = sorted(after - before for before, after in pairwise(turns))
+    assert len(gaps) >= 5
+    assert gaps[len(gaps) * 9 // 10] < 0.05  # generous: the machine is shared
+
+
+# -- the run as a whole
+
+
+@both_hosts
+def test_errors_leave_the_host_as_they_are(make_kernel, backend):
+    """What stops a run comes out as itself, not wrapped in a group, and the kernel can go on."""
+    kernel, rows = make_kernel()
+
+    async def crash() -> None:
+        await sleep_ns(150 * MS)
+        raise ValueError("broken")
+
+    kernel.spawn("crash", crash())
+    kernel.spawn("t", ticker(kernel, 3))
+    with pytest.raises(ValueError, match="broken"):
+        anyio.run(Host(kernel).run, NS, backend=backend)
+    assert anyio.run(Host(kernel).run, NS, backend=backend) is Pause.LIMIT
+    assert len(rows.events) == 3
+
+
+@both_hosts
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_interrupts_stop_the_run(make_kernel, backend, error):
+    """An interrupt that an actor meets stops the run as itself."""
+    kernel, _ = make_kernel()
+
+    async def fail() -> None:
+        raise error
+
+    kernel.spawn("a", fail())
+    with pytest.raises(error):
+        anyio.run(Host(kernel).run, NS, backend=backend)
+
+
+@both_hosts
+def test_a_cancelled_host_program(make_kernel, backend):
+    """If the program around the host is cancelled, the run stops and its effects are recorded as
+    abandoned.
+    """
+    kernel, rows = make_kernel()
+
+    async def main() -> None:
+        with anyio.move_on_after(0.02) as scope:
+            await Host(kernel).run(FOREVER)
+        assert scope.cancelled_caught
+
+    kernel.spawn("asker", ask(kernel, effect(takes(60))))
+    anyio.run(main, backend=backend)
+    assert [row[2] for row in rows.results] == ["abandoned"]
+
+
+def test_run_to_the_same_time_twice(kernel, rows):
+    """Running to a time that has come does nothing; what is due there waits for a later end."""
+    kernel.spawn("t", ticker(kernel, 2))
+    host = Host(kernel)
+    for _ in range(2):
+        assert anyio.run(host.run, 100 * MS) is Pause.LIMIT
+        assert (rows.events, kernel.now) == ([], 100 * MS)
+    anyio.run(host.run, 100 * MS + 1)
+    assert len(rows.events) == 1
+
+
+def test_idle_is_the_end(kernel):
+    """If nothing can ever happen the run ends, and time has passed to the end that was asked for, if any."""
+    kernel.spawn("t", ticker(kernel, 1))
+    assert anyio.run(Host(kernel).run, 900 * MS) is Pause.LIMIT
+    assert kernel.now == 900 * MS
+    assert anyio.run(Host(kernel).run, FOREVER) is Pause.LIMIT
+
+
+@both_hosts
+def test_run_actor(make_kernel, backend):
+    """Plain code can run one actor to its end and gets its value or its error."""
+
+    async def value() -> int:
+        await sleep(3)
+        return 7
+
+    async def crash() -> None:
+        raise ValueError("broken")
+
+    async def endless() -> None:
+        await Queue(kernel, 1).get()
+
+    kernel, _ = make_kernel()
+    assert run_actor(kernel, value(), backend=backend) == 7
+    kernel, _ = make_kernel()
+    with pytest.raises(ValueError, match="broken"):
+        run_actor(kernel, crash(), backend=backend)
+    kernel, _ = make_kernel()
+    with pytest.raises(UsageError, match="never happens"):
+        run_actor(kernel, endless(), backend=backend)
+
+
+def test_many_effects_at_once(kernel, rows):
+    """Outcomes that are due together come in the order of their actors, in whatever order they really
+    came.
+    """
+    for number in range(20):
+        kernel.spawn(f"a{number:02}", ask(kernel, effect(takes(0.02 - number * 0.001), latency_ns=NS)))
+    anyio.run(Host(kernel).run, 2 * NS)
+    assert rows.names() == [f"a{number:02}" for number in range(20)]
+
+
+def test_first_of_with_effects_around(kernel, rows):
+    """A timeout of another actor fires while an outcome that is due later is missing, but none due after it
+    does.
+    """
+    queue = Queue(kernel, 1)
+
+    async def waiter(delay: int) -> None:
+        await first_of(queue, timeout_ns=delay)
+        kernel.emit("timeout", None)
+
+    kernel.spawn("asker", ask(kernel, effect(takes(0.03), latency_ns=50)))
+    for delay in (40, 50, 60):
+        kernel.spawn(f"w{delay}", waiter(delay))
+    anyio.run(Host(kernel).run, NS)
+    order = [(row[0], row[2]) for row in rows.seen()]
+    assert (order[0], order[3]) == ((40, "w40"), (60, "w60"))
+    assert set(order[1:3]) == {(50, "asker"), (50, "w50")}
+
+
+def test_the_watchdog_reports_a_stuck_step(kernel):
+    """A step that does not yield is reported once, with its actor and where it is."""
+    reports: list[Stuck] = []
+
+    async def stuck_here() -> None:
+        await sleep(1)
+        end = time.monotonic() + 0.25
+        while time.monotonic() < end and not reports:
+            pass
+
+    kernel.spawn("fine", ticker(kernel, 3))
+    kernel.spawn("victim", stuck_here())
+    with Watchdog(kernel, reports.append, threshold=0.05):
+        kernel.run()
+    assert [report.actor for report in reports] == ["victim"]
+    assert "stuck_here" in reports[0].stack
