@@ -1,0 +1,178 @@
+"""`Container`: an amount of something that is put in and taken out (fuel, stock, money in a till)."""
+
+import math
+import types
+from collections.abc import Generator
+from typing import Any
+
+from sim.errors import Cancelled, LimitError, UsageError
+from sim.kernel import Actor, Kernel
+from sim.kernel.waits import NOTHING
+from sim.resources.pool import Line, Pool
+
+
+class Container(Pool):
+    """An amount between 0 and a capacity. Those who put and those who get each wait in order of arrival.
+
+    Args:
+        kernel: whose actors use it.
+        capacity: what fits.
+        level: what is in it at first.
+    """
+
+    offers = ("put", "get")
+
+    def __init__(self, kernel: Kernel, capacity: float = math.inf, level: float = 0) -> None:
+        if not 0 <= level <= capacity or not capacity > 0 or level == math.inf:
+            raise UsageError(f"a container needs 0 <= level <= capacity, not {level} in {capacity}")
+        self._getters = Line()
+        self._putters = Line()
+        self._level = level
+        super().__init__(kernel, capacity, self._getters, self._putters)
+
+    @property
+    def level(self) -> float:
+        """What is in it."""
+        return self._level
+
+    @types.coroutine
+    def get(self, amount: float) -> Generator[Any, Any, float]:
+        """Wait until `amount` is there, take it and return it.
+
+        Raises:
+            LimitError: at once, if so much never fits in.
+            ClosedError: if the container is closed and does not hold as much, also while waiting.
+        """
+        return (yield from _done(self.getting(amount)))  # type: ignore[no-any-return]
+
+    @types.coroutine
+    def put(self, amount: float) -> Generator[Any, Any, None]:
+        """Wait until `amount` fits, and put it in.
+
+        Raises:
+            LimitError: at once, if so much never fits in.
+            ClosedError: if the container is closed, also while waiting.
+        """
+        yield from _done(self.putting(amount))
+
+    async def add(self, item: object, amount: float) -> None:
+        """Put in by the signature that all pools with `put` share: a container has no items."""
+        await self.put(amount)
+
+    async def remove(self, amount: float) -> float:
+        """Get by the signature that all pools with `get` share."""
+        return await self.get(amount)
+
+    def getting(self, amount: float) -> "Getting":
+        """Return `get` as a wait for `first_of`."""
+        return Getting(self, self._checked(amount))
+
+    def putting(self, amount: float) -> "Putting":
+        """Return `put` as a wait for `first_of`."""
+        return Putting(self, self._checked(amount))
+
+    def serve(self) -> None:
+        """Serve those who wait on either side, each side up to the first whose amount is not there or does
+        not fit.
+        """
+        wake = self._kernel.wake
+        while True:
+            getter, putter = self._getters.head(), self._putters.head()
+            if getter and getter[4] <= self._level:
+                wake(getter[2], getter[4], getter[5])
+                self._getters.pop()
+                self._level -= getter[4]
+            elif putter and putter[4] + self._level <= self.capacity:
+                wake(putter[2], None, putter[5])
+                self._putters.pop()
+                self._level += putter[4]
+            else:
+                return
+            self._served += 1
+
+    def _checked(self, amount: float) -> float:
+        if not 0 < amount < math.inf:
+            raise UsageError(f"an amount must be above 0 and finite, not {amount}")
+        if amount > self.capacity:
+            raise LimitError("amount", amount, self.capacity, "container", hint="split it, or make it larger")
+        return amount
+
+    def _change(self, change: float) -> None:
+        self._level += change
+        self._served += 1
+        self.serve()
+
+
+class Getting:
+    """A wait for an amount. Its value is the amount."""
+
+    __slots__ = ("_amount", "_container")
+
+    def __init__(self, container: Container, amount: float) -> None:
+        self._container = container
+        self._amount = amount
+
+    def take(self) -> Any:
+        """Take the amount if it is there and nobody waits for another."""
+        pool, amount = self._container, self._amount
+        if amount > pool._level or pool._getters.head():
+            pool._check_open()
+            return NOTHING
+        pool._change(-amount)
+        return amount
+
+    def arm(self, kernel: Kernel, actor: Actor) -> None:
+        """Join the line."""
+        self._container._waited += 1
+        self._container._getters.add(actor, self._amount, self)
+
+    def undo(self, value: float) -> None:
+        """Put back what was handed over, even above the capacity if its room has been filled since."""
+        self._container._served -= 2
+        self._container._change(value)
+
+    def leave(self) -> None:
+        """Wait no longer: those behind may go on."""
+        self._container.serve()
+
+
+class Putting:
+    """A wait for room. What was let in stays in, even if its actor is cancelled before its next step."""
+
+    __slots__ = ("_amount", "_container")
+
+    def __init__(self, container: Container, amount: float) -> None:
+        self._container = container
+        self._amount = amount
+
+    def take(self) -> Any:
+        """Put the amount in if it fits and nobody waits to put."""
+        pool, amount = self._container, self._amount
+        pool._check_open()
+        if amount + pool._level > pool.capacity or pool._putters.head():
+            return NOTHING
+        pool._change(amount)
+        return None
+
+    def arm(self, kernel: Kernel, actor: Actor) -> None:
+        """Join the line."""
+        self._container._waited += 1
+        self._container._putters.add(actor, self._amount, self)
+
+    def undo(self, value: object) -> None:
+        """Nothing was taken."""
+
+    def leave(self) -> None:
+        """Wait no longer: those behind may go on."""
+        self._container.serve()
+
+
+def _done(wait: Getting | Putting) -> Generator[Any, Any, Any]:
+    value = wait.take()
+    if value is NOTHING:
+        try:
+            value = yield wait
+        except (Exception, Cancelled):
+            wait.leave()
+            raise
+    return value

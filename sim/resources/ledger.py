@@ -1,0 +1,155 @@
+"""The ledger: balances of accounts in whole micro-units, and transfers between them.
+
+Money is never a float inside: the sum of all balances changes by `issue` alone, exactly by what was issued.
+"""
+
+from decimal import Decimal, InvalidOperation
+
+from sim.errors import LimitError, UsageError
+
+MICRO = 1_000_000
+"""Micro-units in one unit."""
+
+MAX_MICRO = 2**63 - 1  # what a column of the run file holds
+
+MAX_UNITS = MAX_MICRO // MICRO
+
+_MOST_DIGITS = 30  # of a number that may lie within the limits; keeps absurd exponents from being written out
+
+
+def to_micro(units: float | str) -> int:
+    """Return an amount in micro-units.
+
+    Text and whole numbers are exact or refused. A float stands for the decimal that is written for it (0.1 is
+    a tenth) and is rounded to the nearest micro-unit, because sums such as 0.1 + 0.2 have digits that nobody
+    meant.
+
+    Args:
+        units: units, as a number or as decimal text.
+
+    Raises:
+        UsageError: if it is no number, not finite, too large, or text with more than six decimals.
+    """
+    try:
+        if isinstance(units, bool) or not isinstance(units, int | float | str):
+            raise InvalidOperation
+        value = Decimal(str(units) if isinstance(units, float) else units)
+    except (InvalidOperation, ValueError):
+        raise UsageError(f"an amount of money is a number, not {units!r}") from None
+    if not value.is_finite() or value.adjusted() > _MOST_DIGITS:
+        raise UsageError(f"an amount of money must be finite and below {MAX_UNITS} units, not {units!r:.60}")
+    micro = _round(value, exact=not isinstance(units, float))
+    if micro is None:
+        raise UsageError(f"{units!r:.60} cannot be held exactly: money has six decimals")
+    if abs(micro) > MAX_MICRO:
+        raise UsageError(f"an amount of money must be below {MAX_UNITS} units, not {units!r:.60}")
+    return micro
+
+
+def _round(value: Decimal, *, exact: bool) -> int | None:
+    """Return the nearest micro-units (half to even), or None if `exact` and there is a remainder."""
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    number = int("".join(map(str, digits)))
+    decimals = -6 - exponent  # beyond the sixth
+    if decimals <= 0:
+        micro, rest, half = number * int(10 ** abs(decimals)), 0, 1
+    elif decimals > len(digits) + 1:
+        micro, rest, half = 0, min(number, 1), 2  # far below one half
+    else:
+        scale = int(10 ** abs(decimals))
+        micro, rest = divmod(number, scale)
+        half = scale // 2
+    if exact and rest:
+        return None
+    if rest > half or (rest == half and micro % 2):
+        micro += 1
+    return -micro if sign else micro
+
+
+class Ledger:
+    """Balances of accounts. No balance is ever below zero."""
+
+    def __init__(self) -> None:
+        self._balances: dict[str, int] = {}
+        self._issued: dict[str, int] = {}  # by reason
+        self._transfers = 0
+
+    def open(self, account: str, micro: int = 0) -> None:
+        """Open an account; what is in it at first counts as issued for the reason `open`.
+
+        Raises:
+            UsageError: if it is open already, or the amount is below 0.
+        """
+        if account in self._balances:
+            raise UsageError(f"the account {account!r} is open already")
+        if micro.__class__ is not int or not 0 <= micro <= MAX_MICRO:
+            raise UsageError(f"an account starts with a whole number of micro-units from 0, not {micro!r}")
+        self._balances[account] = 0
+        if micro:
+            self.issue(account, micro, "open")
+
+    def __contains__(self, account: str) -> bool:
+        return account in self._balances
+
+    def has(self, account: str) -> bool:
+        """Whether there is an account of this name."""
+        return account in self._balances
+
+    def balance(self, account: str) -> int:
+        """Return the balance of an account in micro-units."""
+        balance = self._balances.get(account)
+        if balance is None:
+            raise UsageError(f"there is no account named {account!r}")
+        return balance
+
+    def transfer(self, source: str, target: str, micro: int) -> None:
+        """Move micro-units from one account to another. Check and move are one step.
+
+        Raises:
+            LimitError: if the funds are short; nothing has moved.
+            UsageError: if there is no such account, or the amount is no whole number above 0.
+        """
+        funds, _ = self.balance(source), self.balance(target)
+        if micro.__class__ is not int or micro <= 0:
+            raise UsageError(f"a transfer must be a whole number of micro-units above 0, not {micro!r}")
+        if micro > funds:
+            raise LimitError("transfer of micro-units", micro, funds, source)
+        if source != target and self._balances[target] + micro > MAX_MICRO:
+            raise LimitError("balance in micro-units", self._balances[target] + micro, MAX_MICRO, target)
+        self._balances[source] -= micro
+        self._balances[target] += micro
+        self._transfers += 1
+
+    def issue(self, account: str, micro: int, reason: str) -> None:
+        """Make micro-units out of nothing (above 0), or unmake them (below 0): the only way the total
+        changes.
+
+        Raises:
+            LimitError: if the account does not hold what is to be unmade.
+            UsageError: if there is no such account, or the amount is no whole number other than 0.
+        """
+        balance = self.balance(account)
+        if micro.__class__ is not int or micro == 0:
+            raise UsageError(f"an issue must be a whole number of micro-units other than 0, not {micro!r}")
+        if balance + micro < 0:
+            raise LimitError("issue of micro-units", micro, -balance, account)
+        if balance + micro > MAX_MICRO:
+            raise LimitError("balance in micro-units", balance + micro, MAX_MICRO, account)
+        self._balances[account] = balance + micro
+        self._issued[reason] = self._issued.get(reason, 0) + micro
+
+    @property
+    def total(self) -> int:
+        """The sum of all balances in micro-units: what was issued in all."""
+        return sum(self._issued.values())
+
+    @property
+    def transfers(self) -> int:
+        """How many transfers there were."""
+        return self._transfers
+
+    def state(self) -> dict[str, dict[str, int]]:
+        """Return the balances by account and what was issued by reason, sorted, in micro-units."""
+        balances, issued = sorted(self._balances.items()), sorted(self._issued.items())
+        return {"balances": dict(balances), "issued": dict(issued)}

@@ -1,0 +1,150 @@
+"""What all pools share: lines of actors that wait, counts, and closing."""
+
+from collections import deque
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import attrs
+
+from sim.errors import ClosedError
+from sim.kernel import Actor, Kernel
+
+_MANY = 32  # registrations before stale ones are looked for
+
+Place = tuple[float, int, Actor, int, Any, Any]
+"""(priority, number, actor, token, what it needs, the wait by which it gets it); stale when the token has
+changed.
+"""
+
+
+class Line:
+    """Actors that wait, in order of arrival; those that no longer wait are skipped, never searched for."""
+
+    __slots__ = ("_arrivals", "_purge_at", "_ranked", "places")
+
+    def __init__(self, ranked: bool = False) -> None:
+        self.places: deque[Place] | list[Place] = [] if ranked else deque()
+        self._ranked = ranked
+        self._arrivals = 0
+        self._purge_at = _MANY
+
+    def add(self, actor: Actor, need: Any, wait: Any, priority: float = 0) -> None:
+        """Put the actor last, or last among those of its priority if the line is ranked."""
+        if len(self.places) >= self._purge_at:
+            self._purge()
+        self._arrivals += 1
+        place = (priority, self._arrivals, actor, actor.token, need, wait)
+        if isinstance(self.places, list):
+            heappush(self.places, place)
+        else:
+            self.places.append(place)
+
+    def head(self) -> Place | None:
+        """Return the place of the first that still waits."""
+        while self.places:
+            place = self.places[0]
+            if place[2].token == place[3]:
+                return place
+            self.pop()
+        return None
+
+    def pop(self) -> None:
+        """Remove the first place."""
+        if isinstance(self.places, list):
+            heappop(self.places)
+        else:
+            self.places.popleft()
+
+    def live(self) -> list[Place]:
+        """Return the places of all that still wait; in order, unless the line is ranked."""
+        return [place for place in self.places if place[2].token == place[3]]
+
+    def __len__(self) -> int:
+        return len(self.live())
+
+    def _purge(self) -> None:
+        live = self.live()
+        if self._ranked:
+            heapify(live)
+        self.places = live if self._ranked else deque(live)
+        self._purge_at = max(_MANY, 2 * len(live))
+
+
+@attrs.frozen
+class PoolStatistics:
+    """What a pool holds and did.
+
+    Attributes:
+        capacity: what fits.
+        level: what is there to be taken.
+        queue: how many wait.
+        served: requests that were answered.
+        waited: requests that had to wait.
+    """
+
+    capacity: float
+    level: float
+    queue: int
+    served: int
+    waited: int
+
+
+class Pool:
+    """The base of all pools.
+
+    Attributes:
+        offers: what can be done with it: `acquire` and `release`, or `put` and `get`.
+        capacity: what fits; infinite for no limit.
+        closed: whether it was closed.
+    """
+
+    offers: tuple[str, ...] = ()
+
+    def __init__(self, kernel: Kernel, capacity: float, *lines: Line) -> None:
+        self.capacity = capacity
+        self.closed = False
+        self._kernel = kernel
+        self._lines = lines
+        self._served = 0
+        self._waited = 0
+
+    @property
+    def level(self) -> float:
+        """What is there to be taken."""
+        raise NotImplementedError
+
+    @property
+    def queue(self) -> int:
+        """How many actors wait."""
+        return sum(map(len, self._lines))
+
+    def statistics(self) -> PoolStatistics:
+        """Return what the pool holds and did so far."""
+        return PoolStatistics(self.capacity, self.level, self.queue, self._served, self._waited)
+
+    def state(self) -> dict[str, Any]:
+        """Return what the pool holds, JSON-like."""
+        return {"closed": self.closed, "level": self.level, "queue": self.queue}
+
+    def close(self) -> None:
+        """Take and hand out nothing new, and answer everyone who waits with `ClosedError`.
+
+        What is already held may still be released, and what is left in a container or a store may still be
+        taken.
+        """
+        self.closed = True
+        for place in list(self._waiting()):
+            self._kernel.throw(place[2], ClosedError("what was waited on has been closed"))
+
+    def serve(self) -> None:
+        """Hand out what is free to those who wait."""
+        raise NotImplementedError
+
+    def _waiting(self) -> Iterator[Place]:
+        for line in self._lines:
+            yield from sorted(line.live(), key=lambda place: place[:2])
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedError(f"this {type(self).__name__.lower()} is closed")

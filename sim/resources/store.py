@@ -1,0 +1,189 @@
+"""`Store`: items that are put in and taken out, first in, first out, or by a filter."""
+
+import math
+import types
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any, Generic, TypeVar
+
+from sim.errors import UsageError
+from sim.kernel import Actor, Kernel
+from sim.kernel.waits import NOTHING
+from sim.resources.pool import Line, Pool
+
+T = TypeVar("T")
+
+
+class Store(Pool, Generic[T]):
+    """Items in order. Who waits for an item that is not there does not hold up those who want another.
+
+    Args:
+        kernel: whose actors use it.
+        capacity: how many items fit.
+    """
+
+    offers = ("put", "get")
+
+    def __init__(self, kernel: Kernel, capacity: float = math.inf) -> None:
+        if not capacity >= 1:
+            raise UsageError(f"a store needs room for at least one item, not {capacity}")
+        self._items: deque[tuple[int, T]] = deque()  # numbered, so that what is given back finds its place
+        self._puts = 0
+        self._getters = Line()
+        self._putters = Line()
+        super().__init__(kernel, capacity, self._getters, self._putters)
+
+    @property
+    def level(self) -> int:
+        """How many items are in it."""
+        return len(self._items)
+
+    @types.coroutine
+    def get(self, accept: Callable[[T], bool] | None = None) -> Generator[Any, Any, T]:
+        """Wait for the first item, or the first that `accept` says yes to, take it and return it.
+
+        Raises:
+            ClosedError: if the store is closed and has no such item, also while waiting.
+        """
+        wait = self.getting(accept)
+        value = wait.take()
+        return (yield wait) if value is NOTHING else value  # type: ignore[no-any-return]
+
+    @types.coroutine
+    def put(self, item: T) -> Generator[Any, Any, None]:
+        """Wait until there is room, and put `item` in.
+
+        Raises:
+            ClosedError: if the store is closed, also while waiting.
+        """
+        if not self.put_nowait(item):
+            yield self.putting(item)
+
+    def put_nowait(self, item: T) -> bool:
+        """Put `item` in if there is room and nobody waits to put; return whether it is in.
+
+        Raises:
+            ClosedError: if the store is closed.
+        """
+        self._check_open()
+        if len(self._items) >= self.capacity or self._putters.head():
+            return False
+        self.take_in(item)
+        return True
+
+    async def add(self, item: T, amount: float) -> None:
+        """Put in by the signature that all pools with `put` share: a store takes one item at a time."""
+        await self.put(item)
+
+    async def remove(self, amount: float) -> T:
+        """Get by the signature that all pools with `get` share."""
+        return await self.get()
+
+    def getting(self, accept: Callable[[T], bool] | None = None) -> "Fetch[T]":
+        """Return `get` as a wait for `first_of`."""
+        return Fetch(self, accept)
+
+    def putting(self, item: T) -> "Deposit[T]":
+        """Return `put` as a wait for `first_of`."""
+        return Deposit(self, item)
+
+    def state(self) -> dict[str, Any]:
+        """Return what the store holds; JSON-like if its items are."""
+        return {**super().state(), "items": [item for _, item in self._items]}
+
+    def serve(self) -> None:
+        """Let those in who wait to put, as far as there is room."""
+        while len(self._items) < self.capacity and (place := self._putters.head()) is not None:
+            self._kernel.wake(place[2], None, place[5])
+            self._putters.pop()
+            self.take_in(place[4])
+
+    def take_in(self, item: T) -> None:
+        """Number an item that fits, and hand it to the first who waits for such a one or keep it."""
+        self._puts += 1
+        self._served += 1
+        if not self._hand_over(self._puts, item):
+            self._items.append((self._puts, item))
+
+    def put_back(self, number: int, item: T) -> None:
+        """Give back an item that was handed over: to the first who waits for such a one, else into its old
+        place.
+        """
+        self._served -= 1
+        if not self._hand_over(number, item):
+            index = next((i for i, (other, _) in enumerate(self._items) if other > number), len(self._items))
+            self._items.insert(index, (number, item))
+
+    def find(self, accept: Callable[[T], bool] | None) -> tuple[int, T] | None:
+        """Remove and return the first item that is accepted; room goes to who waits to put."""
+        for index, entry in enumerate(self._items):
+            if accept is None or accept(entry[1]):
+                del self._items[index]
+                self._served += 1
+                self.serve()
+                return entry
+        return None
+
+    def _hand_over(self, number: int, item: T) -> bool:
+        self._getters.head()  # drops those in front who no longer wait
+        for _, _, actor, token, wait, _ in self._getters.places:
+            if actor.token == token and wait.accepts(item):
+                self._kernel.wake(actor, item, wait)
+                wait.number = number
+                self._served += 1
+                return True
+        return False
+
+
+class Fetch(Generic[T]):
+    """A wait for an item. Its value is the item."""
+
+    __slots__ = ("_accept", "_store", "number")
+
+    def __init__(self, store: Store[T], accept: Callable[[T], bool] | None) -> None:
+        self._store = store
+        self._accept = accept
+        self.number = 0  # of the item that was handed over
+
+    def accepts(self, item: T) -> bool:
+        """Whether the item is one of those that are waited for."""
+        return self._accept is None or self._accept(item)
+
+    def take(self) -> Any:
+        """Take such an item if there is one: those who wait already want none of these."""
+        entry = self._store.find(self._accept)
+        if entry is None:
+            self._store._check_open()
+            return NOTHING
+        return entry[1]
+
+    def arm(self, kernel: Kernel, actor: Actor) -> None:
+        """Join the line."""
+        self._store._waited += 1
+        self._store._getters.add(actor, self, self)
+
+    def undo(self, value: T) -> None:
+        """Put back what was handed over."""
+        self._store.put_back(self.number, value)
+
+
+class Deposit(Generic[T]):
+    """A wait for room. What was let in stays in, even if its actor is cancelled before its next step."""
+
+    __slots__ = ("_item", "_store")
+
+    def __init__(self, store: Store[T], item: T) -> None:
+        self._store = store
+        self._item = item
+
+    def take(self) -> Any:
+        """Put the item in if there is room and nobody waits to put."""
+        return None if self._store.put_nowait(self._item) else NOTHING
+
+    def arm(self, kernel: Kernel, actor: Actor) -> None:
+        """Join the line."""
+        self._store._waited += 1
+        self._store._putters.add(actor, self._item, self)
+
+    def undo(self, value: object) -> None:
+        """Nothing was taken."""
