@@ -1,0 +1,120 @@
+"""Data out: a view of a run as CSV, JSON or Parquet."""
+
+import csv
+import glob
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from sim.errors import RunError, UsageError
+from sim.kernel.codec import encode
+from sim.store.files import failure
+from sim.store.reader import StoredRun
+
+Format = Literal["csv", "parquet", "json"]
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""How text begins that a spreadsheet would run as a formula (OWASP, CSV injection)."""
+
+_ROW_BYTES = 2**28
+"""The longest row, as JSON, that goes into Parquet."""
+
+_DUCKDB: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_extensions": "false"}
+"""No downloads: what reads JSON and writes Parquet is built in."""
+
+Rows = Iterator[tuple[Any, ...]]
+
+
+def export(run: StoredRun, view: str, target: Path, format: Format, *, force: bool = False) -> int:  # noqa: A002
+    """Write a view or table of `run` to the file `target`, which only its owner can read; return its rows.
+
+    CSV: text that a spreadsheet would take for a formula gets a ' in front; None is an empty cell. JSON: a
+    list with one object a line. Parquet: columns are BIGINT, DOUBLE or VARCHAR, as their values are.
+
+    Raises:
+        UsageError: if the view is not known, the file exists (unless `force`), or Parquet needs duckdb.
+        RunError: if the file cannot be written, or the run is damaged.
+    """
+    write = _WRITERS.get(format)
+    if write is None:
+        raise UsageError(f"{format!r} is no format", hint=f"use one of {', '.join(_WRITERS)}")
+    columns = run.columns(view)
+    if target.exists() and not force:
+        raise UsageError(f"{target} exists", hint="choose another name, or force it")
+    try:
+        with tempfile.TemporaryDirectory(prefix=".export-", dir=target.parent) as folder:
+            draft = Path(folder) / "draft"
+            count = write(draft, columns, run.stream(view))
+            draft.chmod(0o600)  # DuckDB makes the file anew
+            draft.replace(target)
+    except OSError as error:
+        raise failure(target, error) from error
+    return count
+
+
+def _csv(draft: Path, columns: list[str], rows: Rows) -> int:
+    count = 0
+    with draft.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)  # ends lines with \r\n, so that it quotes cells that hold one of these
+        writer.writerow(columns)
+        for row in rows:
+            writer.writerow([_cell(value) for value in row])
+            count += 1
+    return count
+
+
+def _cell(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def _json(draft: Path, columns: list[str], rows: Rows) -> int:
+    count = 0
+    with draft.open("wb") as file:
+        for row in rows:
+            file.write(b",\n" if count else b"[\n")
+            file.write(encode(dict(zip(columns, row, strict=True))))
+            count += 1
+        file.write(b"\n]\n" if count else b"[]\n")
+    return count
+
+
+def _parquet(draft: Path, columns: list[str], rows: Rows) -> int:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise UsageError("Parquet needs duckdb", hint="install actor-sim[parquet]") from error
+    lines = draft.with_name("lines.jsonl")
+    types: list[set[type]] = [set() for _ in columns]
+    count = 0
+    with lines.open("wb") as file:
+        for row in rows:
+            file.write(encode(dict(zip(columns, row, strict=True))) + b"\n")
+            for seen, value in zip(types, row, strict=True):
+                seen.add(type(value))
+            count += 1
+    try:
+        with duckdb.connect(config=_DUCKDB) as connection:
+            connection.read_json(
+                glob.escape(str(lines)),
+                columns={column: _sql_type(seen) for column, seen in zip(columns, types, strict=True)},
+                format="newline_delimited",
+                maximum_object_size=_ROW_BYTES,
+            ).write_parquet(str(draft))
+    except duckdb.Error as error:
+        raise RunError(f"DuckDB cannot write Parquet: {error}") from error
+    return count
+
+
+def _sql_type(seen: set[type]) -> str:
+    kinds = seen - {type(None)}
+    if kinds == {int}:
+        return "BIGINT"
+    return "DOUBLE" if kinds and kinds <= {int, float} else "VARCHAR"
+
+
+_WRITERS: dict[str, Callable[[Path, list[str], Rows], int]] = {
+    "csv": _csv,
+    "json": _json,
+    "parquet": _parquet,
+}

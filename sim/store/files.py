@@ -1,0 +1,265 @@
+"""Edge: folders and files of runs, read-only connections, and SQLite's errors in our words.
+
+Wall time, chance (the run id) and the operating system appear here, never in what is hashed.
+"""
+
+import hashlib
+import os
+import platform
+import re
+import secrets
+import shutil
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from sim.errors import RunError, SimError, UsageError
+from sim.kernel.codec import encode
+from sim.store.schema import APPLICATION, SCHEMA, TABLES
+from sim.store.views import VIEWS
+
+if sys.platform != "win32":  # on Windows the epoch alone fences
+    import fcntl
+
+DATABASE = "run.db"
+SCENARIO = "scenario.yaml"
+LOCK = "run.lock"
+
+BUSY_SECONDS = 10.0
+"""How long a connection waits for a lock that another program holds."""
+
+_READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+_STEPS = 10_000  # SQLite instructions between two looks at the clock, about 0.1 ms
+
+_CAUSES = {
+    sqlite3.SQLITE_FULL: ("the disk is full", "free some space"),
+    sqlite3.SQLITE_BUSY: ("another program keeps it locked", "close the program that writes to it"),
+    sqlite3.SQLITE_READONLY: ("it is read-only", "check the permissions of the folder"),
+    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check the permissions of the folder"),
+    sqlite3.SQLITE_IOERR: ("the disk reports an error", "check the disk, its quota and its limits"),
+    sqlite3.SQLITE_CORRUPT: ("it is damaged or truncated", "use a copy of it"),
+    sqlite3.SQLITE_NOTADB: ("it is no SQLite database", "give the folder or the run.db of a run"),
+}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what makes this run: sim, Python and SQLite."""
+    try:
+        own = version("actor-sim")
+    except PackageNotFoundError:  # run from a source tree
+        own = "unknown"
+    return {"python": platform.python_version(), "sim": own, "sqlite": sqlite3.sqlite_version}
+
+
+@attrs.frozen
+class RunHeader:
+    """What is known of a run when it starts.
+
+    Args:
+        name: name of the scenario, any text.
+        seed: seed of the run, 0 to 2**63 - 1.
+        mode: `autonomous` or `tick`.
+        backend: `asyncio` or `trio`.
+        options: what the caller asked for beyond the scenario, as JSON.
+        versions: see `versions`.
+    """
+
+    name: str
+    seed: int
+    mode: str
+    backend: str
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+    versions: Mapping[str, str] = attrs.field(factory=versions)
+
+
+def create_run(root: Path, header: RunHeader, scenario: str) -> Path:
+    """Make the folder `<name>-<seed>-<id>` of a new run below `root` and return it.
+
+    It is made under a hidden name and renamed when it is complete, so nobody ever sees half a run. The folder
+    has mode 0700 and its files 0600: runs hold prompts and memories.
+
+    Raises:
+        UsageError: if the seed is out of range.
+        RunError: if the folder cannot be written.
+    """
+    if not 0 <= header.seed < 2**63:
+        raise UsageError(f"a seed must lie between 0 and 2**63 - 1, not {header.seed}")
+    label = f"{slug(header.name)}-{header.seed}-{secrets.token_hex(4)}"
+    draft = root / f".{label}"
+    try:
+        draft.mkdir(mode=0o700, parents=True)
+        private_file(draft / SCENARIO, scenario.encode())
+        private_file(draft / DATABASE)
+        private_file(draft / LOCK)
+        _create_database(draft / DATABASE, header, scenario)
+        return draft.rename(root / label)
+    except (OSError, sqlite3.Error) as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise failure(root / label, error) from error
+
+
+def slug(name: str) -> str:
+    """Return `name` as a part of a folder name: a-z, 0-9 and hyphens, at most 60 of them."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower())[:60].strip("-") or "run"
+
+
+def private_file(path: Path, content: bytes = b"") -> None:
+    """Write a new file that only its owner can read; an existing one is an OSError."""
+    path.touch(0o600, exist_ok=False)
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def wall_label() -> str:
+    """Return the present wall time (UTC, ISO 8601), a label for people that enters no hash."""
+    seconds, fraction = divmod(time.time_ns(), 10**9)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{fraction // 10**6:03}Z"
+
+
+def lock_folder(folder: Path) -> int | None:
+    """Take the lock of a run's folder and return its file descriptor; closing it, or dying, gives it back.
+
+    A lock of the operating system: one that is a file with a process id in it outlives a killed process.
+
+    Raises:
+        RunError: if another process has it, or the folder cannot be used.
+    """
+    if sys.platform == "win32":
+        return None
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise failure(folder, error) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise RunError(
+            f"{folder} is being written by another process", hint="wait until that run has ended"
+        ) from error
+    return descriptor
+
+
+def failure(path: Path, error: Exception) -> SimError:
+    """Return the error to raise for an OSError or an error of SQLite about the file at `path`."""
+    if isinstance(error, SimError):
+        return error
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", None)
+        cause, hint = _CAUSES.get((code or 0) & 0xFF, (str(error), None))
+        return RunError(f"{path} cannot be used: {cause}", hint=hint)
+    if isinstance(error, OSError):
+        return RunError(f"{path} cannot be used: {error.strerror or error}")
+    return RunError(f"{path} cannot be used: {type(error).__name__}: {error}")
+
+
+class Database:
+    """A read-only connection to a run file, which is not trusted: it may come from somebody else."""
+
+    def __init__(self, path: Path, seconds: float) -> None:
+        self._path = path
+        self._seconds = seconds
+        self._deadline: float | None = None
+        try:
+            uri = f"{path.resolve().as_uri()}?mode=ro"
+            self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS)
+            self._prepare()
+        except sqlite3.Error as error:
+            raise failure(path, error) from error
+
+    def _prepare(self) -> None:
+        connection = self._connection
+        connection.text_factory = lambda raw: raw.decode(errors="replace")
+        connection.execute("PRAGMA query_only = ON")
+        connection.set_progress_handler(self._late, _STEPS)
+
+    def pragma(self, name: str) -> int:
+        """Return the value of a pragma that is a number; only before `seal`."""
+        return int(self.rows(f"PRAGMA {name}")[0][0])
+
+    def seal(self) -> None:
+        """From now on refuse everything but SELECT, also ATTACH and PRAGMA."""
+        self._connection.set_authorizer(
+            lambda action, *_: sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
+        )
+
+    def rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a SELECT, within the time limit: a long reader makes the log grow."""
+        self._deadline = time.monotonic() + self._seconds
+        try:
+            return self._connection.execute(sql, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise self._failure(error) from error
+        finally:
+            self._deadline = None
+
+    def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a SELECT of ours, without a time limit."""
+        try:
+            yield from self._connection.execute(sql)
+        except sqlite3.Error as error:
+            raise self._failure(error) from error
+
+    def columns(self, sql: str) -> list[str]:
+        """Return the names of the columns of a SELECT."""
+        try:
+            return [column[0] for column in self._connection.execute(sql).description]
+        except sqlite3.Error as error:
+            raise self._failure(error) from error
+
+    def close(self) -> None:
+        """Close the connection; more than once is fine."""
+        self._connection.close()
+
+    def _late(self) -> bool:
+        return self._deadline is not None and time.monotonic() > self._deadline
+
+    def _failure(self, error: sqlite3.Error) -> SimError:
+        code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+        if code == sqlite3.SQLITE_AUTH:
+            return UsageError("a run is read-only: only SELECT is allowed")
+        if code == sqlite3.SQLITE_INTERRUPT:
+            return UsageError(f"the query took longer than {self._seconds:g} s", hint="ask for less")
+        if code in _CAUSES:
+            return failure(self._path, error)
+        return UsageError(f"the query is not valid: {error}")
+
+
+def _create_database(path: Path, header: RunHeader, scenario: str) -> None:
+    connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
+    try:
+        connection.execute("PRAGMA page_size = 8192")  # long chunks: a fifth cheaper to write than with 4096
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        connection.execute("BEGIN")
+        for table, columns in TABLES.items():
+            connection.execute(f"CREATE TABLE {table} ({columns}) STRICT")
+        for view, select in VIEWS.items():
+            connection.execute(f"CREATE VIEW {view} AS {select}")
+        row = {
+            "id": 1,
+            "schema": SCHEMA,
+            "name": header.name,
+            "seed": header.seed,
+            "mode": header.mode,
+            "backend": header.backend,
+            "status": "running",
+            "epoch": 0,
+            "versions": encode(dict(header.versions)).decode(),
+            "scenario_hash": hashlib.sha256(scenario.encode()).hexdigest(),
+            "options": encode(dict(header.options)).decode(),
+            "started_at": wall_label(),
+        }
+        names = ", ".join(row)
+        connection.execute(f"INSERT INTO run ({names}) VALUES ({', '.join('?' * len(row))})", [*row.values()])  # noqa: S608 - our own names
+        connection.execute("COMMIT")
+    finally:
+        connection.close()

@@ -1,0 +1,249 @@
+"""Reading runs: open one, list them, find one by name.
+
+A run file may be damaged, half written or not ours, so every way to fail ends in one sentence, and its events
+are checked against their hashes before anything is read from them.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import attrs
+
+from sim.errors import RunError, SimError, UsageError
+from sim.kernel.codec import decode
+from sim.kernel.ports import EventRow
+from sim.store.files import DATABASE, Database
+from sim.store.hashing import RunHash, final_hash
+from sim.store.schema import APPLICATION, SCHEMA, TABLES
+from sim.store.views import VIEWS
+
+QUERY_SECONDS = 60.0
+"""How long one query may take."""
+
+
+@attrs.frozen
+class RunInfo:
+    """The row of a run; `status` is running, finished, interrupted, failed or unreadable (see `problem`).
+
+    A killed run still says `running`. Values that are known only at the end are None until then.
+    """
+
+    id: str
+    path: Path
+    status: str
+    problem: str | None = None
+    name: str = ""
+    seed: int = 0
+    mode: str = ""
+    backend: str = ""
+    epoch: int = 0
+    schema: int = 0
+    versions: Mapping[str, str] = attrs.field(factory=dict)
+    scenario_hash: str = ""
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+    started_at: str = ""
+    ended_at: str | None = None
+    sim_ns: int | None = None
+    sim_seconds: float | None = None
+    events: int | None = None
+    hash: str | None = None
+    digest: Mapping[str, Any] | None = None
+    summary: Mapping[str, Any] | None = None
+
+
+_COLUMNS = [field.name for field in attrs.fields(RunInfo)][4:]
+_JSON = {"versions", "options", "digest", "summary"}
+
+
+class StoredRun:
+    """A run opened for reading, from one thread. Close it, or use it as a context manager."""
+
+    def __init__(self, path: Path, database: Database) -> None:
+        self.path = path
+        self._database = database
+        self.info = _read_info(path, database)
+
+    def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a SELECT over the views and tables of the run.
+
+        Raises:
+            UsageError: if it is not a valid SELECT, or takes longer than the time limit.
+            RunError: if the file is damaged.
+        """
+        return self._database.rows(sql, parameters)
+
+    def columns(self, view: str) -> list[str]:
+        """Return the names of the columns of a view or table."""
+        return self._database.columns(f"SELECT * FROM {self._known(view)} LIMIT 0")  # noqa: S608 - a known name
+
+    def stream(self, view: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a view or table in order, however long it takes."""
+        return self._database.stream(f"SELECT * FROM {self._known(view)}")  # noqa: S608 - a known name
+
+    def events(self) -> Iterator[EventRow]:
+        """Yield the events as they were recorded (`cause` as a list). Holds no lock between chunks."""
+        for _, _, _, _, data in self._chunks():
+            for row in decode(data):
+                yield tuple(row)
+
+    def verify(self) -> None:
+        """Check all events, requests and the digest against the hashes that were stored with them.
+
+        Raises:
+            RunError: that names the first chunk, or the part, that does not match.
+        """
+        running = RunHash()
+        total = 0
+        for chunk, first, count, stored, data in self._chunks():
+            running.add_events(data[1:-1])
+            if (stored, first) != (running.events, total + 1) or data[:1] + data[-1:] != b"[]":
+                raise self._damaged(f"chunk {chunk} (from event {first} on) does not match its hash")
+            total += count
+        self._verify_end(running, total)
+
+    def close(self) -> None:
+        """Close the file; more than once is fine."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _known(self, view: str) -> str:
+        for name in (*VIEWS, *TABLES):  # the name that goes into SQL is ours, never the caller's
+            if name == view:
+                return name
+        close = difflib.get_close_matches(view, [*VIEWS, *TABLES], 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join([*VIEWS, *TABLES])}"
+        raise UsageError(f"a run has no view {view!r}", hint=hint)
+
+    def _chunks(self) -> Iterator[tuple[int, int, int, str, bytes]]:
+        columns = "id, first_event, count, hash, CAST(data AS BLOB)"
+        sql = f"SELECT {columns} FROM chunks WHERE id > ? ORDER BY id LIMIT 1"  # noqa: S608 - constant
+        last = -1
+        while rows := self._database.rows(sql, (last,)):
+            (row,) = rows
+            yield row
+            last = row[0]
+
+    def _verify_end(self, running: RunHash, total: int) -> None:
+        columns = "events, hash, CAST(digest AS BLOB)"
+        ((events, stored, digest),) = self._database.rows(f"SELECT {columns} FROM run")  # noqa: S608 - constant
+        if stored is None:
+            return  # still running, or killed: the chunks are all there is to check
+        if events != total:
+            raise self._damaged(f"it should hold {events} events, but has {total}")
+        columns = "actor, ordinal, kind, request_hash"
+        for effect in self._database.stream(f"SELECT {columns} FROM effects ORDER BY id"):  # noqa: S608 - constant
+            running.add_effect(*effect)
+        try:
+            match = stored == final_hash(running.events, running.effects, decode(digest))
+        except ValueError:
+            match = False
+        if not match:
+            raise self._damaged("its requests or its final digest do not match its hash")
+
+    def _damaged(self, what: str) -> RunError:
+        return RunError(f"{self.path} is damaged: {what}", hint="use a copy of it, or run the scenario again")
+
+
+def open_run(path: Path, *, verify: bool = True, seconds: float = QUERY_SECONDS) -> StoredRun:
+    """Open a run for reading.
+
+    Args:
+        path: its folder, or its `run.db`.
+        verify: check the events against their hashes first, about half a second for a million events.
+        seconds: how long one query may take.
+
+    Raises:
+        UsageError: if there is no run, or a newer version of sim wrote it.
+        RunError: if it is damaged or cannot be read.
+    """
+    file = path if path.name == DATABASE else path / DATABASE
+    if not file.is_file():
+        raise UsageError(f"{path} is not a run: it has no {DATABASE}", hint="`sim list` shows the runs")
+    database = Database(file, seconds)
+    try:
+        _check_kind(file, database)
+        run = StoredRun(file.parent, database)
+        if verify:
+            run.verify()
+    except BaseException:
+        database.close()
+        raise
+    return run
+
+
+def list_runs(root: Path) -> list[RunInfo]:
+    """Return the runs below `root`, the oldest first; what cannot be read has the status `unreadable`."""
+    if not root.is_dir():
+        return []
+    folders = (folder for folder in root.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+    return sorted(map(_info, folders), key=lambda info: (info.started_at, info.id))
+
+
+def find_run(root: Path, text: str) -> Path:
+    """Return the folder of the run that `text` means: a path, or the beginning of a name below `root`.
+
+    Raises:
+        UsageError: if there is none, or more than one.
+    """
+    path = Path(text)
+    if path.is_dir() and (path / DATABASE).exists():
+        return path
+    if path.name == DATABASE and path.is_file():
+        return path.parent
+    folders = {folder.name: folder for folder in root.glob("[!.]*/") if folder.is_dir()}
+    if text in folders:
+        return folders[text]
+    matches = sorted(name for name in folders if text and name.startswith(text))
+    if len(matches) == 1:
+        return folders[matches[0]]
+    if matches:
+        some = ", ".join(matches[:5]) + (", ..." if len(matches) > 5 else "")
+        raise UsageError(f"{text!r} means {len(matches)} runs: {some}", hint="write more of the name")
+    near = difflib.get_close_matches(text, folders, 1, cutoff=0.3)
+    hint = f"did you mean {near[0]}?" if near else f"there are no runs in {root}"
+    raise UsageError(f"there is no run {text!r} in {root}", hint=hint)
+
+
+def _info(folder: Path) -> RunInfo:
+    try:
+        with open_run(folder, verify=False) as run:
+            return run.info
+    except SimError as error:
+        return RunInfo(folder.name, folder, "unreadable", str(error))
+    except OSError as error:
+        return RunInfo(folder.name, folder, "unreadable", f"{folder} cannot be used: {error.strerror}")
+
+
+def _check_kind(file: Path, database: Database) -> None:
+    application, schema = database.pragma("application_id"), database.pragma("user_version")
+    database.seal()
+    if application != APPLICATION:
+        raise UsageError(f"{file} is not a run: another program made it", hint="`sim list` shows the runs")
+    if schema > SCHEMA:
+        raise UsageError(
+            f"{file} was written by a newer sim (schema {schema}, this one reads {SCHEMA})", hint="update sim"
+        )
+
+
+def _read_info(path: Path, database: Database) -> RunInfo:
+    rows = database.rows(f"SELECT status, {', '.join(_COLUMNS)} FROM run")  # noqa: S608 - constant
+    if len(rows) != 1:
+        raise RunError(f"{path} is damaged: its run row is missing", hint="use a copy of it")
+    status, *values = rows[0]
+    known = dict(zip(_COLUMNS, values, strict=True))
+    try:
+        for name in _JSON:
+            known[name] = None if known[name] is None else decode(known[name].encode())
+    except ValueError:
+        raise RunError(f"{path} is damaged: its run row is not JSON", hint="use a copy of it") from None
+    return RunInfo(path.name, path, status, None, **known)

@@ -1,0 +1,197 @@
+"""What the kernel records through: `HashRecorder` keeps a hash, `RunRecorder` also a run file."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sim.errors import ActorError, SimError
+from sim.kernel.codec import encode
+from sim.kernel.ports import EventRow, InputRow, IntentRow, ResultRow
+from sim.store.hashing import CHUNK, RunHash, bad_row, encode_events, final_hash
+from sim.store.schema import Ending
+from sim.store.writer import Done, Tables, Writer
+
+
+class _Buffer:
+    """Collects events and encodes them a chunk at a time."""
+
+    def __init__(self) -> None:
+        self._rows: list[EventRow] = []
+        self._taken = 0
+
+    @property
+    def events(self) -> int:
+        """How many events were recorded."""
+        return self._taken + len(self._rows)
+
+    def event(self, row: EventRow, /) -> None:
+        """Record one event; neither the row nor anything in it may change afterwards.
+
+        Raises:
+            ActorError: at the end of a chunk, if an event in it holds data that is not JSON-like.
+        """
+        rows = self._rows
+        rows.append(row)
+        if len(rows) >= CHUNK:
+            self._full()
+
+    def _full(self) -> None:
+        raise NotImplementedError
+
+    def _take(self) -> tuple[bytes, int]:
+        """Return the encoded events that were buffered, and their number."""
+        rows = self._rows
+        if not rows:
+            return b"", 0
+        try:
+            body = encode_events(rows)
+        except ActorError:
+            del rows[bad_row(rows)]  # so that the rest can still be kept, and the error is raised once
+            raise
+        count = len(rows)
+        self._taken += count
+        self._rows = []
+        return body, count
+
+
+class HashRecorder(_Buffer):
+    """Counts and hashes, without a file: for use as a library, and for tests.
+
+    Args:
+        keep: also keep the rows in `rows`, `inputs`, `intents` and `results`.
+    """
+
+    def __init__(self, *, keep: bool = False) -> None:
+        super().__init__()
+        self._hash = RunHash()
+        self._keep = keep
+        self.rows: list[EventRow] = []
+        self.inputs: list[InputRow] = []
+        self.intents: list[IntentRow] = []
+        self.results: list[ResultRow] = []
+
+    def input(self, row: InputRow, /) -> None:
+        """Record a call from outside."""
+        if self._keep:
+            self.inputs.append(row)
+
+    def intent(self, row: IntentRow, /) -> None:
+        """Record that an effect is about to start."""
+        self._hash.add_effect(*row[:4])
+        if self._keep:
+            self.intents.append(row)
+
+    def result(self, row: ResultRow, /) -> None:
+        """Record how an effect ended."""
+        if self._keep:
+            self.results.append(row)
+
+    def flush(self) -> None:
+        """Encode and hash what is buffered."""
+        self._full()
+
+    def finish(
+        self, status: Ending, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]
+    ) -> str:
+        """Return the hash of the run (64 hex digits): the one a `RunRecorder` would return."""
+        self.flush()
+        return final_hash(self._hash.events, self._hash.effects, digest)
+
+    def _full(self) -> None:
+        if self._keep:
+            self.rows.extend(self._rows)
+        body, _ = self._take()
+        self._hash.add_events(body)
+
+
+class RunRecorder(_Buffer):
+    """Records a run into its folder.
+
+    Use it as a context manager, or call `finish` or `close`. Closed without `finish`, a run is `interrupted`.
+
+    Args:
+        folder: what `create_run` returned.
+
+    Raises:
+        RunError: if another process writes the run, it was recorded before, or it cannot be written. Every
+        method raises a RunError of what went wrong in the writing thread before.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        self._writer = Writer(folder)
+
+    def input(self, row: InputRow, /) -> None:
+        """Record a call from outside."""
+        self._writer.put(Tables.input, row[:5], row[5], encode(row[6]))
+
+    def intent(self, row: IntentRow, /) -> None:
+        """Record that an effect is about to start; it may start when `durable` is done."""
+        request = encode(row[4])
+        self._writer.put(Tables.intent, row, request, *self._take())
+
+    def result(self, row: ResultRow, /) -> None:
+        """Record how an effect ended; the actor may see it when `durable` is done."""
+        actor, ordinal, outcome, result, attempts, time_ns, delta = row
+        self._writer.put(Tables.result, actor, ordinal, (outcome, encode(result), attempts, time_ns, delta))
+
+    def flush(self) -> None:
+        """Hand what is buffered to the writer, so that readers soon see it."""
+        self._full()
+        self._writer.put(Tables.flush)
+
+    def durable(self) -> Done:
+        """Return a future that is done when all inputs, intents and results recorded so far are on disk.
+
+        Its callbacks run in the writing thread. With a `flush` before, it covers the events too.
+        """
+        return self._writer.submit(_nothing)
+
+    def finish(
+        self, status: Ending, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]
+    ) -> str:
+        """Write the end of the run, close the file and return the hash of the run (64 hex digits).
+
+        Args:
+            status: how it ended.
+            digest: final states, artifacts, ledger, resources and draw counters, as JSON; part of the hash.
+            sim_ns: simulated time at the end, in nanoseconds.
+            summary: figures for people, as JSON; not part of the hash.
+        """
+        try:
+            self._full()
+            encode((dict(digest), dict(summary)))  # what is wrong with them is the caller's, not the file's
+            return self._writer.submit(Tables.finish, status, digest, sim_ns, summary).result()
+        finally:
+            self._writer.close()
+
+    def close(self) -> None:
+        """Write what was recorded and close the file. More than once, and after `finish`, is fine."""
+        try:
+            if self._rows:
+                self._full()
+        finally:
+            self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+            return
+        with suppress(SimError):  # what went wrong first is what the caller should see
+            self.close()
+
+    def _full(self) -> None:
+        body, count = self._take()
+        self._writer.put(Tables.events, body, count)
+
+
+def _nothing(tables: Tables) -> None:
+    """Do nothing, but in the same order as everything else."""

@@ -1,0 +1,76 @@
+"""The tables of a run file, and the numbers that mark it as one.
+
+Values are plain JSON text, never pickle, so any SQLite client can read them.
+"""
+
+from typing import Final, Literal
+
+Ending = Literal["finished", "interrupted", "failed"]
+"""How a run ended; one that has not ended, or was killed, is `running`."""
+
+SCHEMA: Final = 1
+"""Version of the tables; a file with a newer one is refused."""
+
+APPLICATION: Final = 0x73696D31
+"""SQLite's `application_id` of a run file ("sim1")."""
+
+TABLES: Final[dict[str, str]] = {
+    "run": """
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        schema INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        seed INTEGER NOT NULL,
+        mode TEXT NOT NULL,
+        backend TEXT NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('running', 'finished', 'interrupted', 'failed')),
+        epoch INTEGER NOT NULL,
+        versions TEXT NOT NULL,
+        scenario_hash TEXT NOT NULL,
+        options TEXT NOT NULL,
+        started_at TEXT NOT NULL,
+        ended_at TEXT,
+        sim_ns INTEGER,
+        sim_seconds REAL AS (sim_ns / 1e9),
+        events INTEGER,
+        hash TEXT,
+        digest TEXT,
+        summary TEXT
+    """,
+    "chunks": """
+        id INTEGER PRIMARY KEY,
+        first_event INTEGER NOT NULL,
+        count INTEGER NOT NULL,
+        hash TEXT NOT NULL,
+        data TEXT NOT NULL
+    """,
+    "inputs": """
+        id INTEGER PRIMARY KEY,
+        time_ns INTEGER NOT NULL,
+        delta INTEGER NOT NULL,
+        priority INTEGER NOT NULL,
+        source INTEGER NOT NULL,
+        counter INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        data TEXT NOT NULL
+    """,
+    "effects": """
+        id INTEGER PRIMARY KEY,
+        actor TEXT NOT NULL,
+        ordinal INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        request_hash TEXT NOT NULL,
+        request TEXT NOT NULL,
+        latency TEXT NOT NULL CHECK (latency IN ('modelled', 'measured')),
+        safety TEXT NOT NULL CHECK (safety IN ('pure', 'idempotent', 'unsafe')),
+        time_ns INTEGER NOT NULL,
+        events_before INTEGER NOT NULL,
+        hash_before TEXT NOT NULL,
+        outcome TEXT CHECK (outcome IN ('ok', 'error', 'timeout', 'abandoned')),
+        result TEXT,
+        attempts INTEGER,
+        result_time_ns INTEGER,
+        result_delta INTEGER,
+        UNIQUE (actor, ordinal)
+    """,
+}
+"""Column definitions by table."""

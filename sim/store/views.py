@@ -1,0 +1,59 @@
+"""What researchers query, with any SQLite client (3.38 or newer).
+
+Events lie in chunks as JSON text; the views take them apart with SQLite's own functions. A package that
+publishes its own topics adds its view to `VIEWS` when it is imported; a run file gets the views that are
+registered when the run starts.
+"""
+
+VIEWS: dict[str, str] = {
+    "events": """
+        SELECT c.first_event + e.key AS id,
+               json_extract(e.value, '$[0]') / 1e9 AS time,
+               json_extract(e.value, '$[0]') AS time_ns,
+               json_extract(e.value, '$[1]') AS delta,
+               json_extract(e.value, '$[2]') AS priority,
+               json_extract(e.value, '$[3]') AS source,
+               json_extract(e.value, '$[4]') AS counter,
+               json_extract(e.value, '$[5]') AS actor,
+               json_extract(e.value, '$[6]') AS topic,
+               e.value -> '$[7]' AS data,
+               json_extract(e.value, '$[8][0]') AS cause_source,
+               json_extract(e.value, '$[8][1]') AS cause_counter
+        FROM chunks AS c, json_each(c.data) AS e
+    """,
+    "transitions": """
+        SELECT id, time, time_ns, actor AS agent,
+               data ->> '$.from' AS from_state,
+               data ->> '$.to' AS to_state,
+               data ->> '$.reason' AS reason
+        FROM events WHERE topic = 'agent.state'
+    """,
+    "actions": """
+        SELECT id, time, time_ns, actor AS agent, substr(topic, 8) AS kind,
+               data -> '$.arguments' AS arguments,
+               data ->> '$.success' AS success,
+               data ->> '$.result' AS result,
+               data ->> '$.error' AS error,
+               data ->> '$.reasoning' AS reasoning
+        FROM events WHERE topic GLOB 'action.*'
+    """,
+    "messages": """
+        SELECT id, time, time_ns,
+               data ->> '$.sender' AS sender,
+               data ->> '$.to' AS receiver,
+               data ->> '$.topic' AS topic,
+               data -> '$.data' AS data
+        FROM events WHERE topic = 'message.sent'
+    """,
+    "samples": """
+        SELECT events.id AS id, time, time_ns, s.key AS name, s.value AS value
+        FROM events, json_each(events.data) AS s WHERE topic = 'metric.sample'
+    """,
+    "observations": """
+        SELECT id, time, time_ns, actor,
+               data ->> '$.name' AS name,
+               data ->> '$.value' AS value
+        FROM events WHERE topic = 'observation'
+    """,
+}
+"""SELECT statements by view; `data` and `arguments` are JSON text."""

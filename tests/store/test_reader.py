@@ -1,0 +1,219 @@
+"""Opening runs: whatever is wrong with a file ends in one sentence, before anything is used."""
+
+import shutil
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sim.errors import RunError, SimError, UsageError
+from sim.store import find_run, list_runs, open_run
+
+
+def change(folder: Path, sql: str) -> None:
+    """Change a run file from outside."""
+    with closing(sqlite3.connect(folder / "run.db", isolation_level=None)) as connection:
+        connection.execute(sql)
+
+
+@pytest.fixture
+def folder(record):
+    """A finished run of some chunks' worth of events."""
+    return record(*[("t", {"text": "some text", "n": n}) for n in range(5000)])
+
+
+def test_a_flipped_byte_is_found_and_its_chunk_named(folder):
+    """One changed byte of the stored events is found when the run is opened, and the chunk is named."""
+    data = (folder / "run.db").read_bytes()
+    place = data.rindex(b"some text")
+    (folder / "run.db").write_bytes(data[:place] + b"t" + data[place + 1 :])
+
+    with pytest.raises(RunError, match=r"is damaged: chunk [12] \(from event (1|4097) on\)"):
+        open_run(folder)
+
+
+@pytest.mark.parametrize(
+    ("sql", "what"),
+    [
+        ("UPDATE chunks SET data = replace(data, '\"n\":4999', '\"n\":4998')", "chunk 2"),
+        ("UPDATE chunks SET hash = 'x' WHERE id = 1", "chunk 1"),
+        ("DELETE FROM chunks WHERE id = 1", "chunk 2"),
+        ("DELETE FROM chunks WHERE id = 2", "it should hold 5000 events, but has 4096"),
+        ("UPDATE chunks SET first_event = 7 WHERE id = 2", "chunk 2"),
+        ("UPDATE run SET digest = '{}'", "final digest"),
+        ("UPDATE run SET digest = 'no json'", "not JSON"),
+        ("UPDATE run SET hash = 'x'", "final digest"),
+        ("DELETE FROM run", "its run row is missing"),
+        (
+            "INSERT INTO effects SELECT 1,'a',1,'llm','x','1','modelled','pure',1,1,'','ok','1',1,1,1",
+            "requests",
+        ),
+    ],
+)
+def test_changed_content_is_found(folder, sql, what):
+    """Changes of events, requests, digest or hash are found, and the error says where."""
+    change(folder, sql)
+
+    with pytest.raises(RunError, match=what):
+        open_run(folder)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_damaged_file_never_escapes_as_another_error(folder, tmp_path, data):
+    """Whatever bytes are changed or cut off, opening and reading works or ends in an error of ours."""
+    content = bytearray((folder / "run.db").read_bytes())
+    for _ in range(data.draw(st.integers(1, 5))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    copy = tmp_path / "copies" / "copy"
+    copy.mkdir(parents=True, exist_ok=True)
+    (copy / "run.db").write_bytes(content[: data.draw(st.integers(0, len(content)))])
+
+    with suppress(SimError), open_run(copy) as run:
+        list(run.events())
+        run.query("SELECT * FROM effects")
+    (info,) = list_runs(copy.parent)
+    assert "\n" not in (info.problem or "")
+
+
+def test_what_is_no_run_is_refused(tmp_path):
+    """A missing folder, a folder without a run, another file and another program's database are no runs."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "run.db").write_text("hello " * 1000)
+    (tmp_path / "other").mkdir()
+    change(tmp_path / "other", "CREATE TABLE run (name)")
+
+    for name in ("missing", "empty"):
+        with pytest.raises(UsageError, match=r"is not a run: it has no run\.db"):
+            open_run(tmp_path / name)
+    with pytest.raises(RunError, match="it is no SQLite database"):
+        open_run(tmp_path / "text")
+    with pytest.raises(UsageError, match="is not a run: another program made it"):
+        open_run(tmp_path / "other")
+
+
+def test_a_newer_schema_is_refused(folder):
+    """A run that a newer version wrote is refused with both numbers."""
+    change(folder, "PRAGMA user_version = 99")
+
+    with pytest.raises(UsageError, match=r"newer sim \(schema 99, this one reads 1\)"):
+        open_run(folder)
+
+
+def test_a_truncated_file_is_refused(folder):
+    """A run file that lost its end is refused."""
+    data = (folder / "run.db").read_bytes()
+    (folder / "run.db").write_bytes(data[: len(data) // 2])
+
+    with pytest.raises(RunError, match="damaged"):
+        open_run(folder)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM run",
+        "UPDATE run SET seed = 1",
+        "ATTACH 'other.db' AS other",
+        "PRAGMA query_only = OFF",
+        "CREATE TEMP TABLE x (y)",
+        "VACUUM",
+    ],
+)
+def test_queries_can_only_read(folder, sql):
+    """Nothing but SELECT passes, so a query can change neither the run nor another file."""
+    with open_run(folder) as run, pytest.raises(UsageError, match="only SELECT is allowed"):
+        run.query(sql)
+
+
+def test_wrong_queries_are_usage_errors(folder):
+    """A mistake in a query, two statements, or a view that does not exist is the caller's, with a hint."""
+    with open_run(folder) as run:
+        with pytest.raises(UsageError, match="no such column: nope"):
+            run.query("SELECT nope FROM run")
+        with pytest.raises(UsageError, match="one statement"):
+            run.query("SELECT 1; SELECT 2")
+        with pytest.raises(UsageError, match="no view 'evnts'") as error:
+            run.columns("evnts")
+        with pytest.raises(UsageError, match="no view"):
+            run.columns("run; DROP TABLE run")
+        assert run.query("SELECT id FROM events WHERE id = :id", {"id": 3}) == [(3,)]
+    assert error.value.hint == "did you mean events?"
+
+
+def test_a_query_has_a_time_limit(folder):
+    """A query that does not end is stopped, and the run can be queried again."""
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    with open_run(folder, seconds=0.05) as run:
+        with pytest.raises(UsageError, match=r"longer than 0\.05 s"):
+            run.query(endless)
+        assert run.query("SELECT 1") == [(1,)]
+
+
+def test_a_running_run_can_be_read(start):
+    """Readers see what was flushed while the run goes on, and do not disturb it."""
+    with start() as recorder:
+        for place in range(3):
+            recorder.event((place, 0, 0, 1, place, "a", "t", None, None))
+            recorder.flush()
+            recorder.durable().result()
+            with open_run(recorder.folder) as run:
+                assert place + 1 == len(list(run.events()))
+        reader = open_run(recorder.folder)
+        recorder.finish("finished", {}, 1, {})
+
+    assert reader.query("SELECT status FROM run") == [("finished",)]
+    reader.close()
+
+
+def test_a_finished_run_can_be_read_where_nothing_can_be_written(folder, tmp_path):
+    """A finished run is one file: its run.db alone, copied elsewhere, is the whole run."""
+    (tmp_path / "alone").mkdir()
+    shutil.copy(folder / "run.db", tmp_path / "alone")
+    (tmp_path / "alone").chmod(0o500)
+
+    with open_run(tmp_path / "alone" / "run.db") as run:
+        assert len(list(run.events())) == 5000
+    assert [file.name for file in (tmp_path / "alone").iterdir()] == ["run.db"]
+    (tmp_path / "alone").chmod(0o700)
+
+
+def test_list_shows_all_runs_also_broken_ones(record, tmp_path):
+    """The list has every run, the oldest first; a broken one says why, and half-made ones do not appear."""
+    first, second = record(), record(name="other")
+    root = tmp_path / "runs"
+    (root / ".half-made").mkdir()
+    (root / "broken").mkdir()
+    (root / "broken" / "run.db").write_text("x" * 5000)
+    (root / "file.txt").write_text("")
+
+    broken, *good = list_runs(root)
+
+    assert [first, second] == [info.path for info in good]
+    assert [info.status for info in good] == ["finished"] * 2
+    assert (broken.id, broken.status) == ("broken", "unreadable")
+    assert "it is no SQLite database" in (broken.problem or "")
+    assert list_runs(tmp_path / "missing") == []
+
+
+def test_a_run_is_found_by_path_or_beginning_of_its_name(record, tmp_path):
+    """A path, a whole name or a unique beginning names a run; otherwise the error helps."""
+    town, other = record(), record(name="other")
+    record(name="other")
+    root = tmp_path / "runs"
+
+    assert [town] * 4 == [find_run(root, text) for text in (str(town), f"{town}/run.db", town.name, "to")]
+    assert other == find_run(root, other.name)
+    with pytest.raises(UsageError, match="'oth' means 2 runs: other-7-"):
+        find_run(root, "oth")
+    with pytest.raises(UsageError, match="there is no run 'twn-7'") as error:
+        find_run(root, "twn-7")
+    assert (error.value.hint or "").startswith("did you mean town-7-")
+    with pytest.raises(UsageError, match="there is no run ''"):
+        find_run(root, "")
+    with pytest.raises(UsageError, match="there is no run 'x'"):
+        find_run(tmp_path / "missing", "x")
