@@ -1,0 +1,105 @@
+"""Agents: what decides and acts. The loop that drives one is in `loop`."""
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from sim.actors.mailbox import Mailbox
+from sim.events import Event
+from sim.kernel import Stream
+from sim.permissions import Permission
+from sim.world import Action, ActionResult, Message, World
+
+if TYPE_CHECKING:
+    from sim.actors.loop import AgentLoop
+
+
+class Agent(ABC):
+    """Base of all agents: override `decide_action`.
+
+    Args:
+        agent_id: its name, unique in the world.
+        world: where it lives. It changes the world through actions only.
+        group: its group; by default its own name.
+        permission: what it may do.
+
+    Attributes:
+        alive: False once it is shut down; its loop then ends (seed 004).
+        state: its variables: JSON-like, part of the run's final digest.
+        mailbox: what is addressed to it.
+        woken_event: the event that woke it last, or None.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        world: World,
+        *,
+        group: str | None = None,
+        permission: Permission = Permission.USER,
+    ) -> None:
+        self.agent_id = agent_id
+        self.world = world
+        self.group = group or agent_id
+        self.permission = permission
+        self.alive = True
+        self.state: dict[str, Any] = {}
+        self.mailbox = Mailbox(world.kernel, 100, "fail")
+        self.woken_event: Event | None = None
+        self._loop: AgentLoop | None = None
+
+    # -- what a researcher writes
+
+    @abstractmethod
+    async def decide_action(self) -> Action | None:
+        """Decide what to do next; None skips this iteration. Called once an iteration."""
+
+    async def execute_action(self, action: Action) -> ActionResult:
+        """Do what was decided. Override to watch or change how actions are done."""
+        return await self.world.execute(self, action)
+
+    async def on_start(self) -> None:
+        """Called once before the first iteration of each start."""
+
+    def on_stop(self) -> None:
+        """Called once when the loop has ended, however it ended."""
+
+    # -- what an agent uses
+
+    @property
+    def rng(self) -> Stream:
+        """The agent's own random stream."""
+        return self.world.stream(self.agent_id)
+
+    @property
+    def loop(self) -> "AgentLoop":
+        """The loop that drives this agent."""
+        if self._loop is None:
+            raise RuntimeError(f"{self.agent_id} has no loop yet: AgentLoopManager.create_loop makes it")
+        return self._loop
+
+    def shutdown(self) -> None:
+        """Stop for good at the next step boundary (seed 004)."""
+        self.alive = False
+        if self._loop is not None:
+            self._loop.request_stop("shutdown")
+
+    # -- what the world uses
+
+    def receive(self, message: Message) -> str | None:
+        """Take a message; return why it was refused, or None."""
+        return self.mailbox.offer(message)
+
+    async def wait_for_room(self) -> None:
+        """Wait until a message would be taken, if the mailbox blocks."""
+        await self.mailbox.wait_for_room()
+
+    def attach(self, loop: "AgentLoop", mailbox: Mailbox) -> None:
+        """Bind the agent to its loop."""
+        self._loop = loop
+        self.mailbox = mailbox
+
+    def state_for_digest(self) -> Any:
+        """Return what the final digest holds of this agent."""
+        loop = self._loop
+        progress = None if loop is None else [loop.state, loop.iteration_count, loop.consecutive_errors]
+        return {"loop": progress, "mail": len(self.mailbox), "state": self.state}

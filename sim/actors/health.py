@@ -1,0 +1,64 @@
+"""The health monitor: finds agents that have gone silent (seed 000, heartbeats)."""
+
+from typing import Literal
+
+from sim.actors.loop import AgentLoop
+from sim.actors.manager import AgentLoopManager
+from sim.actors.state import AgentState
+from sim.kernel import Actor
+from sim.kernel.waits import sleep_ns
+
+Cure = Literal["none", "restart"]
+"""What is done about a silent agent besides the alert."""
+
+
+class HealthMonitor:
+    """Looks at all loops at an interval and raises `alert.heartbeat_missed` once for each silence.
+
+    A running agent is silent when it has neither begun nor ended an iteration for its `heartbeat_timeout`. One that
+    waits for an effect before its deadline, or stands in line, is slow but not silent: it is never cured.
+
+    Args:
+        manager: whose loops are watched.
+        every_ns: simulated nanoseconds between two looks.
+        cure: `restart` cancels the silent iteration and starts the loop anew.
+    """
+
+    def __init__(self, manager: AgentLoopManager, every_ns: int, cure: Cure = "none") -> None:
+        self.missed = 0
+        self._manager = manager
+        self._world = manager.world
+        self._every_ns = every_ns
+        self._cure = cure
+        self._reported: dict[str, int] = {}
+
+    def start(self) -> Actor:
+        """Start watching."""
+        return self._world.kernel.spawn("health-monitor", self._watch())
+
+    async def _watch(self) -> None:
+        while True:
+            await sleep_ns(self._every_ns)
+            for loop in list(self._manager.loops.values()):
+                if self._silent(loop):
+                    await self._alert(loop)
+
+    def _silent(self, loop: AgentLoop) -> bool:
+        if loop.state is not AgentState.RUNNING:
+            return False
+        silence = self._world.kernel.now - loop.expected_ns
+        if silence <= loop.config.silence_ns:
+            return False
+        if self._world.kernel.effects.waits(loop.agent_id) or loop.agent_id in self._world.standing:
+            return False
+        return self._reported.get(loop.agent_id) != loop.iteration_count
+
+    async def _alert(self, loop: AgentLoop) -> None:
+        self.missed += 1
+        self._reported[loop.agent_id] = loop.iteration_count
+        silent_ns = self._world.kernel.now - loop.expected_ns
+        data = {"agent": loop.agent_id, "silent_ns": silent_ns, "cure": self._cure}
+        self._world.event_bus.publish("alert.heartbeat_missed", data)
+        if self._cure == "restart":
+            await loop.stop(0)
+            await loop.start()

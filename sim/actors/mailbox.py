@@ -1,0 +1,93 @@
+"""Mailboxes: bounded queues of what is addressed to one agent."""
+
+from typing import Any, Literal
+
+from sim.errors import ClosedError
+from sim.kernel import Kernel, Queue, Signal
+from sim.world import Message
+
+MailboxPolicy = Literal["block", "drop_oldest", "fail"]
+"""What happens to a message for a full mailbox: its sender waits, the oldest gives way, or it is refused."""
+
+
+class Mailbox:
+    """The mailbox of one agent.
+
+    Args:
+        kernel: wakes who waits for a message or for room.
+        size: how many messages it holds.
+        policy: what happens beyond.
+
+    Attributes:
+        queue: the messages; a wait of the kernel.
+        dropped: how many gave way to newer ones.
+        dead: how many were left, or arrived, when the agent had stopped.
+        watch: called when a message is there, for a wake condition.
+    """
+
+    __slots__ = ("_room", "dead", "dropped", "policy", "queue", "watch")
+
+    def __init__(self, kernel: Kernel, size: int, policy: MailboxPolicy) -> None:
+        self.queue = Queue(kernel, size)
+        self.policy: MailboxPolicy = policy
+        self.dropped = 0
+        self.dead = 0
+        self.watch: Any = None
+        self._room: Signal | None = Signal(kernel) if policy == "block" else None
+
+    def __len__(self) -> int:
+        return len(self.queue)
+
+    def offer(self, message: Message) -> str | None:
+        """Take a message; return why it was refused, or None."""
+        if self.queue.closed:
+            self.dead += 1
+            return f"{message.to} has stopped"
+        if not self.queue.put_nowait(message):
+            if self.policy != "drop_oldest":
+                return f"the mailbox of {message.to} is full"
+            self.queue.take()
+            self.dropped += 1
+            self.queue.put_nowait(message)
+        if self.watch is not None:
+            self.watch()
+        return None
+
+    async def wait_for_room(self) -> None:
+        """Wait until a message would be taken, if the policy is to block."""
+        while self._room is not None and not self.queue.closed and len(self.queue) >= self.queue.limit:
+            await self._room.wait()
+
+    async def get(self) -> Message:
+        """Wait for the next message.
+
+        Raises:
+            ClosedError: if the agent has stopped.
+        """
+        message: Message = await self.queue.get()
+        self._tell_room()
+        return message
+
+    def take(self) -> Message | None:
+        """Return the next message, or None."""
+        if not len(self.queue):
+            return None
+        message: Message = self.queue.take()
+        self._tell_room()
+        return message
+
+    def close(self) -> int:
+        """Refuse what comes, answer who waits, and return how many dead letters were left."""
+        left = len(self.queue.close())
+        self.dead += left
+        if self._room is not None:
+            self._room.fail(ClosedError("the agent that was written to has stopped"))
+        return left
+
+    def reopen(self) -> None:
+        """Take messages again: the agent is started anew."""
+        self.queue.closed = False
+
+    def _tell_room(self) -> None:
+        if self._room is not None:
+            self._room.fire()

@@ -1,0 +1,131 @@
+"""The manager of all agent loops of a world (seed 004)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from sim.actors.agent import Agent
+from sim.actors.config import AgentLoopConfig
+from sim.actors.loop import AgentLoop
+from sim.actors.state import AgentState
+from sim.actors.wake import WakeCondition
+from sim.errors import RunError, UsageError
+from sim.kernel import Duration
+from sim.world import ActionHandler, Refused, World
+
+
+@attrs.frozen
+class Totals:
+    """What loops have done: how many they are, their iterations, how many of these failed, and how often one left
+    SLEEPING or PAUSED."""
+
+    loops: int = 0
+    iterations: int = 0
+    errors: int = 0
+    wakeups: int = 0
+
+    def plus(self, loop: AgentLoop) -> "Totals":
+        """Return the totals with one more loop."""
+        return Totals(
+            self.loops + 1,
+            self.iterations + loop.iteration_count,
+            self.errors + loop.failures,
+            self.wakeups + loop.wakeups,
+        )
+
+
+class AgentLoopManager:
+    """Makes, starts and stops the loops of a world, and teaches it the actions `sleep` and `stop`."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.ticking = False  # how loops that are made during the run are started
+        self.ended = Totals()
+        self._loops: dict[str, AgentLoop] = {}
+        self._made = 0
+        world.actions.register(ActionHandler("sleep", _sleep))
+        world.actions.register(ActionHandler("stop", _stop))
+
+    def create_loop(self, agent: Agent, config: AgentLoopConfig | None = None) -> AgentLoop:
+        """Make the loop of an agent and let the agent into the world.
+
+        Raises:
+            RunError: if the agent, or another of its name, has a loop already.
+        """
+        if agent.agent_id in self._loops:
+            raise RunError(f"there is a loop for agent {agent.agent_id!r} already")
+        self.world.add(agent)
+        loop = AgentLoop(agent, self.world, config or AgentLoopConfig())
+        self._loops[agent.agent_id] = loop
+        self._made += 1
+        return loop
+
+    def start_spawned(self, loop: AgentLoop, delay_ns: int) -> None:
+        """Start a loop that was made during the run; when it has stopped, only its counts are kept."""
+        loop.on_stopped = self._forget
+        loop.start_ticking(delay_ns=delay_ns) if self.ticking else loop.start_now(delay_ns=delay_ns)
+
+    def _forget(self, loop: AgentLoop) -> None:
+        del self._loops[loop.agent_id]
+        self.world.forget(loop.agent)
+        self.ended = self.ended.plus(loop)
+
+    async def start_all(self) -> None:
+        """Start all loops that are stopped, in the order in which they were made."""
+        for loop in list(self._loops.values()):
+            await loop.start()
+
+    async def stop_all(self, timeout: Duration = 10.0) -> None:
+        """Stop all loops at one instant; iterations under way may end within `timeout` (simulated)."""
+        loops = [loop for loop in self._loops.values() if loop.state is not AgentState.STOPPED]
+        for loop in loops:
+            loop.request_stop("stop")
+        for loop in loops:
+            await loop.stop(timeout)
+
+    def get_loop(self, agent_id: str) -> AgentLoop | None:
+        """Return the loop of an agent, or None."""
+        return self._loops.get(agent_id)
+
+    @property
+    def loops(self) -> Mapping[str, AgentLoop]:
+        """All loops by agent id, in the order in which they were made."""
+        return self._loops
+
+    @property
+    def running_count(self) -> int:
+        """How many loops are running, sleeping or paused."""
+        return sum(loop.is_running for loop in self._loops.values())
+
+    @property
+    def made(self) -> int:
+        """How many loops were made."""
+        return self._made
+
+    def totals(self) -> "Totals":
+        """Return what all loops have done, those that were made during the run and have stopped included."""
+        totals = self.ended
+        for loop in self._loops.values():
+            totals = totals.plus(loop)
+        return totals
+
+    def states(self) -> dict[str, int]:
+        """Return how many loops are in each state."""
+        counts = dict.fromkeys(AgentState, 0)
+        counts[AgentState.STOPPED] = self.ended.loops
+        for loop in self._loops.values():
+            counts[loop.state] += 1
+        return {str(state): count for state, count in counts.items()}
+
+
+def _sleep(world: World, agent: Any, condition: dict) -> None:  # type: ignore[type-arg]  # the schema wants the bare type
+    try:
+        parsed = WakeCondition.parse(condition)
+    except UsageError as error:
+        raise Refused(str(error)) from error
+    agent.loop.sleep(parsed)
+
+
+def _stop(world: World, agent: Any) -> None:
+    agent.shutdown()

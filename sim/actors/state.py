@@ -1,0 +1,52 @@
+"""The states of an agent and which may follow which (seed 004, extended with reasons)."""
+
+import enum
+
+from sim.errors import TransitionError
+
+
+class AgentState(enum.StrEnum):
+    """Where an agent's loop is. `successors` says what may follow."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    SLEEPING = "sleeping"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+
+    @property
+    def successors(self) -> tuple["AgentState", ...]:
+        """The states that may come next."""
+        return _SUCCESSORS[self]
+
+    @property
+    def live(self) -> bool:
+        """Whether the loop is started and not yet stopping: running, sleeping or paused."""
+        return self in _LIVE
+
+    def check(self, after: "AgentState", agent_id: str) -> None:
+        """Raise `TransitionError` unless `after` may follow."""
+        if after not in _SUCCESSORS[self]:
+            raise TransitionError(f"{agent_id} cannot go from {self} to {after}")
+
+
+class PauseReason(enum.StrEnum):
+    """Why an agent is paused."""
+
+    RESOURCES = "resources"
+    ERRORS = "errors"
+    OPERATOR = "operator"
+    APPROVAL = "approval"
+
+
+_S = AgentState
+_LIVE = (_S.RUNNING, _S.SLEEPING, _S.PAUSED)
+_SUCCESSORS = {
+    _S.STOPPED: (_S.STARTING,),
+    _S.STARTING: (_S.RUNNING, _S.STOPPING),
+    _S.RUNNING: (_S.SLEEPING, _S.PAUSED, _S.STOPPING),
+    _S.SLEEPING: (_S.RUNNING, _S.STOPPING),
+    _S.PAUSED: (_S.RUNNING, _S.STOPPING),
+    _S.STOPPING: (_S.STOPPED,),
+}

@@ -1,0 +1,266 @@
+"""Wake conditions: what a sleeping agent waits for. Nothing is polled.
+
+`WakeCondition` is the seed's record (`condition_type`, `value`) with messages, any-of, all-of, timeouts and filters added.
+Arming one registers with the clock, the bus, the rate tracker or the mailbox, which call back when it is met; so the same
+condition serves an autonomous loop and the tick mode.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Literal, Protocol
+
+import attrs
+
+from sim.conditions import PURE_FUNCTIONS, Expression
+from sim.errors import UsageError
+from sim.events import Event
+from sim.events.topic import check_pattern
+from sim.kernel import Duration, to_ns
+from sim.world import World
+
+ConditionType = Literal["time", "event", "resource", "message", "any", "all", "never"]
+
+Met = Callable[[str], None]
+"""Called once, with what met the condition: a condition type, or `timeout`."""
+
+_WHERE_NAMES = ("topic", "data", "source", "time")
+
+
+class Sleeper(Protocol):
+    """Who sleeps: what conditions need to know of an agent."""
+
+    agent_id: str
+    mailbox: Any
+    woken_event: Event | None
+
+
+@attrs.frozen
+class WakeCondition:
+    """Condition that wakes a sleeping agent (seed 004).
+
+    Args:
+        condition_type: what it waits for.
+        value: simulated nanoseconds since the start (time), a topic pattern (event), (resource, threshold) (resource),
+            a tuple of conditions (any, all).
+        where: a filter on the event, over `topic`, `data`, `source` and `time`.
+        timeout_ns: nanoseconds after which the agent wakes in any case.
+        after: for time: `value` counts from when it is armed, not from the start.
+    """
+
+    condition_type: ConditionType
+    value: Any = None
+    where: Expression | None = None
+    timeout_ns: int | None = None
+    after: bool = False
+
+    @classmethod
+    def at(cls, time: Duration) -> "WakeCondition":
+        """Wake at a simulated time since the start."""
+        return cls("time", to_ns(time))
+
+    @classmethod
+    def after_delay(cls, delay: Duration) -> "WakeCondition":
+        """Wake when a span of simulated time has passed."""
+        return cls("time", to_ns(delay), after=True)
+
+    @classmethod
+    def event(cls, pattern: str, *, where: str | None = None, timeout: Duration | None = None) -> "WakeCondition":
+        """Wake when an event matches a pattern, and a filter if one is given."""
+        return cls("event", check_pattern(pattern), _filter(where), _timeout(timeout))
+
+    @classmethod
+    def resource(cls, name: str, threshold: float, *, timeout: Duration | None = None) -> "WakeCondition":
+        """Wake when at least `threshold` of a rate-limited resource is left."""
+        return cls("resource", (name, threshold), timeout_ns=_timeout(timeout))
+
+    @classmethod
+    def message(cls, *, timeout: Duration | None = None) -> "WakeCondition":
+        """Wake when a message is in the mailbox."""
+        return cls("message", timeout_ns=_timeout(timeout))
+
+    @classmethod
+    def any_of(cls, *parts: "WakeCondition", timeout: Duration | None = None) -> "WakeCondition":
+        """Wake when one of several conditions is met."""
+        return cls("any", _some(parts), timeout_ns=_timeout(timeout))
+
+    @classmethod
+    def all_of(cls, *parts: "WakeCondition", timeout: Duration | None = None) -> "WakeCondition":
+        """Wake when all of several conditions have been met, in any order."""
+        return cls("all", _some(parts), timeout_ns=_timeout(timeout))
+
+    @classmethod
+    def never(cls) -> "WakeCondition":
+        """Sleep until somebody calls `wake`."""
+        return cls("never")
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> "WakeCondition":
+        """Return the condition that a JSON-like mapping describes, for instance `{"event": "rain.*", "timeout": 60}`.
+
+        Raises:
+            UsageError: if it describes none.
+        """
+        kinds = [key for key in given if key in _PARSERS]
+        allowed = {*kinds, "timeout", *(("where",) if kinds == ["event"] else ()), *(("at_least",) if kinds == ["resource"] else ())}
+        if len(kinds) != 1 or not allowed >= given.keys():
+            raise UsageError(f"a wake condition has one of {', '.join(_PARSERS)}, not {', '.join(map(str, given)) or 'nothing'}")
+        condition = _PARSERS[kinds[0]](given[kinds[0]], given)
+        if given.get("timeout") is not None:
+            condition = attrs.evolve(condition, timeout_ns=to_ns(given["timeout"]))
+        return condition
+
+    def describe(self) -> Any:
+        """Return the condition as a JSON-like value, for the record."""
+        value = [part.describe() for part in self.value] if self.condition_type in ("any", "all") else self.value
+        return {
+            "type": self.condition_type,
+            "value": value,
+            **({"where": self.where.text} if self.where else {}),
+            **({"timeout_ns": self.timeout_ns} if self.timeout_ns is not None else {}),
+        }
+
+
+def arm(condition: WakeCondition, world: World, sleeper: Sleeper, met: Met) -> Callable[[], None]:
+    """Register `condition` for `sleeper`; `met` is called once when it is met, maybe at once.
+
+    Returns:
+        A function that takes the registration back; calling it again, or after the condition was met, does nothing.
+    """
+    armed = _Armed(world, sleeper, met)
+    armed.add(condition)
+    return armed.disarm
+
+
+class _Armed:
+    """One armed condition: whatever fires first ends it."""
+
+    def __init__(self, world: World, sleeper: Sleeper, met: Met) -> None:
+        self.world = world
+        self.sleeper = sleeper
+        self.met = met
+        self.done = False
+        self.undo: list[Callable[[], None]] = []
+
+    def add(self, condition: WakeCondition) -> None:
+        if condition.timeout_ns is not None:
+            self._after(condition.timeout_ns, "timeout")
+        if not self.done:
+            getattr(self, f"_{condition.condition_type}")(condition)
+
+    def fire(self, cause: str) -> None:
+        if not self.done:
+            self.disarm()
+            self.met(cause)
+
+    def disarm(self) -> None:
+        self.done = True
+        for undo in self.undo:
+            undo()
+        self.undo.clear()
+
+    def _after(self, delay: int, cause: str) -> None:
+        kernel = self.world.kernel
+        self.undo.append(kernel.call_at(kernel.now + delay, lambda: self.fire(cause)).cancel)
+
+    def _time(self, condition: WakeCondition) -> None:
+        now = self.world.kernel.now
+        self._after(condition.value if condition.after else max(0, condition.value - now), "time")
+
+    def _event(self, condition: WakeCondition) -> None:
+        bus, where = self.world.event_bus, condition.where
+        test = None if where is None else (lambda event: _passes(where, event))
+        missed = bus.missed_event(self.sleeper.agent_id, condition.value, test)
+        if missed is not None:
+            self._happened(missed)
+        else:
+            subscription = bus.subscribe(condition.value, filter=test, callback=self._happened)
+            self.undo.append(subscription.cancel)
+
+    def _happened(self, event: Event) -> None:
+        if not self.done:
+            self.sleeper.woken_event = event
+            self.fire("event")
+
+    def _resource(self, condition: WakeCondition) -> None:
+        name, threshold = condition.value
+        watch = self.world.rate_tracker.on_level(
+            self.sleeper.agent_id, name, threshold, lambda: self.fire("resource")
+        )
+        self.undo.append(watch.cancel)
+
+    def _message(self, condition: WakeCondition) -> None:
+        mailbox = self.sleeper.mailbox
+        if len(mailbox):
+            self.fire("message")
+        else:
+            mailbox.watch = lambda: self.fire("message")
+            self.undo.append(lambda: setattr(mailbox, "watch", None))
+
+    def _never(self, condition: WakeCondition) -> None:
+        pass
+
+    def _any(self, condition: WakeCondition) -> None:
+        for part in condition.value:
+            if self.done:
+                return
+            self._part(part, self.fire)
+
+    def _all(self, condition: WakeCondition) -> None:
+        missing = len(condition.value)
+
+        def one_met(cause: str) -> None:
+            nonlocal missing
+            missing -= 1
+            if missing == 0:
+                self.fire(cause)
+
+        for part in condition.value:
+            if self.done:
+                return
+            self._part(part, one_met)
+
+    def _part(self, part: WakeCondition, met: Met) -> None:
+        armed = _Armed(self.world, self.sleeper, met)
+        self.undo.append(armed.disarm)
+        armed.add(part)
+
+
+@lru_cache(maxsize=4096)
+def _where(text: str) -> Expression:
+    return Expression.parse(text, _WHERE_NAMES, PURE_FUNCTIONS)
+
+
+def _filter(text: str | None) -> Expression | None:
+    return None if text is None else _where(text)
+
+
+def _passes(where: Expression, event: Event) -> bool:
+    names = {"topic": event.topic, "data": event.data, "source": event.source, "time": event.time / 1e9}
+    return bool(where.evaluate(names, PURE_FUNCTIONS))
+
+
+def _timeout(value: Duration | None) -> int | None:
+    return None if value is None else to_ns(value)
+
+
+def _some(parts: tuple[WakeCondition, ...]) -> tuple[WakeCondition, ...]:
+    if not parts:
+        raise UsageError("any-of and all-of need at least one condition")
+    return parts
+
+
+def _parts(given: Any) -> tuple[WakeCondition, ...]:
+    if not isinstance(given, list | tuple) or not all(isinstance(part, Mapping) for part in given):
+        raise UsageError("any and all take a list of wake conditions")
+    return _some(tuple(WakeCondition.parse(part) for part in given))
+
+
+_PARSERS: dict[str, Callable[[Any, Mapping[str, Any]], WakeCondition]] = {
+    "for": lambda value, given: WakeCondition.after_delay(value),
+    "until": lambda value, given: WakeCondition.at(value),
+    "event": lambda value, given: WakeCondition.event(value, where=given.get("where")),
+    "resource": lambda value, given: WakeCondition.resource(value, given.get("at_least", 1)),
+    "message": lambda value, given: WakeCondition.message(),
+    "any": lambda value, given: WakeCondition("any", _parts(value)),
+    "all": lambda value, given: WakeCondition("all", _parts(value)),
+}

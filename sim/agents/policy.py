@@ -1,0 +1,192 @@
+"""Policy agents: rules that a scenario gives, or a class of your own (seed 004: decide, then execute, each iteration).
+
+An iteration looks at the rules in order; the first whose `when` is true is the decision. What the rules can see is a
+`Scope` (names) and the functions of the world's `Toolbox`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import attrs
+
+from sim.actors import Agent
+from sim.agents.toolbox import Toolbox
+from sim.conditions import Expression
+from sim.events import Event
+from sim.kernel import to_seconds
+from sim.permissions import Permission
+from sim.world import Action, ActionResult, Message, World
+
+
+class Value(Protocol):
+    """A value of a rule: a literal, or computed anew at each evaluation."""
+
+    @property
+    def constant(self) -> bool:
+        """Whether it is a literal."""
+
+    def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]], /) -> Any:
+        """Return the value."""
+
+
+@attrs.frozen
+class PolicyRule:
+    """If `when` is true, do this.
+
+    Args:
+        when: the condition; None is always true.
+        kind: the kind of action.
+        arguments: its arguments; `sleep` has one, `condition`.
+        set: new values of state variables, computed after the action succeeded.
+        record: numbers that are recorded as observations, computed before `set`.
+        reason: kept with the action.
+    """
+
+    when: Expression | None
+    kind: str
+    arguments: Mapping[str, Value]
+    set: Mapping[str, Value]
+    record: Mapping[str, Value]
+    reason: str = ""
+    action: Action | None = attrs.field(init=False)  # the action itself, if every argument is a literal
+
+    @action.default
+    def _action(self) -> Action | None:
+        if all(value.constant for value in self.arguments.values()):
+            return Action(self.kind, {name: v.evaluate({}, {}) for name, v in self.arguments.items()}, self.reason)
+        return None
+
+
+class Scope(dict[str, Any]):
+    """The names that a rule sees: the agent's state, and what is computed when it is asked for."""
+
+    __slots__ = ("agent",)
+
+    def __init__(self, agent: "PolicyAgent") -> None:
+        super().__init__(agent.state)
+        self.agent = agent
+
+    def __missing__(self, name: str) -> Any:
+        value = self[name] = _COMPUTED[name](self.agent)
+        return value
+
+
+class PolicyAgent(Agent):
+    """An agent that follows rules.
+
+    Args:
+        agent_id: its name.
+        world: where it lives.
+        toolbox: the functions its rules can call.
+        rules: in order; the first that applies is taken.
+        index: its number among those that are alike, from 0.
+        subscribe: topic patterns whose events it gets, one an iteration.
+        group: its group.
+        permission: what it may do.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        world: World,
+        *,
+        toolbox: Toolbox,
+        rules: tuple[PolicyRule, ...],
+        index: int = 0,
+        subscribe: tuple[str, ...] = (),
+        group: str | None = None,
+        permission: Permission = Permission.USER,
+    ) -> None:
+        super().__init__(agent_id, world, group=group, permission=permission)
+        self.index = index
+        self.result: ActionResult | None = None
+        self.message: Message | None = None
+        self.event: Event | None = None
+        self._toolbox = toolbox
+        self._rules = rules
+        self._chosen: PolicyRule | None = None
+        self._scope: Scope | None = None
+        self._subscriptions = tuple(world.event_bus.subscribe(pattern) for pattern in subscribe)
+
+    async def decide_action(self) -> Action | None:
+        """Return the action of the first rule that applies, or None."""
+        self.message = self.mailbox.take()
+        self.event = self._next_event()
+        scope = self._scope = Scope(self)
+        functions = self._toolbox.used_by(self)
+        for rule in self._rules:
+            if rule.when is None or rule.when.evaluate(scope, functions):
+                self._chosen = rule
+                if rule.action is not None:
+                    return rule.action
+                arguments = {name: value.evaluate(scope, functions) for name, value in rule.arguments.items()}
+                return Action(rule.kind, arguments, rule.reason)
+        self._chosen = None
+        return None
+
+    async def execute_action(self, action: Action) -> ActionResult:
+        """Do what was decided; if it succeeded, record what the rule observes and change the state."""
+        rule = self._chosen
+        result = self.result = await self.world.execute(self, action)
+        if result.success and rule is not None and (rule.set or rule.record):
+            self._conclude(rule)
+        return result
+
+    def on_stop(self) -> None:
+        """End the subscriptions."""
+        for subscription in self._subscriptions:
+            subscription.cancel()
+
+    def _conclude(self, rule: PolicyRule) -> None:
+        scope = Scope(self)  # time may have passed and the world has changed since the decision
+        functions = self._toolbox.used_by(self)
+        for name, value in rule.record.items():
+            self.world.observe(self.agent_id, name, float(value.evaluate(scope, functions)))
+        new = {name: value.evaluate(scope, functions) for name, value in rule.set.items()}
+        self.state.update(new)
+
+    def _next_event(self) -> Event | None:
+        woken, self.woken_event = self.woken_event, None
+        for subscription in self._subscriptions:
+            event = subscription.take()
+            if event is not None:
+                return event
+        return woken
+
+
+def _event(agent: PolicyAgent) -> Any:
+    event = agent.event
+    if event is None:
+        return None
+    return {"topic": event.topic, "data": event.data, "source": event.source, "time": to_seconds(event.time)}
+
+
+def _message(agent: PolicyAgent) -> Any:
+    message = agent.message
+    if message is None:
+        return None
+    return {
+        "sender": message.sender, "topic": message.topic, "data": message.data, "time": to_seconds(message.time),
+    }  # fmt: skip
+
+
+def _result(agent: PolicyAgent) -> Any:
+    result = agent.result
+    return None if result is None else {"success": result.success, "data": result.data, "error": result.error}
+
+
+_COMPUTED: dict[str, Callable[[PolicyAgent], Any]] = {
+    "now": lambda agent: agent.world.now,
+    "me": lambda agent: agent.agent_id,
+    "index": lambda agent: agent.index,
+    "group": lambda agent: agent.group,
+    "place": lambda agent: agent.world.places.where(agent.agent_id) if agent.world.places else None,
+    "balance": lambda agent: agent.world.balance(agent.agent_id),
+    "iteration": lambda agent: agent.loop.iteration_count,
+    "event": _event,
+    "message": _message,
+    "messages": lambda agent: len(agent.mailbox),
+    "result": _result,
+    "woken_by": lambda agent: agent.loop.woken_by,
+    "pi": lambda agent: 3.141592653589793,
+}

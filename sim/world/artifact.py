@@ -1,0 +1,88 @@
+"""Artifacts: named things with content that agents read, write, edit, delete and invoke."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+from sim.conditions import Expression
+from sim.kernel.codec import Raw, decode, encode
+
+Access = Literal["all", "owner"] | tuple[str, ...]
+"""Who may: everybody, the owner, or the agents and groups named. The owner always may."""
+
+FORMULA_NAMES = ("args", "content", "now", "caller")
+"""What a formula can see."""
+
+
+@attrs.frozen
+class Artifact:
+    """One artifact; a change makes a new record with the next version.
+
+    Attributes:
+        raw: the content as canonical JSON.
+        price: micro-units that whoever invokes it pays to the owner.
+        formula: what `invoke` computes, over `args`, `content`, `now` and `caller`; None cannot be invoked.
+    """
+
+    id: str
+    owner: str
+    raw: Raw
+    version: int = 1
+    readers: Access = "all"
+    writers: Access = "owner"
+    price: int = 0
+    formula: Expression | None = None
+
+    @property
+    def content(self) -> Any:
+        """The content, made anew at each call."""
+        return decode(self.raw)
+
+    def allows(self, access: Access, agent_id: str, group: str) -> bool:
+        """Whether an agent is among those that `access` names."""
+        if access == "all" or agent_id == self.owner:
+            return True
+        return access != "owner" and (agent_id in access or group in access)
+
+
+class Artifacts:
+    """The artifacts of a world, by id."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Artifact] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def get(self, id: str) -> Artifact | None:
+        """Return an artifact, or None."""
+        return self._held.get(id)
+
+    def put(self, artifact: Artifact) -> None:
+        """Add an artifact or replace the one of the same id."""
+        self._held[artifact.id] = artifact
+
+    def remove(self, id: str) -> None:
+        """Remove an artifact."""
+        del self._held[id]
+
+    def ids(self) -> list[str]:
+        """Return all ids, sorted."""
+        return sorted(self._held)
+
+    def state(self) -> Mapping[str, Any]:
+        """Return all of it for the final digest."""
+        return {
+            id: [a.owner, a.raw, a.version, a.readers, a.writers, a.price, a.formula.text if a.formula else None]
+            for id, a in sorted(self._held.items())
+        }
+
+
+def make(id: str, owner: str, content: Any, **fields: Any) -> Artifact:
+    """Return a first version of an artifact.
+
+    Raises:
+        ActorError: if the content is not JSON-like.
+    """
+    return Artifact(id, owner, Raw(encode(content)), **fields)

@@ -1,0 +1,309 @@
+"""The built-in kinds of action (design: the narrow waist). A handler changes the world only after all its checks."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from sim.conditions import PURE_FUNCTIONS, ConditionError, Expression
+from sim.errors import LimitError, UsageError
+from sim.kernel.codec import Raw, decode, encode
+from sim.kernel.waits import sleep_ns
+from sim.resources import MICRO, Container, Pool, PriorityResource, Resource, Store, to_micro
+from sim.world.action import ActionHandler, Refused
+from sim.world.artifact import FORMULA_NAMES, Access, Artifact
+from sim.world.message import Message
+
+if TYPE_CHECKING:
+    from sim.world.world import Inhabitant, World
+
+_MAX_CONTENT = 1_000_000  # bytes of an artifact's content
+
+
+def _noop(world: "World", agent: "Inhabitant") -> None:
+    return None
+
+
+# -- messages and events
+
+
+async def _wait_to_send(world: "World", agent: "Inhabitant", to: str, topic: str = "", data: Any = None) -> list[str]:
+    receivers = _receivers(world, agent, to)
+    for receiver in receivers:
+        await world.agents[receiver].wait_for_room()
+    return receivers
+
+
+def _send(
+    world: "World", agent: "Inhabitant", receivers: list[str], to: str, topic: str = "", data: Any = None
+) -> dict[str, Any]:
+    raw = Raw(encode(data))
+    refused: dict[str, str] = {}
+    for receiver in receivers:
+        note = {"sender": agent.agent_id, "to": receiver, "topic": topic, "data": raw}
+        message = Message(agent.agent_id, receiver, topic, raw, world.kernel.now)
+        why = world.agents[receiver].receive(message)
+        if why is None:
+            world.messages += 1
+            world.kernel.emit("message.sent", note, agent.agent_id)
+        else:
+            refused[receiver] = why
+    if len(refused) == len(receivers):
+        raise Refused(f"no message was taken: {next(iter(refused.values()))}")
+    return {"sent": len(receivers) - len(refused), "refused": refused}
+
+
+def _receivers(world: "World", agent: "Inhabitant", to: str) -> list[str]:
+    receivers = [to] if to in world.agents else [id for id in world.group(to) if id != agent.agent_id]
+    if not receivers:
+        raise Refused(f"there is nobody called {to!r} to send to")
+    return receivers
+
+
+def _publish(world: "World", agent: "Inhabitant", topic: str, data: Any = None) -> int:
+    try:
+        return world.event_bus.publish(topic, data).sequence
+    except UsageError as error:
+        raise Refused(str(error)) from error
+
+
+def _create_task(
+    world: "World", agent: "Inhabitant", title: str, to: str | None = None, data: Any = None
+) -> dict[str, Any]:
+    if to is not None and to not in world.agents:
+        raise Refused(f"there is no agent {to!r} to give the task to")
+    from sim.world.world import Task  # the record belongs to the world, which imports these handlers
+
+    id = len(world.tasks) + 1
+    task = Task(title, agent.agent_id, to, Raw(encode(data)))
+    world.tasks[id] = task
+    world.event_bus.publish("task.created", {"id": id, **attrs.asdict(task)})
+    if to is not None:
+        world.agents[to].receive(Message(agent.agent_id, to, "task", Raw(encode({"id": id})), world.kernel.now))
+    return {"id": id}
+
+
+# -- money and things
+
+
+def _transfer(world: "World", agent: "Inhabitant", to: str, amount: float) -> dict[str, float]:
+    try:
+        world.ledger.transfer(agent.agent_id, to, to_micro(amount))
+    except (LimitError, UsageError) as error:
+        raise Refused(str(error)) from error
+    world.event_bus.publish("ledger.transferred", {"from": agent.agent_id, "to": to, "amount": amount})
+    return {"balance": world.ledger.balance(agent.agent_id) / MICRO}
+
+
+def _artifact(world: "World", agent: "Inhabitant", id: str, change: bool = False) -> Artifact:
+    artifact = world.artifacts.get(id)
+    if artifact is None:
+        raise Refused(f"there is no artifact {id!r}")
+    if not artifact.allows(artifact.writers if change else artifact.readers, agent.agent_id, agent.group):
+        raise Refused(f"{agent.agent_id} may not {'change' if change else 'read'} the artifact {id!r}")
+    return artifact
+
+
+def _read(world: "World", agent: "Inhabitant", artifact: str) -> Any:
+    return _artifact(world, agent, artifact).raw
+
+
+def _write(
+    world: "World",
+    agent: "Inhabitant",
+    artifact: str,
+    content: Any,
+    readers: Any = None,
+    writers: Any = None,
+    price: float = 0.0,
+    formula: str = "",
+) -> dict[str, Any]:
+    raw = _content(content)
+    old = world.artifacts.get(artifact)
+    if old is None:
+        new = _new_artifact(artifact, agent.agent_id, raw, readers, writers, price, formula)
+    else:
+        _artifact(world, agent, artifact, change=True)
+        new = attrs.evolve(old, raw=raw, version=old.version + 1)
+    world.artifacts.put(new)
+    world.event_bus.publish("artifact.written", {"artifact": artifact, "version": new.version, "by": agent.agent_id})
+    return {"version": new.version}
+
+
+def _new_artifact(
+    id: str, owner: str, raw: Raw, readers: Any, writers: Any, price: float, formula: str
+) -> Artifact:
+    try:
+        computed = Expression.parse(formula, FORMULA_NAMES, PURE_FUNCTIONS) if formula else None
+        micro = to_micro(price) if price else 0
+    except UsageError as error:
+        raise Refused(str(error)) from error
+    return Artifact(id, owner, raw, 1, _access(readers, "all"), _access(writers, "owner"), micro, computed)
+
+
+def _edit(world: "World", agent: "Inhabitant", artifact: str, old: str, new: str) -> dict[str, Any]:
+    before = _artifact(world, agent, artifact, change=True)
+    text = before.content
+    if not isinstance(text, str) or not old or text.count(old) != 1:
+        raise Refused(f"edit needs text that occurs once in {artifact!r}, and {old[:40]!r} does not")
+    after = attrs.evolve(before, raw=_content(text.replace(old, new)), version=before.version + 1)
+    world.artifacts.put(after)
+    world.event_bus.publish("artifact.written", {"artifact": artifact, "version": after.version, "by": agent.agent_id})
+    return {"version": after.version}
+
+
+def _delete(world: "World", agent: "Inhabitant", artifact: str) -> None:
+    _artifact(world, agent, artifact, change=True)
+    world.artifacts.remove(artifact)
+    world.costs.give_back(artifact)
+    world.event_bus.publish("artifact.deleted", {"artifact": artifact, "by": agent.agent_id})
+
+
+def _invoke(world: "World", agent: "Inhabitant", artifact: str, args: Any = None) -> Any:
+    thing = _artifact(world, agent, artifact)
+    if thing.formula is None:
+        raise Refused(f"the artifact {artifact!r} has no formula to invoke")
+    names = {"args": args, "content": thing.content, "now": world.now, "caller": agent.agent_id}
+    try:
+        value = thing.formula.evaluate(names, PURE_FUNCTIONS)
+        encode(value)
+        if thing.price and thing.owner != agent.agent_id:
+            world.ledger.transfer(agent.agent_id, thing.owner, thing.price)
+    except (ConditionError, LimitError, UsageError) as error:
+        raise Refused(str(error)) from error
+    world.event_bus.publish("artifact.invoked", {"artifact": artifact, "by": agent.agent_id})
+    return value
+
+
+def _content(content: Any) -> Raw:
+    raw = encode(content)
+    if len(raw) > _MAX_CONTENT:
+        raise Refused(f"the content has {len(raw)} bytes, and an artifact holds at most {_MAX_CONTENT}")
+    return Raw(raw)
+
+
+def _access(given: Any, default: Access) -> Access:
+    if given is None:
+        return default
+    if given in ("all", "owner"):
+        return "all" if given == "all" else "owner"
+    if isinstance(given, list | tuple) and all(isinstance(name, str) for name in given):
+        return tuple(given)
+    raise Refused(f"access is 'all', 'owner' or a list of names, not {given!r}")
+
+
+def _use_tool(world: "World", agent: "Inhabitant", tool: str, args: Any = None) -> Any:
+    function = world.tools.get(tool)
+    if function is None:
+        raise Refused(f"there is no tool {tool!r}")
+    return function(args or {})
+
+
+# -- places and pools
+
+
+async def _travel(world: "World", agent: "Inhabitant", to: str) -> str:
+    if world.places is None:
+        raise Refused("this world has no places")
+    start = world.places.where(agent.agent_id)
+    time = 0 if start is None else world.places.travel_ns(start, to)
+    if time is None or to not in world.places.nodes:
+        raise Refused(f"no way leads from {start!r} to {to!r}")
+    await sleep_ns(time)
+    return start or ""
+
+
+def _move(world: "World", agent: "Inhabitant", start: str, to: str) -> dict[str, str]:
+    assert world.places is not None, "travelling comes first and needs places"
+    world.places.place(agent.agent_id, to)
+    world.event_bus.publish("place.entered", {"agent": agent.agent_id, "from": start, "to": to})
+    return {"from": start, "to": to}
+
+
+async def _stand_in_line(
+    world: "World", agent: "Inhabitant", pool: str, amount: int = 1, priority: float = 0
+) -> int:
+    slots = _pool(world, pool)
+    if not isinstance(slots, Resource | PriorityResource):
+        raise Refused(f"nothing can be acquired from the pool {pool!r}: it has no slots")
+    await slots.acquire(amount, priority)
+    return amount
+
+
+def _acquire(
+    world: "World", agent: "Inhabitant", granted: int, pool: str, amount: int = 1, priority: float = 0
+) -> None:
+    key = (agent.agent_id, pool)
+    world.held[key] = world.held.get(key, 0) + granted
+
+
+def _hand_back(world: "World", agent: "Inhabitant", granted: int, pool: str, **arguments: Any) -> None:
+    slots = world.pools[pool]
+    assert isinstance(slots, Resource | PriorityResource), "only slots are acquired"
+    slots.release(granted)
+
+
+def _release(world: "World", agent: "Inhabitant", pool: str, amount: int = 1) -> None:
+    key = (agent.agent_id, pool)
+    if world.held.get(key, 0) < amount:
+        raise Refused(f"{agent.agent_id} does not hold {amount} of {pool!r}")
+    world.held[key] -= amount
+    if not world.held[key]:
+        del world.held[key]
+    _hand_back(world, agent, amount, pool)
+
+
+async def _wait_to_put(world: "World", agent: "Inhabitant", pool: str, item: Any = None, amount: float = 1) -> float:
+    match _pool(world, pool):
+        case Container() as container:
+            await container.put(amount)
+        case Store() as store:
+            await store.put(Raw(encode(item)))
+        case _:
+            raise Refused(f"nothing can be put into the pool {pool!r}: it has slots")
+    return amount
+
+
+def _put(world: "World", agent: "Inhabitant", granted: float, pool: str, item: Any = None, amount: float = 1) -> None:
+    return None
+
+
+async def _wait_to_get(world: "World", agent: "Inhabitant", pool: str, amount: float = 1) -> Any:
+    match _pool(world, pool):
+        case Container() as container:
+            return await container.get(amount)
+        case Store() as store:
+            return await store.get()
+    raise Refused(f"nothing can be got from the pool {pool!r}: it has slots")
+
+
+def _get(world: "World", agent: "Inhabitant", granted: Any, pool: str, amount: float = 1) -> Any:
+    return decode(granted) if isinstance(granted, Raw) else granted
+
+
+def _pool(world: "World", name: str) -> Pool:
+    pool = world.pools.get(name)
+    if pool is None:
+        raise Refused(f"there is no pool {name!r}")
+    return pool
+
+
+BUILT_IN = (
+    ActionHandler("noop", _noop),
+    ActionHandler("send", _send, wait=_wait_to_send),
+    ActionHandler("publish", _publish),
+    ActionHandler("transfer", _transfer),
+    ActionHandler("read", _read),
+    ActionHandler("write", _write),
+    ActionHandler("edit", _edit),
+    ActionHandler("delete", _delete),
+    ActionHandler("invoke", _invoke),
+    ActionHandler("move", _move, wait=_travel),
+    ActionHandler("use_tool", _use_tool),
+    ActionHandler("create_task", _create_task),
+    ActionHandler("acquire", _acquire, wait=_stand_in_line, undo=_hand_back),
+    ActionHandler("release", _release),
+    ActionHandler("put", _put, wait=_wait_to_put),
+    ActionHandler("get", _get, wait=_wait_to_get),
+)
+"""`sleep` and `stop` belong to the loops, `spawn` to whoever has templates: they register them."""

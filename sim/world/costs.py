@@ -1,0 +1,105 @@
+"""What actions cost: rate limits, budgets and quotas, checked and taken in one step."""
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import attrs
+
+from sim.resources import MICRO, Budgets, Quotas, RateTracker, to_micro
+
+Amount = int | float | Callable[[int], float]
+"""What an action takes: a number, or a function of the size of its arguments in bytes."""
+
+Pot = Literal["rate", "budget", "quota"]
+
+
+@attrs.frozen
+class Charge:
+    """What one action takes, by kind of pot; budgets in micro-units."""
+
+    rates: Mapping[str, int]
+    budgets: Mapping[str, int]
+    quotas: Mapping[str, int]
+
+
+@attrs.frozen
+class Lack:
+    """What an agent lacks, as a sentence, and whether its policy is to go on without."""
+
+    text: str
+    skip: bool = False
+
+
+_FREE = Charge({}, {}, {})
+
+
+class Costs:
+    """The price list of a world's actions.
+
+    Args:
+        rates: the rate tracker; a name without a limit there costs nothing.
+        budgets: what depletes.
+        quotas: what is held and given back.
+    """
+
+    def __init__(self, rates: RateTracker, budgets: Budgets, quotas: Quotas) -> None:
+        self._rates = rates
+        self._budgets = budgets
+        self._quotas = quotas
+        self._prices: dict[str, dict[str, tuple[Pot, Amount]]] = {}
+        self._holds: dict[str, tuple[str, Mapping[str, int]]] = {}  # artifact → who holds quota for it
+
+    def set_price(self, kind: str, name: str, pot: Pot, amount: Amount) -> None:
+        """Say that an action of `kind` takes `amount` from the limit, budget or quota `name`."""
+        self._prices.setdefault(kind, {})[name] = (pot, amount)
+
+    def priced(self, kind: str) -> bool:
+        """Whether actions of `kind` take anything."""
+        return kind in self._prices
+
+    def charge(self, kind: str, size: int) -> Charge:
+        """Return what an action of `kind` takes whose arguments have `size` bytes."""
+        prices = self._prices.get(kind)
+        if prices is None:
+            return _FREE
+        taken: dict[Pot, dict[str, int]] = {"rate": {}, "budget": {}, "quota": {}}
+        for name, (pot, amount) in prices.items():
+            if callable(amount):
+                amount = amount(size)
+            taken[pot][name] = to_micro(amount) if pot == "budget" else round(amount)
+        return Charge(taken["rate"], taken["budget"], taken["quota"])
+
+    def lacking(self, agent_id: str, charge: Charge, artifact: str | None) -> Lack | None:
+        """Return what an agent lacks to pay, or None if it can."""
+        resource = self._rates.blocked_by(agent_id, charge.rates) if charge.rates else None
+        if resource is not None:
+            return Lack(f"the limit on {resource} is reached", self._rates.policy(resource) == "skip")
+        for name, micro in charge.budgets.items():
+            if self._budgets.remaining(agent_id, name) < micro:
+                return Lack(f"the budget {name} has less than {micro / MICRO:g} left")
+        for name, amount in charge.quotas.items():
+            if self._quotas.remaining(agent_id, name) + self._held(agent_id, name, artifact) < amount:
+                return Lack(f"the quota {name} has no room for {amount}")
+        return None
+
+    def take(self, agent_id: str, charge: Charge, artifact: str | None) -> None:
+        """Take what `lacking` found to be there; quota held for an artifact's earlier content goes back first."""
+        if charge.rates:
+            self._rates.consume_all(agent_id, charge.rates)
+        for name, micro in charge.budgets.items():
+            self._budgets.spend(agent_id, name, micro)
+        if charge.quotas and artifact is not None:
+            self.give_back(artifact)
+            self._holds[artifact] = (agent_id, charge.quotas)
+        for name, amount in charge.quotas.items():
+            self._quotas.hold(agent_id, name, amount)
+
+    def give_back(self, artifact: str) -> None:
+        """Give back the quota held for an artifact."""
+        holder, amounts = self._holds.pop(artifact, ("", {}))
+        for name, amount in amounts.items():
+            self._quotas.give_back(holder, name, amount)
+
+    def _held(self, agent_id: str, name: str, artifact: str | None) -> int:
+        holder, amounts = self._holds.get(artifact or "", ("", {}))
+        return amounts.get(name, 0) if holder == agent_id else 0

@@ -1,0 +1,111 @@
+"""Places: a graph of nodes with travel times, and who is where."""
+
+import importlib.resources
+from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush
+
+from sim.errors import UsageError
+from sim.kernel.codec import decode
+
+
+class Places:
+    """A graph that agents stand on; a grid is a graph whose nodes are `column,row`.
+
+    Args:
+        nodes: their names, in order.
+        edges: (one end, other end, travel time in nanoseconds); they lead both ways.
+    """
+
+    def __init__(self, nodes: Iterable[str], edges: Iterable[tuple[str, str, int]]) -> None:
+        self._edges: dict[str, dict[str, int]] = {node: {} for node in nodes}
+        self._standing: dict[str, dict[str, None]] = {node: {} for node in self._edges}
+        self._where: dict[str, str] = {}
+        for start, end, time in edges:
+            for node in (start, end):
+                if node not in self._edges:
+                    raise UsageError(f"an edge leads to {node!r}, which is no place")
+            self._edges[start][end] = time
+            self._edges[end][start] = time
+
+    @classmethod
+    def grid(cls, columns: int, rows: int, travel_ns: int) -> "Places":
+        """Return a grid on which one step leads to the four adjacent places."""
+        cells = [(x, y) for y in range(rows) for x in range(columns)]
+        right = [(f"{x},{y}", f"{x + 1},{y}", travel_ns) for x, y in cells if x + 1 < columns]
+        down = [(f"{x},{y}", f"{x},{y + 1}", travel_ns) for x, y in cells if y + 1 < rows]
+        return cls([f"{x},{y}" for x, y in cells], right + down)
+
+    @classmethod
+    def shipped(cls, name: str, travel_ns: int) -> "Places":
+        """Return a social network that ships with the package: `karate_club` or `les_miserables`.
+
+        Sources: Zachary (1977) and Knuth (1993), with nodes and edges as networkx has them.
+        """
+        text = importlib.resources.files("sim.world").joinpath(f"graphs/{name}.json").read_bytes()
+        graph = decode(text)
+        return cls(graph["nodes"], [(a, b, travel_ns) for a, b in graph["edges"]])
+
+    @property
+    def nodes(self) -> list[str]:
+        """All places, in order."""
+        return list(self._edges)
+
+    def where(self, agent_id: str) -> str | None:
+        """Return where an agent stands, or None."""
+        return self._where.get(agent_id)
+
+    def at(self, node: str) -> list[str]:
+        """Return who stands at a place, in order of arrival."""
+        return list(self._standing[node])
+
+    def adjacent(self, node: str) -> list[str]:
+        """Return the places one edge away, in order of declaration."""
+        return list(self._edges[node])
+
+    def neighbours(self, agent_id: str) -> list[str]:
+        """Return the agents that stand where `agent_id` does or one edge away."""
+        here = self._where.get(agent_id)
+        if here is None:
+            return []
+        found = [other for other in self._standing[here] if other != agent_id]
+        for node in self._edges[here]:
+            found.extend(self._standing[node])
+        return found
+
+    def place(self, agent_id: str, node: str) -> None:
+        """Put an agent at a place.
+
+        Raises:
+            UsageError: if there is no such place.
+        """
+        if node not in self._edges:
+            raise UsageError(f"{node!r} is no place")
+        self.remove(agent_id)
+        self._where[agent_id] = node
+        self._standing[node][agent_id] = None
+
+    def remove(self, agent_id: str) -> None:
+        """Take an agent off the graph."""
+        here = self._where.pop(agent_id, None)
+        if here is not None:
+            del self._standing[here][agent_id]
+
+    def travel_ns(self, start: str, end: str) -> int | None:
+        """Return the time of the shortest way (Dijkstra), or None if none leads there."""
+        best = {start: 0}
+        ahead = [(0, start)]
+        while ahead:
+            time, node = heappop(ahead)
+            if node == end:
+                return time
+            if time > best[node]:
+                continue
+            for other, step in self._edges[node].items():
+                if time + step < best.get(other, time + step + 1):
+                    best[other] = time + step
+                    heappush(ahead, (time + step, other))
+        return None
+
+    def state(self) -> Mapping[str, str]:
+        """Return who is where, for the final digest."""
+        return dict(sorted(self._where.items()))

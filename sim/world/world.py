@@ -1,0 +1,255 @@
+"""The world: holds the parts and coordinates; it decides nothing."""
+
+from array import array
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import attrs
+
+from sim.errors import ClosedError, LimitError, RunError
+from sim.events import EventBus
+from sim.kernel import Kernel, Recorder, Stream, to_seconds
+from sim.kernel.codec import Raw, encode
+from sim.permissions import Permission
+from sim.resources import MICRO, Budgets, Ledger, Pool, PriorityResource, Quotas, RateTracker, Resource
+from sim.world.action import Action, ActionHandler, ActionRegistry, ActionResult, Refused
+from sim.world.artifact import Artifacts
+from sim.world.builtin import BUILT_IN
+from sim.world.costs import Charge, Costs
+from sim.world.message import Message
+from sim.world.places import Places
+
+
+class Inhabitant(Protocol):
+    """What a world knows of an agent."""
+
+    agent_id: str
+    group: str
+    permission: Permission
+    alive: bool
+    state: dict[str, Any]
+
+    def receive(self, message: Message, /) -> str | None:
+        """Take a message; return why it was refused, or None."""
+
+    async def wait_for_room(self) -> None:
+        """Wait until a message would be taken, if this agent's policy is to block."""
+
+    def shutdown(self) -> None:
+        """Stop for good at the next step boundary."""
+
+    def state_for_digest(self) -> Any:
+        """Return all that makes up the agent's state, JSON-like."""
+
+
+@attrs.frozen
+class Task:
+    """Something to be done: its title, who made it, whose it is, and data as canonical JSON."""
+
+    title: str
+    creator: str
+    assignee: str | None
+    raw: Raw
+
+
+class World:
+    """One shared world.
+
+    Args:
+        seed: of all random streams.
+        recorder: keeps what happens; by default nothing does.
+        shuffled: break ties by hash instead of by order of declaration.
+        max_deltas: rounds at one instant before it counts as a livelock.
+
+    Attributes:
+        kernel, event_bus, rate_tracker, budgets, quotas, ledger, artifacts, costs, pools, places: its parts.
+        agents: by id, in the order in which they came.
+        actions: the kinds of action that agents can take.
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        recorder: Recorder | None = None,
+        shuffled: bool = False,
+        max_deltas: int = 10_000,
+    ) -> None:
+        self.kernel = Kernel(seed, shuffled=shuffled, max_deltas=max_deltas, recorder=recorder)
+        self.event_bus = EventBus(self.kernel)
+        self.rate_tracker = RateTracker(self.kernel)
+        self.budgets = Budgets(self.kernel)
+        self.quotas = Quotas()
+        self.ledger = Ledger()
+        self.artifacts = Artifacts()
+        self.costs = Costs(self.rate_tracker, self.budgets, self.quotas)
+        self.places: Places | None = None
+        self.pools: dict[str, Pool] = {}
+        self.agents: dict[str, Inhabitant] = {}
+        self.actions = ActionRegistry()
+        self.tools: dict[str, Callable[[Mapping[str, Any]], Any]] = {}  # pure functions, by name
+        self.tasks: dict[int, Task] = {}
+        self.held: dict[tuple[str, str], int] = {}  # (agent, pool) → what it has acquired
+        self.standing: dict[str, str] = {}  # agent → the kind of action that it waits for
+        self.observations: dict[str, array[float]] = {}
+        self.messages = 0  # taken
+        self.action_counts: dict[tuple[str, bool], int] = {}
+        self._groups: dict[str, dict[str, None]] = {}
+        for handler in BUILT_IN:
+            self.actions.register(handler)
+
+    @property
+    def now(self) -> float:
+        """Simulated seconds since the start."""
+        return to_seconds(self.kernel.now)
+
+    def stream(self, owner: str, purpose: str = "") -> Stream:
+        """Return the random stream of `owner` for `purpose`."""
+        return self.kernel.streams.get(owner, purpose)
+
+    def add(self, agent: Inhabitant) -> None:
+        """Let an agent into the world.
+
+        Raises:
+            RunError: if there is one of its id.
+        """
+        if agent.agent_id in self.agents or agent.agent_id in self._groups:
+            raise RunError(f"the name {agent.agent_id!r} is taken already")
+        self.agents[agent.agent_id] = agent
+        self._groups.setdefault(agent.group, {})[agent.agent_id] = None
+        self.rate_tracker.set_group(agent.agent_id, agent.group)
+
+    def leave(self, agent: Inhabitant) -> None:
+        """Let go of what a stopped agent held in pools, and take it off the map."""
+        for (holder, name), amount in list(self.held.items()):
+            if holder == agent.agent_id:
+                del self.held[holder, name]
+                pool = self.pools[name]
+                assert isinstance(pool, Resource | PriorityResource), "only slots are held"
+                pool.release(amount)
+        if self.places is not None:
+            self.places.remove(agent.agent_id)
+
+    def group(self, name: str) -> list[str]:
+        """Return the ids of a group's agents that are alive, in the order in which they came."""
+        return [id for id in self._groups.get(name, ()) if self.agents[id].alive]
+
+    def balance(self, account: str) -> float:
+        """Return the balance of an account in units; 0 if there is none."""
+        return self.ledger.balance(account) / MICRO if account in self.ledger else 0.0
+
+    def remaining(self, agent_id: str, name: str) -> float:
+        """Return what is left to an agent of a rate limit, budget (units) or quota."""
+        if name in self.budgets:
+            return self.budgets.remaining(agent_id, name) / MICRO
+        if name in self.quotas:
+            return self.quotas.remaining(agent_id, name)
+        return self.rate_tracker.get_remaining(agent_id, name)
+
+    def readable(self, agent_id: str, artifact: str) -> Any:
+        """Return the content of an artifact if the agent may read it, else None."""
+        found = self.artifacts.get(artifact)
+        agent = self.agents[agent_id]
+        return found.content if found and found.allows(found.readers, agent_id, agent.group) else None
+
+    def members(self, name: str) -> list[Inhabitant]:
+        """Return a group's agents, stopped ones too, in the order in which they came."""
+        return [self.agents[id] for id in self._groups.get(name, ())]
+
+    def forget(self, agent: Inhabitant) -> None:
+        """Drop a stopped agent that was made during the run: what it did stays in the record."""
+        del self.agents[agent.agent_id]
+        del self._groups[agent.group][agent.agent_id]
+        self.rate_tracker.forget(agent.agent_id)
+
+    # -- the narrow waist
+
+    async def execute(self, agent: Inhabitant, action: Action) -> ActionResult:
+        """Do an action that may take time or stand in line: wait first, then check and apply in one step.
+
+        Cancelled while waiting, the action did not happen.
+        """
+        handler = self.actions.find(action.kind)
+        if handler is None or handler.wait is None:
+            return self.act(agent, action)
+        try:
+            self._permitted(agent, action)
+            self.standing[agent.agent_id] = action.kind
+            granted = await handler.wait(self, agent, **action.arguments)
+        except (Refused, ClosedError, LimitError) as refusal:
+            return self._refuse(agent, action, Raw(encode(action.arguments)), str(refusal))
+        finally:
+            self.standing.pop(agent.agent_id, None)
+        result = self._apply(agent, action, (granted,))
+        if not result.success and handler.undo is not None:
+            handler.undo(self, agent, granted, **action.arguments)
+        return result
+
+    def act(self, agent: Inhabitant, action: Action) -> ActionResult:
+        """Check and apply an action in one step, and record what came of it."""
+        return self._apply(agent, action, ())
+
+    def price(self, action: Action) -> Charge:
+        """Return what an action takes."""
+        return self.costs.charge(action.kind, len(encode(action.arguments)))
+
+    def _apply(self, agent: Inhabitant, action: Action, granted: tuple[Any, ...]) -> ActionResult:
+        raw = Raw(encode(action.arguments))
+        artifact = action.arguments.get("artifact")
+        try:
+            handler = self._permitted(agent, action)
+            if handler.wait is not None and not granted:
+                raise Refused(f"{action.kind} takes time: it has to be awaited (execute)")
+            charge = self.costs.charge(action.kind, len(raw))
+            lack = self.costs.lacking(agent.agent_id, charge, artifact)
+            if lack is not None:
+                return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
+            data = handler.apply(self, agent, *granted, **action.arguments)
+        except Refused as refusal:
+            return self._refuse(agent, action, raw, str(refusal))
+        self.costs.take(agent.agent_id, charge, artifact)
+        self._record(agent, action, {"arguments": raw, "success": True, "result": data})
+        return ActionResult(True, data)
+
+    def _permitted(self, agent: Inhabitant, action: Action) -> ActionHandler:
+        handler = self.actions.get(action.kind)
+        if agent.permission < handler.permission:
+            raise Refused(f"{action.kind} needs the permission {handler.permission.name.lower()}")
+        handler.check(action.arguments)
+        return handler
+
+    def _refuse(
+        self, agent: Inhabitant, action: Action, raw: Raw, error: str, *, skipped: bool = False
+    ) -> ActionResult:
+        self._record(agent, action, {"arguments": raw, "success": False, "error": error})
+        return ActionResult(False, error=error, skipped=skipped)
+
+    def _record(self, agent: Inhabitant, action: Action, outcome: dict[str, Any]) -> None:
+        if action.reasoning:
+            outcome["reasoning"] = action.reasoning
+        self.kernel.emit(f"action.{action.kind}", Raw(encode(outcome)), agent.agent_id)
+        key = (action.kind, outcome["success"])
+        self.action_counts[key] = self.action_counts.get(key, 0) + 1
+
+    # -- what is measured
+
+    def observe(self, agent_id: str, name: str, value: float) -> None:
+        """Record a number that an agent observed; the run's summary says how they are distributed."""
+        self.kernel.emit("observation", {"name": name, "value": value}, agent_id)
+        self.observations.setdefault(name, array("d")).append(value)
+
+    def digest(self) -> Mapping[str, Any]:
+        """Return the final state of everything, for the hash of the run."""
+        return {
+            "agents": {id: agent.state_for_digest() for id, agent in sorted(self.agents.items())},
+            "artifacts": self.artifacts.state(),
+            "budgets": self.budgets.state(),
+            "draws": self.kernel.streams.fingerprints(),
+            "ledger": self.ledger.state(),
+            "places": self.places.state() if self.places else {},
+            "pools": {name: pool.state() for name, pool in sorted(self.pools.items())},
+            "quotas": self.quotas.state(),
+            "rates": self.rate_tracker.state(),
+            "tasks": {str(id): attrs.asdict(task) for id, task in self.tasks.items()},
+            "time": self.kernel.now,
+        }
