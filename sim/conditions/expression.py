@@ -1,0 +1,210 @@
+"""An expression: parsed and checked once, evaluated many times.
+
+simpleeval walks the syntax tree; its handlers for names, calls, attributes and subscripts are replaced here,
+because they allow more than the grammar does: attributes of objects, functions as values, ranges of keys.
+"""
+
+import ast
+import functools
+import types
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+import attrs
+from simpleeval import (  # type: ignore[import-untyped]  # it ships no types
+    EvalWithCompoundTypes,
+    InvalidExpression,
+    SimpleEval,
+)
+
+from sim.conditions.errors import ConditionError, did_you_mean
+from sim.conditions.functions import OPERATORS
+from sim.conditions.grammar import Grammar, Literal, read
+
+MAX_RESULT = 100_000
+"""Values in a result, counted at any depth: `[x, x]` assigned to x again and again doubles it."""
+
+
+@attrs.frozen
+class Expression:
+    """A checked expression.
+
+    Attributes:
+        text: what was written.
+        names: the free names that it uses.
+        functions: the functions that it calls.
+        literals: texts written directly as arguments of calls.
+    """
+
+    text: str
+    names: frozenset[str]
+    functions: frozenset[str]
+    literals: tuple[Literal, ...]
+    _tree: ast.expr = attrs.field(eq=False, repr=False)
+
+    @classmethod
+    def parse(
+        cls, text: str, names: Collection[str] | None = None, functions: Collection[str] | None = None
+    ) -> "Expression":
+        """Return the expression that `text` holds.
+
+        Args:
+            text: at most 1,000 characters.
+            names: the names it may use, or None for any.
+            functions: the functions it may call, or None for any.
+
+        Raises:
+            ConditionError: naming the part that is not allowed, with the nearest known name as hint.
+        """
+        grammar = _read(text)
+        if names is not None:
+            _require("name", grammar.names, names)
+        if functions is not None:
+            _require("function", grammar.functions, functions)
+        return cls(text, grammar.names, grammar.functions, grammar.literals, grammar.tree)
+
+    def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> Any:
+        """Return the value of the expression.
+
+        Args:
+            names: what each name stands for.
+            functions: what each function does.
+
+        Raises:
+            ConditionError: for any failure inside: a missing key, a division by zero, a wrong type,
+                a result that is too big.
+        """
+        try:
+            result = _Evaluator(names, functions)._eval(self._tree)
+            if isinstance(result, list | tuple | dict):
+                _measure(result)
+        except ConditionError as error:
+            raise ConditionError(f"{self.text!r}: {error}", hint=error.hint) from None
+        except InvalidExpression as error:
+            raise ConditionError(f"{self.text!r}: {error}") from None
+        except Exception as error:  # whatever goes wrong inside has one meaning: this expression has no value
+            raise ConditionError(f"{self.text!r}: {str(error) or type(error).__name__}") from error
+        return result
+
+
+@functools.lru_cache(maxsize=4096)
+def _read(text: str) -> Grammar:
+    """Parse a text once: a thousand agents often share their rules."""
+    return read(text)
+
+
+def _require(what: str, used: frozenset[str], known: Collection[str]) -> None:
+    for name in sorted(used):
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise ConditionError(f"there is no {what} {name!r} here", hint=hint)
+
+
+def _measure(result: object) -> None:
+    """Refuse a result with too many values or too deep nesting; shared parts count each time they occur."""
+    count = 0
+    level: list[Any] = [result]
+    for _ in range(50):
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, list | tuple | dict):
+                inner.extend(_parts(value))
+                count += len(value)
+                if count > MAX_RESULT:
+                    raise ConditionError(f"the result holds more than {MAX_RESULT} values")
+        if not inner:
+            return
+        level = inner
+    raise ConditionError("the result is nested more than 50 deep")
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
+
+
+class _Evaluator(EvalWithCompoundTypes):  # type: ignore[misc]
+    """simpleeval's walk with our handlers.
+
+    Made per evaluation, because a function may evaluate another expression.
+    """
+
+    operators = OPERATORS
+    expr = ""
+
+    def __init__(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> None:
+        # simpleeval's own constructor copies its tables, which costs more than most evaluations
+        self.names = names
+        self.functions = functions
+
+    def __del__(self) -> None:
+        """Nothing to take apart: simpleeval breaks a cycle here that this class does not have."""
+
+    def _eval(self, node: ast.AST) -> Any:
+        # the tree was checked before: every node type in it is in the table
+        return _HANDLERS[type(node)](self, node)
+
+    def _eval_name(self, node: ast.Name) -> Any:
+        try:
+            return self.names[node.id]
+        except KeyError:
+            known = list(self.names)
+            raise ConditionError(
+                f"there is no name {node.id!r} here", hint=did_you_mean(node.id, known)
+            ) from None
+
+    def _eval_call(self, node: ast.Call) -> Any:
+        name = node.func.id  # type: ignore[attr-defined]
+        function = self.functions.get(name)
+        if function is None:
+            raise ConditionError(
+                f"there is no function {name!r} here", hint=did_you_mean(name, list(self.functions))
+            )
+        keywords = {keyword.arg: self._eval(keyword.value) for keyword in node.keywords if keyword.arg}
+        return function(*[self._eval(argument) for argument in node.args], **keywords)
+
+    def _eval_attribute(self, node: ast.Attribute) -> Any:
+        return _item(self._eval(node.value), node.attr)
+
+    def _eval_subscript(self, node: ast.Subscript) -> Any:
+        return _item(self._eval(node.value), self._eval(node.slice))
+
+    def _eval_dict(self, node: ast.Dict) -> dict[Any, Any]:
+        pairs = zip(node.keys, node.values, strict=True)
+        result = {self._eval(key): self._eval(value) for key, value in pairs if key is not None}
+        for key in result:
+            if not isinstance(key, str):
+                raise ConditionError(f"the keys of a mapping are text, not {key!r}")
+        return result
+
+
+def _item(container: Any, key: Any) -> Any:
+    """Return one item of a mapping, list or text. Objects have no parts here."""
+    if isinstance(container, dict | types.MappingProxyType):
+        if key in container:
+            return container[key]
+        hint = did_you_mean(str(key), [known for known in container if isinstance(known, str)])
+        raise ConditionError(f"there is no key {key!r}", hint=hint)
+    if isinstance(container, list | tuple | str) and type(key) is int:
+        try:
+            return container[key]
+        except IndexError:
+            raise ConditionError(f"there is no item {key}: there are {len(container)}") from None
+    kind = "None" if container is None else type(container).__name__
+    raise ConditionError(f"{kind} has no item {key!r}")
+
+
+_HANDLERS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Constant: lambda evaluator, node: node.value,
+    ast.Name: _Evaluator._eval_name,
+    ast.UnaryOp: SimpleEval._eval_unaryop,
+    ast.BinOp: SimpleEval._eval_binop,
+    ast.BoolOp: SimpleEval._eval_boolop,
+    ast.Compare: SimpleEval._eval_compare,
+    ast.IfExp: SimpleEval._eval_ifexp,
+    ast.Call: _Evaluator._eval_call,
+    ast.Attribute: _Evaluator._eval_attribute,
+    ast.Subscript: _Evaluator._eval_subscript,
+    ast.Dict: _Evaluator._eval_dict,
+    ast.List: EvalWithCompoundTypes._eval_list,
+    ast.Tuple: EvalWithCompoundTypes._eval_tuple,
+}

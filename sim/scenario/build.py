@@ -1,0 +1,311 @@
+"""From a scenario to a world with its agents, ready to run."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
+from sim.agents import PolicyAgent, PolicyRule, Toolbox
+from sim.conditions import PURE_FUNCTIONS, Expression
+from sim.errors import UsageError
+from sim.kernel import Recorder, to_ns, to_seconds
+from sim.kernel.codec import Raw, encode
+from sim.resources import Container, Limit, Pool, PriorityResource, Rate, Resource, Store, to_micro
+from sim.scenario import schema
+from sim.scenario.actions import SleepSpec
+from sim.scenario.census import PI, Census
+from sim.scenario.values import Compiled
+from sim.world import ActionHandler, Places, Refused, World
+from sim.world.artifact import Artifact
+
+Kinds = Mapping[str, type[Agent]]
+"""Classes of agents that a scenario may name as `kind`, as the host program allows."""
+
+_MAX_SPAWNED = 100_000  # living agents
+
+
+@attrs.frozen
+class Simulation:
+    """A world built from a scenario: what a runner needs."""
+
+    scenario: schema.Scenario
+    world: World
+    manager: AgentLoopManager
+    census: Census
+    starts: tuple[tuple[AgentLoop, int], ...]  # each loop and its delay in nanoseconds
+
+
+def build(
+    scenario: schema.Scenario,
+    *,
+    seed: int | None = None,
+    recorder: Recorder | None = None,
+    kinds: Kinds | None = None,
+    allow: tuple[str, ...] = (),
+) -> Simulation:
+    """Return the world that a scenario describes.
+
+    Args:
+        scenario: a checked scenario.
+        seed: in place of the scenario's own.
+        recorder: keeps what happens.
+        kinds: classes that `kind` may name.
+        allow: modules that `kind: module:Class` may import from.
+
+    Raises:
+        UsageError: if an agent's kind is not known or not allowed, or a start value cannot be computed.
+    """
+    execution = scenario.execution
+    world = World(
+        scenario.seed if seed is None else seed,
+        recorder=recorder,
+        shuffled=execution.ties == "shuffled",
+        max_deltas=execution.max_deltas,
+    )
+    manager = AgentLoopManager(world)
+    _furnish(world, scenario)
+    nursery = Nursery(world, manager, scenario, kinds or {}, allow)
+    starts = nursery.populate()
+    world.actions.register(ActionHandler("spawn", nursery.spawn))
+    return Simulation(scenario, world, manager, Census(world, manager), starts)
+
+
+# -- the world's furniture
+
+
+def _furnish(world: World, scenario: schema.Scenario) -> None:
+    for name, limit in scenario.limits.items():
+        rates = (_rate(limit.agent), _rate(limit.group), _rate(limit.global_))
+        world.rate_tracker.set_limit(name, Limit(*rates, limit.policy))
+    for name, budget in scenario.budgets.items():
+        world.budgets.define(name, to_micro(budget.amount), budget.reset)
+    for name, quota in scenario.quotas.items():
+        world.quotas.define(name, round(quota))
+    for kind, prices in scenario.costs.items():
+        for name, value in prices.items():
+            pot = "rate" if name in scenario.limits else "budget" if name in scenario.budgets else "quota"
+            world.costs.set_price(kind, name, pot, _amount(value))  # type: ignore[arg-type]  # one of the three pots
+    for account, balance in scenario.accounts.items():
+        world.ledger.open(account, to_micro(balance))
+    for name, pool in scenario.pools.items():
+        world.pools[name] = _pool(world, pool)
+    world.places = _places(scenario.places)
+    for artifact in scenario.artifacts:
+        world.artifacts.put(_artifact(artifact))
+
+
+def _rate(rate: Any) -> Rate | None:
+    return None if rate is None else Rate(rate.amount, rate.window)
+
+
+def _amount(value: Compiled) -> float | Callable[[int], float]:
+    if value.constant:
+        return float(value.evaluate({}, {}))
+    return lambda size: float(value.evaluate({"size": size}, PURE_FUNCTIONS))
+
+
+def _pool(world: World, pool: schema.Pool) -> Pool:
+    kernel = world.kernel
+    match pool.kind:
+        case "resource":
+            return Resource(kernel, pool.slots or 1)
+        case "priority":
+            return PriorityResource(kernel, pool.slots or 1)
+        case "container":
+            return Container(kernel, pool.capacity if pool.capacity is not None else float("inf"), pool.level or 0)
+        case "store":
+            store: Store[Raw] = Store(kernel, pool.capacity if pool.capacity is not None else float("inf"))
+            for item in pool.items or ():
+                store.put_nowait(Raw(encode(item)))
+            return store
+
+
+def _places(places: schema.Places | None) -> Places | None:
+    if places is None:
+        return None
+    if places.graph is not None:
+        return Places.shipped(places.graph, places.travel_time)
+    if places.grid is not None:
+        return Places.grid(*places.grid, places.travel_time)
+    edges = [
+        (*edge.ends, places.travel_time if edge.travel_time is None else edge.travel_time) for edge in places.edges
+    ]
+    return Places(places.nodes or (), edges)
+
+
+def _artifact(artifact: schema.Artifact) -> Artifact:
+    return Artifact(
+        artifact.id,
+        artifact.owner,
+        Raw(encode(artifact.content)),
+        readers=artifact.readers,
+        writers=artifact.writers,
+        price=to_micro(artifact.price),
+        formula=artifact.formula,
+    )
+
+
+# -- the agents
+
+
+class Nursery:
+    """Makes agents from the entries of a scenario, before the run and during it."""
+
+    def __init__(
+        self, world: World, manager: AgentLoopManager, scenario: schema.Scenario, kinds: Kinds, allow: tuple[str, ...]
+    ) -> None:
+        self._world = world
+        self._manager = manager
+        self._scenario = scenario
+        self._toolbox = Toolbox(world)
+        self._entries = {entry.name: entry for entry in scenario.agents}
+        self._rules = {entry.name: tuple(map(_rule, entry.rules)) for entry in scenario.agents}
+        self._classes = {entry.name: _class(entry.kind, kinds, allow) for entry in scenario.agents}
+        self._configs = {entry.name: _config(entry.loop.over(scenario.execution.agent_loop)) for entry in scenario.agents}
+        self._spawned: dict[tuple[str, str], int] = {}
+
+    def populate(self) -> tuple[tuple[AgentLoop, int], ...]:
+        """Make all agents that are there from the beginning, in the order of the file."""
+        starts = []
+        for entry in self._scenario.agents:
+            if entry.template:
+                continue
+            for index in range(entry.count):
+                name = entry.name if entry.count == 1 else f"{entry.name}-{index + 1}"
+                loop = self._make(entry, name, index)
+                delay = to_ns(entry.start.evaluate(self._names(entry, name, index), self._functions(loop.agent)))
+                starts.append((loop, delay))
+        return tuple(starts)
+
+    def spawn(self, world: World, parent: Any, agent: str, count: int = 1, state: Any = None) -> dict[str, Any]:
+        """Start copies of an entry (the action `spawn`)."""
+        entry = self._entries.get(agent)
+        if entry is None:
+            raise Refused(f"there is no entry {agent!r} in agents")
+        unknown = sorted(set(state or {}) - set(entry.state))
+        if unknown:
+            raise Refused(f"{agent} has no state variable {unknown[0]!r}")
+        if not 1 <= count or len(world.agents) + count > _MAX_SPAWNED:
+            raise Refused(f"{count} more agents would make more than {_MAX_SPAWNED}")
+        names = []
+        for _ in range(count):
+            key = (parent.agent_id, agent)
+            number = self._spawned[key] = self._spawned.get(key, 0) + 1
+            name = f"{agent}-{parent.agent_id}-{number}"
+            loop = self._make(entry, name, number - 1, state)
+            delay = to_ns(entry.start.evaluate(self._names(entry, name, number - 1), self._functions(loop.agent)))
+            self._manager.start_spawned(loop, delay)
+            names.append(name)
+        world.event_bus.publish("agent.spawned", {"agents": names, "by": parent.agent_id})
+        return {"agents": names}
+
+    def _make(self, entry: schema.Agent, name: str, index: int, state: Mapping[str, Any] | None = None) -> AgentLoop:
+        world = self._world
+        agent = self._instance(entry, name, index)
+        names, functions = self._names(entry, name, index), self._functions(agent)
+        agent.state.update({key: value.evaluate(names, functions) for key, value in entry.state.items()})
+        agent.state.update(state or {})
+        balance = entry.balance.evaluate(names, functions)
+        place = None if entry.place is None else str(entry.place.evaluate(names, functions))
+        for resource, rate in entry.limits.items():  # before it enters, when nothing has to be looked at anew
+            world.rate_tracker.set_agent_limit(name, resource, _rate(rate))
+        loop = self._manager.create_loop(agent, self._configs[entry.name])
+        world.ledger.open(name, to_micro(balance))
+        if place is not None and world.places is not None:
+            world.places.place(name, place)
+        return loop
+
+    def _instance(self, entry: schema.Agent, name: str, index: int) -> Agent:
+        kind = self._classes[entry.name]
+        common: dict[str, Any] = {"group": entry.group_name, "permission": entry.permission}
+        if kind is not PolicyAgent:
+            return kind(name, self._world, **common)
+        rules = self._rules[entry.name]
+        return PolicyAgent(
+            name, self._world, toolbox=self._toolbox, rules=rules, index=index, subscribe=entry.subscribe, **common
+        )
+
+    def _names(self, entry: schema.Agent, name: str, index: int) -> Mapping[str, object]:
+        return {"now": self._world.now, "me": name, "index": index, "group": entry.group_name, "pi": PI}
+
+    def _functions(self, agent: Agent) -> Mapping[str, Callable[..., object]]:
+        return self._toolbox.used_by(agent)
+
+
+def _class(kind: str, kinds: Kinds, allow: tuple[str, ...]) -> type[Agent]:
+    if kind == "policy":
+        return PolicyAgent
+    if kind in kinds:
+        return kinds[kind]
+    module, _, name = kind.partition(":")
+    if not name:
+        known = ", ".join(["policy", *kinds])
+        raise UsageError(f"there is no kind of agent {kind!r}; known: {known}")
+    if module not in allow:
+        raise UsageError(f"the kind {kind!r} names code, which is not allowed here", hint=f"allow it: --allow {module}")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"the kind {kind!r} cannot be imported: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, Agent)):
+        raise UsageError(f"{kind!r} is not a subclass of sim.Agent")
+    return found
+
+
+def _config(loop: schema.LoopConfig) -> AgentLoopConfig:
+    return AgentLoopConfig(
+        min_loop_delay=to_seconds(loop.min_loop_delay),
+        max_loop_delay=to_seconds(max(loop.max_loop_delay, loop.min_loop_delay)),
+        resource_check_interval=to_seconds(loop.resource_check_interval),
+        max_consecutive_errors=loop.max_consecutive_errors,
+        cool_down=to_seconds(loop.cool_down),
+        max_restarts=loop.max_restarts,
+        restart_period=to_seconds(loop.restart_period),
+        heartbeat_timeout=None if loop.heartbeat_timeout is None else to_seconds(loop.heartbeat_timeout),
+        mailbox_size=loop.mailbox_size,
+        mailbox_policy=loop.mailbox_policy,
+    )
+
+
+def _rule(rule: schema.Rule) -> PolicyRule:
+    always = rule.when.text in ("true", "True")
+    arguments: dict[str, Any] = dict(rule.do.arguments)
+    if rule.do.sleep is not None:
+        arguments = {"condition": SleepValue(rule.do.sleep)}
+    return PolicyRule(None if always else rule.when, rule.do.kind, arguments, rule.set, rule.record, rule.reason or "")
+
+
+class SleepValue:
+    """A `sleep` of a scenario as the value of the action's argument `condition`."""
+
+    def __init__(self, spec: SleepSpec) -> None:
+        self._spec = spec
+        self._parts: tuple[SleepValue, ...] = tuple(SleepValue(part) for part in spec.parts)
+        own = (spec.time, spec.at_least, spec.timeout)
+        self.constant: bool = all(v is None or v.constant for v in own) and all(part.constant for part in self._parts)
+
+    def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> dict[str, Any]:
+        """Return the condition as the mapping that the action takes."""
+        spec = self._spec
+        result: dict[str, Any] = {}
+        match spec.kind:
+            case "time" | "until":
+                assert spec.time is not None
+                result["for" if spec.kind == "time" else "until"] = spec.time.evaluate(names, functions)
+            case "event":
+                result["event"] = spec.pattern
+                if isinstance(spec.where, Expression):
+                    result["where"] = spec.where.text
+            case "resource":
+                assert spec.at_least is not None
+                result.update(resource=spec.resource, at_least=spec.at_least.evaluate(names, functions))
+            case "message":
+                result["message"] = True
+            case "any" | "all":
+                result[spec.kind] = [part.evaluate(names, functions) for part in self._parts]
+        if spec.timeout is not None:
+            result["timeout"] = spec.timeout.evaluate(names, functions)
+        return result
+

@@ -1,0 +1,280 @@
+"""Types of the fields that several models share; each checks what it refers to while it is validated."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import attrs
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    StringConstraints,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
+
+from sim.conditions import Expression, did_you_mean
+from sim.errors import UsageError
+from sim.permissions import Permission
+from sim.scenario.known import Kind
+from sim.scenario.scopes import RESERVED, Context, Place
+from sim.scenario.units import Wrong, duration, shown, wrong_as
+from sim.scenario.values import Compiled, PartError, compile_value, is_expression
+from sim.scenario.yaml_tree import Map
+
+_ANY = {"description": "a value; text that starts with = is an expression"}
+_EXPRESSION = {"type": ["string", "boolean"], "description": "an expression"}
+_NUMBER = {
+    "type": ["number", "string"],
+    "description": "a number, or an expression (text that starts with =)",
+}
+_TEXT = {"type": "string", "description": "text, or an expression (text that starts with =)"}
+_TIME = {
+    "type": ["number", "string"],
+    "description": "seconds, text such as 5m, or an expression giving seconds",
+}
+
+
+class Part(BaseModel):
+    """A mapping in a scenario file: strict types, no unknown keys, immutable."""
+
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _note_keys(cls, data: Any) -> Any:
+        """Leave the allowed keys at the mapping, for the nearest name of an unknown one."""
+        if isinstance(data, Map):
+            data.allowed = tuple(field.alias or name for name, field in cls.model_fields.items())
+        return data
+
+
+def context_of(info: ValidationInfo) -> Context | None:
+    """Return what is known of the file, or None when a model is made without one."""
+    return info.context if isinstance(info.context, Context) else None
+
+
+@attrs.frozen
+class ReadExpression:
+    """Reads a text that is always an expression; a leading = is allowed."""
+
+    place: Place
+
+    def __call__(self, value: Any, info: ValidationInfo) -> Expression:
+        """Return the expression; see PlainValidator."""
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        if not isinstance(value, str):
+            raise Wrong(f"expected an expression, found {shown(value)}")
+        try:
+            expression = Expression.parse(value[1:] if is_expression(value) else value)
+            if context := context_of(info):
+                context.check(self.place, expression)
+        except UsageError as error:
+            raise wrong_as(error) from None
+        return expression
+
+
+@attrs.frozen
+class ReadValue:
+    """Reads a value that is literal or holds expressions; `literal` checks it when it holds none."""
+
+    place: Place
+    literal: Callable[[Any, Context | None], None] | None = None
+
+    def __call__(self, value: Any, info: ValidationInfo) -> Compiled:
+        """Return the value; see PlainValidator."""
+        context = context_of(info)
+        try:
+            compiled = compile_value(value, self._check(context))
+            if compiled.constant and self.literal is not None:
+                self.literal(compiled.raw, context)
+        except PartError as error:
+            raise wrong_as(error, error.path) from None
+        except UsageError as error:
+            raise wrong_as(error) from None
+        if self.literal is not None and not compiled.constant and compiled.expression is None:
+            self.literal(compiled.raw, context)
+        return compiled
+
+    def _check(self, context: Context | None) -> Callable[[Expression], None] | None:
+        return None if context is None else lambda expression: context.check(self.place, expression)
+
+
+def _number(value: Any, context: Context | None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Wrong(f"expected a number or an expression, found {shown(value)}")
+    if value < 0:
+        raise Wrong(f"expected a number of at least 0, found {value}")
+
+
+def _text(value: Any, context: Context | None) -> None:
+    if not isinstance(value, str):
+        raise Wrong(f"expected text or an expression, found {shown(value)}")
+
+
+def _time(value: Any, context: Context | None) -> None:
+    duration(value)
+
+
+def _mapping(value: Any, context: Context | None) -> None:
+    if not isinstance(value, dict):
+        raise Wrong(f"expected a mapping or an expression, found {shown(value)}")
+
+
+def _place(value: Any, context: Context | None) -> None:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise Wrong(f"expected the name of a place or an expression, found {shown(value)}")
+    _refer("place", str(value), context)
+
+
+def _refer(kind: Kind, value: str, context: Context | None) -> None:
+    if context is None:
+        return
+    try:
+        context.known.require(kind, value)
+    except UsageError as error:
+        raise wrong_as(error) from None
+
+
+def named(kind: Kind) -> Callable[[Any, Context | None], None]:
+    """Return the check that a literal value is the name of something declared."""
+
+    def check(value: Any, context: Context | None) -> None:
+        _text(value, context)
+        _refer(kind, value, context)
+
+    return check
+
+
+@attrs.frozen
+class Refers:
+    """Checks that a plain text is the name of something declared."""
+
+    kind: Kind
+
+    def __call__(self, value: str, info: ValidationInfo) -> str:
+        """Return the text; see AfterValidator."""
+        _refer(self.kind, value, context_of(info))
+        return value
+
+
+def _state_key(value: str) -> str:
+    if value in RESERVED:
+        raise Wrong(f"the name {value!r} has a meaning of its own in expressions; state needs another name")
+    return value
+
+
+def _declared_state(value: str, info: ValidationInfo) -> str:
+    context = context_of(info)
+    if context is not None and value not in context.state:
+        raise Wrong(f"the agent has no state {value!r} to set", did_you_mean(value, context.state))
+    return value
+
+
+def _permission(value: Any) -> Permission:
+    if isinstance(value, Permission):
+        return value
+    try:
+        return Permission.parse(value if isinstance(value, str) else str(value))
+    except UsageError as error:
+        raise wrong_as(error) from None
+
+
+Audience = Literal["all", "owner"] | tuple[str, ...]
+"""Who may do something with an artifact: everybody, its owner, or these agents and groups."""
+
+
+def _audience(value: Any, info: ValidationInfo) -> Audience:
+    if value in ("all", "owner"):
+        return "all" if value == "all" else "owner"
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
+        raise Wrong(f"expected all, owner or a list of agents and groups, found {shown(value)}")
+    for name in value:
+        _refer("recipient", name, context_of(info))
+    return tuple(value)
+
+
+def _audience_value(value: Any, context: Context | None) -> None:
+    if value not in ("all", "owner") and not isinstance(value, list):
+        raise Wrong(f"expected all, owner or a list of agents and groups, found {shown(value)}")
+
+
+def _formula(value: Any, info: ValidationInfo) -> Expression:
+    return ReadExpression("formula")(value, info)
+
+
+def _formula_value(value: Any, info: ValidationInfo) -> Compiled:
+    """A formula given to an action is checked now but computed at each invocation, so here it is a text."""
+    return Compiled(_formula(value, info).text, True)
+
+
+def plain(value: Any) -> Any:
+    """Return a tree as ordinary dicts and lists."""
+    if isinstance(value, dict):
+        return {key: plain(inner) for key, inner in value.items()}
+    return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
+"""Name of an agent, group, account, pool, artifact or resource."""
+StateKey = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$"), AfterValidator(_state_key)
+]
+SetKey = Annotated[str, AfterValidator(_declared_state)]
+Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
+Topic = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$", max_length=200)]
+Pattern = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_*-]+(\.[A-Za-z0-9_*-]+)*$", max_length=200)]
+Resource = Annotated[str, AfterValidator(Refers("resource"))]
+Limit = Annotated[str, AfterValidator(Refers("limit"))]
+Json = Annotated[Any, PlainValidator(plain), WithJsonSchema({"description": "any value"})]
+Level = Annotated[
+    Permission,
+    PlainValidator(_permission),
+    WithJsonSchema({"enum": [level.name.lower() for level in Permission]}),
+]
+Readers = Annotated[
+    Audience,
+    PlainValidator(_audience),
+    WithJsonSchema({"anyOf": [{"enum": ["all", "owner"]}, {"type": "array", "items": {"type": "string"}}]}),
+]
+
+Condition = Annotated[Expression, PlainValidator(ReadExpression("agent")), WithJsonSchema(_EXPRESSION)]
+WorldExpression = Annotated[Expression, PlainValidator(ReadExpression("world")), WithJsonSchema(_EXPRESSION)]
+Where = Annotated[Expression, PlainValidator(ReadExpression("where")), WithJsonSchema(_EXPRESSION)]
+Formula = Annotated[Expression, PlainValidator(_formula), WithJsonSchema(_EXPRESSION)]
+
+Value = Annotated[Compiled, PlainValidator(ReadValue("agent")), WithJsonSchema(_ANY)]
+NumberValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _number)), WithJsonSchema(_NUMBER)]
+TextValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _text)), WithJsonSchema(_TEXT)]
+TimeValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _time)), WithJsonSchema(_TIME)]
+MappingValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _mapping)), WithJsonSchema(_ANY)]
+AudienceValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _audience_value)), WithJsonSchema(_ANY)]
+FormulaValue = Annotated[Compiled, PlainValidator(_formula_value), WithJsonSchema(_EXPRESSION)]
+PlaceValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _place)), WithJsonSchema(_ANY)]
+RecipientValue = Annotated[
+    Compiled, PlainValidator(ReadValue("agent", named("recipient"))), WithJsonSchema(_TEXT)
+]
+AccountValue = Annotated[
+    Compiled, PlainValidator(ReadValue("agent", named("account"))), WithJsonSchema(_TEXT)
+]
+ArtifactValue = Annotated[
+    Compiled, PlainValidator(ReadValue("agent", named("artifact"))), WithJsonSchema(_TEXT)
+]
+EntryValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("entry"))), WithJsonSchema(_TEXT)]
+SlotsValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("slots"))), WithJsonSchema(_TEXT)]
+StockValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("stock"))), WithJsonSchema(_TEXT)]
+
+StartValue = Annotated[Compiled, PlainValidator(ReadValue("start")), WithJsonSchema(_ANY)]
+StartTime = Annotated[Compiled, PlainValidator(ReadValue("start", _time)), WithJsonSchema(_TIME)]
+StartNumber = Annotated[Compiled, PlainValidator(ReadValue("start", _number)), WithJsonSchema(_NUMBER)]
+StartPlace = Annotated[Compiled, PlainValidator(ReadValue("start", _place)), WithJsonSchema(_ANY)]
+CostValue = Annotated[Compiled, PlainValidator(ReadValue("cost", _number)), WithJsonSchema(_NUMBER)]
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]

@@ -1,0 +1,196 @@
+"""Load a scenario file: read, override, validate, cross-check, and report every problem at once."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic.json_schema import GenerateJsonSchema
+
+from sim.conditions import did_you_mean
+from sim.errors import Problem, ScenarioError
+from sim.kernel.duration import to_text
+from sim.scenario.crosschecks import cross_check
+from sim.scenario.known import collect
+from sim.scenario.overrides import FILE, apply_overrides
+from sim.scenario.schema import Scenario
+from sim.scenario.scopes import Context
+from sim.scenario.units import Wrong, shown
+from sim.scenario.yaml_tree import BAD, MAX_BYTES, Bad, Map, Mark, Seq, read_tree
+
+_EXPECTED = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "greater_than": "a value of more than {gt}",
+    "greater_than_equal": "a value of at least {ge}",
+    "less_than_equal": "a value of at most {le}",
+    "string_pattern_mismatch": "text of the form {pattern}",
+    "string_too_long": "text of at most {max_length} characters",
+    "too_short": "a list of at least {min_length} items",
+    "literal_error": "{expected}",
+}
+
+
+def load(path: Path, overrides: Sequence[str] = ()) -> Scenario:
+    """Return the scenario in a file.
+
+    Args:
+        path: the file.
+        overrides: values to change, such as `seed=3` or `agents.grazer.count=10`.
+
+    Raises:
+        ScenarioError: with every problem that the file has.
+        UsageError: if an override is wrong in itself.
+    """
+    file = str(path)
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "its name is not allowed"
+        raise ScenarioError([Problem(file, 1, 1, f"the file cannot be read: {reason}")]) from None
+    if len(data) > MAX_BYTES:
+        raise ScenarioError([Problem(file, 1, 1, f"the file is larger than {MAX_BYTES} bytes")])
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        raise ScenarioError([Problem(file, line, column, "the file is not UTF-8 text")]) from None
+    return loads(text, file, overrides)
+
+
+def loads(text: str, file: str = "<text>", overrides: Sequence[str] = ()) -> Scenario:
+    """Return the scenario in a text; `file` names it in problems. Otherwise as `load`."""
+    if len(text) > MAX_BYTES:
+        raise ScenarioError([Problem(file, 1, 1, f"the file is larger than {MAX_BYTES} bytes")])
+    tree, problems = read_tree(text, file)
+    if tree is not BAD and not isinstance(tree, Map):
+        problems.append(
+            Problem(file, 1, 1, f"expected a mapping with a name and agents, found {shown(tree)}")
+        )
+    if not isinstance(tree, Map):
+        raise ScenarioError(problems)
+    apply_overrides(tree, overrides)
+    scenario, found = _validate(tree)
+    problems += found
+    if scenario is None or problems:
+        unique = dict.fromkeys(problems)
+        raise ScenarioError(
+            sorted(unique, key=lambda problem: (problem.file == FILE, problem.line, problem.column))
+        )
+    return scenario
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of scenario files, for editors."""
+    schema = Scenario.model_json_schema(schema_generator=_SchemaGenerator)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_with_duration_text(schema)}
+
+
+class _SchemaGenerator(GenerateJsonSchema):
+    """Defaults that are records have no JSON form and are left out."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # pydantic's declaration
+
+
+def _with_duration_text(schema: Any) -> Any:
+    """Return the schema with default durations as users write them, not in nanoseconds."""
+    if isinstance(schema, list):
+        return [_with_duration_text(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    changed = {key: _with_duration_text(part) for key, part in schema.items()}
+    if changed.get("format") == "time-span" and isinstance(changed.get("default"), int):
+        changed["default"] = to_text(changed["default"])
+    return changed
+
+
+def _validate(tree: Map) -> tuple[Scenario | None, list[Problem]]:
+    known = collect(tree)
+    problems = list(cross_check(tree, known))
+    try:
+        return Scenario.model_validate(tree, context=Context(known)), problems
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    found = [_problem(tree, part) for detail in details for part in _parts(detail)]
+    return None, problems + [problem for problem in found if problem is not None]
+
+
+def _parts(detail: Any) -> Iterator[dict[str, Any]]:
+    """Yield one detail for each error that a validator of ours raised at once."""
+    error = detail.get("ctx", {}).get("error")
+    if not isinstance(error, Wrong):
+        yield detail
+        return
+    for part in error.parts:
+        yield {**detail, "type": "ours", "loc": (*detail["loc"], *part.path), "ctx": {"error": part}}
+
+
+def _problem(tree: Map, detail: Any) -> Problem | None:
+    """Return our problem for one error of pydantic; None if its value was refused before."""
+    location = tuple(detail["loc"])
+    kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
+    if isinstance(value, Bad) or (kind == "too_short" and len(value) >= context["min_length"]):
+        return None  # refused before: the value itself, or the items of the list
+    on_key = location[-1:] == ("[key]",)
+    here, mark, steps = _locate(
+        tree, location[:-1] if on_key else location, on_key or kind == "extra_forbidden"
+    )
+    message, hint = _words(kind, location[-1], value, context, here)
+    path = _path(steps) or ("the file" if kind == "missing" else "")
+    return mark.problem(f"{path}: {message}" if path else message, hint)
+
+
+def _words(kind: str, step: object, value: object, context: Any, here: object) -> tuple[str, str | None]:
+    """Return what is wrong and a hint, for one kind of pydantic's errors."""
+    if kind == "missing":
+        return f"the key {step!r} is missing", None
+    if kind == "extra_forbidden":
+        allowed = here.allowed if isinstance(here, Map) else ()
+        keys = f"known keys: {', '.join(allowed)}" if allowed else "no keys are known here"
+        return f"unknown key {str(step)[:80]!r}", did_you_mean(str(step), allowed) or keys
+    if kind == "ours":
+        return str(context["error"]), context["error"].hint
+    if kind not in _EXPECTED:
+        return f"{context.get('error', 'this value is not allowed')}, found {shown(value)}", None
+    expected = _EXPECTED[kind].format(**context)
+    choices = _choices(expected) if kind == "literal_error" and isinstance(value, str) else []
+    return f"expected {expected}, found {shown(value)}", did_you_mean(str(value), choices)
+
+
+def _choices(expected: str) -> list[str]:
+    return [word.strip().strip("'") for word in expected.replace(" or ", ",").split(",")]
+
+
+def _locate(
+    tree: Map, location: tuple[str | int, ...], on_key: bool
+) -> tuple[Any, Mark, tuple[str | int, ...]]:
+    """Return the innermost collection on the way, the position, and the part of the way that exists."""
+    here: Any = tree
+    inner: Any = tree
+    mark = tree.mark
+    steps: list[str | int] = []
+    for number, step in enumerate(location):
+        last = number == len(location) - 1
+        if isinstance(here, Map) and isinstance(step, str) and step in here:
+            mark = here.keys_at[step] if last and on_key else here.values_at[step]
+        elif isinstance(here, Seq) and isinstance(step, int) and step < len(here):
+            mark = here.values_at[step]
+        else:
+            continue  # a step that only the validator knows, such as the name of an alternative
+        steps.append(step)
+        inner, here = here, here[step]
+    return inner, mark, tuple(steps)
+
+
+def _path(steps: tuple[str | int, ...]) -> str:
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step[:80]}" for step in steps)
+    return text.removeprefix(".")

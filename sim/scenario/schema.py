@@ -1,0 +1,334 @@
+"""The models of a scenario file. Field names are the keys of the file; durations are int nanoseconds."""
+
+from typing import Annotated, Any, Literal
+
+import attrs
+from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema, model_validator
+
+from sim.conditions import Expression, did_you_mean
+from sim.permissions import Permission
+from sim.scenario import fields as f
+from sim.scenario.actions import Do, DoField, action_kind
+from sim.scenario.known import MAX_CELLS
+from sim.scenario.units import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    Nanoseconds,
+    PositiveNanoseconds,
+    RateField,
+    Wrong,
+    duration,
+    shown,
+)
+from sim.scenario.values import Compiled
+from sim.scenario.yaml_tree import Map
+
+MAX_AGENTS = 100_000
+
+_TRUE = Expression.parse("true")
+
+ActionKind = Annotated[str, f.AfterValidator(action_kind)]
+
+
+class Tick(f.Part):
+    """Tick mode: all agents act in rounds."""
+
+    period: Annotated[PositiveNanoseconds, Field(description="simulated time between rounds")] = SECOND
+    concurrency: Literal["sequential", "parallel"] = "sequential"
+    order: Literal["fixed", "shuffled"] = "fixed"
+
+
+class LoopConfig(f.Part):
+    """How the loop of an agent runs (defaults of seed 004)."""
+
+    min_loop_delay: Annotated[Nanoseconds, Field(description="shortest pause between iterations")] = (
+        SECOND // 10
+    )
+    max_loop_delay: Annotated[Nanoseconds, Field(description="longest pause between iterations")] = (
+        10 * SECOND
+    )
+    resource_check_interval: PositiveNanoseconds = SECOND
+    max_consecutive_errors: Annotated[int, Field(ge=1)] = 5
+    cool_down: Annotated[Nanoseconds, Field(description="pause after the error limit before a retry")] = (
+        MINUTE
+    )
+    max_restarts: Annotated[int, Field(ge=0)] = 3
+    restart_period: PositiveNanoseconds = HOUR
+    mailbox_size: Annotated[int, Field(ge=1, le=1_000_000)] = 100
+    mailbox_policy: Literal["block", "drop_oldest", "fail"] = "fail"
+    heartbeat_timeout: Annotated[
+        PositiveNanoseconds | None, Field(description="null: twice the agent's own interval")
+    ] = None
+
+    def over(self, base: "LoopConfig") -> "LoopConfig":
+        """Return `base` with the keys that were written here in place of its own.
+
+        Who writes one of the two delays means it: the other one gives way if they would cross.
+        """
+        written = self.model_fields_set
+        merged = base.model_copy(update={name: getattr(self, name) for name in written})
+        if merged.min_loop_delay <= merged.max_loop_delay:
+            return merged
+        if "max_loop_delay" in written:
+            return merged.model_copy(update={"min_loop_delay": merged.max_loop_delay})
+        return merged.model_copy(update={"max_loop_delay": merged.min_loop_delay})
+
+
+class Execution(f.Part):
+    """How the run is executed."""
+
+    use_autonomous_loops: Annotated[bool, Field(description="false: tick mode")] = True
+    clock: Literal["virtual", "wall"] = "virtual"
+    speed: Annotated[f.Positive, Field(description="simulated seconds per real second with clock: wall")] = (
+        1.0
+    )
+    ties: Literal["fixed", "shuffled"] = "fixed"
+    max_deltas: Annotated[int, Field(ge=1, le=1_000_000, description="livelock limit")] = 10_000
+    tick: Tick = Tick()
+    agent_loop: LoopConfig = LoopConfig()
+
+
+class RateLimit(f.Part):
+    """Rate limits of one resource over a rolling window; at least one scope."""
+
+    agent: Annotated[RateField | None, Field(description="for each agent")] = None
+    group: Annotated[RateField | None, Field(description="for each group")] = None
+    global_: Annotated[RateField | None, Field(alias="global", description="for all together")] = None
+    policy: Literal["block", "skip"] = "block"
+
+    @model_validator(mode="after")
+    def _scope(self) -> "RateLimit":
+        if self.agent is None and self.group is None and self.global_ is None:
+            raise Wrong("expected at least one of agent, group, global")
+        return self
+
+
+class Budget(f.Part):
+    """An amount per agent that depletes."""
+
+    amount: f.NotNegative
+    reset: Annotated[PositiveNanoseconds | None, Field(description="a new period starts; null: never")] = None
+
+
+@attrs.frozen
+class Edge:
+    """A way between two places.
+
+    Attributes:
+        ends: the names of the two places.
+        travel_time: nanoseconds, or None for the default.
+    """
+
+    ends: tuple[str, str]
+    travel_time: int | None = None
+
+
+def _edge(value: Any) -> Edge:
+    if isinstance(value, Edge):
+        return value
+    if not isinstance(value, list) or len(value) not in (2, 3):
+        raise Wrong(f"expected an edge such as [a, b] or [a, b, 30s], found {shown(value)}")
+    return Edge((_node(value[0]), _node(value[1])), duration(value[2]) if len(value) == 3 else None)
+
+
+def _node(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int) or not 1 <= len(str(value)) <= 64:
+        raise Wrong(f"expected the name of a place (text or a whole number), found {shown(value)}")
+    return str(value)
+
+
+_NODE_SCHEMA = {"type": ["string", "integer"]}
+NodeField = Annotated[str, PlainValidator(_node), WithJsonSchema(_NODE_SCHEMA)]
+EdgeField = Annotated[
+    Edge, PlainValidator(_edge), WithJsonSchema({"type": "array", "minItems": 2, "maxItems": 3})
+]
+
+
+class Places(f.Part):
+    """Where agents can be: a named graph, own nodes and edges, or a grid."""
+
+    graph: Literal["karate_club", "les_miserables"] | None = None
+    nodes: Annotated[tuple[NodeField, ...] | None, Field(strict=False, min_length=1)] = None
+    edges: Annotated[tuple[EdgeField, ...], Field(strict=False)] = ()
+    grid: Annotated[
+        tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] | None,
+        Field(strict=False, description="columns, rows; places are named x,y"),
+    ] = None
+    travel_time: Nanoseconds = 0
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Places":
+        given = [name for name in ("graph", "nodes", "grid") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise Wrong(f"expected one of graph, nodes, grid, found {' and '.join(given) or 'none'}")
+        if self.grid is not None and self.grid[0] * self.grid[1] > MAX_CELLS:
+            raise Wrong(f"expected at most {MAX_CELLS} cells in the grid")
+        if self.edges and self.nodes is None:
+            raise Wrong("edges go together with nodes")
+        nodes = self.nodes or ()
+        if len(set(nodes)) != len(nodes):
+            raise Wrong(f"the place {next(n for n in nodes if nodes.count(n) > 1)!r} stands twice in nodes")
+        unknown = tuple(
+            Wrong(f"there is no place {end!r} in nodes", did_you_mean(end, nodes), ("edges", number))
+            for number, edge in enumerate(self.edges)
+            for end in edge.ends
+            if end not in nodes
+        )
+        if unknown:
+            raise Wrong("edges lead nowhere", parts=unknown)
+        return self
+
+
+class Artifact(f.Part):
+    """Something that agents read, write and invoke."""
+
+    id: f.Name
+    owner: Annotated[str, f.AfterValidator(f.Refers("account"))]
+    content: f.Json = ""
+    readers: f.Readers = "all"
+    writers: f.Readers = "owner"
+    price: Annotated[f.NotNegative, Field(description="paid by who invokes it to the owner")] = 0.0
+    formula: Annotated[f.Formula | None, Field(description="what invoke returns")] = None
+
+
+class Pool(f.Part):
+    """A shared resource of the simulation."""
+
+    kind: Literal["resource", "priority", "container", "store"]
+    slots: Annotated[int | None, Field(ge=1, description="resource, priority; default 1")] = None
+    level: Annotated[f.NotNegative | None, Field(description="container; default 0")] = None
+    capacity: Annotated[f.Positive | None, Field(description="container, store; default without bound")] = (
+        None
+    )
+    items: Annotated[tuple[f.Json, ...] | None, Field(strict=False, description="store; default empty")] = (
+        None
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Pool":
+        for name in ("slots", "level", "capacity", "items"):
+            if getattr(self, name) is not None and name not in _POOL_KEYS[self.kind]:
+                raise Wrong(
+                    f"a pool of kind {self.kind} has no {name}, only {', '.join(_POOL_KEYS[self.kind])}"
+                )
+        held = len(self.items or ()) if self.kind == "store" else self.level or 0
+        if self.capacity is not None and held > self.capacity:
+            raise Wrong(f"the pool holds {held:g}, which is more than its capacity of {self.capacity:g}")
+        return self
+
+
+_POOL_KEYS = {
+    "resource": ("slots",),
+    "priority": ("slots",),
+    "container": ("level", "capacity"),
+    "store": ("items", "capacity"),
+}
+
+
+class Rule(f.Part):
+    """If `when` is true, do this."""
+
+    name: Annotated[str | None, Field(max_length=100)] = None
+    when: Annotated[f.Condition, Field(description="a condition; default true")] = _TRUE
+    set: Annotated[dict[f.SetKey, f.Value], Field(description="new state, after the action succeeded")] = (
+        Field(default_factory=dict)
+    )
+    do: Annotated[DoField, Field(description="one action: kind and arguments")] = Do("noop")
+    record: Annotated[dict[f.Label, f.NumberValue], Field(description="observations for the summary")] = (
+        Field(default_factory=dict)
+    )
+    reason: Annotated[str | None, Field(max_length=1000, description="text kept with the action")] = None
+
+
+class Agent(f.Part):
+    """One agent, or `count` agents that are alike."""
+
+    name: f.Name
+    count: Annotated[int, Field(ge=1, le=MAX_AGENTS)] = 1
+    kind: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$")] = "policy"
+    group: Annotated[f.Name | None, Field(description="default: name")] = None
+    permission: f.Level = Permission.USER
+    state: Annotated[dict[f.StateKey, f.StartValue], Field(description="the agent's variables")] = Field(
+        default_factory=dict
+    )
+    place: f.StartPlace | None = None
+    balance: f.StartNumber = Compiled(0.0, True)
+    start: f.StartTime = Compiled(0, True)
+    template: Annotated[bool, Field(description="not started; copies are made by spawn")] = False
+    loop: LoopConfig = LoopConfig()
+    limits: Annotated[
+        dict[f.Limit, RateField], Field(description="own rates in place of the agent scope")
+    ] = Field(default_factory=dict)
+    subscribe: Annotated[tuple[f.Pattern, ...], Field(strict=False)] = ()
+    rules: Annotated[tuple[Rule, ...], Field(strict=False)] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _note_state(cls, data: Any, info: ValidationInfo) -> Any:
+        """Tell the validators of the rules which state this agent has."""
+        context = f.context_of(info)
+        if context is not None and isinstance(data, Map):
+            state = data.get("state")
+            context.state = frozenset(state) if isinstance(state, dict) else frozenset()
+        return data
+
+    @property
+    def group_name(self) -> str:
+        """The group; without one, the agents form a group of their own name."""
+        return self.group or self.name
+
+
+class Event(f.Part):
+    """An event that comes from outside."""
+
+    at: Nanoseconds
+    every: PositiveNanoseconds | None = None
+    times: Annotated[int | None, Field(ge=1, description="only with every; default until the end")] = None
+    topic: f.Topic
+    data: f.Json = None
+
+    @model_validator(mode="after")
+    def _repeats(self) -> "Event":
+        if self.times is not None and self.every is None:
+            raise Wrong("times goes together with every")
+        return self
+
+
+class Metrics(f.Part):
+    """Values sampled during the run."""
+
+    every: PositiveNanoseconds = MINUTE
+    values: dict[f.Label, f.WorldExpression] = Field(default_factory=dict)
+
+
+class Stop(f.Part):
+    """What ends the run early."""
+
+    when: f.WorldExpression
+
+
+class Scenario(f.Part):
+    """A scenario file."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
+    description: str = ""
+    seed: Annotated[int, Field(ge=0)] = 0
+    until: Annotated[PositiveNanoseconds, Field(description="when the run ends; default 1h")] = HOUR
+    execution: Execution = Execution()
+    limits: dict[f.Name, RateLimit] = Field(default_factory=dict)
+    budgets: dict[f.Name, Budget] = Field(default_factory=dict)
+    quotas: Annotated[dict[f.Name, f.NotNegative], Field(description="held and given back, per agent")] = (
+        Field(default_factory=dict)
+    )
+    costs: Annotated[
+        dict[ActionKind, dict[f.Resource, f.CostValue]], Field(description="what one action of a kind takes")
+    ] = Field(default_factory=dict)
+    accounts: dict[f.Name, f.NotNegative] = Field(default_factory=dict)
+    places: Places | None = None
+    artifacts: Annotated[tuple[Artifact, ...], Field(strict=False)] = ()
+    pools: dict[f.Name, Pool] = Field(default_factory=dict)
+    agents: Annotated[tuple[Agent, ...], Field(strict=False, min_length=1)]
+    events: Annotated[tuple[Event, ...], Field(strict=False)] = ()
+    metrics: Metrics = Metrics()
+    stop: Stop | None = None

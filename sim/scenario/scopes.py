@@ -1,0 +1,73 @@
+"""What an expression may use in each place of a scenario file, and what its literal arguments refer to."""
+
+import keyword
+from collections.abc import Collection
+from typing import Literal
+
+import attrs
+
+from sim.conditions import PURE_FUNCTIONS, Expression
+from sim.scenario.known import Kind, Known
+
+Place = Literal["agent", "start", "world", "where", "cost", "formula"]
+"""Where an expression stands: in a rule, in a value computed once at the start, in metrics and stop, in the
+`where` of an event condition, in costs, or in the formula of an artifact."""
+
+CHANCE = frozenset({"chance", "uniform", "exponential", "gauss", "randint", "choice"})
+"""Functions that draw from the agent's own random stream."""
+
+AGENT_NAMES = frozenset(
+    {"now", "me", "index", "group", "place", "balance", "iteration", "event", "message", "messages",
+     "result", "woken_by", "pi"}
+)  # fmt: skip
+AGENT_FUNCTIONS = CHANCE | {
+    "neighbours", "nearby", "agents", "remaining", "usage", "budget", "exists", "content", "level",
+    "queue",
+}  # fmt: skip
+START_NAMES = frozenset({"now", "me", "index", "group", "pi"})
+WORLD_FUNCTIONS = frozenset(
+    {"count", "total", "mean", "in_state", "balance", "usage", "level", "queue", "published", "exists",
+     "observed", "mean_of"}
+)  # fmt: skip
+
+RESERVED = AGENT_NAMES | {"true", "false", "none", "null", "args", "caller", "size"} | set(keyword.kwlist)
+"""Names that the state of an agent cannot use."""
+
+_PURE = frozenset(PURE_FUNCTIONS)
+_PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
+    "agent": (AGENT_NAMES, AGENT_FUNCTIONS | _PURE),
+    "start": (START_NAMES, CHANCE | _PURE),
+    "world": (frozenset({"now", "pi"}), WORLD_FUNCTIONS | _PURE),
+    "where": (frozenset({"topic", "data", "source", "time"}), _PURE),
+    "cost": (frozenset({"size"}), _PURE),
+    "formula": (frozenset({"args", "content", "now", "caller"}), _PURE),
+}
+
+_FIRST_ARGUMENT: dict[str, Kind] = {
+    "agents": "group", "count": "group", "total": "group", "mean": "group", "remaining": "resource",
+    "usage": "resource", "budget": "budget", "exists": "artifact", "content": "artifact", "level": "pool",
+    "queue": "pool", "balance": "account", "observed": "record", "mean_of": "record",
+}  # fmt: skip
+
+
+@attrs.define
+class Context:
+    """What validation needs to know of the rest of the file; `state` is that of the agent at hand."""
+
+    known: Known
+    state: Collection[str] = ()
+
+    def check(self, place: Place, expression: Expression) -> None:
+        """Check the names, functions and literal references of an expression.
+
+        Raises:
+            ConditionError: if it uses something that does not exist in this place.
+        """
+        names, functions = _PLACES[place]
+        if place == "agent" and self.state:
+            names = names | frozenset(self.state)
+        Expression.parse(expression.text, names, functions)
+        for literal in expression.literals:
+            kind = _FIRST_ARGUMENT.get(literal.function)
+            if kind is not None and literal.position == 0:
+                self.known.require(kind, literal.text)

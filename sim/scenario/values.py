@@ -1,0 +1,99 @@
+"""Values that are literal or hold expressions (text that starts with `=`) at any depth."""
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from sim.conditions import ConditionError, Expression
+
+
+@attrs.frozen
+class Compiled:
+    """A value of a scenario file: the same each time, or computed anew at each evaluation.
+
+    Attributes:
+        raw: the value as it was written.
+        constant: whether no expression occurs in it.
+        expression: the expression, if the value as a whole is one.
+        expressions: every expression in it, at any depth.
+    """
+
+    raw: Any
+    constant: bool
+    expression: Expression | None = None
+    expressions: tuple[Expression, ...] = ()
+    _parts: "list[Compiled] | dict[str, Compiled] | None" = attrs.field(default=None, repr=False)
+
+    def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> Any:
+        """Return the value; lists and mappings are new at each call, so that no two users share one.
+
+        Args:
+            names: what the names in its expressions stand for.
+            functions: what the functions in them do.
+
+        Raises:
+            ConditionError: if an expression in it has no value.
+        """
+        if self.expression is not None:
+            return self.expression.evaluate(names, functions)
+        parts = self._parts
+        if parts is None:
+            return copy.deepcopy(self.raw) if isinstance(self.raw, dict | list) else self.raw
+        if isinstance(parts, dict):
+            return {key: part.evaluate(names, functions) for key, part in parts.items()}
+        return [part.evaluate(names, functions) for part in parts]
+
+
+def is_expression(raw: object) -> bool:
+    """Return whether a raw value is an expression: text with one `=` in front."""
+    return isinstance(raw, str) and raw.startswith("=") and not raw.startswith("==")
+
+
+def compile_value(raw: Any, check: Callable[[Expression], None] | None = None) -> Compiled:
+    """Return a raw value with its expressions parsed.
+
+    Args:
+        raw: a JSON-like value.
+        check: called with each expression; it may raise ConditionError.
+
+    Raises:
+        ConditionError: if an expression in it is not allowed. For one inside a collection it is a
+            `PartError`, whose `path` leads to it.
+    """
+    if is_expression(raw):
+        expression = Expression.parse(raw[1:])
+        if check is not None:
+            check(expression)
+        return Compiled(raw, False, expression, (expression,))
+    if isinstance(raw, dict):
+        parts: Any = {key: _compile_part(key, value, check) for key, value in raw.items()}
+        return _collection({key: part.raw for key, part in parts.items()}, parts, list(parts.values()))
+    if isinstance(raw, list | tuple):
+        parts = [_compile_part(index, value, check) for index, value in enumerate(raw)]
+        return _collection([part.raw for part in parts], parts, parts)
+    return Compiled(raw, True)
+
+
+def _collection(raw: Any, parts: Any, inner: list[Compiled]) -> Compiled:
+    constant = all(part.constant for part in inner)
+    expressions = tuple(expression for part in inner for expression in part.expressions)
+    return Compiled(raw, constant, None, expressions, None if constant else parts)
+
+
+class PartError(ConditionError):
+    """An expression inside a list or mapping is wrong; `path` leads to it."""
+
+    def __init__(self, message: str, hint: str | None, path: tuple[str | int, ...]) -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
+
+
+def _compile_part(key: str | int, raw: Any, check: Callable[[Expression], None] | None) -> Compiled:
+    try:
+        return compile_value(raw, check)
+    except PartError as error:
+        raise PartError(str(error), error.hint, (key, *error.path)) from None
+    except ConditionError as error:
+        raise PartError(str(error), error.hint, (key,)) from None
