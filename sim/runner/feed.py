@@ -1,0 +1,82 @@
+"""What the scenario does during a run: injected events, samples of its metrics, its stop condition."""
+
+from collections.abc import Callable, Mapping
+
+from sim.conditions import ConditionError, Expression
+from sim.errors import RunError
+from sim.kernel import to_seconds
+from sim.scenario.build import Simulation
+from sim.scenario.schema import Event
+
+Samples = dict[str, list[float]]
+
+
+class Feed:
+    """The scenario's timers; their source is the scenario itself, so they stand before the agents at each instant.
+
+    Attributes:
+        times: when samples were taken, simulated seconds.
+        samples: the sampled values by name, one for each of `times`.
+        stopped_by: the stop condition that ended the run, or None.
+    """
+
+    def __init__(self, simulation: Simulation, until_ns: int) -> None:
+        self.times: list[float] = []
+        self.samples: Samples = {name: [] for name in simulation.scenario.metrics.values}
+        self.stopped_by: str | None = None
+        self._simulation = simulation
+        self._world = simulation.world
+        self._kernel = simulation.world.kernel
+        self._until_ns = until_ns
+
+    def start(self) -> None:
+        """Set the first timers."""
+        scenario = self._simulation.scenario
+        for event in scenario.events:
+            self._inject_at(event, event.at, 1)
+        if scenario.metrics.values or scenario.stop:
+            self._sample_at(0)
+
+    def sample(self) -> Mapping[str, float]:
+        """Compute and record all metrics now."""
+        values = {name: self._value(name, e) for name, e in self._simulation.scenario.metrics.values.items()}
+        if values:
+            self.times.append(to_seconds(self._kernel.now))
+            for name, value in values.items():
+                self.samples[name].append(value)
+            self._kernel.emit("metric.sample", values, "scenario")
+        return values
+
+    def _inject_at(self, event: Event, time: int, number: int) -> None:
+        def inject() -> None:
+            self._world.event_bus.publish(event.topic, event.data)
+            if event.every is not None and (event.times is None or number < event.times):
+                self._inject_at(event, time + event.every, number + 1)
+
+        if time < self._until_ns:
+            self._at(time, inject)
+
+    def _sample_at(self, time: int) -> None:
+        def look() -> None:
+            self.sample()
+            stop = self._simulation.scenario.stop
+            if stop is not None and self._value("stop.when", stop.when):
+                self.stopped_by = stop.when.text
+                self._kernel.halt()
+            self._sample_at(time + self._simulation.scenario.metrics.every)
+
+        if time < self._until_ns:
+            self._at(time, look)
+
+    def _at(self, time: int, callback: Callable[[], None]) -> None:
+        self._kernel.call_at(max(time, self._kernel.now), callback, self._kernel.scenario)
+
+    def _value(self, name: str, expression: Expression) -> float:
+        census = self._simulation.census
+        try:
+            value = expression.evaluate(census.names(), census.functions)
+        except ConditionError as error:
+            raise RunError(f"{name} cannot be computed: {error}") from error
+        if not isinstance(value, bool | int | float):
+            raise RunError(f"{name} must be a number or a truth value, not {value!r}")
+        return value

@@ -1,0 +1,190 @@
+"""From a scenario file to a result, in plain code or inside a running event loop (edge)."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+import anyio.lowlevel
+import attrs
+
+from sim.errors import SimError, UsageError
+from sim.kernel import Duration, to_ns
+from sim.kernel.watchdog import Stuck, Watchdog
+from sim.runner.result import RunResult
+from sim.runner.runner import Mode, SimulationRunner
+from sim.scenario import Scenario, load
+from sim.scenario.build import Kinds, build
+from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
+
+Backend = Literal["asyncio", "trio"]
+Progress = Callable[[SimulationRunner], None]
+
+
+@attrs.frozen
+class Options:
+    """How a scenario is run; None takes what the scenario says.
+
+    Args:
+        seed: of all random streams.
+        mode: `autonomous` or `tick`.
+        until: simulated time at which the run ends.
+        backend: the host, `asyncio` or `trio`; it does not change the result.
+        clock: `virtual` jumps from event to event, `wall` follows real time.
+        speed: simulated seconds per real second with the wall clock.
+        out: the folder for run folders; None keeps nothing.
+        overrides: `key=value` changes to the scenario.
+        kinds: classes that the scenario may name as `kind`.
+        allow: modules that a `kind: module:Class` may be imported from.
+    """
+
+    seed: int | None = None
+    mode: Mode | None = None
+    until: Duration | None = None
+    backend: Backend = "asyncio"
+    clock: Literal["virtual", "wall"] | None = None
+    speed: float | None = None
+    out: Path | None = None
+    overrides: Sequence[str] = ()
+    kinds: Kinds | None = None
+    allow: tuple[str, ...] = ()
+
+
+def run(
+    scenario: Scenario | str | Path,
+    *,
+    progress: Progress | None = None,
+    stuck: Callable[[Stuck], None] | None = None,
+    **options: Any,
+) -> RunResult:
+    """Run a scenario and return what came of it.
+
+    Works in plain code and, in a thread of its own, where an event loop is running already (a notebook).
+
+    Args:
+        scenario: a scenario, or the path of a scenario file.
+        progress: called now and then with the runner.
+        stuck: called with each step that does not yield.
+        options: see `Options`.
+
+    Raises:
+        ScenarioError: if the file is not valid.
+        UsageError: if an option is wrong.
+        RunError: if the run fails.
+    """
+    work = partial(run_async, scenario, progress=progress, stuck=stuck, **options)
+    backend = options.get("backend", "asyncio")
+    if backend not in ("asyncio", "trio"):
+        raise UsageError(f"the backend is asyncio or trio, not {backend!r}")
+    if not _inside_event_loop():
+        return anyio.run(work, backend=backend)
+    done: list[RunResult | BaseException] = []
+
+    def in_thread() -> None:
+        try:
+            done.append(anyio.run(work, backend=backend))
+        except BaseException as error:
+            done.append(error)
+
+    thread = threading.Thread(target=in_thread, name="sim-run")
+    thread.start()
+    thread.join()
+    if isinstance(done[0], BaseException):
+        raise done[0]
+    return done[0]
+
+
+async def run_async(
+    scenario: Scenario | str | Path,
+    *,
+    progress: Progress | None = None,
+    stuck: Callable[[Stuck], None] | None = None,
+    **options: Any,
+) -> RunResult:
+    """As `run`, inside an asyncio or trio program. The host program keeps getting turns."""
+    chosen = Options(**options)
+    path = None if isinstance(scenario, Scenario) else Path(scenario)
+    checked = scenario if isinstance(scenario, Scenario) else load(Path(scenario), chosen.overrides)
+    until_ns = checked.until if chosen.until is None else to_ns(chosen.until)
+    if until_ns == 0:
+        raise UsageError("a run must last longer than 0 s")
+    autonomous = checked.execution.use_autonomous_loops
+    mode: Mode = chosen.mode or ("autonomous" if autonomous else "tick")
+    seed = checked.seed if chosen.seed is None else chosen.seed
+    simulation = build(checked, seed=seed, kinds=chosen.kinds, allow=chosen.allow)
+    speed = _speed(checked, chosen)
+    keeper, folder = _keeper(checked, path, chosen, seed, mode)
+    simulation.world.kernel.recorder = keeper
+    started = time.monotonic()
+    runner = SimulationRunner(simulation, until_ns=until_ns, mode=mode, speed=speed, progress=progress)
+    try:
+        with Watchdog(simulation.world.kernel, stuck or _ignore):
+            status = await _watched(runner)
+        wall = time.monotonic() - started
+        return runner.finish(
+            status, keeper, run=None if folder is None else str(folder), backend=chosen.backend, wall_seconds=wall
+        )
+    except BaseException as error:
+        _fail(keeper, simulation.world.kernel.now, error)
+        raise
+
+
+def _keeper(
+    scenario: Scenario, path: Path | None, options: Options, seed: int, mode: Mode
+) -> tuple[HashRecorder | RunRecorder, Path | None]:
+    if options.out is None:
+        return HashRecorder(), None
+    text = path.read_text(encoding="utf-8") if path else scenario.model_dump_json(by_alias=True)
+    kept = {"until": options.until, "clock": options.clock, "speed": options.speed, "set": list(options.overrides)}
+    header = RunHeader(name=scenario.name, seed=seed, mode=mode, backend=options.backend, options=kept)
+    folder = create_run(options.out, header, text)
+    return RunRecorder(folder), folder
+
+
+def _speed(scenario: Scenario, options: Options) -> float | None:
+    clock = options.clock or scenario.execution.clock
+    if options.speed is not None and clock == "virtual":
+        raise UsageError("a speed goes with the wall clock", hint="add --clock wall")
+    return None if clock == "virtual" else options.speed or scenario.execution.speed
+
+
+def _fail(keeper: HashRecorder | RunRecorder, now: int, error: BaseException) -> None:
+    """Close the record of a run that failed; the failure itself is what the caller must see."""
+    try:
+        keeper.finish("failed", {}, now, {"error": f"{type(error).__name__}: {error}"})
+    except (SimError, OSError) as second:
+        error.add_note(f"and the record could not be closed: {second}")
+
+
+async def _watched(runner: SimulationRunner) -> Literal["finished", "interrupted"]:
+    """Run; the first SIGINT or SIGTERM suspends at a step boundary, the second ends the process as usual."""
+    if threading.current_thread() is not threading.main_thread():
+        return await runner.run()
+    async with anyio.create_task_group() as group:
+        group.start_soon(_suspend_on_signal, runner)
+        status = await runner.run()
+        group.cancel_scope.cancel()
+    return status
+
+
+async def _suspend_on_signal(runner: SimulationRunner) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            runner.host.suspend()
+            return
+
+
+def _inside_event_loop() -> bool:
+    try:
+        anyio.lowlevel.current_token()
+    except anyio.NoEventLoopError:
+        return False
+    return True
+
+
+def _ignore(stuck: Stuck) -> None:
+    """Without a listener a stuck step is not reported."""

@@ -1,0 +1,94 @@
+"""What a run comes to."""
+
+import statistics
+from array import array
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+
+@attrs.frozen
+class Distribution:
+    """How observed numbers are distributed."""
+
+    n: int
+    mean: float
+    deviation: float
+    minimum: float
+    median: float
+    p95: float
+    maximum: float
+
+    @classmethod
+    def of(cls, values: "array[float]") -> "Distribution":
+        """Return the distribution of at least one number."""
+        ordered = sorted(values)
+        deviation = statistics.stdev(ordered) if len(ordered) > 1 else 0.0
+        return cls(
+            len(ordered), statistics.fmean(ordered), deviation, ordered[0], _quantile(ordered, 0.5), _quantile(ordered, 0.95),
+            ordered[-1],
+        )  # fmt: skip
+
+
+def _quantile(ordered: list[float], share: float) -> float:
+    """Return a quantile by linear interpolation (Hyndman and Fan's type 7)."""
+    position = share * (len(ordered) - 1)
+    low = int(position)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
+
+
+@attrs.frozen
+class RunResult:
+    """One run, summed up.
+
+    Attributes:
+        run: the folder of the run, or None if nothing was kept.
+        status: `finished`, or `interrupted` if it was suspended.
+        stopped_by: the stop condition that ended it, or None for the time limit.
+        events: how many were recorded.
+        hash: of everything that happened; equal for the same scenario and seed.
+        sim_seconds: simulated time that passed.
+        wall_seconds: real time that passed; not part of the hash.
+        agents: how many there were, those that came during the run included.
+        iterations: how many they did.
+        actions: how many succeeded.
+        refused: how many were refused, by kind.
+        states: how many loops were in each state at the end, before they were stopped.
+        wakeups: how often an agent left SLEEPING or PAUSED.
+        errors: failed iterations.
+        messages: messages that were taken.
+        kinds: successful actions by kind.
+        metrics: the sampled values, and `time` in seconds.
+        observations: how the numbers that agents recorded are distributed.
+        overruns: ticks that began late (tick mode).
+    """
+
+    run: str | None
+    scenario: str
+    mode: str
+    seed: int
+    backend: str
+    status: str
+    stopped_by: str | None
+    events: int
+    hash: str
+    sim_seconds: float
+    wall_seconds: float
+    agents: int
+    iterations: int
+    actions: int
+    refused: Mapping[str, int]
+    states: Mapping[str, int]
+    wakeups: int
+    errors: int
+    messages: int
+    kinds: Mapping[str, int]
+    metrics: Mapping[str, list[float]]
+    observations: Mapping[str, Distribution]
+    overruns: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as a JSON-like mapping."""
+        return attrs.asdict(self)

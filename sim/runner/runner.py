@@ -1,0 +1,121 @@
+"""The runner: drives a simulation in autonomous or tick mode (seed 004, `SimulationRunner`)."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol
+
+from sim.kernel import Pause
+from sim.kernel.host import Host
+from sim.runner.feed import Feed
+from sim.runner.result import Distribution, RunResult
+from sim.runner.tick import TickDriver
+from sim.scenario.build import Simulation
+
+Mode = Literal["autonomous", "tick"]
+Status = Literal["finished", "interrupted"]
+
+
+class Keeper(Protocol):
+    """What a recorder offers a runner besides recording."""
+
+    @property
+    def events(self) -> int:
+        """How many events it got."""
+
+    def finish(self, status: Any, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
+        """Close the record and return the hash of the run."""
+
+
+class SimulationRunner:
+    """Runs one simulation from its beginning.
+
+    Args:
+        simulation: a world built from a scenario.
+        until_ns: simulated nanoseconds at which the run ends.
+        mode: autonomous loops, or ticks.
+        speed: simulated seconds per real second; None jumps from event to event.
+        progress: called now and then with the runner, while the kernel is paused.
+
+    Attributes:
+        host: the door for calls from outside.
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        *,
+        until_ns: int,
+        mode: Mode,
+        speed: float | None = None,
+        progress: Callable[["SimulationRunner"], None] | None = None,
+    ) -> None:
+        self.simulation = simulation
+        self.mode = mode
+        self.until_ns = until_ns
+        self._world = simulation.world
+        self._manager = simulation.manager
+        told = None if progress is None else (lambda: progress(self))
+        self.host = Host(simulation.world.kernel, speed=speed, progress=told)
+        self.feed = Feed(simulation, until_ns)
+        tick = simulation.scenario.execution.tick
+        self.ticks = TickDriver(simulation.manager, tick.period, tick.concurrency, tick.order == "shuffled")
+        self._begin()
+
+    def _begin(self) -> None:
+        self.feed.start()
+        for loop, delay_ns in self.simulation.starts:
+            if self.mode == "tick":
+                loop.start_ticking(delay_ns=delay_ns)
+            else:
+                loop.start_now(delay_ns=delay_ns)
+        if self.mode == "tick":
+            self.ticks.start()
+
+    async def run(self) -> Status:
+        """Run until the time limit, the stop condition, or `host.suspend()`."""
+        pause = await self.host.run(self.until_ns)
+        return "interrupted" if pause is Pause.BUDGET else "finished"
+
+    def finish(self, status: Status, keeper: Keeper, *, run: str | None, backend: str, wall_seconds: float) -> RunResult:
+        """End the run and sum it up.
+
+        At the end effects in flight are abandoned, and recorded so, before the stop events of the agents. A run that
+        was interrupted changes no agent.
+        """
+        kernel = self._world.kernel
+        states, digest = self._manager.states(), self._world.digest()
+        if status == "finished":
+            with kernel.acting_as(kernel.supervisor):
+                kernel.effects.abandon_all()
+                for loop in list(self._manager.loops.values()):
+                    loop.request_stop("end")
+                    loop.cancel()
+            kernel.run(kernel.now + 1)
+        fields = self._summary(status, states)
+        hash = keeper.finish(status, digest, kernel.now, fields)
+        return RunResult(
+            run=run, backend=backend, hash=hash, events=keeper.events, wall_seconds=wall_seconds, **fields
+        )
+
+    def _summary(self, status: Status, states: Mapping[str, int]) -> dict[str, Any]:
+        world, totals, counts = self._world, self._manager.totals(), self._world.action_counts
+        done = {kind: n for (kind, success), n in sorted(counts.items()) if success}
+        return {
+            "scenario": self.simulation.scenario.name,
+            "mode": self.mode,
+            "seed": world.kernel.seed,
+            "status": status,
+            "stopped_by": self.feed.stopped_by,
+            "sim_seconds": world.now,
+            "agents": self._manager.made,
+            "iterations": totals.iterations,
+            "actions": sum(done.values()),
+            "refused": {kind: n for (kind, success), n in sorted(counts.items()) if not success},
+            "states": states,
+            "wakeups": totals.wakeups,
+            "errors": totals.errors,
+            "messages": world.messages,
+            "kinds": done,
+            "metrics": {"time": self.feed.times, **self.feed.samples} if self.feed.times else {},
+            "observations": {n: Distribution.of(v) for n, v in sorted(world.observations.items())},
+            "overruns": self.ticks.overruns,
+        }

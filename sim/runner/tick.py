@@ -1,0 +1,100 @@
+"""The tick mode: the fallback behind `execution.use_autonomous_loops: false`.
+
+The agents and their loops are the same objects; only the pace differs. Tick k starts at k periods, or when the barrier of
+the one before has been passed, whichever is later. An agent that sleeps, is paused, backs off or still waits in line is
+skipped until the first tick at which it is due.
+"""
+
+from typing import Literal
+
+from sim.actors import AgentLoop, AgentLoopManager
+from sim.kernel import Signal
+from sim.kernel.waits import sleep_ns
+
+Concurrency = Literal["sequential", "parallel"]
+"""Whether agents act one after the other, each on what its predecessors left, or all decide first and then act."""
+
+
+class TickDriver:
+    """Calls every loop once a tick.
+
+    Args:
+        manager: whose loops.
+        period_ns: simulated nanoseconds between two ticks.
+        concurrency: `sequential` or `parallel`.
+        shuffled: draw a new order for each tick instead of the order of declaration.
+
+    Attributes:
+        ticks: how many were begun.
+        overruns: how many began late, because the barrier before was passed late.
+    """
+
+    def __init__(
+        self, manager: AgentLoopManager, period_ns: int, concurrency: Concurrency = "sequential", shuffled: bool = False
+    ) -> None:
+        self.ticks = 0
+        self.overruns = 0
+        self._manager = manager
+        self._kernel = manager.world.kernel
+        self._period_ns = period_ns
+        self._turns = self._parallel if concurrency == "parallel" else self._sequential
+        self._shuffled = shuffled
+        self._effect_ended = Signal(self._kernel)
+
+    def start(self) -> None:
+        """Begin to tick, now."""
+        self._manager.ticking = True
+        self._kernel.effects.on_end = self._effect_ended.fire
+        self._kernel.spawn("tick", self._run())
+
+    async def _run(self) -> None:
+        # This is the loop of the tick mode.
+        kernel, period = self._kernel, self._period_ns
+        while True:
+            due = self.ticks * period
+            if due > kernel.now:
+                await sleep_ns(due - kernel.now)
+            elif due < kernel.now:
+                self.overruns += 1
+            self.ticks += 1
+            await self._turns(self._ordered())
+
+    def _ordered(self) -> list[AgentLoop]:
+        loops = list(self._manager.loops.values())
+        if self._shuffled:
+            self._manager.world.stream("tick", "order").shuffle(loops)
+        return loops
+
+    async def _sequential(self, loops: list[AgentLoop]) -> None:
+        for loop in loops:
+            if loop.turn() and not loop.through:
+                await self._settled(loop)
+
+    async def _parallel(self, loops: list[AgentLoop]) -> None:
+        """All decide on the state at the start of the tick, then the actions apply in order."""
+        gates: list[tuple[AgentLoop, Signal]] = []
+        for loop in loops:
+            gate = Signal(self._kernel)
+            loop.hold(gate)
+            if loop.turn():
+                gates.append((loop, gate))
+        for loop, _ in gates:
+            await self._settled(loop)
+        for loop, gate in gates:
+            loop.hold(None)
+            gate.fire()
+        for loop, _ in gates:
+            await self._settled(loop)
+
+    async def _settled(self, loop: AgentLoop) -> None:
+        """Wait until the iteration is through or waits for something other than an effect.
+
+        What is not an effect may be held by an agent whose turn comes later, so the barrier must not wait for it.
+        """
+        while not loop.through:
+            if loop.actor.token & 1:  # woken, about to run
+                await sleep_ns(0)
+            elif self._kernel.effects.waits(loop.agent_id):
+                await self._effect_ended.wait()
+            else:
+                return
