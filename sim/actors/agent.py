@@ -85,6 +85,12 @@ class Agent(ABC):
 
     # -- what the world uses
 
+    def terminate(self, reason: str) -> None:
+        """Stop now; an iteration under way is cancelled between two steps."""
+        if self._loop is not None:
+            self._loop.request_stop(reason)
+            self._loop.cancel()
+
     def receive(self, message: Message) -> str | None:
         """Take a message; return why it was refused, or None."""
         return self.mailbox.offer(message)

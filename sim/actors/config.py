@@ -40,7 +40,13 @@ class AgentLoopConfig:
     mailbox_policy: MailboxPolicy = "fail"
 
     def __attrs_post_init__(self) -> None:
-        for name in ("min_loop_delay", "max_loop_delay", "resource_check_interval", "cool_down", "restart_period"):
+        for name in (
+            "min_loop_delay",
+            "max_loop_delay",
+            "resource_check_interval",
+            "cool_down",
+            "restart_period",
+        ):
             to_ns(getattr(self, name))
         if self.max_loop_delay < self.min_loop_delay:
             raise UsageError(

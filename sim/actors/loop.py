@@ -1,7 +1,7 @@
 """The loop of one agent: decide, act, learn, wait (seed 004).
 
-The same object serves both modes. Autonomous: `start` gives it an actor of its own that runs `_run`. Tick: the runner calls
-`turn` once a tick. Sleeping and pausing cost nothing in either: what ends them calls back.
+The same object serves both modes. Autonomous: `start` gives it an actor of its own that runs `_run`. Tick: the
+runner calls `turn` once a tick. Sleeping and pausing cost nothing in either: what ends them calls back.
 """
 
 import enum
@@ -13,7 +13,6 @@ from sim.actors.mailbox import Mailbox
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.supervisor import RestartLimit
 from sim.actors.wake import WakeCondition, arm
-from sim.errors import RunError
 from sim.kernel import Actor, Duration, Exit, Fired, Signal, first_of, to_ns
 from sim.kernel.waits import sleep_ns
 from sim.world import Action, ActionResult, World
@@ -44,10 +43,36 @@ class AgentLoop:
     """
 
     __slots__ = (
-        "_backoff_ns", "_changed", "_disarm", "_due", "_gate", "_greeted", "_kernel", "_max_ns", "_min_ns",
-        "_pause_wanted", "_phase", "_restarts", "_start_ns", "_state", "_stop_reason", "_stopped", "_ticking", "actor",
-        "agent", "agent_id", "config", "consecutive_errors", "failures", "iteration_count", "last_beat", "pause_reason", "wakeups",
-        "on_stopped", "woken_by", "world",
+        "_backoff_ns",
+        "_changed",
+        "_disarm",
+        "_due",
+        "_gate",
+        "_greeted",
+        "_kernel",
+        "_max_ns",
+        "_min_ns",
+        "_pause_wanted",
+        "_phase",
+        "_restarts",
+        "_start_ns",
+        "_state",
+        "_stop_reason",
+        "_stopped",
+        "_ticking",
+        "actor",
+        "agent",
+        "agent_id",
+        "config",
+        "consecutive_errors",
+        "failures",
+        "iteration_count",
+        "last_beat",
+        "on_stopped",
+        "pause_reason",
+        "wakeups",
+        "woken_by",
+        "world",
     )  # fmt: skip
 
     def __init__(self, agent: Agent, world: World, config: AgentLoopConfig) -> None:
@@ -406,7 +431,10 @@ class AgentLoop:
             self._kernel.emit("agent.error", {"error": f"{type(exit.error).__name__}: {exit.error}"}, self.agent_id)
         if self._state is not _S.STOPPING:
             self._settle()
-            self._change(_S.STOPPING, "crashed" if exit.kind in ("crashed", "abandoned") else self._stop_reason or "done")
+            self._change(
+                _S.STOPPING,
+                "crashed" if exit.kind in ("crashed", "abandoned") else self._stop_reason or "done",
+            )
         self._finish()
 
     def _turn_ended(self, actor: Actor, exit: Exit) -> None:

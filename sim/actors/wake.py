@@ -1,8 +1,9 @@
 """Wake conditions: what a sleeping agent waits for. Nothing is polled.
 
-`WakeCondition` is the seed's record (`condition_type`, `value`) with messages, any-of, all-of, timeouts and filters added.
-Arming one registers with the clock, the bus, the rate tracker or the mailbox, which call back when it is met; so the same
-condition serves an autonomous loop and the tick mode.
+`WakeCondition` is the seed's record (`condition_type`, `value`) with messages, any-of, all-of, timeouts and filters
+added.
+Arming one registers with the clock, the bus, the rate tracker or the mailbox, which call back when it is met; so the
+same condition serves an autonomous loop and the tick mode.
 """
 
 from collections.abc import Callable, Mapping
@@ -101,9 +102,16 @@ class WakeCondition:
             UsageError: if it describes none.
         """
         kinds = [key for key in given if key in _PARSERS]
-        allowed = {*kinds, "timeout", *(("where",) if kinds == ["event"] else ()), *(("at_least",) if kinds == ["resource"] else ())}
+        allowed = {
+            *kinds,
+            "timeout",
+            *(("where",) if kinds == ["event"] else ()),
+            *(("at_least",) if kinds == ["resource"] else ()),
+        }
         if len(kinds) != 1 or not allowed >= given.keys():
-            raise UsageError(f"a wake condition has one of {', '.join(_PARSERS)}, not {', '.join(map(str, given)) or 'nothing'}")
+            raise UsageError(
+                f"a wake condition has one of {', '.join(_PARSERS)}, not {', '.join(map(str, given)) or 'nothing'}"
+            )
         condition = _PARSERS[kinds[0]](given[kinds[0]], given)
         if given.get("timeout") is not None:
             condition = attrs.evolve(condition, timeout_ns=to_ns(given["timeout"]))
@@ -183,9 +191,7 @@ class _Armed:
 
     def _resource(self, condition: WakeCondition) -> None:
         name, threshold = condition.value
-        watch = self.world.rate_tracker.on_level(
-            self.sleeper.agent_id, name, threshold, lambda: self.fire("resource")
-        )
+        watch = self.world.rate_tracker.on_level(self.sleeper.agent_id, name, threshold, lambda: self.fire("resource"))
         self.undo.append(watch.cancel)
 
     def _message(self, condition: WakeCondition) -> None:

@@ -1,7 +1,7 @@
 """The functions that the rules of policy agents can call.
 
-One toolbox serves a world. An evaluation never waits, so the agent on whose behalf functions are called is simply the one
-that asked last.
+One toolbox serves a world. An evaluation never waits, so the agent on whose behalf functions are called is simply
+the one that asked last.
 """
 
 from collections.abc import Callable, Mapping

@@ -148,17 +148,13 @@ class _Evaluator(EvalWithCompoundTypes):  # type: ignore[misc]
             return self.names[node.id]
         except KeyError:
             known = list(self.names)
-            raise ConditionError(
-                f"there is no name {node.id!r} here", hint=did_you_mean(node.id, known)
-            ) from None
+            raise ConditionError(f"there is no name {node.id!r} here", hint=did_you_mean(node.id, known)) from None
 
     def _eval_call(self, node: ast.Call) -> Any:
         name = node.func.id  # type: ignore[attr-defined]
         function = self.functions.get(name)
         if function is None:
-            raise ConditionError(
-                f"there is no function {name!r} here", hint=did_you_mean(name, list(self.functions))
-            )
+            raise ConditionError(f"there is no function {name!r} here", hint=did_you_mean(name, list(self.functions)))
         keywords = {keyword.arg: self._eval(keyword.value) for keyword in node.keywords if keyword.arg}
         return function(*[self._eval(argument) for argument in node.args], **keywords)
 

@@ -1,7 +1,7 @@
 """The event bus: carries what happened to whoever subscribed to its topic.
 
-A publisher never runs a subscriber: an event is put into each subscription's bounded queue, and who waits there is woken
-at the same instant, next delta, in the order of subscription. A mailbox carries what is addressed, the bus what
+A publisher never runs a subscriber: an event is put into each subscription's bounded queue, and who waits there is
+woken at the same instant, next delta, in the order of subscription. A mailbox carries what is addressed, the bus what
 happened; an event never commands.
 """
 
@@ -203,9 +203,9 @@ class EventBus:
         if recent[0].sequence > since + 1:
             return recent[0]
         for event in recent:
-            if event.sequence > since and event.source != agent_id and matches(pattern, event.topic):
-                if filter is None or self._passes(filter, event):
-                    return event
+            by_others = event.sequence > since and event.source != agent_id
+            if by_others and matches(pattern, event.topic) and (filter is None or self._passes(filter, event)):
+                return event
         return None
 
     def published(self, pattern: str) -> int:

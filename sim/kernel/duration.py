@@ -57,7 +57,5 @@ def to_text(nanoseconds: int) -> str:
 
 def _from_text(text: str) -> Decimal:
     if not _TEXT.fullmatch(text):
-        raise UsageError(
-            f"{text!r} is not a duration", hint="write numbers with units, for instance 90s, 5m or 1h30m"
-        )
+        raise UsageError(f"{text!r} is not a duration", hint="write numbers with units, for instance 90s, 5m or 1h30m")
     return sum((Decimal(number) * _UNITS[unit] for number, unit in _PART.findall(text)), Decimal(0))

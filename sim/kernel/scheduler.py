@@ -195,10 +195,7 @@ class Kernel:
     def _sort(self, batch: list[Entry]) -> None:
         try:
             if self._shuffled:
-                ties = {
-                    ordinal: derive(self.seed, self.now, self.delta, ordinal)
-                    for ordinal in {e[2] for e in batch}
-                }
+                ties = {ordinal: derive(self.seed, self.now, self.delta, ordinal) for ordinal in {e[2] for e in batch}}
                 batch.sort(key=lambda entry: (entry[1], ties[entry[2]], entry[2], entry[3]))
             else:
                 batch.sort()
@@ -428,9 +425,7 @@ class Kernel:
         except RunError:
             raise
         except Exception as error:
-            self.throw(
-                actor, error
-            )  # not at once: who tries again for ever must meet the guard against livelocks
+            self.throw(actor, error)  # not at once: who tries again for ever must meet the guard against livelocks
 
     def throw_now(self, actor: Actor, error: BaseException) -> None:
         """Raise `error` in the actor now, and go on raising while it swallows its cancellation."""
@@ -446,9 +441,7 @@ class Kernel:
                 self._arm(actor, request)
                 return
             error = Cancelled()
-        self._close(
-            actor, Exit("abandoned", error=Cancelled(f"{actor.name} keeps swallowing its cancellation"))
-        )
+        self._close(actor, Exit("abandoned", error=Cancelled(f"{actor.name} keeps swallowing its cancellation")))
 
     def _ended(self, actor: Actor, error: BaseException) -> None:
         if isinstance(error, StopIteration):

@@ -44,9 +44,7 @@ class Waiters:
     __slots__ = ("_actors", "_purge_at")
 
     def __init__(self) -> None:
-        self._actors: deque[tuple[Actor, int]] | None = (
-            None  # made when first needed: an empty deque takes 760 bytes
-        )
+        self._actors: deque[tuple[Actor, int]] | None = None  # made when first needed: an empty deque takes 760 bytes
         self._purge_at = _MANY
 
     def add(self, actor: Actor) -> None:

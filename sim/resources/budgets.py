@@ -77,8 +77,7 @@ class Budgets:
         return name in self._budgets
 
     def remaining(self, agent_id: str, name: str) -> int:
-        """Return how many micro-units the agent may still spend in this period; negative after an overspend.
-        """
+        """Return how many micro-units the agent may still spend in this period; negative after an overspend."""
         return self._find(name).amount_micro - self._used(agent_id, name)
 
     def spend(self, agent_id: str, name: str, micro: int) -> bool:

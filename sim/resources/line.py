@@ -251,8 +251,7 @@ class Line:
             window.watches[watch.arrival] = watch
 
     def _look(self, watch: Watch) -> None:
-        """Tell a watch that its level is reached, or note when it will be if nothing is consumed until then.
-        """
+        """Tell a watch that its level is reached, or note when it will be if nothing is consumed until then."""
         span = time_until(watch.needs, self.kernel.now)
         if span == 0:
             self.forget(watch)

@@ -28,8 +28,7 @@ class Quotas:
         return name in self._limits
 
     def hold(self, agent_id: str, name: str, amount: int) -> bool:
-        """Hold `amount` more, or nothing if it is over the limit; return which. Check and take are one step.
-        """
+        """Hold `amount` more, or nothing if it is over the limit; return which. Check and take are one step."""
         check_amount(amount)
         if amount > self.remaining(agent_id, name):
             return False

@@ -99,8 +99,7 @@ class RateTracker:
         self._change(lambda: self._limits.__setitem__(resource, limit))
 
     def set_agent_limit(self, agent_id: str, resource: str, rate: Rate | None) -> None:
-        """Give one agent a rate of its own instead of the resource's rate for each agent; None takes it away.
-        """
+        """Give one agent a rate of its own instead of the resource's rate for each agent; None takes it away."""
 
         def change() -> None:
             own = self._own_rates.setdefault(agent_id, {})
@@ -316,9 +315,7 @@ class RateTracker:
             "agents": self._used(self._agent_windows),
             "groups": self._used(self._group_windows),
             "total": {
-                name: used
-                for name, window in sorted(self._total_windows.items())
-                if (used := self._count(window))
+                name: used for name, window in sorted(self._total_windows.items()) if (used := self._count(window))
             },
         }
 
@@ -427,7 +424,6 @@ def _window(windows: dict[_Key, Window], key: _Key, rate: Rate) -> Window:
 
 
 def _set_rate(window: Window, rate: Rate | None) -> None:
-    """A scope that is no longer limited keeps its window: should it be limited again, the past still counts.
-    """
+    """A scope that is no longer limited keeps its window: should it be limited again, the past still counts."""
     if rate is not None:
         window.limit, window.span = rate.amount, rate.window_ns

@@ -83,15 +83,16 @@ class _Slots(Pool):
 
     def serve(self) -> None:
         """Hand out free slots in order, up to the first that needs more than are free."""
-        line, wake = self._line, self._kernel.wake
-        while (place := line.head()) is not None:
-            _, _, actor, _, amount, wait = place
-            if amount > self._free:
-                return
-            wake(actor, amount, wait)  # first, for it refuses while the run is paused
+        line = self._line
+        while line.places:
+            _, _, actor, token, amount, wait = line.places[0]
+            if actor.token == token:
+                if amount > self._free:
+                    return
+                self._kernel.wake(actor, amount, wait)  # first, for it refuses while the run is paused
+                self._free -= amount
+                self._served += 1
             line.pop()
-            self._free -= amount
-            self._served += 1
 
     def _refuse(self, amount: int) -> None:
         self._check_open()
@@ -147,7 +148,8 @@ class Held:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._pool.release(self._amount)
+        if kind is not GeneratorExit:  # else the coroutine is thrown away together with its run
+            self._pool.release(self._amount)
 
 
 class Resource(_Slots):

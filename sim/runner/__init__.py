@@ -1,5 +1,5 @@
-"""The runner: `tick` (the tick mode), `feed` (injections, samples, stop condition), `runner` (one run), `result`, `host`
-(from a file to a result, at the edge)."""
+"""The runner: `tick` (the tick mode), `feed` (injections, samples, stop condition), `runner` (one run), `result`,
+`host` (from a file to a result, at the edge)."""
 
 from sim.runner.host import Options, run, run_async
 from sim.runner.result import Distribution, RunResult

@@ -126,7 +126,11 @@ async def run_async(
             status = await _watched(runner)
         wall = time.monotonic() - started
         return runner.finish(
-            status, keeper, run=None if folder is None else str(folder), backend=chosen.backend, wall_seconds=wall
+            status,
+            keeper,
+            run=None if folder is None else str(folder),
+            backend=chosen.backend,
+            wall_seconds=wall,
         )
     except BaseException as error:
         _fail(keeper, simulation.world.kernel.now, error)
@@ -139,7 +143,12 @@ def _keeper(
     if options.out is None:
         return HashRecorder(), None
     text = path.read_text(encoding="utf-8") if path else scenario.model_dump_json(by_alias=True)
-    kept = {"until": options.until, "clock": options.clock, "speed": options.speed, "set": list(options.overrides)}
+    kept = {
+        "until": options.until,
+        "clock": options.clock,
+        "speed": options.speed,
+        "set": list(options.overrides),
+    }
     header = RunHeader(name=scenario.name, seed=seed, mode=mode, backend=options.backend, options=kept)
     folder = create_run(options.out, header, text)
     return RunRecorder(folder), folder

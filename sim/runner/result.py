@@ -26,8 +26,8 @@ class Distribution:
         ordered = sorted(values)
         deviation = statistics.stdev(ordered) if len(ordered) > 1 else 0.0
         return cls(
-            len(ordered), statistics.fmean(ordered), deviation, ordered[0], _quantile(ordered, 0.5), _quantile(ordered, 0.95),
-            ordered[-1],
+            len(ordered), statistics.fmean(ordered), deviation, ordered[0], _quantile(ordered, 0.5),
+            _quantile(ordered, 0.95), ordered[-1],
         )  # fmt: skip
 
 

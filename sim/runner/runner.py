@@ -54,7 +54,7 @@ class SimulationRunner:
         self._world = simulation.world
         self._manager = simulation.manager
         told = None if progress is None else (lambda: progress(self))
-        self.host = Host(simulation.world.kernel, speed=speed, progress=told)
+        self.host = simulation.world.attach(Host(simulation.world.kernel, speed=speed, progress=told))
         self.feed = Feed(simulation, until_ns)
         tick = simulation.scenario.execution.tick
         self.ticks = TickDriver(simulation.manager, tick.period, tick.concurrency, tick.order == "shuffled")
@@ -75,7 +75,9 @@ class SimulationRunner:
         pause = await self.host.run(self.until_ns)
         return "interrupted" if pause is Pause.BUDGET else "finished"
 
-    def finish(self, status: Status, keeper: Keeper, *, run: str | None, backend: str, wall_seconds: float) -> RunResult:
+    def finish(
+        self, status: Status, keeper: Keeper, *, run: str | None, backend: str, wall_seconds: float
+    ) -> RunResult:
         """End the run and sum it up.
 
         At the end effects in flight are abandoned, and recorded so, before the stop events of the agents. A run that
@@ -84,17 +86,10 @@ class SimulationRunner:
         kernel = self._world.kernel
         states, digest = self._manager.states(), self._world.digest()
         if status == "finished":
-            with kernel.acting_as(kernel.supervisor):
-                kernel.effects.abandon_all()
-                for loop in list(self._manager.loops.values()):
-                    loop.request_stop("end")
-                    loop.cancel()
-            kernel.run(kernel.now + 1)
+            self._world.close()
         fields = self._summary(status, states)
         hash = keeper.finish(status, digest, kernel.now, fields)
-        return RunResult(
-            run=run, backend=backend, hash=hash, events=keeper.events, wall_seconds=wall_seconds, **fields
-        )
+        return RunResult(run=run, backend=backend, hash=hash, events=keeper.events, wall_seconds=wall_seconds, **fields)
 
     def _summary(self, status: Status, states: Mapping[str, int]) -> dict[str, Any]:
         world, totals, counts = self._world, self._manager.totals(), self._world.action_counts

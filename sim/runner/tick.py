@@ -1,6 +1,7 @@
 """The tick mode: the fallback behind `execution.use_autonomous_loops: false`.
 
-The agents and their loops are the same objects; only the pace differs. Tick k starts at k periods, or when the barrier of
+The agents and their loops are the same objects; only the pace differs. Tick k starts at k periods, or when the
+barrier of
 the one before has been passed, whichever is later. An agent that sleeps, is paused, backs off or still waits in line is
 skipped until the first tick at which it is due.
 """
@@ -30,7 +31,11 @@ class TickDriver:
     """
 
     def __init__(
-        self, manager: AgentLoopManager, period_ns: int, concurrency: Concurrency = "sequential", shuffled: bool = False
+        self,
+        manager: AgentLoopManager,
+        period_ns: int,
+        concurrency: Concurrency = "sequential",
+        shuffled: bool = False,
     ) -> None:
         self.ticks = 0
         self.overruns = 0

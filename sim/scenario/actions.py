@@ -192,9 +192,7 @@ class _Sleep(f.Part):
     """Sleep until something happens; exactly one of for, until, event, resource, message, any, all."""
 
     for_: Annotated[f.TimeValue | None, Field(alias="for", description="how long")] = None
-    until: Annotated[f.TimeValue | None, Field(description="a moment, counted from the start of the run")] = (
-        None
-    )
+    until: Annotated[f.TimeValue | None, Field(description="a moment, counted from the start of the run")] = None
     event: Annotated[f.Pattern | None, Field(description="topics, for instance rain.*")] = None
     where: Annotated[f.Where | None, Field(description="which of these events")] = None
     resource: Annotated[f.Resource | None, Field(description="a limit, budget or quota")] = None

@@ -154,7 +154,12 @@ class Nursery:
     """Makes agents from the entries of a scenario, before the run and during it."""
 
     def __init__(
-        self, world: World, manager: AgentLoopManager, scenario: schema.Scenario, kinds: Kinds, allow: tuple[str, ...]
+        self,
+        world: World,
+        manager: AgentLoopManager,
+        scenario: schema.Scenario,
+        kinds: Kinds,
+        allow: tuple[str, ...],
     ) -> None:
         self._world = world
         self._manager = manager
@@ -163,7 +168,9 @@ class Nursery:
         self._entries = {entry.name: entry for entry in scenario.agents}
         self._rules = {entry.name: tuple(map(_rule, entry.rules)) for entry in scenario.agents}
         self._classes = {entry.name: _class(entry.kind, kinds, allow) for entry in scenario.agents}
-        self._configs = {entry.name: _config(entry.loop.over(scenario.execution.agent_loop)) for entry in scenario.agents}
+        self._configs = {
+            entry.name: _config(entry.loop.over(scenario.execution.agent_loop)) for entry in scenario.agents
+        }
         self._spawned: dict[tuple[str, str], int] = {}
 
     def populate(self) -> tuple[tuple[AgentLoop, int], ...]:
@@ -187,7 +194,7 @@ class Nursery:
         unknown = sorted(set(state or {}) - set(entry.state))
         if unknown:
             raise Refused(f"{agent} has no state variable {unknown[0]!r}")
-        if not 1 <= count or len(world.agents) + count > _MAX_SPAWNED:
+        if count < 1 or len(world.agents) + count > _MAX_SPAWNED:
             raise Refused(f"{count} more agents would make more than {_MAX_SPAWNED}")
         names = []
         for _ in range(count):
@@ -224,7 +231,13 @@ class Nursery:
             return kind(name, self._world, **common)
         rules = self._rules[entry.name]
         return PolicyAgent(
-            name, self._world, toolbox=self._toolbox, rules=rules, index=index, subscribe=entry.subscribe, **common
+            name,
+            self._world,
+            toolbox=self._toolbox,
+            rules=rules,
+            index=index,
+            subscribe=entry.subscribe,
+            **common,
         )
 
     def _names(self, entry: schema.Agent, name: str, index: int) -> Mapping[str, object]:
@@ -308,4 +321,3 @@ class SleepValue:
         if spec.timeout is not None:
             result["timeout"] = spec.timeout.evaluate(names, functions)
         return result
-

@@ -23,7 +23,8 @@ class Census:
         self._world = world
         self._manager = manager
         names = (
-            "count", "total", "mean", "in_state", "balance", "usage", "level", "queue", "published", "exists", "observed",
+            "count", "total", "mean", "in_state", "balance", "usage", "level", "queue", "published", "exists",
+            "observed",
             "mean_of",
         )  # fmt: skip
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}

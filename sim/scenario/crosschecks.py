@@ -70,9 +70,7 @@ def _resources(tree: Map) -> Iterator[Problem]:
         names = mapping(tree, section)
         for name in names:
             if name in seen and isinstance(names, Map):
-                yield names.keys_at[name].problem(
-                    f"{section}.{name}: this name stands in {seen[name]} already"
-                )
+                yield names.keys_at[name].problem(f"{section}.{name}: this name stands in {seen[name]} already")
             seen.setdefault(name, section)
 
 
@@ -96,20 +94,12 @@ def _repetitions(tree: Map) -> Iterator[Problem]:
             yield from _too_many(tree, event, "every", until, until + 1, f"events[{number}].every: events")
 
 
-def _too_many(
-    tree: Map, part: dict[str, Any], key: str, until: int, default: int, what: str
-) -> Iterator[Problem]:
+def _too_many(tree: Map, part: dict[str, Any], key: str, until: int, default: int, what: str) -> Iterator[Problem]:
     step = _ns(part, key, default)
     if step > 0 and until // step > MAX_EVENTS:
-        mark = (
-            part.values_at[key]
-            if isinstance(part, Map) and key in part
-            else tree.values_at.get("until", tree.mark)
-        )
+        mark = part.values_at[key] if isinstance(part, Map) and key in part else tree.values_at.get("until", tree.mark)
         path, _, noun = what.partition(": ")
-        yield mark.problem(
-            f"{path}: the run would have {until // step} {noun}, at most {MAX_EVENTS} are allowed"
-        )
+        yield mark.problem(f"{path}: the run would have {until // step} {noun}, at most {MAX_EVENTS} are allowed")
 
 
 def _ns(part: dict[str, Any], key: str, default: int) -> int:

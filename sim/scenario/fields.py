@@ -223,9 +223,7 @@ def plain(value: Any) -> Any:
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
 """Name of an agent, group, account, pool, artifact or resource."""
-StateKey = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$"), AfterValidator(_state_key)
-]
+StateKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$"), AfterValidator(_state_key)]
 SetKey = Annotated[str, AfterValidator(_declared_state)]
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 Topic = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$", max_length=200)]
@@ -257,15 +255,9 @@ MappingValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _mapping)),
 AudienceValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _audience_value)), WithJsonSchema(_ANY)]
 FormulaValue = Annotated[Compiled, PlainValidator(_formula_value), WithJsonSchema(_EXPRESSION)]
 PlaceValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _place)), WithJsonSchema(_ANY)]
-RecipientValue = Annotated[
-    Compiled, PlainValidator(ReadValue("agent", named("recipient"))), WithJsonSchema(_TEXT)
-]
-AccountValue = Annotated[
-    Compiled, PlainValidator(ReadValue("agent", named("account"))), WithJsonSchema(_TEXT)
-]
-ArtifactValue = Annotated[
-    Compiled, PlainValidator(ReadValue("agent", named("artifact"))), WithJsonSchema(_TEXT)
-]
+RecipientValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("recipient"))), WithJsonSchema(_TEXT)]
+AccountValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("account"))), WithJsonSchema(_TEXT)]
+ArtifactValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("artifact"))), WithJsonSchema(_TEXT)]
 EntryValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("entry"))), WithJsonSchema(_TEXT)]
 SlotsValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("slots"))), WithJsonSchema(_TEXT)]
 StockValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("stock"))), WithJsonSchema(_TEXT)]

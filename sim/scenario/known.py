@@ -169,11 +169,7 @@ def _places(places: dict[str, Any]) -> frozenset[str] | None:
     if "graph" in places:
         return None
     grid = places.get("grid")
-    if (
-        isinstance(grid, list)
-        and len(grid) == 2
-        and all(type(side) is int and 0 < side <= 1000 for side in grid)
-    ):
+    if isinstance(grid, list) and len(grid) == 2 and all(type(side) is int and 0 < side <= 1000 for side in grid):
         return frozenset(f"{x},{y}" for x in range(grid[0]) for y in range(grid[1]))
     nodes = places.get("nodes")
     return frozenset(str(node) for node in nodes) if isinstance(nodes, list) else frozenset()

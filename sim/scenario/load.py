@@ -73,9 +73,7 @@ def loads(text: str, file: str = "<text>", overrides: Sequence[str] = ()) -> Sce
         raise ScenarioError([Problem(file, 1, 1, f"the file is larger than {MAX_BYTES} bytes")])
     tree, problems = read_tree(text, file)
     if tree is not BAD and not isinstance(tree, Map):
-        problems.append(
-            Problem(file, 1, 1, f"expected a mapping with a name and agents, found {shown(tree)}")
-        )
+        problems.append(Problem(file, 1, 1, f"expected a mapping with a name and agents, found {shown(tree)}"))
     if not isinstance(tree, Map):
         raise ScenarioError(problems)
     apply_overrides(tree, overrides)
@@ -83,9 +81,7 @@ def loads(text: str, file: str = "<text>", overrides: Sequence[str] = ()) -> Sce
     problems += found
     if scenario is None or problems:
         unique = dict.fromkeys(problems)
-        raise ScenarioError(
-            sorted(unique, key=lambda problem: (problem.file == FILE, problem.line, problem.column))
-        )
+        raise ScenarioError(sorted(unique, key=lambda problem: (problem.file == FILE, problem.line, problem.column)))
     return scenario
 
 
@@ -141,9 +137,7 @@ def _problem(tree: Map, detail: Any) -> Problem | None:
     if isinstance(value, Bad) or (kind == "too_short" and len(value) >= context["min_length"]):
         return None  # refused before: the value itself, or the items of the list
     on_key = location[-1:] == ("[key]",)
-    here, mark, steps = _locate(
-        tree, location[:-1] if on_key else location, on_key or kind == "extra_forbidden"
-    )
+    here, mark, steps = _locate(tree, location[:-1] if on_key else location, on_key or kind == "extra_forbidden")
     message, hint = _words(kind, location[-1], value, context, here)
     path = _path(steps) or ("the file" if kind == "missing" else "")
     return mark.problem(f"{path}: {message}" if path else message, hint)
@@ -170,9 +164,7 @@ def _choices(expected: str) -> list[str]:
     return [word.strip().strip("'") for word in expected.replace(" or ", ",").split(",")]
 
 
-def _locate(
-    tree: Map, location: tuple[str | int, ...], on_key: bool
-) -> tuple[Any, Mark, tuple[str | int, ...]]:
+def _locate(tree: Map, location: tuple[str | int, ...], on_key: bool) -> tuple[Any, Mark, tuple[str | int, ...]]:
     """Return the innermost collection on the way, the position, and the part of the way that exists."""
     here: Any = tree
     inner: Any = tree

@@ -71,9 +71,7 @@ def _put(tree: Map, path: list[str], value: Any, mark: Mark) -> None:
                 here.put(step, Map(mark), mark, mark)
             here = here[step]
         else:
-            raise UsageError(
-                f"{FILE} {'.'.join(path)}: {'.'.join(path[:depth])} has no parts, it is a plain value"
-            )
+            raise UsageError(f"{FILE} {'.'.join(path)}: {'.'.join(path[:depth])} has no parts, it is a plain value")
 
 
 def _index(items: Seq, step: str, path: list[str]) -> int:

@@ -42,17 +42,11 @@ class Tick(f.Part):
 class LoopConfig(f.Part):
     """How the loop of an agent runs (defaults of seed 004)."""
 
-    min_loop_delay: Annotated[Nanoseconds, Field(description="shortest pause between iterations")] = (
-        SECOND // 10
-    )
-    max_loop_delay: Annotated[Nanoseconds, Field(description="longest pause between iterations")] = (
-        10 * SECOND
-    )
+    min_loop_delay: Annotated[Nanoseconds, Field(description="shortest pause between iterations")] = SECOND // 10
+    max_loop_delay: Annotated[Nanoseconds, Field(description="longest pause between iterations")] = 10 * SECOND
     resource_check_interval: PositiveNanoseconds = SECOND
     max_consecutive_errors: Annotated[int, Field(ge=1)] = 5
-    cool_down: Annotated[Nanoseconds, Field(description="pause after the error limit before a retry")] = (
-        MINUTE
-    )
+    cool_down: Annotated[Nanoseconds, Field(description="pause after the error limit before a retry")] = MINUTE
     max_restarts: Annotated[int, Field(ge=0)] = 3
     restart_period: PositiveNanoseconds = HOUR
     mailbox_size: Annotated[int, Field(ge=1, le=1_000_000)] = 100
@@ -80,9 +74,7 @@ class Execution(f.Part):
 
     use_autonomous_loops: Annotated[bool, Field(description="false: tick mode")] = True
     clock: Literal["virtual", "wall"] = "virtual"
-    speed: Annotated[f.Positive, Field(description="simulated seconds per real second with clock: wall")] = (
-        1.0
-    )
+    speed: Annotated[f.Positive, Field(description="simulated seconds per real second with clock: wall")] = 1.0
     ties: Literal["fixed", "shuffled"] = "fixed"
     max_deltas: Annotated[int, Field(ge=1, le=1_000_000, description="livelock limit")] = 10_000
     tick: Tick = Tick()
@@ -140,9 +132,7 @@ def _node(value: Any) -> str:
 
 _NODE_SCHEMA = {"type": ["string", "integer"]}
 NodeField = Annotated[str, PlainValidator(_node), WithJsonSchema(_NODE_SCHEMA)]
-EdgeField = Annotated[
-    Edge, PlainValidator(_edge), WithJsonSchema({"type": "array", "minItems": 2, "maxItems": 3})
-]
+EdgeField = Annotated[Edge, PlainValidator(_edge), WithJsonSchema({"type": "array", "minItems": 2, "maxItems": 3})]
 
 
 class Places(f.Part):
@@ -198,20 +188,14 @@ class Pool(f.Part):
     kind: Literal["resource", "priority", "container", "store"]
     slots: Annotated[int | None, Field(ge=1, description="resource, priority; default 1")] = None
     level: Annotated[f.NotNegative | None, Field(description="container; default 0")] = None
-    capacity: Annotated[f.Positive | None, Field(description="container, store; default without bound")] = (
-        None
-    )
-    items: Annotated[tuple[f.Json, ...] | None, Field(strict=False, description="store; default empty")] = (
-        None
-    )
+    capacity: Annotated[f.Positive | None, Field(description="container, store; default without bound")] = None
+    items: Annotated[tuple[f.Json, ...] | None, Field(strict=False, description="store; default empty")] = None
 
     @model_validator(mode="after")
     def _consistent(self) -> "Pool":
         for name in ("slots", "level", "capacity", "items"):
             if getattr(self, name) is not None and name not in _POOL_KEYS[self.kind]:
-                raise Wrong(
-                    f"a pool of kind {self.kind} has no {name}, only {', '.join(_POOL_KEYS[self.kind])}"
-                )
+                raise Wrong(f"a pool of kind {self.kind} has no {name}, only {', '.join(_POOL_KEYS[self.kind])}")
         held = len(self.items or ()) if self.kind == "store" else self.level or 0
         if self.capacity is not None and held > self.capacity:
             raise Wrong(f"the pool holds {held:g}, which is more than its capacity of {self.capacity:g}")
@@ -231,12 +215,12 @@ class Rule(f.Part):
 
     name: Annotated[str | None, Field(max_length=100)] = None
     when: Annotated[f.Condition, Field(description="a condition; default true")] = _TRUE
-    set: Annotated[dict[f.SetKey, f.Value], Field(description="new state, after the action succeeded")] = (
-        Field(default_factory=dict)
+    set: Annotated[dict[f.SetKey, f.Value], Field(description="new state, after the action succeeded")] = Field(
+        default_factory=dict
     )
     do: Annotated[DoField, Field(description="one action: kind and arguments")] = Do("noop")
-    record: Annotated[dict[f.Label, f.NumberValue], Field(description="observations for the summary")] = (
-        Field(default_factory=dict)
+    record: Annotated[dict[f.Label, f.NumberValue], Field(description="observations for the summary")] = Field(
+        default_factory=dict
     )
     reason: Annotated[str | None, Field(max_length=1000, description="text kept with the action")] = None
 
@@ -257,9 +241,9 @@ class Agent(f.Part):
     start: f.StartTime = Compiled(0, True)
     template: Annotated[bool, Field(description="not started; copies are made by spawn")] = False
     loop: LoopConfig = LoopConfig()
-    limits: Annotated[
-        dict[f.Limit, RateField], Field(description="own rates in place of the agent scope")
-    ] = Field(default_factory=dict)
+    limits: Annotated[dict[f.Limit, RateField], Field(description="own rates in place of the agent scope")] = Field(
+        default_factory=dict
+    )
     subscribe: Annotated[tuple[f.Pattern, ...], Field(strict=False)] = ()
     rules: Annotated[tuple[Rule, ...], Field(strict=False)] = ()
 
@@ -318,8 +302,8 @@ class Scenario(f.Part):
     execution: Execution = Execution()
     limits: dict[f.Name, RateLimit] = Field(default_factory=dict)
     budgets: dict[f.Name, Budget] = Field(default_factory=dict)
-    quotas: Annotated[dict[f.Name, f.NotNegative], Field(description="held and given back, per agent")] = (
-        Field(default_factory=dict)
+    quotas: Annotated[dict[f.Name, f.NotNegative], Field(description="held and given back, per agent")] = Field(
+        default_factory=dict
     )
     costs: Annotated[
         dict[ActionKind, dict[f.Resource, f.CostValue]], Field(description="what one action of a kind takes")

@@ -123,9 +123,7 @@ PositiveNanoseconds = Annotated[int, BeforeValidator(duration), Field(gt=0), Wit
 RateField = Annotated[
     Rate,
     PlainValidator(_rate),
-    WithJsonSchema(
-        {"type": "string", "pattern": "^[0-9]+ per .+$", "description": "for instance 100 per 60s"}
-    ),
+    WithJsonSchema({"type": "string", "pattern": "^[0-9]+ per .+$", "description": "for instance 100 per 60s"}),
 ]
 """A rate: `100 per 60s` in the file."""
 

@@ -142,9 +142,7 @@ def lock_folder(folder: Path) -> int | None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)
-        raise RunError(
-            f"{folder} is being written by another process", hint="wait until that run has ended"
-        ) from error
+        raise RunError(f"{folder} is being written by another process", hint="wait until that run has ended") from error
     return descriptor
 
 

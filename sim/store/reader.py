@@ -75,6 +75,10 @@ class StoredRun:
         """
         return self._database.rows(sql, parameters)
 
+    def headings(self, sql: str) -> list[str]:
+        """Return the names of the columns that `query` would return. Raises as `query`."""
+        return self._database.columns(sql)
+
     def columns(self, view: str) -> list[str]:
         """Return the names of the columns of a view or table."""
         return self._database.columns(f"SELECT * FROM {self._known(view)} LIMIT 0")  # noqa: S608 - a known name

@@ -92,9 +92,7 @@ class HashRecorder(_Buffer):
         """Encode and hash what is buffered."""
         self._full()
 
-    def finish(
-        self, status: Ending, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]
-    ) -> str:
+    def finish(self, status: Ending, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
         """Return the hash of the run (64 hex digits): the one a `RunRecorder` would return."""
         self.flush()
         return final_hash(self._hash.events, self._hash.effects, digest)
@@ -150,9 +148,7 @@ class RunRecorder(_Buffer):
         """
         return self._writer.submit(_nothing)
 
-    def finish(
-        self, status: Ending, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]
-    ) -> str:
+    def finish(self, status: Ending, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
         """Write the end of the run, close the file and return the hash of the run (64 hex digits).
 
         Args:

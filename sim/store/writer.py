@@ -75,9 +75,7 @@ class Tables:
         self._execute("BEGIN IMMEDIATE")
         (epoch,) = self._execute("SELECT epoch FROM run").fetchone()
         if epoch != self._epoch:
-            raise RunError(
-                f"{self._folder} was taken over by another process (epoch {epoch}, not {self._epoch})"
-            )
+            raise RunError(f"{self._folder} was taken over by another process (epoch {epoch}, not {self._epoch})")
 
     def commit(self) -> None:
         """Make everything since `begin` durable."""
@@ -152,9 +150,7 @@ class Tables:
         if changed != 1:
             raise RunError(f"effect {ordinal} of {actor} has a result but no open intent")
 
-    def finish(
-        self, status: Ending, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]
-    ) -> str:
+    def finish(self, status: Ending, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
         """Write the end of the run into the run row and return its hash."""
         self.flush()
         total = final_hash(self._hash.events, self._hash.effects, digest)
@@ -202,9 +198,7 @@ class Writer:
         self._lock = lock_folder(folder)
         opened: Future[None] = Future()
         # A daemon: a program that forgets to close must still be able to end.
-        self._thread = threading.Thread(
-            target=self._run, args=(opened,), name=f"sim-store {folder.name}", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, args=(opened,), name=f"sim-store {folder.name}", daemon=True)
         self._thread.start()
         try:
             opened.result()

@@ -1,8 +1,8 @@
 """Actions: the narrow waist through which agents change the world.
 
 `Action(kind, arguments, reasoning)` → check (schema, permission, costs) → apply, in one step with no await → event →
-`ActionResult(success, data | error)`. A refused action changes nothing and says why. The registry is open: higher layers
-add kinds; the built-in ones are in `builtin`.
+`ActionResult(success, data | error)`. A refused action changes nothing and says why. The registry is open: higher
+layers add kinds; the built-in ones are in `builtin`.
 """
 
 import difflib
@@ -73,8 +73,8 @@ class ActionHandler:
 
     Args:
         kind: its name.
-        apply: called with (world, agent, **arguments); changes the world and returns JSON-like data, or raises `Refused`
-            before it has changed anything. Its signature is the schema of the arguments.
+        apply: called with (world, agent, **arguments); changes the world and returns JSON-like data, or raises
+            `Refused` before it has changed anything. Its signature is the schema of the arguments.
         permission: the least level of agents that may do it.
         wait: for kinds that take time or stand in line: awaited first, with the same arguments; `apply` gets what it
             returns as a third positional argument, `granted`.

@@ -74,7 +74,15 @@ class Artifacts:
     def state(self) -> Mapping[str, Any]:
         """Return all of it for the final digest."""
         return {
-            id: [a.owner, a.raw, a.version, a.readers, a.writers, a.price, a.formula.text if a.formula else None]
+            id: [
+                a.owner,
+                a.raw,
+                a.version,
+                a.readers,
+                a.writers,
+                a.price,
+                a.formula.text if a.formula else None,
+            ]
             for id, a in sorted(self._held.items())
         }
 

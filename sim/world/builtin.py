@@ -1,6 +1,5 @@
 """The built-in kinds of action (design: the narrow waist). A handler changes the world only after all its checks."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -130,9 +129,7 @@ def _write(
     return {"version": new.version}
 
 
-def _new_artifact(
-    id: str, owner: str, raw: Raw, readers: Any, writers: Any, price: float, formula: str
-) -> Artifact:
+def _new_artifact(id: str, owner: str, raw: Raw, readers: Any, writers: Any, price: float, formula: str) -> Artifact:
     try:
         computed = Expression.parse(formula, FORMULA_NAMES, PURE_FUNCTIONS) if formula else None
         micro = to_micro(price) if price else 0
@@ -220,9 +217,7 @@ def _move(world: "World", agent: "Inhabitant", start: str, to: str) -> dict[str,
     return {"from": start, "to": to}
 
 
-async def _stand_in_line(
-    world: "World", agent: "Inhabitant", pool: str, amount: int = 1, priority: float = 0
-) -> int:
+async def _stand_in_line(world: "World", agent: "Inhabitant", pool: str, amount: int = 1, priority: float = 0) -> int:
     slots = _pool(world, pool)
     if not isinstance(slots, Resource | PriorityResource):
         raise Refused(f"nothing can be acquired from the pool {pool!r}: it has no slots")

@@ -2,14 +2,15 @@
 
 from array import array
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import attrs
 
-from sim.errors import ClosedError, LimitError, RunError
+from sim.errors import ClosedError, LimitError, RunError, UsageError
 from sim.events import EventBus
-from sim.kernel import Kernel, Recorder, Stream, to_seconds
+from sim.kernel import Duration, Kernel, Recorder, Stream, to_ns, to_seconds
 from sim.kernel.codec import Raw, encode
+from sim.kernel.host import Host
 from sim.permissions import Permission
 from sim.resources import MICRO, Budgets, Ledger, Pool, PriorityResource, Quotas, RateTracker, Resource
 from sim.world.action import Action, ActionHandler, ActionRegistry, ActionResult, Refused
@@ -35,8 +36,8 @@ class Inhabitant(Protocol):
     async def wait_for_room(self) -> None:
         """Wait until a message would be taken, if this agent's policy is to block."""
 
-    def shutdown(self) -> None:
-        """Stop for good at the next step boundary."""
+    def terminate(self, reason: str, /) -> None:
+        """Stop now; an iteration under way is cancelled between two steps."""
 
     def state_for_digest(self) -> Any:
         """Return all that makes up the agent's state, JSON-like."""
@@ -94,6 +95,7 @@ class World:
         self.observations: dict[str, array[float]] = {}
         self.messages = 0  # taken
         self.action_counts: dict[tuple[str, bool], int] = {}
+        self._host: Host | None = None
         self._groups: dict[str, dict[str, None]] = {}
         for handler in BUILT_IN:
             self.actions.register(handler)
@@ -102,6 +104,54 @@ class World:
     def now(self) -> float:
         """Simulated seconds since the start."""
         return to_seconds(self.kernel.now)
+
+    # -- running it, for code without a scenario
+
+    async def __aenter__(self) -> Self:
+        """Let effects live from one `run` to the next; leaving ends the run (`close`)."""
+        await self.attach(Host(self.kernel)).__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.close()
+        if self._host is not None:
+            await self._host.__aexit__(*error)
+
+    async def run(self, until: Duration) -> None:
+        """Run until a simulated time since the start (seconds, or text such as `10m`); call it again to go on.
+
+        Awaitable in any asyncio or trio program; the program keeps getting turns.
+
+        Raises:
+            BaseException: what an actor that nobody supervises raised.
+        """
+        await (self._host or self.attach(Host(self.kernel))).run(to_ns(until))
+
+    def attach(self, host: Host) -> Host:
+        """Make `host` the one that runs this world and that calls from outside go through, and return it."""
+        self._host = host
+        return host
+
+    def submit(self, kind: str, data: object, callback: Callable[[], None]) -> None:
+        """Queue a call from outside, from any thread: it is stamped, recorded, and applied inside the run.
+
+        Args:
+            kind: what it is, for the record.
+            data: JSON-like details, for the record.
+            callback: what is done; it may change the world.
+        """
+        if self._host is None:
+            raise UsageError("there is no run to submit to", hint="call submit while World.run is under way")
+        self._host.submit(kind, data, callback)
+
+    def close(self) -> None:
+        """End a run: effects in flight are abandoned, and recorded so, and then all agents are stopped."""
+        kernel = self.kernel
+        with kernel.acting_as(kernel.supervisor):
+            kernel.effects.abandon_all()
+            for agent in list(self.agents.values()):
+                agent.terminate("end")
+        kernel.run(kernel.now + 1)
 
     def stream(self, owner: str, purpose: str = "") -> Stream:
         """Return the random stream of `owner` for `purpose`."""

@@ -57,9 +57,7 @@ def test_the_corpus_is_large():
     assert len(set(ATTACKS)) >= 100
 
 
-@pytest.mark.parametrize(
-    "text", ["x.treasure", "x['treasure']", "x.__class__", "x.treasure.upper()", "x()", "len(x)"]
-)
+@pytest.mark.parametrize("text", ["x.treasure", "x['treasure']", "x.__class__", "x.treasure.upper()", "x()", "len(x)"])
 def test_objects_have_no_parts(text):
     """An object that a host hands in shows none of its attributes."""
     with pytest.raises(ConditionError):

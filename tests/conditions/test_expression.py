@@ -138,9 +138,7 @@ def test_nearest_name():
     assert nearest("xyz", {"energy"}) is None
 
 
-@given(
-    st.text(max_size=60) | st.text(alphabet="energy()[]{}.,<>=+-*/%'\"0123456789 _:notadr\\\n", max_size=60)
-)
+@given(st.text(max_size=60) | st.text(alphabet="energy()[]{}.,<>=+-*/%'\"0123456789 _:notadr\\\n", max_size=60))
 def test_any_text_gives_a_value_or_a_condition_error(text):
     """No text whatever raises anything else."""
     with contextlib.suppress(ConditionError):

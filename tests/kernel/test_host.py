@@ -270,9 +270,7 @@ def test_effects_live_from_run_to_run(make_kernel, backend, suspend):
     def scene() -> tuple[Kernel, Any]:
         kernel, rows = make_kernel()
         for number in range(3):
-            kernel.spawn(
-                f"a{number}", ask(kernel, effect(takes(0.001 * number), latency_ns=(70 + number) * MS), 5)
-            )
+            kernel.spawn(f"a{number}", ask(kernel, effect(takes(0.001 * number), latency_ns=(70 + number) * MS), 5))
             kernel.spawn(f"t{number}", ticker(kernel, 8, 50 * MS))
         return kernel, rows
 

@@ -539,9 +539,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.living)
     @rule(data=st.data(), put=st.booleans())
     def cancel(self, data: st.DataObject, put: bool) -> None:
-        victims = data.draw(
-            st.lists(st.sampled_from(sorted(self.living)), min_size=1, max_size=3, unique=True)
-        )
+        victims = data.draw(st.lists(st.sampled_from(sorted(self.living)), min_size=1, max_size=3, unique=True))
         if put:  # so that some victims have been handed an item at this very instant
             self.put_nowait(2)
         for name in victims:

@@ -99,9 +99,7 @@ def test_a_single_written_delay_moves_the_other(written, expected):
 
 def test_yaml_words_stay_text():
     """Only JSON's values are typed."""
-    state = loads(
-        "name: x\nagents: [{name: a, state: {a: no, b: on, c: 1:30, d: 010, e: 1_0, f: ~, g: 1.5}}]"
-    )
+    state = loads("name: x\nagents: [{name: a, state: {a: no, b: on, c: 1:30, d: 010, e: 1_0, f: ~, g: 1.5}}]")
 
     values = {key: part.evaluate({}, {}) for key, part in state.agents[0].state.items()}
     assert values == {"a": "no", "b": "on", "c": "1:30", "d": "010", "e": "1_0", "f": None, "g": 1.5}
@@ -250,9 +248,7 @@ ODD: st.SearchStrategy[object] = st.sampled_from(
 )
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from(["set", "delete", "rename"]), ODD), max_size=4)
-)
+@given(st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from(["set", "delete", "rename"]), ODD), max_size=4))
 def test_a_mutated_file_loads_or_is_refused(mutations):
     """Whatever is changed in a good file, loading it raises nothing but a ScenarioError."""
     tree = copy.deepcopy(TREE)

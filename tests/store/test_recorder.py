@@ -41,10 +41,7 @@ def test_both_recorders_are_recorders(start):
 
 def test_events_come_back_in_order(start):
     """Events of several chunks are read back as they were recorded, with their causes."""
-    rows = [
-        (n, n % 3, 0, 1, n, f"a{n % 5}", "t", {"n": n / 3}, (1, n) if n else None)
-        for n in range(2 * CHUNK + 5)
-    ]
+    rows = [(n, n % 3, 0, 1, n, f"a{n % 5}", "t", {"n": n / 3}, (1, n) if n else None) for n in range(2 * CHUNK + 5)]
     with start() as recorder:
         for row in rows:
             recorder.event(row)
@@ -72,9 +69,7 @@ def test_any_json_comes_back(start, events, text, value):
 
     with open_run(recorder.folder) as run:
         assert [(topic, data) for topic, data in events] == [(row[5], row[7]) for row in run.events()]
-        assert [value] * 3 == [
-            part["value"] for part in (run.info.options, run.info.digest, run.info.summary) if part
-        ]
+        assert [value] * 3 == [part["value"] for part in (run.info.options, run.info.digest, run.info.summary) if part]
         assert len(events) == len(run.query("SELECT * FROM events"))
     assert text == (recorder.folder / "scenario.yaml").read_bytes().decode()
 

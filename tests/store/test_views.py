@@ -54,9 +54,7 @@ def test_the_events_view_has_every_field(record):
     """The events view has one row an event, numbered from 1 across chunks, with data as JSON text."""
     with closing(sqlite3.connect(record(*EVENTS) / "run.db")) as connection:
         rows = connection.execute("SELECT * FROM events").fetchall()
-        text = connection.execute(
-            "SELECT data, json_extract(data, '$') FROM events WHERE topic = 'text'"
-        ).fetchall()
+        text = connection.execute("SELECT data, json_extract(data, '$') FROM events WHERE topic = 'text'").fetchall()
 
     assert [row[0] for row in rows] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
     assert rows[5] == (6, 5.0, 5 * 10**9, 0, 0, 3, 5, "a1", "metric.sample", '{"load":0.1,"queue":3}', 3, 5)
@@ -69,9 +67,7 @@ def test_an_event_without_a_cause_has_no_cause(start):
     with start() as recorder:
         recorder.event((1, 0, 0, 1, 1, "a", "t", None, None))
     with closing(sqlite3.connect(recorder.folder / "run.db")) as connection:
-        assert connection.execute("SELECT cause_source, cause_counter FROM events").fetchall() == [
-            (None, None)
-        ]
+        assert connection.execute("SELECT cause_source, cause_counter FROM events").fetchall() == [(None, None)]
 
 
 def test_views_have_stable_columns(record):

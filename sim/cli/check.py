@@ -1,0 +1,69 @@
+"""`sim check`: say everything that is wrong in scenario files."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sim.cli.output import PATH, common, plain, print_json, print_problems, problem_json
+from sim.errors import Problem, ScenarioError, UsageError
+from sim.kernel.duration import to_text
+from sim.scenario import Scenario, load
+from sim.scenario.build import build
+
+
+@click.command(
+    "check",
+    epilog="""Example:
+
+    \b
+      sim check scenarios/*.yaml""",
+)
+@click.argument("scenarios", type=PATH, nargs=-1, required=True)
+@common
+def command(scenarios: tuple[Path, ...], as_json: bool) -> int:
+    """Check SCENARIOS without running them; exit code 2 if one is not valid."""
+    results = [_check(path) for path in scenarios]
+    valid = all(result["ok"] for result in results)
+    if as_json:
+        print_json({"ok": valid, "scenarios": results})
+        return 0 if valid else 2
+    for result in results:
+        if result["ok"]:
+            click.echo(f"{plain(result['file'])}: ok: {result['agents']:,} agents, until {result['until']}")
+        else:
+            click.echo(f"{plain(result['file'])}: not valid")
+            print_problems([Problem(**problem) for problem in result["problems"]], sys.stdout)
+    return 0 if valid else 2
+
+
+def _check(path: Path) -> dict[str, Any]:
+    try:
+        scenario = load(path)
+        _start_values(scenario)
+    except ScenarioError as error:
+        return {
+            "file": str(path),
+            "ok": False,
+            "problems": [problem_json(problem) for problem in error.problems],
+        }
+    except UsageError as error:
+        problem = Problem(str(path), 1, 1, str(error), error.hint)
+        return {"file": str(path), "ok": False, "problems": [problem_json(problem)]}
+    agents = sum(entry.count for entry in scenario.agents if not entry.template)
+    until = to_text(scenario.until)
+    return {
+        "file": str(path),
+        "ok": True,
+        "name": scenario.name,
+        "agents": agents,
+        "until": until,
+        "problems": [],
+    }
+
+
+def _start_values(scenario: Scenario) -> None:
+    """Compute what agents start with: an expression may be well formed and still fail. Foreign code is not run."""
+    if all(entry.kind == "policy" for entry in scenario.agents):
+        build(scenario)

@@ -1,0 +1,137 @@
+"""What every verb prints with: harmless text, JSON, and errors."""
+
+import json
+import math
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
+
+import click
+
+from sim.errors import Problem, RunError, ScenarioError, SimError, UsageError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+PATH = click.Path(path_type=Path)
+OUT = click.option(
+    "--out", type=PATH, default=Path("runs"), show_default=True, metavar="DIR", help="The folder of the runs."
+)
+INTERRUPTED = RunError("interrupted")
+
+
+def common(command: Command) -> Command:
+    """Give a verb the options that all verbs have."""
+    debug = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+    as_json = click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON object instead, and nothing else, on stdout."
+    )
+    return as_json(debug(command))
+
+
+def plain(text: object) -> str:
+    """Return text that does nothing to a terminal: control characters and marks that reorder text are spelled out.
+
+    Names and messages come from scenarios, agents and runs, which are not trusted.
+    """
+    text = str(text)
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
+def say(text: str) -> None:
+    """Write a line that is harmless already to stderr."""
+    click.echo(text, err=True)
+
+
+def print_json(value: Any) -> None:
+    """Write one JSON object to stdout: ASCII, and null for numbers that JSON does not have."""
+    click.echo(json.dumps(_finite(value)))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    if isinstance(value, Path):
+        return str(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def tolerate_all_text() -> None:
+    """Spell out what the encoding of the terminal lacks, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def still() -> int:
+    """Nobody reads stdout any more (`sim list | head`): keep the interpreter from saying so when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
+
+
+def report(error: Exception, *, as_json: bool, debug: bool) -> int:
+    """Tell the user what went wrong and return the exit code."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        say(error.format_message())
+        return 2
+    if debug:
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            say(plain(line))
+    message, hint = _words(error)
+    problems = error.problems if isinstance(error, ScenarioError) else []
+    _print_error(message, hint, problems)
+    if as_json:
+        found = [problem_json(problem) for problem in problems]
+        print_json({"error": {"message": message, "hint": hint, "problems": found}})
+    return 2 if isinstance(error, UsageError | click.ClickException) else 1
+
+
+def _print_error(message: str, hint: str | None, problems: list[Problem]) -> None:
+    say(f"sim: error: {plain(message)}")
+    print_problems(problems)
+    if hint:
+        say(f"hint: {plain(hint)}")
+
+
+def print_problems(problems: list[Problem], to: TextIO | None = None) -> None:
+    """Write each problem of a scenario as a line, and its hint as another one; to stderr unless told."""
+    for problem in problems:
+        where = f"{problem.file}:{problem.line}:{problem.column}"
+        click.echo(f"  {plain(where)}: {plain(problem.message)}", file=to, err=to is None)
+        if problem.hint:
+            click.echo(f"    hint: {plain(problem.hint)}", file=to, err=to is None)
+
+
+def problem_json(problem: Problem) -> dict[str, Any]:
+    """Return a problem as a JSON-like mapping."""
+    return {name: getattr(problem, name) for name in ("file", "line", "column", "message", "hint")}
+
+
+def _words(error: Exception) -> tuple[str, str | None]:
+    """Return what is said about an error, and the hint."""
+    match error:
+        case ScenarioError():
+            count = len(error.problems)
+            return f"the scenario is not valid: {count} problem{'s' if count != 1 else ''}", error.hint
+        case SimError():
+            return str(error), error.hint
+        case click.NoSuchCommand() | click.NoSuchOption():
+            near = error.possibilities
+            return error.message.rstrip("."), f"did you mean {near[0]}?" if near else _help(error)
+        case click.UsageError():
+            return error.format_message().rstrip("."), _help(error)
+        case OSError() if error.filename:
+            return f"{error.filename} cannot be used: {error.strerror}", None
+    return f"{type(error).__name__}: {error}", "--debug shows where it happened"
+
+
+def _help(error: click.UsageError) -> str:
+    return f"see {error.ctx.command_path if error.ctx else 'sim'} --help"

@@ -1,0 +1,71 @@
+"""What `sim run` shows on stderr while a run is under way."""
+
+import shutil
+import sys
+import time
+
+from sim.cli.output import plain, say
+from sim.cli.summary import duration
+from sim.cli.table import number
+from sim.kernel import to_seconds
+from sim.kernel.watchdog import Stuck
+from sim.runner import SimulationRunner
+
+LIVE_SECONDS = 0.1
+PLAIN_SECONDS = 5.0
+_SHARE = 20
+"""At most one part in so many of the time goes into showing progress."""
+
+_CLEAR = "\r\x1b[K"
+
+
+class Progress:
+    """Shows how far a run is: one line that is written over and over, or, `live` or not, lines that stay.
+
+    Args:
+        live: stderr is a terminal.
+    """
+
+    def __init__(self, *, live: bool) -> None:
+        self._live = live
+        self._pause = LIVE_SECONDS if live else PLAIN_SECONDS
+        self._began = time.monotonic()
+        self._next = self._began + self._pause
+
+    def __call__(self, runner: SimulationRunner) -> None:
+        """Show the progress of `runner`, if it is time."""
+        started = time.monotonic()
+        if started < self._next:
+            return
+        text = self._line(runner, started)
+        if self._live:
+            columns = shutil.get_terminal_size().columns
+            sys.stderr.write(f"{_CLEAR}{text[: columns - 1]}")
+            sys.stderr.flush()
+        else:
+            say(text)
+        ended = time.monotonic()
+        self._next = ended + max(self._pause, (ended - started) * _SHARE)
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._live:
+            sys.stderr.write(_CLEAR)
+            sys.stderr.flush()
+
+    def stuck(self, stuck: Stuck) -> None:
+        """Report a step that does not yield; called from another thread."""
+        self.clear()
+        say(f"sim: warning: a step of {plain(stuck.actor)} has not yielded for {stuck.seconds:g} s; it is here:")
+        for line in stuck.stack.splitlines():
+            say(f"  {plain(line)}")
+
+    def _line(self, runner: SimulationRunner, now: float) -> str:
+        manager = runner.simulation.manager
+        simulated, until = runner.simulation.world.now, to_seconds(runner.until_ns)
+        pace = simulated / (now - self._began)
+        states = ", ".join(f"{number(count)} {state}" for state, count in manager.states().items() if count)
+        return (
+            f"{duration(round(simulated))} of {duration(until)} ({simulated / until:.0%}), "
+            f"{number(round(pace))} x real time, {states}, {number(manager.totals().iterations)} iterations"
+        )

@@ -1,0 +1,82 @@
+"""`sim run`: run a scenario and say what came of it."""
+
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sim.cli.output import OUT, PATH, common, plain, print_json, say
+from sim.cli.progress import Progress
+from sim.cli.summary import duration, print_summary
+from sim.runner import RunResult, run
+
+_MAX_SEED = 2**63 - 1
+
+
+@click.command(
+    "run",
+    epilog="""Examples:
+
+    \b
+      sim run scenarios/contagion.yaml
+      sim run scenarios/queue.yaml --seed 2 --until 8h --set pools.desk.slots=4
+      sim run scenarios/queue.yaml --clock wall --speed 60 --no-record""",
+)
+@click.argument("scenario", type=PATH)
+@click.option("--mode", type=click.Choice(["autonomous", "tick"]), help="Autonomous loops, or ticks.")
+@click.option("--seed", type=click.IntRange(0, _MAX_SEED), help="Of all random streams.")
+@click.option("--until", metavar="DURATION", help="Simulated time to run, such as 90s or 1h30m.")
+@click.option(
+    "--backend",
+    type=click.Choice(["asyncio", "trio"]),
+    default="asyncio",
+    show_default=True,
+    help="The host.",
+)
+@click.option("--clock", type=click.Choice(["virtual", "wall"]), help="Jump from event to event, or follow real time.")
+@click.option(
+    "--speed", type=click.FloatRange(0, min_open=True), help="Simulated seconds a second with the wall clock."
+)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
+@click.option("--allow", multiple=True, metavar="MODULE", help="Code that a `kind: module:Class` may be imported from.")
+@OUT
+@click.option("--no-record", is_flag=True, help="Keep nothing.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress, and only the folder of the run at the end.")
+@click.option("-v", "--verbose", is_flag=True, help="Progress also where stderr is no terminal, a line now and then.")
+@common
+def command(
+    scenario: Path, out: Path, *, no_record: bool, quiet: bool, verbose: bool, as_json: bool, **options: Any
+) -> int:
+    """Run SCENARIO and print a summary.
+
+    Other options than --out take what the scenario says if they are not given. Ctrl-C suspends the run; a second one
+    ends it at once.
+    """
+    if options["allow"]:
+        # Last, so that nothing beside a scenario can stand in for an installed module.
+        sys.path += [str(scenario.resolve().parent), str(Path.cwd())]
+    live = sys.stderr.isatty()
+    progress = Progress(live=live)
+    shown = progress if (live or verbose) and not quiet else None
+    try:
+        with redirect_stdout(sys.stderr):  # what agents print is no result
+            result = run(scenario, progress=shown, stuck=progress.stuck, out=None if no_record else out, **options)
+    finally:
+        progress.clear()
+    _print(result, as_json=as_json, quiet=quiet)
+    return 0 if result.status == "finished" else 1
+
+
+def _print(result: RunResult, *, as_json: bool, quiet: bool) -> None:
+    fields = result.to_json()
+    if as_json:
+        print_json(fields)
+    elif quiet:
+        click.echo(plain(result.run or ""), nl=result.run is not None)
+    else:
+        print_summary(fields)
+    if result.status == "interrupted":
+        kept = f"it is in {plain(result.run)}" if result.run else "nothing was kept"
+        say(f"sim: interrupted: the run was suspended at {duration(result.sim_seconds)}; {kept}")

@@ -1,0 +1,48 @@
+"""`sim schema`: the JSON Schema of scenario files."""
+
+import json
+from pathlib import Path
+
+import click
+
+from sim.cli.output import PATH, common, plain, print_json
+from sim.errors import UsageError
+from sim.scenario import json_schema
+
+
+@click.command(
+    "schema",
+    epilog="""Example:
+
+    \b
+      sim schema --to scenario.schema.json""",
+)
+@click.option("--to", "target", type=PATH, metavar="FILE", help="Write it to a new file instead.")
+@common
+def command(target: Path | None, as_json: bool) -> None:
+    """Print the JSON Schema of scenario files. Editors complete and check scenarios with it."""
+    if target is None:
+        print_json(json_schema()) if as_json else click.echo(schema_text(), nl=False)
+        return
+    write_new(target, schema_text())
+    print_json({"file": target}) if as_json else click.echo(f"wrote {plain(target)}")
+
+
+def schema_text() -> str:
+    """Return the schema as the text of a file."""
+    return json.dumps(json_schema(), indent=2) + "\n"
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that does not exist yet.
+
+    Raises:
+        UsageError: if it exists, or cannot be written.
+    """
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UsageError(f"{path} exists", hint="choose another name, or take it away first") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,120 @@
+"""`sim show`: what happened in a run."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sim.cli.output import OUT, common, print_json, say
+from sim.cli.story import choose, event_json, line
+from sim.cli.summary import print_summary
+from sim.cli.table import print_table
+from sim.errors import UsageError
+from sim.store import RunInfo, StoredRun, find_run, open_run
+
+_COUNT = click.IntRange(0)
+
+
+@click.command(
+    "show",
+    epilog="""Examples:
+
+    \b
+      sim show queue-1
+      sim show queue-1 --agent door --limit 20
+      sim show queue-1 --topic 'person.*'
+      sim show queue-1 --sql 'SELECT kind, count(*) FROM actions GROUP BY kind'""",
+)
+@click.argument("run")
+@click.option("--events", type=_COUNT, metavar="N", help="The last N events.")
+@click.option("--topic", metavar="PATTERN", help="Events of these topics, such as 'action.*'.")
+@click.option("--agent", metavar="NAME", help="The story of one agent: states, actions, messages.")
+@click.option("--view", metavar="NAME", help="A view: events, transitions, actions, messages, samples, observations.")
+@click.option("--sql", metavar="QUERY", help="A SELECT over the views.")
+@click.option("--limit", type=_COUNT, default=50, show_default=True, help="Lines at most; 0 is all.")
+@OUT
+@common
+def command(
+    run: str, events: int | None, topic: str | None, agent: str | None, view: str | None, sql: str | None,
+    limit: int, out: Path, as_json: bool,
+) -> None:  # fmt: skip
+    """Show a summary of RUN, some of its events, or a table. RUN is a folder, or the beginning of a name that
+    `sim list` shows.
+    """
+    wants_events = events is not None or topic is not None or agent is not None
+    if wants_events + (view is not None) + (sql is not None) > 1:
+        raise UsageError("events, a view and a query cannot be shown together", hint="ask for one of them")
+    first = limit or None
+    with open_run(find_run(out, run)) as stored:
+        if wants_events:
+            _events(stored, agent, topic, first, events, as_json)
+        elif view is not None:
+            _view(stored, view, first, as_json)
+        elif sql is not None:
+            rows = stored.query(sql)
+            _rows(stored.headings(sql), rows[:first], len(rows), as_json)
+        else:
+            fields = _fields(stored.info)
+            print_json(fields) if as_json else print_summary(fields)
+
+
+def _events(
+    stored: StoredRun, agent: str | None, topic: str | None, first: int | None, last: int | None, as_json: bool
+) -> None:
+    rows, count = choose(stored.events(), agent=agent, topic=topic, first=first, last=last)
+    if as_json:
+        print_json({"count": count, "events": [event_json(row) for row in rows]})
+        return
+    for row in rows:
+        click.echo(line(row, agent))
+    if last is None:
+        _say_rest(len(rows), count)
+
+
+def _view(stored: StoredRun, view: str, first: int | None, as_json: bool) -> None:
+    columns = stored.columns(view)
+    rows = list(islice(stored.stream(view), first))
+    _rows(columns, rows, None, as_json)
+
+
+def _rows(columns: list[str], rows: Sequence[tuple[Any, ...]], count: int | None, as_json: bool) -> None:
+    if as_json:
+        print_json({"columns": columns, "rows": rows})
+        return
+    print_table(columns, rows)
+    _say_rest(len(rows), count)
+
+
+def _say_rest(shown: int, count: int | None) -> None:
+    if count is not None and shown < count:
+        say(f"sim: {shown:,} of {count:,} shown; --limit 0 shows all")
+
+
+def _fields(info: RunInfo) -> dict[str, Any]:
+    """Return what is known of a run, under the names that a result has."""
+    return {
+        **(info.summary or {}),
+        "run": str(info.path),
+        "scenario": info.name,
+        "mode": info.mode,
+        "seed": info.seed,
+        "backend": info.backend,
+        "status": info.status,
+        "events": info.events,
+        "hash": info.hash,
+        "sim_seconds": info.sim_seconds,
+        "wall_seconds": _wall_seconds(info),
+        "started_at": info.started_at,
+        "options": info.options,
+        "versions": info.versions,
+    }
+
+
+def _wall_seconds(info: RunInfo) -> float | None:
+    try:
+        return (datetime.fromisoformat(info.ended_at or "") - datetime.fromisoformat(info.started_at)).total_seconds()
+    except ValueError:  # it has not ended
+        return None
