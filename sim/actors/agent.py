@@ -23,7 +23,7 @@ class Agent(ABC):
         permission: what it may do.
 
     Attributes:
-        alive: False once it is shut down; its loop then ends (seed 004).
+        alive: set it to False, or call `shutdown`, and the loop ends, also if it sleeps or is paused (seed 004).
         state: its variables: JSON-like, part of the run's final digest.
         mailbox: what is addressed to it.
         woken_event: the event that woke it last, or None.
@@ -41,7 +41,7 @@ class Agent(ABC):
         self.world = world
         self.group = group or agent_id
         self.permission = permission
-        self.alive = True
+        self._alive = True
         self.state: dict[str, Any] = {}
         self.mailbox = Mailbox(world.kernel, 100, "fail")
         self.woken_event: Event | None = None
@@ -77,11 +77,20 @@ class Agent(ABC):
             raise RuntimeError(f"{self.agent_id} has no loop yet: AgentLoopManager.create_loop makes it")
         return self._loop
 
-    def shutdown(self) -> None:
-        """Stop for good at the next step boundary (seed 004)."""
-        self.alive = False
-        if self._loop is not None:
+    @property
+    def alive(self) -> bool:
+        """Whether it has not been shut down."""
+        return self._alive
+
+    @alive.setter
+    def alive(self, alive: bool) -> None:
+        self._alive = alive
+        if not alive and self._loop is not None:
             self._loop.request_stop("shutdown")
+
+    def shutdown(self) -> None:
+        """Stop for good when the iteration under way has ended, or at once between two (seed 004)."""
+        self.alive = False
 
     # -- what the world uses
 

@@ -50,7 +50,8 @@ class AgentLoopConfig:
             to_ns(getattr(self, name))
         if self.max_loop_delay < self.min_loop_delay:
             raise UsageError(
-                f"max_loop_delay ({self.max_loop_delay:g} s) must not be less than min_loop_delay ({self.min_loop_delay:g} s)"
+                f"max_loop_delay ({self.max_loop_delay:g} s) must not be less than "
+                f"min_loop_delay ({self.min_loop_delay:g} s)"
             )
         for name in ("max_consecutive_errors", "mailbox_size"):
             if getattr(self, name) < 1:

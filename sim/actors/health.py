@@ -60,5 +60,13 @@ class HealthMonitor:
         data = {"agent": loop.agent_id, "silent_ns": silent_ns, "cure": self._cure}
         self._world.event_bus.publish("alert.heartbeat_missed", data)
         if self._cure == "restart":
-            await loop.stop(0)
-            await loop.start()
+            await self._restart(loop)
+
+    async def _restart(self, loop: AgentLoop) -> None:
+        forget, loop.on_stopped = loop.on_stopped, None
+        await loop.stop(0)
+        loop.on_stopped = forget
+        if self._manager.ticking:
+            loop.start_ticking()
+        else:
+            loop.start_now()

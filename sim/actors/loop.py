@@ -13,6 +13,7 @@ from sim.actors.mailbox import Mailbox
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.supervisor import RestartLimit
 from sim.actors.wake import WakeCondition, arm
+from sim.errors import LimitError
 from sim.kernel import Actor, Duration, Exit, Fired, Signal, first_of, to_ns
 from sim.kernel.waits import sleep_ns
 from sim.world import Action, ActionResult, World
@@ -177,12 +178,17 @@ class AgentLoop:
         self.request_stop("stop")
         if self._state is _S.STOPPED or self._kernel.current is self.actor:
             return
-        if self._stopped is None:
-            self._stopped = Signal(self._kernel)
-        ended: Fired = await first_of(self._stopped, timeout_ns=to_ns(timeout))
+        stopped = self.when_stopped()
+        ended: Fired = await first_of(stopped, timeout_ns=to_ns(timeout))
         if ended.index is None and not self.stopped:
             self._kernel.cancel(self.actor)
-            await self._stopped.wait()
+            await stopped.wait()
+
+    def when_stopped(self) -> Signal:
+        """Return the signal that is fired each time the loop has stopped."""
+        if self._stopped is None:
+            self._stopped = Signal(self._kernel)
+        return self._stopped
 
     @property
     def stopped(self) -> bool:
@@ -214,8 +220,9 @@ class AgentLoop:
         """
         if self._state is _S.STOPPING:
             return
-        self._settle()
-        if self._state is not _S.SLEEPING:
+        if self._state is _S.SLEEPING:
+            self._settle()
+        else:
             self._change(_S.SLEEPING, condition.describe())
         self.agent.woken_event = None
         disarm = arm(condition, self.world, self.agent, self._woken)
@@ -231,15 +238,17 @@ class AgentLoop:
         """Pause the agent until `resume`: now if it runs and is between two iterations, else as soon as it is."""
         if self._state is _S.RUNNING and self._phase is Phase.OUTSIDE:
             self._pause(reason)
-        elif self._state.live:
+        elif self._state.live or self._state is _S.STARTING:
             self._pause_wanted = reason
 
     def resume(self) -> None:
         """End a pause for errors, operator or approval; for resources, only their return does."""
         self._pause_wanted = None
+        if self._state is not _S.PAUSED:
+            return
         if self.pause_reason is PauseReason.ERRORS:
             self._retry()
-        elif self._state is _S.PAUSED and self.pause_reason is not PauseReason.RESOURCES:
+        elif self.pause_reason is not PauseReason.RESOURCES:
             self._unpause()
 
     # -- the loop
@@ -250,6 +259,7 @@ class AgentLoop:
             await sleep_ns(self._start_ns)
         self._change(_S.RUNNING)
         await self.agent.on_start()
+        self._pause_if_wanted()
         kernel, tracker = self._kernel, self.world.rate_tracker
         while self._state is not _S.STOPPING and self.agent.alive:
             if self._state is not _S.RUNNING:
@@ -268,6 +278,9 @@ class AgentLoop:
         """
         if self._state is not _S.RUNNING or self.actor.coro is not None or self._kernel.now < self._due:
             return False
+        if not self.agent.alive:
+            self.request_stop("shutdown")
+            return False
         tracker = self.world.rate_tracker
         resource = tracker.blocked(self.agent_id)
         if resource is None:
@@ -275,7 +288,7 @@ class AgentLoop:
             return True
         if tracker.policy(resource) == "block":
             self._pause(PauseReason.RESOURCES, resource)
-            self._disarm = tracker.on_level(self.agent_id, resource, 1, self._unpause).cancel
+            self._watch_for(resource)
         return False
 
     async def _turn(self) -> None:
@@ -353,7 +366,6 @@ class AgentLoop:
         self._disarm = kernel.call_at(kernel.now + to_ns(self.config.cool_down), self._retry).cancel
 
     def _retry(self) -> None:
-        self._disarm = None
         self.consecutive_errors = 0
         self._backoff_ns = self._min_ns
         self._due = self._kernel.now
@@ -377,12 +389,23 @@ class AgentLoop:
     async def _until_capacity(self, resource: str, costs: Mapping[str, int]) -> None:
         """Pause until the tracker says that capacity is back: exactly then, first come first served."""
         self._pause(PauseReason.RESOURCES, resource)
-        await self.world.rate_tracker.wait_for_capacity(self.agent_id, costs)
+        try:
+            await self.world.rate_tracker.wait_for_capacity(self.agent_id, costs)
+        except LimitError:  # so much never fits
+            if self._phase is Phase.OUTSIDE:
+                self._watch_for(resource)  # until somebody raises the limit
+                return
+            if self._state is _S.PAUSED:
+                self._unpause()
+            raise
         if self._state is _S.PAUSED and self.pause_reason is PauseReason.RESOURCES:
             self._unpause()
 
+    def _watch_for(self, resource: str) -> None:
+        """End the pause when there is one unit of `resource`."""
+        self._disarm = self.world.rate_tracker.on_level(self.agent_id, resource, 1, self._unpause).cancel
+
     def _pause(self, reason: PauseReason, detail: str = "") -> None:
-        self._pause_wanted = None
         self.pause_reason = reason
         self._change(_S.PAUSED, f"{reason}:{detail}" if detail else reason)
 
@@ -404,11 +427,13 @@ class AgentLoop:
 
     def _pause_if_wanted(self) -> None:
         if self._pause_wanted is not None and self._state is _S.RUNNING and self._phase is Phase.OUTSIDE:
-            self._pause(self._pause_wanted)
+            reason, self._pause_wanted = self._pause_wanted, None
+            self._pause(reason)
 
     def _settle(self) -> None:
         """Take back what would have ended a sleep or a pause."""
         if self._disarm is not None:
+            self._kernel.acting()  # refuse a call from outside before anything has changed
             self._disarm()
             self._disarm = None
 
@@ -419,6 +444,7 @@ class AgentLoop:
     # -- state
 
     def _change(self, after: AgentState, reason: object = "") -> None:
+        self._kernel.acting()  # refuse a call from outside before anything has changed
         before = self._state
         before.check(after, self.agent_id)
         self._state = after
@@ -446,7 +472,7 @@ class AgentLoop:
         reason = self._stop_reason
         try:
             self.agent.on_stop()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._kernel.emit("agent.error", {"error": f"on_stop: {type(error).__name__}: {error}"}, self.agent_id)
         dead = self.agent.mailbox.close()
         self.pause_reason = self._pause_wanted = None

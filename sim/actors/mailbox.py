@@ -1,6 +1,7 @@
 """Mailboxes: bounded queues of what is addressed to one agent."""
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Literal
 
 from sim.errors import ClosedError
 from sim.kernel import Kernel, Queue, Signal
@@ -22,17 +23,16 @@ class Mailbox:
         queue: the messages; a wait of the kernel.
         dropped: how many gave way to newer ones.
         dead: how many were left, or arrived, when the agent had stopped.
-        watch: called when a message is there, for a wake condition.
     """
 
-    __slots__ = ("_room", "dead", "dropped", "policy", "queue", "watch")
+    __slots__ = ("_room", "_watchers", "dead", "dropped", "policy", "queue")
 
     def __init__(self, kernel: Kernel, size: int, policy: MailboxPolicy) -> None:
         self.queue = Queue(kernel, size)
         self.policy: MailboxPolicy = policy
         self.dropped = 0
         self.dead = 0
-        self.watch: Any = None
+        self._watchers: dict[object, Callable[[], None]] | None = None
         self._room: Signal | None = Signal(kernel) if policy == "block" else None
 
     def __len__(self) -> int:
@@ -49,9 +49,17 @@ class Mailbox:
             self.queue.take()
             self.dropped += 1
             self.queue.put_nowait(message)
-        if self.watch is not None:
-            self.watch()
+        for callback in list((self._watchers or {}).values()):
+            callback()
         return None
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], object]:
+        """Have `callback` called with each message that is taken, until the function returned is called."""
+        if self._watchers is None:
+            self._watchers = {}
+        watchers, key = self._watchers, object()
+        watchers[key] = callback
+        return lambda: watchers.pop(key, None)
 
     async def wait_for_room(self) -> None:
         """Wait until a message would be taken, if the policy is to block."""

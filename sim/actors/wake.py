@@ -6,6 +6,7 @@ Arming one registers with the clock, the bus, the rate tracker or the mailbox, w
 same condition serves an autonomous loop and the tick mode.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Literal, Protocol
@@ -54,6 +55,11 @@ class WakeCondition:
     timeout_ns: int | None = None
     after: bool = False
 
+    def __attrs_post_init__(self) -> None:
+        valid = _VALID.get(self.condition_type)
+        if valid is not None and not valid(self.value):
+            raise UsageError(f"a wake condition on {self.condition_type} cannot have the value {self.value!r:.100}")
+
     @classmethod
     def at(cls, time: Duration) -> "WakeCondition":
         """Wake at a simulated time since the start."""
@@ -67,7 +73,7 @@ class WakeCondition:
     @classmethod
     def event(cls, pattern: str, *, where: str | None = None, timeout: Duration | None = None) -> "WakeCondition":
         """Wake when an event matches a pattern, and a filter if one is given."""
-        return cls("event", check_pattern(pattern), _filter(where), _timeout(timeout))
+        return cls("event", pattern, _filter(where), _timeout(timeout))
 
     @classmethod
     def resource(cls, name: str, threshold: float, *, timeout: Duration | None = None) -> "WakeCondition":
@@ -82,12 +88,12 @@ class WakeCondition:
     @classmethod
     def any_of(cls, *parts: "WakeCondition", timeout: Duration | None = None) -> "WakeCondition":
         """Wake when one of several conditions is met."""
-        return cls("any", _some(parts), timeout_ns=_timeout(timeout))
+        return cls("any", parts, timeout_ns=_timeout(timeout))
 
     @classmethod
     def all_of(cls, *parts: "WakeCondition", timeout: Duration | None = None) -> "WakeCondition":
         """Wake when all of several conditions have been met, in any order."""
-        return cls("all", _some(parts), timeout_ns=_timeout(timeout))
+        return cls("all", parts, timeout_ns=_timeout(timeout))
 
     @classmethod
     def never(cls) -> "WakeCondition":
@@ -180,6 +186,8 @@ class _Armed:
         missed = bus.missed_event(self.sleeper.agent_id, condition.value, test)
         if missed is not None:
             self._happened(missed)
+        elif bus.overtaken(self.sleeper.agent_id):
+            self.fire("event")  # perhaps for nothing, but never too late
         else:
             subscription = bus.subscribe(condition.value, filter=test, callback=self._happened)
             self.undo.append(subscription.cancel)
@@ -199,8 +207,7 @@ class _Armed:
         if len(mailbox):
             self.fire("message")
         else:
-            mailbox.watch = lambda: self.fire("message")
-            self.undo.append(lambda: setattr(mailbox, "watch", None))
+            self.undo.append(mailbox.watch(lambda: self.fire("message")))
 
     def _never(self, condition: WakeCondition) -> None:
         pass
@@ -237,6 +244,8 @@ def _where(text: str) -> Expression:
 
 
 def _filter(text: str | None) -> Expression | None:
+    if text is not None and not isinstance(text, str):
+        raise UsageError(f"a filter is an expression as text, not {text!r:.100}")
     return None if text is None else _where(text)
 
 
@@ -249,16 +258,33 @@ def _timeout(value: Duration | None) -> int | None:
     return None if value is None else to_ns(value)
 
 
-def _some(parts: tuple[WakeCondition, ...]) -> tuple[WakeCondition, ...]:
-    if not parts:
-        raise UsageError("any-of and all-of need at least one condition")
-    return parts
+def _is_pattern(value: Any) -> bool:
+    return isinstance(value, str) and bool(check_pattern(value))
+
+
+def _is_level(value: Any) -> bool:
+    name, threshold = value
+    number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    return isinstance(name, str) and number and math.isfinite(threshold)
+
+
+def _are_conditions(value: Any) -> bool:
+    return isinstance(value, tuple) and bool(value) and all(isinstance(part, WakeCondition) for part in value)
+
+
+_VALID: dict[str, Callable[[Any], bool]] = {
+    "time": lambda value: value.__class__ is int and value >= 0,
+    "event": _is_pattern,
+    "resource": _is_level,
+    "any": _are_conditions,
+    "all": _are_conditions,
+}
 
 
 def _parts(given: Any) -> tuple[WakeCondition, ...]:
     if not isinstance(given, list | tuple) or not all(isinstance(part, Mapping) for part in given):
         raise UsageError("any and all take a list of wake conditions")
-    return _some(tuple(WakeCondition.parse(part) for part in given))
+    return tuple(WakeCondition.parse(part) for part in given)
 
 
 _PARSERS: dict[str, Callable[[Any, Mapping[str, Any]], WakeCondition]] = {

@@ -12,7 +12,7 @@ import attrs
 from sim.actors import Agent
 from sim.agents.toolbox import Toolbox
 from sim.conditions import Expression
-from sim.events import Event
+from sim.events import Event, Subscription
 from sim.kernel import to_seconds
 from sim.permissions import Permission
 from sim.world import Action, ActionResult, Message, World
@@ -106,7 +106,8 @@ class PolicyAgent(Agent):
         self._rules = rules
         self._chosen: PolicyRule | None = None
         self._scope: Scope | None = None
-        self._subscriptions = tuple(world.event_bus.subscribe(pattern) for pattern in subscribe)
+        self._patterns = subscribe
+        self._subscriptions = self._subscribe()
 
     async def decide_action(self) -> Action | None:
         """Return the action of the first rule that applies, or None."""
@@ -132,10 +133,19 @@ class PolicyAgent(Agent):
             self._conclude(rule)
         return result
 
+    async def on_start(self) -> None:
+        """Subscribe again if the agent was stopped before."""
+        if not self._subscriptions:
+            self._subscriptions = self._subscribe()
+
     def on_stop(self) -> None:
         """End the subscriptions."""
         for subscription in self._subscriptions:
             subscription.cancel()
+        self._subscriptions = ()
+
+    def _subscribe(self) -> tuple[Subscription, ...]:
+        return tuple(self.world.event_bus.subscribe(pattern) for pattern in self._patterns)
 
     def _conclude(self, rule: PolicyRule) -> None:
         scope = Scope(self)  # time may have passed and the world has changed since the decision

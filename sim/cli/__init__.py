@@ -1,12 +1,11 @@
 """The command `sim`: one module a verb, imported when the verb is used, so that `sim --help` stays quick.
 
 Layout: `output` (text, JSON and errors), `table`, `summary` (one run as tables), `story` (events as lines),
-`progress`; and the verbs `run`, `check`, `list`, `show`, `export`, `new`, `schema`.
+`progress`; and the verbs `run`, `check`, `listing` (`list`), `show`, `export`, `new`, `schema`.
 """
 
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from itertools import takewhile
 from typing import NoReturn
@@ -28,7 +27,7 @@ VERBS = {
 
 
 class Verbs(click.Group):
-    """The verbs of `VERBS`, in that order; the module of a verb holds its `command`."""
+    """The verbs of `VERBS`, in that order; the module of a verb holds it as `command`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the verbs."""
@@ -38,7 +37,8 @@ class Verbs(click.Group):
         """Import a verb; None if there is none of that name."""
         if name not in VERBS:
             return None
-        command: click.Command = import_module(f"sim.cli.{name}").command
+        module = "listing" if name == "list" else name  # a module `list` would hide the built-in one in this package
+        command: click.Command = import_module(f"sim.cli.{module}").command
         return command
 
     def resolve_command(
@@ -66,6 +66,7 @@ class Verbs(click.Group):
       sim run village.yaml
 
     Each verb has its own help: sim run --help.
+
     Exit codes: 0 success, 1 a run or a check failed, 2 wrong usage or input.""",
 )
 @click.version_option(__version__, message="sim %(version)s")

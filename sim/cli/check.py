@@ -31,11 +31,15 @@ def command(scenarios: tuple[Path, ...], as_json: bool) -> int:
         return 0 if valid else 2
     for result in results:
         if result["ok"]:
-            click.echo(f"{plain(result['file'])}: ok: {result['agents']:,} agents, until {result['until']}")
+            click.echo(f"{plain(result['file'])}: ok: {_count(result['agents'])}, until {result['until']}")
         else:
             click.echo(f"{plain(result['file'])}: not valid")
             print_problems([Problem(**problem) for problem in result["problems"]], sys.stdout)
     return 0 if valid else 2
+
+
+def _count(agents: int) -> str:
+    return "1 agent" if agents == 1 else f"{agents:,} agents"
 
 
 def _check(path: Path) -> dict[str, Any]:

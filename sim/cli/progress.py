@@ -20,10 +20,10 @@ _CLEAR = "\r\x1b[K"
 
 
 class Progress:
-    """Shows how far a run is: one line that is written over and over, or, `live` or not, lines that stay.
+    """Shows how far a run is: one line that is written over and over, or lines that stay.
 
     Args:
-        live: stderr is a terminal.
+        live: whether stderr is a terminal, where a line can be written over.
     """
 
     def __init__(self, *, live: bool) -> None:

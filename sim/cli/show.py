@@ -84,7 +84,7 @@ def _rows(columns: list[str], rows: Sequence[tuple[Any, ...]], count: int | None
     if as_json:
         print_json({"columns": columns, "rows": rows})
         return
-    print_table(columns, rows)
+    print_table(columns, rows, exact=True)
     _say_rest(len(rows), count)
 
 

@@ -79,7 +79,8 @@ def _words(topic: str, data: Any, agent: str | None) -> tuple[str, ...]:
     known = data if isinstance(data, Mapping) else {}
     if topic == "agent.state":
         reason = known.get("reason")
-        return "state", f"{known.get('from')} > {known.get('to')}", f"({reason})" if reason else ""
+        why = reason if isinstance(reason, str) else _short(reason)
+        return "state", f"{known.get('from')} > {known.get('to')}", f"({why})" if why else ""
     if topic == "message.sent":
         mine = known.get("sender") == agent
         other = f"to {known.get('to')}" if mine or agent is None else f"from {known.get('sender')}"

@@ -15,8 +15,8 @@ PIPED = 200
 Cell = str | int | float | bool | None
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-    """Print rows under their headings; numbers stand on the right."""
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, exact: bool = False) -> None:
+    """Print rows under their headings; numbers stand on the right, rounded for reading unless `exact`."""
     from rich.table import Table
 
     rows = list(rows)
@@ -24,7 +24,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None
     for index, heading in enumerate(headings):
         numbers = all(isinstance(row[index], int | float | None) for row in rows)
         table.add_column(plain(heading), justify="right" if numbers and rows else "left", overflow="fold")
-    _print(table, rows)
+    _print(table, rows, exact=exact)
 
 
 def print_pairs(rows: Iterable[tuple[str, str]]) -> None:
@@ -39,22 +39,22 @@ def print_pairs(rows: Iterable[tuple[str, str]]) -> None:
 
 def number(value: float) -> str:
     """Return a number as people like to read it: 12,345 or 0.0123."""
-    if isinstance(value, int) or value.is_integer():
+    if isinstance(value, int) or (value.is_integer() and abs(value) < 1e15):
         return f"{int(value):,}"
     return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def _print(table: "Table", rows: Iterable[Sequence[Cell]]) -> None:
+def _print(table: "Table", rows: Iterable[Sequence[Cell]], *, exact: bool = True) -> None:
     from rich.console import Console
     from rich.text import Text
 
     for row in rows:
-        table.add_row(*(Text(_shown(cell)) for cell in row))  # as Text, no markup is read in it
+        table.add_row(*(Text(_shown(cell, exact)) for cell in row))  # as Text, no markup is read in it
     width = None if sys.stdout.isatty() else PIPED
     Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False).print(table)
 
 
-def _shown(cell: Cell) -> str:
+def _shown(cell: Cell, exact: bool) -> str:
     if cell is None:
         return ""
-    return number(cell) if isinstance(cell, int | float) and not isinstance(cell, bool) else plain(cell)
+    return plain(cell) if exact or isinstance(cell, str | bool) else number(cell)

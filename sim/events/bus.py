@@ -192,21 +192,24 @@ class EventBus:
         With it an event between "decided to sleep" and "asleep" is not lost (seed 004, `_check_wake_condition`). If
         more has happened than is remembered the answer is yes: a wake-up too many, never one too few.
         """
-        return self.missed_event(agent_id, pattern, filter) is not None
+        return self.missed_event(agent_id, pattern, filter) is not None or self.overtaken(agent_id)
+
+    def overtaken(self, agent_id: str) -> bool:
+        """Whether more has happened since `agent_id` began its present iteration than is remembered."""
+        since = self._marks.get(agent_id, self.sequence)
+        return since < self.sequence and self._recent[0].sequence > since + 1
 
     def missed_event(self, agent_id: str, pattern: str, filter: Filter | None = None) -> Event | None:
-        """Return the first event that `has_event` speaks of, or None."""
+        """Return the first event that `has_event` speaks of, if it is remembered."""
         since = self._marks.get(agent_id, self.sequence)
-        if since == self.sequence:
-            return None
-        recent = self._recent
-        if recent[0].sequence > since + 1:
-            return recent[0]
-        for event in recent:
-            by_others = event.sequence > since and event.source != agent_id
-            if by_others and matches(pattern, event.topic) and (filter is None or self._passes(filter, event)):
-                return event
-        return None
+        found = None
+        for event in reversed(self._recent):
+            if event.sequence <= since:
+                break
+            matching = event.source != agent_id and matches(pattern, event.topic)
+            if matching and (filter is None or self._passes(filter, event)):
+                found = event
+        return found
 
     def published(self, pattern: str) -> int:
         """Return how many events matching `pattern` were published."""

@@ -11,7 +11,7 @@ instants makes all buckets narrower, a run of nearly empty ones makes them wider
 order; only the cost changes.
 """
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -20,6 +20,9 @@ Entry = tuple[int, int, int, int, Any, int]
 """(time_ns, priority, source ordinal, source counter, target, token); the first four are unique and give the
 order.
 """
+
+NEVER = 2**63
+"""When what is not in the list is due."""
 
 _START_SHIFT = 27  # 0.13 s: about a hundred entries a bucket for a thousand agents that act each second
 _MAX_SHIFT = 60
@@ -30,28 +33,17 @@ _SPARSE = 4
 
 
 class FutureEvents:
-    """Entries in order of their key. Only entries later than every entry taken so far may be pushed.
+    """Entries in order of their key. Only entries later than those that are running may be pushed.
 
     Attributes:
-        open: the sorted entries of the bucket whose turn it is.
-        position: where in it the next entry is. The scheduler reads both and moves `position` on; see `peek`.
+        open: the sorted entries of the bucket whose turn it is. Its reader iterates over it while entries are pushed: a
+            list's iterator sees what is inserted behind it. What has been read stays until it is cut off.
     """
 
-    __slots__ = (
-        "_buckets",
-        "_opened",
-        "_queue",
-        "_shift",
-        "_taken",
-        "_turn",
-        "_unadapted",
-        "open",
-        "position",
-    )
+    __slots__ = ("_buckets", "_opened", "_queue", "_shift", "_taken", "_turn", "_unadapted", "open")
 
     def __init__(self) -> None:
         self.open: list[Entry] = []
-        self.position = 0
         self._buckets: dict[int, list[Entry]] = {}
         self._queue: list[int] = []  # heap of the numbers of the buckets that are not open
         self._turn = -1  # the number of the open bucket
@@ -61,13 +53,13 @@ class FutureEvents:
         self._unadapted = 0  # entries to take before the width may change again
 
     def __len__(self) -> int:
-        return len(self.open) - self.position + sum(map(len, self._buckets.values()))
+        return len(self.open) + sum(map(len, self._buckets.values()))
 
     def push(self, entry: Entry) -> None:
         """Add an entry."""
         turn = entry[0] >> self._shift
         if turn <= self._turn:
-            insort(self.open, entry, self.position)
+            insort(self.open, entry)
             return
         bucket = self._buckets.get(turn)
         if bucket is None:
@@ -76,33 +68,47 @@ class FutureEvents:
         else:
             bucket.append(entry)
 
-    def peek(self) -> Entry | None:
-        """Return the earliest entry without taking it, or None if there is none."""
-        if self.position < len(self.open) or self._open_next():
-            return self.open[self.position]
-        return None
+    def cut(self, time: int) -> int:
+        """Let go of all entries up to `time` and return when the next one is due, `NEVER` if there is none."""
+        entries = self.open
+        if entries and entries[0][0] <= time:
+            del entries[: bisect_left(entries, (time + 1,))]
+        while not self.open:
+            if not self._queue:
+                return NEVER
+            self._open_next()
+        return self.open[0][0]
 
-    def purge(self, alive: Callable[[Entry], bool]) -> int:
-        """Drop the entries that are not alive and return how many are left."""
-        entries = [entry for entry in self._all() if alive(entry)]
-        self._rebuild(entries)
-        return len(entries)
+    def relieve(self, key: tuple[int, int, int, int]) -> None:
+        """Let go of all entries before `key`; if the open bucket holds too many, make all buckets narrower."""
+        del self.open[: bisect_left(self.open, key)]
+        if len(self.open) > _CROWDED:
+            self._adapt()
 
-    def _open_next(self) -> bool:
-        if not self._queue:
-            self.open, self.position = [], 0
-            return False
+    def purge(self, time: int, alive: Callable[[Entry], bool]) -> int:
+        """Drop the entries after `time` that are not alive and return how many are left.
+
+        The open bucket is being read up to `time`, and is changed behind that only.
+        """
+        start = bisect_left(self.open, (time + 1,))
+        self.open[start:] = [entry for entry in self.open[start:] if alive(entry)]
+        filtered = {turn: [entry for entry in bucket if alive(entry)] for turn, bucket in self._buckets.items()}
+        self._buckets = {turn: bucket for turn, bucket in filtered.items() if bucket}
+        self._queue = list(self._buckets)
+        heapify(self._queue)
+        return len(self)
+
+    def _open_next(self) -> None:
         self._turn = heappop(self._queue)
         entries = self.open = self._buckets.pop(self._turn)
-        self.position = 0
         entries.sort()
         self._opened += 1
         self._taken += len(entries)
         if self._opened == _SAMPLE or len(entries) > _CROWDED:
             self._adapt()
-        return True
 
     def _adapt(self) -> None:
+        """Change the width if the open bucket is crowded, or the latest ones were nearly empty."""
         entries = self.open
         span = entries[-1][0] - entries[0][0]
         shift = self._shift
@@ -112,27 +118,21 @@ class FutureEvents:
             elif self._opened == _SAMPLE and self._taken < _SAMPLE * _SPARSE:
                 shift = min(shift + 4, _MAX_SHIFT)
         if shift != self._shift:
-            self._shift = shift
-            left = self._all()
-            self._unadapted = len(left)
-            self._rebuild(left)
-            self._open_next()
+            self._rebuild(shift)
         elif self._opened >= _SAMPLE:
             self._opened = self._taken = 0
 
-    def _all(self) -> list[Entry]:
-        entries = self.open[self.position :]
+    def _rebuild(self, shift: int) -> None:
+        entries = self.open
         for bucket in self._buckets.values():
             entries.extend(bucket)
-        return entries
-
-    def _rebuild(self, entries: list[Entry]) -> None:
+        self._unadapted = len(entries)
+        self._shift = shift
         buckets: dict[int, list[Entry]] = {}
-        shift = self._shift
+        self._buckets = buckets
         for entry in entries:
             buckets.setdefault(entry[0] >> shift, []).append(entry)
-        self._buckets = buckets
         self._queue = list(buckets)
         heapify(self._queue)
-        self.open, self.position, self._turn = [], 0, -1
+        self.open, self._turn = [], -1
         self._opened = self._taken = 0

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from sim.errors import ClosedError, UsageError
+from sim.errors import Cancelled, ClosedError, UsageError
 from sim.kernel.duration import Duration, to_ns
 from sim.kernel.scheduler import Kernel
 from sim.kernel.source import Actor
@@ -36,6 +36,9 @@ class Wait(Protocol):
 
     def undo(self, value: Any, /) -> None:
         """Take back a value that was handed over to an actor that will not see it."""
+
+    def leave(self) -> None:
+        """Let go: the actor that was armed waits for this no longer."""
 
 
 class Waiters:
@@ -115,6 +118,9 @@ class Signal:
 
     def undo(self, value: Any) -> None:
         """Nothing was taken."""
+
+    def leave(self) -> None:
+        """Nobody is held up by who waits here."""
 
 
 class Queue:
@@ -214,6 +220,9 @@ class Queue:
             self.items = deque()
         self.items.appendleft(value)
 
+    def leave(self) -> None:
+        """Nobody is held up by who waits here: everybody wants one item."""
+
     def _admit(self) -> None:
         while self._putters and len(self) < self.limit:
             actor, token, item = self._putters.popleft()
@@ -274,7 +283,11 @@ def first_of(*waits: Wait, timeout_ns: int | None = None) -> Generator[Any, Any,
         if value is not NOTHING:
             return Fired(index, value)
     group = _FirstOf(waits, timeout_ns)
-    value = yield group
+    try:
+        value = yield group
+    except (Exception, Cancelled):
+        group.leave(None)
+        raise
     return group.result(value)
 
 
@@ -296,8 +309,15 @@ class _FirstOf:
 
     def result(self, value: Any) -> Fired:
         via = self.actor.via
+        self.leave(via)
         if via is None:
             return Fired(None)
         if self.timeout_ns is not None:
             self.kernel.drop_timer()
         return Fired(next(index for index, wait in enumerate(self.waits) if wait is via), value)
+
+    def leave(self, winner: Any) -> None:
+        """Tell the others that nobody waits: who asked for much may have held up those behind."""
+        for wait in self.waits:
+            if wait is not winner:
+                wait.leave()

@@ -72,10 +72,6 @@ class Budgets:
     def __contains__(self, name: str) -> bool:
         return name in self._budgets
 
-    def has(self, name: str) -> bool:
-        """Whether there is a budget of this name."""
-        return name in self._budgets
-
     def remaining(self, agent_id: str, name: str) -> int:
         """Return how many micro-units the agent may still spend in this period; negative after an overspend."""
         return self._find(name).amount_micro - self._used(agent_id, name)

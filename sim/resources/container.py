@@ -20,8 +20,6 @@ class Container(Pool):
         level: what is in it at first.
     """
 
-    offers = ("put", "get")
-
     def __init__(self, kernel: Kernel, capacity: float = math.inf, level: float = 0) -> None:
         if not 0 <= level <= capacity or not capacity > 0 or level == math.inf:
             raise UsageError(f"a container needs 0 <= level <= capacity, not {level} in {capacity}")
@@ -54,14 +52,6 @@ class Container(Pool):
             ClosedError: if the container is closed, also while waiting.
         """
         yield from _done(self.putting(amount))
-
-    async def add(self, item: object, amount: float) -> None:
-        """Put in by the signature that all pools with `put` share: a container has no items."""
-        await self.put(amount)
-
-    async def remove(self, amount: float) -> float:
-        """Get by the signature that all pools with `get` share."""
-        return await self.get(amount)
 
     def getting(self, amount: float) -> "Getting":
         """Return `get` as a wait for `first_of`."""

@@ -92,10 +92,6 @@ class Ledger:
     def __contains__(self, account: str) -> bool:
         return account in self._balances
 
-    def has(self, account: str) -> bool:
-        """Whether there is an account of this name."""
-        return account in self._balances
-
     def balance(self, account: str) -> int:
         """Return the balance of an account in micro-units."""
         balance = self._balances.get(account)

@@ -49,6 +49,11 @@ class Line:
             self.pop()
         return None
 
+    def comes_first(self, priority: float) -> bool:
+        """Whether someone waits who comes before a newcomer of this priority."""
+        head = self.head()
+        return head is not None and (not self._ranked or head[0] <= priority)
+
     def pop(self) -> None:
         """Remove the first place."""
         if isinstance(self.places, list):
@@ -94,12 +99,9 @@ class Pool:
     """The base of all pools.
 
     Attributes:
-        offers: what can be done with it: `acquire` and `release`, or `put` and `get`.
         capacity: what fits; infinite for no limit.
         closed: whether it was closed.
     """
-
-    offers: tuple[str, ...] = ()
 
     def __init__(self, kernel: Kernel, capacity: float, *lines: Line) -> None:
         self.capacity = capacity

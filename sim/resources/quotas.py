@@ -23,10 +23,6 @@ class Quotas:
     def __contains__(self, name: str) -> bool:
         return name in self._limits
 
-    def has(self, name: str) -> bool:
-        """Whether there is a quota of this name."""
-        return name in self._limits
-
     def hold(self, agent_id: str, name: str, amount: int) -> bool:
         """Hold `amount` more, or nothing if it is over the limit; return which. Check and take are one step."""
         check_amount(amount)

@@ -169,7 +169,7 @@ class RateTracker:
         return 0 if window is None else window.limit - window.room(self._kernel.now)
 
     def total_usage(self, resource: str) -> int:
-        """Return how much of a resource all agents together have consumed within its window, as far as it is limited."""
+        """Return how much of a resource all agents together consumed within its window, as far as it is limited."""
         total = self._total_windows.get(resource)
         if total is not None:
             return self._count(total)

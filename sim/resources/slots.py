@@ -14,8 +14,6 @@ from sim.resources.pool import Line, Pool
 class _Slots(Pool):
     """What both have in common."""
 
-    offers = ("acquire", "release")
-
     def __init__(self, kernel: Kernel, slots: int, ranked: bool) -> None:
         if slots.__class__ is not int or slots < 1:
             raise UsageError(f"a resource needs a whole number of slots from 1, not {slots!r}")
@@ -37,7 +35,7 @@ class _Slots(Pool):
             LimitError: at once, if there are fewer slots in all.
             ClosedError: if the resource is closed, also while waiting.
         """
-        if not self.acquire_nowait(amount):
+        if not self.acquire_nowait(amount, priority):
             try:
                 yield self.wait(amount, priority)
             except (Exception, Cancelled):
@@ -52,8 +50,8 @@ class _Slots(Pool):
         """Return `acquire` as a wait for `first_of`."""
         return self._one if amount == 1 and priority == 0 else SlotWait(self, amount, priority)
 
-    def acquire_nowait(self, amount: int = 1) -> bool:
-        """Take slots if they are free and nobody waits; return whether they were taken.
+    def acquire_nowait(self, amount: int = 1, priority: float = 0) -> bool:
+        """Take slots if they are free and nobody waits who comes first; return whether they were taken.
 
         Raises:
             LimitError: if there are fewer slots in all.
@@ -61,7 +59,7 @@ class _Slots(Pool):
         """
         if self.closed or not 0 < amount <= self.capacity:
             self._refuse(amount)
-        if amount > self._free or (self._line.places and self._line.head()):
+        if amount > self._free or (self._line.places and self._line.comes_first(priority)):
             return False
         self._free -= amount
         self._served += 1
@@ -115,7 +113,7 @@ class SlotWait:
 
     def take(self) -> Any:
         """Take the slots if they are free and nobody waits."""
-        return self._amount if self._pool.acquire_nowait(self._amount) else NOTHING
+        return self._amount if self._pool.acquire_nowait(self._amount, self._priority) else NOTHING
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
         """Join the line."""

@@ -22,8 +22,6 @@ class Store(Pool, Generic[T]):
         capacity: how many items fit.
     """
 
-    offers = ("put", "get")
-
     def __init__(self, kernel: Kernel, capacity: float = math.inf) -> None:
         if not capacity >= 1:
             raise UsageError(f"a store needs room for at least one item, not {capacity}")
@@ -70,14 +68,6 @@ class Store(Pool, Generic[T]):
             return False
         self.take_in(item)
         return True
-
-    async def add(self, item: T, amount: float) -> None:
-        """Put in by the signature that all pools with `put` share: a store takes one item at a time."""
-        await self.put(item)
-
-    async def remove(self, amount: float) -> T:
-        """Get by the signature that all pools with `get` share."""
-        return await self.get()
 
     def getting(self, accept: Callable[[T], bool] | None = None) -> "Fetch[T]":
         """Return `get` as a wait for `first_of`."""
@@ -166,6 +156,9 @@ class Fetch(Generic[T]):
         """Put back what was handed over."""
         self._store.put_back(self.number, value)
 
+    def leave(self) -> None:
+        """Nobody is held up by who waits here: everybody wants one item."""
+
 
 class Deposit(Generic[T]):
     """A wait for room. What was let in stays in, even if its actor is cancelled before its next step."""
@@ -187,3 +180,6 @@ class Deposit(Generic[T]):
 
     def undo(self, value: object) -> None:
         """Nothing was taken."""
+
+    def leave(self) -> None:
+        """Nobody is held up by who waits here: everybody puts one item in."""

@@ -24,6 +24,9 @@ from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
 Backend = Literal["asyncio", "trio"]
 Progress = Callable[[SimulationRunner], None]
 
+_ENDINGS: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+"""Signals that suspend a run, and what they do when they come again."""
+
 
 @attrs.frozen
 class Options:
@@ -120,8 +123,8 @@ async def run_async(
     keeper, folder = _keeper(checked, path, chosen, seed, mode)
     simulation.world.kernel.recorder = keeper
     started = time.monotonic()
-    runner = SimulationRunner(simulation, until_ns=until_ns, mode=mode, speed=speed, progress=progress)
     try:
+        runner = SimulationRunner(simulation, until_ns=until_ns, mode=mode, speed=speed, progress=progress)
         with Watchdog(simulation.world.kernel, stuck or _ignore):
             status = await _watched(runner)
         wall = time.monotonic() - started
@@ -173,18 +176,22 @@ async def _watched(runner: SimulationRunner) -> Literal["finished", "interrupted
     """Run; the first SIGINT or SIGTERM suspends at a step boundary, the second ends the process as usual."""
     if threading.current_thread() is not threading.main_thread():
         return await runner.run()
-    async with anyio.create_task_group() as group:
-        group.start_soon(_suspend_on_signal, runner)
-        status = await runner.run()
-        group.cancel_scope.cancel()
-    return status
+    before = {number: signal.getsignal(number) for number in _ENDINGS}
 
+    def suspend(*_: object) -> None:
+        for number, ending in _ENDINGS.items():
+            signal.signal(number, ending)
+        # From a thread, because the event loop may be asleep, or in a step that never ends: no handler of its own
+        # would be called then, and the second signal could not end it.
+        threading.Thread(target=runner.host.suspend, name="sim-suspend", daemon=True).start()
 
-async def _suspend_on_signal(runner: SimulationRunner) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            runner.host.suspend()
-            return
+    try:
+        for number in _ENDINGS:
+            signal.signal(number, suspend)
+        return await runner.run()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _inside_event_loop() -> bool:

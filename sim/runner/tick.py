@@ -9,7 +9,7 @@ skipped until the first tick at which it is due.
 from typing import Literal
 
 from sim.actors import AgentLoop, AgentLoopManager
-from sim.kernel import Signal
+from sim.kernel import Signal, first_of
 from sim.kernel.waits import sleep_ns
 
 Concurrency = Literal["sequential", "parallel"]
@@ -49,8 +49,12 @@ class TickDriver:
     def start(self) -> None:
         """Begin to tick, now."""
         self._manager.ticking = True
-        self._kernel.effects.on_end = self._effect_ended.fire
+        self._kernel.effects.on_end = self._on_effect
         self._kernel.spawn("tick", self._run())
+
+    def _on_effect(self) -> None:
+        with self._kernel.acting_as(self._kernel.supervisor):  # a measured effect ends while the kernel is paused
+            self._effect_ended.fire()
 
     async def _run(self) -> None:
         # This is the loop of the tick mode.
@@ -62,6 +66,8 @@ class TickDriver:
             elif due < kernel.now:
                 self.overruns += 1
             self.ticks += 1
+            for _ in range(2):  # who wakes at this instant takes part: a sleep ends in round 0, a pause in round 1
+                await sleep_ns(0)
             await self._turns(self._ordered())
 
     def _ordered(self) -> list[AgentLoop]:
@@ -83,6 +89,8 @@ class TickDriver:
             loop.hold(gate)
             if loop.turn():
                 gates.append((loop, gate))
+            else:
+                loop.hold(None)  # an iteration of an earlier tick must not wait for this one
         for loop, _ in gates:
             await self._settled(loop)
         for loop, gate in gates:
@@ -100,6 +108,6 @@ class TickDriver:
             if loop.actor.token & 1:  # woken, about to run
                 await sleep_ns(0)
             elif self._kernel.effects.waits(loop.agent_id):
-                await self._effect_ended.wait()
+                await first_of(self._effect_ended, loop.when_stopped())
             else:
                 return

@@ -193,7 +193,7 @@ def _use_tool(world: "World", agent: "Inhabitant", tool: str, args: Any = None) 
     function = world.tools.get(tool)
     if function is None:
         raise Refused(f"there is no tool {tool!r}")
-    return function(args or {})
+    return function(decode(encode(args or {})))  # a copy: what a tool does to it stays there
 
 
 # -- places and pools
@@ -206,7 +206,8 @@ async def _travel(world: "World", agent: "Inhabitant", to: str) -> str:
     time = 0 if start is None else world.places.travel_ns(start, to)
     if time is None or to not in world.places.nodes:
         raise Refused(f"no way leads from {start!r} to {to!r}")
-    await sleep_ns(time)
+    if time:
+        await sleep_ns(time)
     return start or ""
 
 
@@ -240,7 +241,7 @@ def _hand_back(world: "World", agent: "Inhabitant", granted: int, pool: str, **a
 
 def _release(world: "World", agent: "Inhabitant", pool: str, amount: int = 1) -> None:
     key = (agent.agent_id, pool)
-    if world.held.get(key, 0) < amount:
+    if not 1 <= amount <= world.held.get(key, 0):
         raise Refused(f"{agent.agent_id} does not hold {amount} of {pool!r}")
     world.held[key] -= amount
     if not world.held[key]:
@@ -276,6 +277,14 @@ def _get(world: "World", agent: "Inhabitant", granted: Any, pool: str, amount: f
     return decode(granted) if isinstance(granted, Raw) else granted
 
 
+def _put_back(world: "World", agent: "Inhabitant", granted: Any, pool: str, **arguments: Any) -> None:
+    match _pool(world, pool):
+        case Container() as container:
+            container.getting(granted).undo(granted)
+        case Store() as store:
+            store.put_back(0, granted)
+
+
 def _pool(world: "World", name: str) -> Pool:
     pool = world.pools.get(name)
     if pool is None:
@@ -299,6 +308,6 @@ BUILT_IN = (
     ActionHandler("acquire", _acquire, wait=_stand_in_line, undo=_hand_back),
     ActionHandler("release", _release),
     ActionHandler("put", _put, wait=_wait_to_put),
-    ActionHandler("get", _get, wait=_wait_to_get),
+    ActionHandler("get", _get, wait=_wait_to_get, undo=_put_back),
 )
 """`sleep` and `stop` belong to the loops, `spawn` to whoever has templates: they register them."""

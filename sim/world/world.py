@@ -9,7 +9,7 @@ import attrs
 from sim.errors import ClosedError, LimitError, RunError, UsageError
 from sim.events import EventBus
 from sim.kernel import Duration, Kernel, Recorder, Stream, to_ns, to_seconds
-from sim.kernel.codec import Raw, encode
+from sim.kernel.codec import Raw, decode, encode
 from sim.kernel.host import Host
 from sim.permissions import Permission
 from sim.resources import MICRO, Budgets, Ledger, Pool, PriorityResource, Quotas, RateTracker, Resource
@@ -224,9 +224,14 @@ class World:
             return self.act(agent, action)
         try:
             self._permitted(agent, action)
+            if self.costs.priced(action.kind):
+                lack = self.costs.lacking(agent.agent_id, self.price(action), action.arguments.get("artifact"))
+                if lack is not None:  # who cannot pay does not stand in line
+                    raw = Raw(encode(action.arguments))
+                    return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
             self.standing[agent.agent_id] = action.kind
             granted = await handler.wait(self, agent, **action.arguments)
-        except (Refused, ClosedError, LimitError) as refusal:
+        except (Refused, ClosedError, LimitError, UsageError) as refusal:
             return self._refuse(agent, action, Raw(encode(action.arguments)), str(refusal))
         finally:
             self.standing.pop(agent.agent_id, None)
@@ -259,7 +264,7 @@ class World:
             return self._refuse(agent, action, raw, str(refusal))
         self.costs.take(agent.agent_id, charge, artifact)
         self._record(agent, action, {"arguments": raw, "success": True, "result": data})
-        return ActionResult(True, data)
+        return ActionResult(True, decode(data) if isinstance(data, Raw) else data)
 
     def _permitted(self, agent: Inhabitant, action: Action) -> ActionHandler:
         handler = self.actions.get(action.kind)

@@ -1,9 +1,10 @@
 from heapq import heappop, heappush
+from itertools import takewhile
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.kernel.future_events import Entry, FutureEvents
+from sim.kernel.future_events import NEVER, Entry, FutureEvents
 
 DELAYS = st.one_of(
     st.integers(1, 3),  # many at equal times
@@ -15,14 +16,20 @@ DELAYS = st.one_of(
 STEPS = st.lists(st.tuples(st.lists(DELAYS, max_size=6), st.integers(0, 8)), max_size=60)
 
 
-def _take(calendar: FutureEvents) -> Entry | None:
-    entry = calendar.peek()
-    calendar.position += entry is not None
-    return entry
+def _take_instant(calendar: FutureEvents, now: int) -> list[Entry]:
+    time = calendar.cut(now)
+    return list(takewhile(lambda entry: entry[0] == time, calendar.open))
+
+
+def _take_from(oracle: list[Entry]) -> list[Entry]:
+    taken = [heappop(oracle)] if oracle else []
+    while oracle and oracle[0][0] == taken[0][0]:
+        taken.append(heappop(oracle))
+    return taken
 
 
 def _check(steps: list[tuple[list[int], int]], scale: int = 1) -> FutureEvents:
-    """Push and take as a run does, against a heap: time stands at the entry taken last."""
+    """Push and take as a run does, against a heap: time stands at the instant taken last."""
     calendar, oracle = FutureEvents(), list[Entry]()
     now = counter = 0
     for delays, takes in [*steps, ([], 10**9)]:
@@ -32,13 +39,13 @@ def _check(steps: list[tuple[list[int], int]], scale: int = 1) -> FutureEvents:
             calendar.push(entry)
             heappush(oracle, entry)
         for _ in range(min(takes, len(oracle) + 1)):
-            expected = heappop(oracle) if oracle else None
-            assert _take(calendar) == expected
-            if expected is not None:
-                now = expected[0]
-                while oracle and oracle[0][0] == now:  # all of one instant, before anything is pushed
-                    assert _take(calendar) == heappop(oracle)
+            expected = _take_from(oracle)
+            assert _take_instant(calendar, now) == expected
+            if expected:
+                now = expected[0][0]
+        calendar.cut(now)
         assert len(calendar) == len(oracle)
+    assert calendar.cut(now) == NEVER
     return calendar
 
 
@@ -72,6 +79,36 @@ def test_one_instant_for_all():
     _check([([5] * 5000, 1), ([5] * 5000, 1)])
 
 
+@given(
+    st.lists(DELAYS, min_size=1, max_size=40), st.lists(st.lists(DELAYS, max_size=3), max_size=200), st.integers(1, 9)
+)
+def test_reading_while_entries_are_pushed(first, pushed, chunk):
+    """Who iterates over the open bucket sees what is pushed behind it, also when it is relieved in between."""
+    calendar, oracle = FutureEvents(), list[Entry]()
+    counter = now = 0
+
+    def push(delays: list[int]) -> None:
+        nonlocal counter
+        for delay in delays:
+            counter += 1
+            calendar.push((now + delay, 0, 0, counter, None, 0))
+            heappush(oracle, (now + delay, 0, 0, counter, None, 0))
+
+    push(first)
+    while True:
+        for number, entry in enumerate(calendar.open):
+            assert entry == heappop(oracle)
+            now = entry[0]
+            push(pushed.pop() if pushed else [])
+            if number == chunk:
+                calendar.relieve((*entry[:3], entry[3] + 1))
+                break
+        else:
+            if calendar.cut(now) == NEVER:
+                break
+    assert not oracle
+
+
 @given(STEPS, st.integers(2, 4))
 def test_purge(steps, keep):
     """A purge drops what is not alive and nothing else, at any moment, also in an open bucket."""
@@ -84,8 +121,10 @@ def test_purge(steps, keep):
             calendar.push(entry)
             heappush(oracle, entry)
         oracle = sorted(entry for entry in oracle if entry[3] % keep)
-        assert calendar.purge(lambda entry: bool(entry[3] % keep)) == len(oracle) == len(calendar)
+        calendar.cut(now)
+        assert calendar.purge(now, lambda entry: bool(entry[3] % keep)) == len(oracle) == len(calendar)
         for _ in range(min(takes, len(oracle))):
-            entry = heappop(oracle)
-            assert _take(calendar) == entry
-            now = entry[0]
+            expected = _take_from(oracle)
+            assert _take_instant(calendar, now) == expected
+            if expected:
+                now = expected[0][0]

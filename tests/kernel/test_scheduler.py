@@ -264,10 +264,9 @@ def test_two_equal_keys_are_an_error(kernel):
     for _ in range(2):
         kernel.scenario.counter = 5
         kernel.call_at(0, print)
-    with pytest.raises(KernelError, match="one order key"):
-        kernel.run()
-    with pytest.raises(KernelError, match="cannot go on"):
-        kernel.run()
+    for _ in range(2):  # and it stays an error
+        with pytest.raises(KernelError, match="one order key"):
+            kernel.run()
 
 
 def test_the_ends_of_actors(kernel):
@@ -378,10 +377,9 @@ def test_livelock_names_the_actors(kernel):
     kernel.spawn("ping", player(ping, pong))
     kernel.spawn("pong", player(pong, ping))
     ping.put_nowait(None)
-    with pytest.raises(LivelockError, match=r"p[io]ng still cause more"):
-        kernel.run()
-    with pytest.raises(KernelError, match="cannot go on"):
-        kernel.run()
+    for _ in range(2):
+        with pytest.raises(LivelockError, match=r"p[io]ng still cause more"):
+            kernel.run()
 
 
 def test_sleeping_zero_for_ever_is_a_livelock(make_kernel):

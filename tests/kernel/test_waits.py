@@ -252,6 +252,9 @@ def test_what_a_failed_wait_registered_is_stale(kernel):
         def undo(self, value: object, /) -> None:
             raise AssertionError
 
+        def leave(self) -> None:
+            pass
+
     async def actor() -> None:
         with pytest.raises(ValueError, match="cannot be armed"):
             await first_of(queue, Broken())

@@ -9,11 +9,13 @@ from sim.resources import Budgets
 
 @pytest.fixture
 def kernel():
+    """Return a kernel."""
     return Kernel()
 
 
 @pytest.fixture
 def budgets(kernel):
+    """Return budgets of which one is reset."""
     budgets = Budgets(kernel)
     budgets.define("money", 10, reset_ns=100)
     budgets.define("once", 5)
@@ -63,8 +65,8 @@ def test_nothing_comes_back_into_a_later_period(kernel, budgets):
 
 def test_unknown_names_and_amounts_are_refused(budgets):
     """A budget must be defined, and an amount be whole and not negative."""
-    assert budgets.has("money")
-    assert not budgets.has("fuel")
+    assert "money" in budgets
+    assert "fuel" not in budgets
     for call in (lambda: budgets.remaining("a", "fuel"), lambda: budgets.spend("a", "money", -1)):
         with pytest.raises(UsageError):
             call()

@@ -82,8 +82,8 @@ def test_an_account_is_opened_once():
     for call in (lambda: ledger.open("a"), lambda: ledger.open("b", -1), lambda: ledger.balance("b")):
         with pytest.raises(UsageError):
             call()
-    assert ledger.has("a")
-    assert not ledger.has("b")
+    assert "a" in ledger
+    assert "b" not in ledger
 
 
 def test_no_balance_outgrows_the_run_file():
@@ -101,6 +101,7 @@ def test_no_balance_outgrows_the_run_file():
     ("units", "micro"),
     [(0.1, 100_000), ("0.1", 100_000), (1, MICRO), ("-2.000001", -2_000_001), (0.1 + 0.2, 300_000), (1e-9, 0),
      ("1e3", 1000 * MICRO), (0.0000005, 0), (0.0000015, 2), ("1.0000000", MICRO), (1e12, 10**18)],
+    ids=repr,
 )  # fmt: skip
 def test_amounts_become_micro_units(units, micro):
     """Decimals are exact; a float is the decimal it is written as, rounded to the nearest micro-unit."""
@@ -111,6 +112,7 @@ def test_amounts_become_micro_units(units, micro):
     "units",
     [math.nan, math.inf, -math.inf, 1e13, "1e999999999", "1e-999999999", "0.0000001", "nan", "", "x", True, None, [1],
      10**40],
+    ids=repr,
 )  # fmt: skip
 def test_what_is_no_amount_is_refused(units):
     """Not a number, not finite, too large, or text with more than six decimals: refused, and quickly."""

@@ -1,6 +1,7 @@
 """The four pools: order, exactness, cancelling at any point, closing."""
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,7 @@ from sim.resources import Container, PoolStatistics, PriorityResource, Resource,
 
 @pytest.fixture
 def kernel():
+    """Return a kernel."""
     return Kernel()
 
 
@@ -32,7 +34,7 @@ def user(kernel, pool, name, log, *, amount=1, priority=0, hold=10, at=0):
 
 def test_slots_are_handed_out_in_order_of_arrival(kernel):
     """Two slots, five users: who came first is served first, at the very instant at which a slot is free."""
-    pool, log = Resource(kernel, 2), []
+    pool, log = Resource(kernel, 2), list[Any]()
     for i in range(5):
         kernel.spawn(f"{i}", user(kernel, pool, i, log, hold=10, at=i))
     kernel.run()
@@ -42,7 +44,7 @@ def test_slots_are_handed_out_in_order_of_arrival(kernel):
 
 def test_a_newcomer_does_not_overtake(kernel):
     """A small need waits behind a large one that came first, though there would be room for it."""
-    pool, log = Resource(kernel, 3), []
+    pool, log = Resource(kernel, 3), list[Any]()
     kernel.spawn("a", user(kernel, pool, "a", log, amount=2, hold=10))
     kernel.spawn("b", user(kernel, pool, "b", log, amount=3, hold=10, at=1))
     kernel.spawn("c", user(kernel, pool, "c", log, amount=1, hold=10, at=2))
@@ -52,7 +54,7 @@ def test_a_newcomer_does_not_overtake(kernel):
 
 def test_a_slot_that_was_handed_over_cannot_be_snatched(kernel):
     """Between hand-over and the step of its new holder a slot is not free."""
-    pool, log = Resource(kernel, 1), []
+    pool, log = Resource(kernel, 1), list[Any]()
 
     async def thief():
         await pool.acquire()
@@ -68,7 +70,7 @@ def test_a_slot_that_was_handed_over_cannot_be_snatched(kernel):
 
 def test_the_lowest_number_comes_first(kernel):
     """By priority, and in order of arrival among equals."""
-    pool, log = PriorityResource(kernel, 1), []
+    pool, log = PriorityResource(kernel, 1), list[Any]()
     for i, priority in enumerate([0, 2, 1, 2, -1]):
         kernel.spawn(f"{i}", user(kernel, pool, i, log, priority=priority, at=i))
     kernel.run()
@@ -81,7 +83,7 @@ def test_the_lowest_number_comes_first(kernel):
 @pytest.mark.parametrize("make", [Resource, PriorityResource])
 def test_a_cancelled_wait_holds_nothing(kernel, make, when):
     """Cancelled while waiting or right after hand-over, the slot goes to the next at the same instant."""
-    pool, log, actors = make(kernel, 1), [], []
+    pool, log, actors = make(kernel, 1), list[Any](), list[Any]()
 
     async def main():
         await pool.acquire()
@@ -103,7 +105,7 @@ def test_a_cancelled_wait_holds_nothing(kernel, make, when):
 
 def test_those_behind_a_cancelled_wait_go_on_at_once(kernel):
     """Who was held up only by somebody's larger need goes on when that one is cancelled."""
-    pool, log = Resource(kernel, 2), []
+    pool, log = Resource(kernel, 2), list[Any]()
 
     async def main():
         await pool.acquire()
@@ -119,7 +121,7 @@ def test_those_behind_a_cancelled_wait_go_on_at_once(kernel):
 
 def test_a_cancelled_holder_gives_its_slots_back(kernel):
     """`async with` releases on every way out."""
-    pool, log = Resource(kernel, 1), []
+    pool, log = Resource(kernel, 1), list[Any]()
 
     async def main():
         holder = kernel.spawn("a", user(kernel, pool, "a", log, hold=10**9))
@@ -146,7 +148,7 @@ def test_more_is_neither_released_nor_acquired_than_there_is(kernel):
 
 def test_a_slot_is_one_of_several_waits(kernel):
     """Under `first_of` the wait that loses takes nothing, and the one that wins holds the slot."""
-    pool, other, signal, log = Resource(kernel, 1), Resource(kernel, 1), Signal(kernel), []
+    pool, other, signal, log = Resource(kernel, 1), Resource(kernel, 1), Signal(kernel), list[Any]()
 
     async def main():
         await pool.acquire()
@@ -166,7 +168,7 @@ def test_a_slot_is_one_of_several_waits(kernel):
 
 def test_nothing_is_lost_when_a_paused_world_is_changed(kernel):
     """Releasing from outside a run is refused where somebody waits, and that one is still served later."""
-    pool, log = Resource(kernel, 1), []
+    pool, log = Resource(kernel, 1), list[Any]()
 
     async def main():
         await pool.acquire()
@@ -183,7 +185,7 @@ def test_nothing_is_lost_when_a_paused_world_is_changed(kernel):
 
 def test_amounts_flow_in_order(kernel):
     """Those who get are served in order, each when its whole amount is there; those who put likewise."""
-    tank, log = Container(kernel, capacity=10, level=4), []
+    tank, log = Container(kernel, capacity=10, level=4), list[Any]()
 
     async def getter(name, amount):
         assert await tank.get(amount) == amount
@@ -220,7 +222,7 @@ def test_an_amount_that_never_fits_is_refused_at_once(kernel):
 
 def test_items_come_out_in_order_or_by_filter(kernel):
     """The first item that is accepted; who wants what is not there holds up nobody."""
-    store, log = Store(kernel, capacity=2), []
+    store, log = Store[int](kernel, capacity=2), list[Any]()
 
     async def getter(name, accept=None):
         log.append((name, await store.get(accept), kernel.now))
@@ -245,7 +247,7 @@ def test_items_come_out_in_order_or_by_filter(kernel):
 
 def test_an_item_that_is_given_back_finds_its_place(kernel):
     """An item that its taker never saw goes to the next, or back to where it was, in order."""
-    store, log = Store(kernel), []
+    store, log = Store[str](kernel), list[Any]()
 
     async def getter():
         await store.get()
@@ -266,11 +268,11 @@ def test_an_item_that_is_given_back_finds_its_place(kernel):
 @pytest.mark.parametrize("kind", ["slots", "get", "put", "fetch", "deposit"])
 def test_closing_answers_everyone_who_waits(kernel, kind):
     """On close every waiter gets a `ClosedError`, and so does who comes later."""
-    pools = {
+    pools: dict[str, Any] = {
         "slots": Resource(kernel, 1), "get": Container(kernel, 5), "put": Container(kernel, 5, 5),
         "fetch": Store(kernel), "deposit": Store(kernel, 1),
     }  # fmt: skip
-    pool, ends = pools[kind], []
+    pool, ends = pools[kind], list[Any]()
     if kind == "slots":
         pool.acquire_nowait()
     if kind == "deposit":
@@ -320,13 +322,13 @@ class PoolMachine(RuleBasedStateMachine):
         self.slots = Resource(self.kernel, 3)
         self.ranked = PriorityResource(self.kernel, 2)
         self.tank = Container(self.kernel, 10, 5)
-        self.store = Store(self.kernel, 2)
-        self.held = {self.slots: 0, self.ranked: 0}
-        self.holding = {self.slots: [], self.ranked: []}
-        self.flow = 5
-        self.taken = []
+        self.store = Store[int](self.kernel, 2)
+        self.held: dict[Any, int] = {self.slots: 0, self.ranked: 0}
+        self.holding: dict[Any, list[Any]] = {self.slots: [], self.ranked: []}
+        self.flow: float = 5
+        self.taken = list[Any]()
         self.count = 0
-        self.actors = []
+        self.actors = list[Any]()
 
     def spawn(self, coro):
         actor = None
@@ -458,3 +460,28 @@ TestPools.settings = settings(max_examples=60, stateful_step_count=40)
 def test_a_cancelled_is_no_exception():
     """The waits clean up after `Cancelled` too, which a plain `except Exception` would miss."""
     assert not issubclass(Cancelled, Exception)
+
+
+def test_a_better_priority_takes_what_a_worse_one_cannot_use(kernel):
+    """A newcomer that comes first by priority does not wait behind a larger need of a worse priority."""
+    pool, log = PriorityResource(kernel, 2), list[Any]()
+    kernel.spawn("a", user(kernel, pool, "a", log, hold=10))
+    kernel.spawn("b", user(kernel, pool, "b", log, amount=2, priority=1, at=1))
+    kernel.spawn("c", user(kernel, pool, "c", log, priority=0, at=2))
+    kernel.spawn("d", user(kernel, pool, "d", log, priority=1, at=3))
+    kernel.run()
+    assert log == [("a", 0), ("c", 2), ("b", 12), ("d", 22)]
+
+
+def test_a_wait_that_lost_lets_those_behind_go_on(kernel):
+    """When `first_of` is ended by another wait, those go on who were held up by the larger need that lost."""
+    pool, log = Resource(kernel, 2), list[Any]()
+
+    async def main():
+        await pool.acquire()
+        kernel.spawn("small", user(kernel, pool, "small", log, at=1))
+        await first_of(pool.wait(2), timeout_ns=4)
+
+    kernel.spawn("main", main())
+    kernel.run()
+    assert log == [("small", 4)]

@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,15 +13,18 @@ from sim.resources import Limit, Rate, RateStatistics, RateTracker
 
 @pytest.fixture
 def kernel():
+    """Return a kernel."""
     return Kernel()
 
 
 @pytest.fixture
 def tracker(kernel):
+    """Return a tracker without limits."""
     return RateTracker(kernel)
 
 
 def limited(tracker, **limits):
+    """Set limits by resource."""
     for name, limit in limits.items():
         tracker.set_limit(name, limit)
 
@@ -118,7 +122,7 @@ def waiter(tracker, agent, costs, log, take=False, at=0):
 def test_who_waits_wakes_exactly_when_capacity_returns(kernel, tracker, take):
     """One rate of 2 in 10 ns, five agents: each is served at the nanosecond at which a unit is free, in order."""
     limited(tracker, x=Limit(total=Rate(2, 10)))
-    log = []
+    log = list[Any]()
     for i in range(5):
         kernel.spawn(f"a{i}", waiter(tracker, f"a{i}", {"x": 1}, log, take, at=i))
     kernel.run()
@@ -129,7 +133,7 @@ def test_who_waits_wakes_exactly_when_capacity_returns(kernel, tracker, take):
 def test_nobody_comes_between_hand_over_and_step(kernel, tracker):
     """Someone who acts at the instant at which capacity returns cannot take what was handed over."""
     limited(tracker, x=Limit(total=Rate(1, 10)))
-    log = []
+    log = list[Any]()
 
     async def thief():
         assert tracker.consume("t", "x")
@@ -150,7 +154,7 @@ def test_nobody_comes_between_hand_over_and_step(kernel, tracker):
 def test_what_a_waiter_leaves_goes_to_the_next(kernel, tracker):
     """A waiter that wakes and consumes nothing holds up nobody: the next one wakes at the same instant."""
     limited(tracker, x=Limit(total=Rate(1, 10)))
-    log = []
+    log = list[Any]()
 
     async def idler():
         await tracker.wait_for_capacity("i", {"x": 1})
@@ -170,7 +174,7 @@ def test_what_a_waiter_leaves_goes_to_the_next(kernel, tracker):
 def test_only_those_may_overtake_who_need_nothing_that_is_waited_for(kernel, tracker):
     """A later waiter overtakes one blocked on its own rate, not one blocked on the rate that both need."""
     limited(tracker, own=Limit(agent=Rate(1, 100)), shared=Limit(total=Rate(4, 10)))
-    log = []
+    log = list[Any]()
 
     async def main():
         tracker.consume("a", "own")
@@ -200,7 +204,7 @@ def test_what_never_fits_is_refused_at_once(kernel, tracker):
 def test_limits_may_change_while_agents_wait(kernel, tracker):
     """A higher limit lets waiters through at once; one that makes a need impossible raises in it."""
     limited(tracker, x=Limit(total=Rate(2, NS)), y=Limit(total=Rate(2, NS)))
-    log, ends = [], []
+    log, ends = list[Any](), list[Any]()
 
     async def main():
         tracker.consume_all("m", {"x": 2, "y": 2})
@@ -221,7 +225,7 @@ def test_limits_may_change_while_agents_wait(kernel, tracker):
 def test_taking_a_limit_away_frees_everybody(kernel, tracker):
     """Who waits for a resource that is no longer limited goes on at once."""
     limited(tracker, x=Limit(total=Rate(1, NS)))
-    log = []
+    log = list[Any]()
 
     async def main():
         tracker.consume("m", "x")
@@ -240,7 +244,7 @@ def test_taking_a_limit_away_frees_everybody(kernel, tracker):
 def test_a_cancelled_wait_takes_nothing(kernel, tracker, take, when):
     """Cancelled before or right after hand-over, the unit goes to the next, at the same nanosecond."""
     limited(tracker, x=Limit(total=Rate(1, 10)))
-    log, actors = [], []
+    log, actors = list[Any](), list[Any]()
 
     async def main():
         tracker.consume("m", "x")
@@ -258,7 +262,7 @@ def test_a_cancelled_wait_takes_nothing(kernel, tracker, take, when):
 def test_those_behind_a_cancelled_wait_go_on_at_once(kernel, tracker):
     """Who was only held up by somebody's larger need goes on at the instant at which that one is cancelled."""
     limited(tracker, x=Limit(total=Rate(3, 10)))
-    log = []
+    log = list[Any]()
 
     async def main():
         tracker.consume("m", "x")
@@ -275,7 +279,7 @@ def test_those_behind_a_cancelled_wait_go_on_at_once(kernel, tracker):
 def test_capacity_is_one_of_several_waits(kernel, tracker):
     """Under `first_of` the wait that loses takes nothing, and the one that wins gives a reservation."""
     limited(tracker, x=Limit(total=Rate(1, 10)))
-    signal, log = Signal(kernel), []
+    signal, log = Signal(kernel), list[Any]()
 
     async def main():
         tracker.consume("m", "x")
@@ -294,7 +298,7 @@ def test_capacity_is_one_of_several_waits(kernel, tracker):
 def test_a_level_is_told_at_the_first_moment(kernel, tracker):
     """`on_level` calls back once, when so much is left, over all scopes, and never inside somebody's step."""
     limited(tracker, x=Limit(agent=Rate(5, 20), total=Rate(5, 10)))
-    log = []
+    log = list[Any]()
 
     async def main():
         tracker.on_level("m", "x", 5, lambda: log.append(("full", kernel.now)))
@@ -313,7 +317,7 @@ def test_a_level_is_told_at_the_first_moment(kernel, tracker):
 def test_a_level_that_a_release_restores_is_told_at_once(kernel, tracker):
     """Giving back reaches watchers at the same instant; a threshold above the limit is never reached."""
     limited(tracker, x=Limit(agent=Rate(5, NS)))
-    log = []
+    log = list[Any]()
 
     async def main():
         reservation = tracker.reserve("m", "x", 5)
@@ -379,7 +383,7 @@ LIMITS = {
 
 def naive(arrivals):
     """Serve (time, agent, costs) first come first served, looking at every single nanosecond."""
-    log, waiting, served = [], [], []
+    log, waiting, served = list[Any](), list[Any](), list[Any]()
 
     def windows(agent, resource):
         limit = LIMITS[resource]
@@ -421,7 +425,7 @@ def test_waiting_agrees_with_looking_at_every_nanosecond(arrivals):
     limited(tracker, **LIMITS)
     for agent, group in GROUPS.items():
         tracker.set_group(agent, group)
-    arrivals, served = sorted(arrivals, key=lambda item: item[0]), []
+    arrivals, served = sorted(arrivals, key=lambda item: item[0]), list[Any]()
 
     async def run(index, at, agent, costs):
         await sleep_ns(at)

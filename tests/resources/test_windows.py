@@ -1,3 +1,5 @@
+from typing import Any
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -22,8 +24,8 @@ class WindowMachine(RuleBasedStateMachine):
         self.tracker.set_limit("x", LIMIT)
         for agent, group in AGENTS.items():
             self.tracker.set_group(agent, group)
-        self.log = []  # [time, agent, amount]
-        self.open = []  # (reservation, its item of the log)
+        self.log: list[Any] = []  # [time, agent, amount]
+        self.open: list[Any] = []  # (reservation, its item of the log)
         self.overspent = False
 
     def scopes(self, agent):
@@ -91,6 +93,7 @@ class WindowMachine(RuleBasedStateMachine):
         if amount > min(rate.amount for rate, _ in self.scopes(who)):
             assert span is None
         else:
+            assert span is not None
             assert self.room(who, self.kernel.now + span) >= amount
             assert span == 0 or self.room(who, self.kernel.now + span - 1) < amount
 

@@ -1,0 +1,256 @@
+"""The loop: one actor at a time, in an order fixed by a key.
+
+The key of a step is (time, delta, priority, source ordinal, source counter). Time is superdense (Lee and
+Zheng, "Operational semantics of hybrid systems", 2005): what a step causes at the same instant runs at its
+cause's delta + 1, a later time starts at delta 0. So all that runs at one (time, delta) is known before the
+first of it runs: it is sorted once, and nothing can enter behind it. The source is whoever caused the step
+and counts what it causes, so the key needs no global state. Entries of the present instant are kept in a
+plain list, later ones in the future-event list.
+
+Actors are coroutines resumed by `send`. asyncio and trio tasks were rejected as actors: equal asyncio timers
+fire in heap order, trio shuffles every batch on purpose, and a wake-up costs two to six times as much.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+from sim.errors import ActorError, Cancelled, ForeignAwaitError, KernelError, RunError, UsageError
+from sim.kernel.duration import MAX_NS
+from sim.kernel.future_events import NEVER, Entry, FutureEvents
+from sim.kernel.order import livelock, sort
+from sim.kernel.rng import derive
+from sim.kernel.source import SCENARIO, Actor, Exit, Source
+from sim.kernel.targets import Pause
+
+_CHUNK = 4096  # steps after which entries that have run are let go
+_RECANCELS = 100  # times a swallowed cancellation is raised again before the actor is abandoned
+
+
+class Loop(ABC):
+    """The part of the kernel that runs what is due, and sees how steps end. See `Kernel`."""
+
+    def __init__(self, seed: int, *, shuffled: bool, max_deltas: int) -> None:
+        self.now = 0
+        self.delta = 0
+        self.steps = 0
+        self.seed = seed
+        self.current: Source | None = None
+        self.actors: dict[int, Actor] = {}  # all that live: nothing else keeps a waiting actor
+        self._shuffled = shuffled
+        self._max_deltas = max_deltas
+        self._calendar = FutureEvents()
+        self._ready: list[Entry] = []  # what has been caused at this instant
+        self._entry: Entry = (0, 0, SCENARIO, 0, None, 0)  # what runs now
+        self._todo: Iterator[Entry] = iter(())  # what runs next, in key order
+        self._in_calendar = False  # whether that is the open bucket
+        self._begun = -1  # the latest instant of which entries of the calendar have run; time may have passed further
+        self._limit = 0
+        self._horizon = 0  # from here on there may be a reason to pause
+        self._blocked_from = MAX_NS  # the earliest time at which an outcome might be missing
+        self._halted = False
+        self._midway = False  # stopped by its budget or an error, perhaps within an instant
+
+    # -- the loop
+
+    def run(self, limit: int = MAX_NS, budget: int = 2**62) -> Pause:
+        """Run all before `limit` (nanoseconds, exclusive), at most `budget` steps; say why it stopped.
+
+        Raises:
+            LivelockError: if time does not advance.
+            BaseException: what an actor that nobody watches raised.
+        """
+        self._limit = 0 if self._halted else limit
+        self._look_at_limits()
+        while budget > 0:
+            pause = self._run_some(min(budget, _CHUNK))
+            if pause is not Pause.BUDGET:
+                return pause
+            self._tidy()
+            budget -= _CHUNK
+        return Pause.BUDGET
+
+    def _run_some(self, left: int) -> Pause:
+        budget, ready, push = left, self._ready, self._calendar.push
+        self._midway = True
+        begun = self._begun
+        try:
+            while True:
+                for entry in self._todo:  # This is the loop: entries come in key order, an actor runs until it waits.
+                    time = entry[0]
+                    if time != begun:
+                        if time >= self._horizon or (ready and time > self.now):
+                            break  # something comes first
+                        self.now = self._begun = begun = time
+                        self.delta = 0
+                    target = entry[4]
+                    token = entry[5]
+                    if target.token == token:  # else it was cancelled, or woken by something else
+                        self._entry = entry
+                        if target.__class__ is Actor:
+                            self.current = target
+                            target.token = token = (token | 1) + 1
+                            try:
+                                request = target.coro.send(target.value)  # type: ignore[union-attr]  # a check costs here
+                            except BaseException as error:
+                                self._ended(target, error)
+                            else:
+                                if request.__class__ is int and request > 0:
+                                    target.counter = counter = target.counter + 1
+                                    push((time + request, 0, target.ordinal, counter, target, token))
+                                else:
+                                    self._arm(target, request)
+                        else:
+                            target.fire()
+                    left -= 1
+                    if not left:
+                        return Pause.BUDGET
+                pause = self._go_on()
+                if pause is not None:
+                    self._midway = False
+                    return pause
+                begun = self._begun
+        finally:
+            self.current = None
+            self.steps += budget - left
+
+    def _go_on(self) -> Pause | None:
+        """Decide what runs next and put it into `_todo`, or return why nothing may."""
+        calendar, self._todo, self._in_calendar = self._calendar, iter(()), False
+        time = calendar.cut(self._begun)
+        if self._ready and time > self.now:
+            if self._blocked_from <= self.now and self._missing(self.now):
+                return Pause.BLOCKED
+            self._todo, self._begun = iter(self._next_delta()), self.now
+            return None
+        if time >= self._limit:
+            if self._halted:
+                self._halted = False
+                return Pause.HALTED
+            return Pause.IDLE if time == NEVER else Pause.LIMIT
+        if self._blocked_from <= time and self._missing(time):
+            return Pause.BLOCKED
+        if self._shuffled:
+            self.now = self._begun = time
+            self.delta = 0
+            self._shuffle(calendar.open)
+        self._todo, self._in_calendar = iter(calendar.open), True
+        return None
+
+    def _next_delta(self) -> list[Entry]:
+        """Return what has been caused at this instant, to be run next."""
+        batch = self._ready[:]
+        if self.delta == self._max_deltas:
+            raise livelock(batch, self.now, self._max_deltas)
+        self.delta += 1
+        if len(batch) > 1:
+            sort(batch, self._ties if self._shuffled else None)
+        self._ready.clear()
+        return batch
+
+    def _tidy(self) -> None:
+        """Between two chunks: let go of the entries that have run, and keep the open bucket small."""
+        if self._in_calendar and not self._shuffled:  # shuffled, every new instant does it
+            time, priority, ordinal, counter = self._entry[:4]
+            self._calendar.relieve((time, priority, ordinal, counter + 1))
+            self._todo = iter(self._calendar.open)
+
+    def _shuffle(self, bucket: list[Entry]) -> None:
+        """Put the entries of this instant into shuffled order, where they stand."""
+        end = 0
+        while end < len(bucket) and bucket[end][0] == self.now:
+            end += 1
+        batch = bucket[:end]
+        sort(batch, self._ties)
+        bucket[:end] = batch
+
+    def _ties(self, ordinal: int) -> int:
+        return derive(self.seed, self.now, self.delta, ordinal)
+
+    def _missing(self, time: int) -> bool:
+        self._blocked_from = self.first_missing()
+        self._look_at_limits()
+        return self._blocked_from <= time
+
+    def _look_at_limits(self) -> None:
+        """Set the time from which the loop has to ask before it begins an instant; shuffled, that is always."""
+        self._horizon = 0 if self._shuffled else min(self._limit, self._blocked_from)
+
+    def schedule(self, delay: int, source: Source, target: Any, token: int, priority: int = 0) -> None:
+        """Add an entry for `target` after `delay` nanoseconds, caused by `source`."""
+        source.counter += 1
+        now = self.now
+        if delay > 0:
+            self._calendar.push((now + delay, priority, source.ordinal, source.counter, target, token))
+        elif delay == 0:
+            self._ready.append((now, priority, source.ordinal, source.counter, target, token))
+        else:
+            raise KernelError(f"{source.name} asked for a wake-up {-delay} ns in the past")
+
+    @abstractmethod
+    def throw(self, actor: Actor, error: BaseException) -> None:
+        """Raise `error` in `actor` where it waits, at this instant, next delta."""
+
+    @abstractmethod
+    def first_missing(self) -> int:
+        """Return the earliest time at which an outcome must be delivered that is not there yet."""
+
+    # -- how steps end
+
+    def _arm(self, actor: Actor, request: Any) -> None:
+        if actor.cancelling:  # it cancelled itself: what raises that is on its way
+            return
+        try:
+            if request.__class__ is int:
+                if request < 0:
+                    raise UsageError(f"{actor.name} asked for a pause of {request} ns, which is negative")
+                self.schedule(request, actor, actor, actor.token)
+            elif hasattr(request, "arm"):
+                request.arm(self, actor)
+            else:
+                raise ForeignAwaitError(
+                    f"{actor.name} awaited {type(request).__name__!r}, which is not a wait of this kernel",
+                    hint="use perform(effect) for work outside, and sim's own sleep, queues and signals",
+                )
+        except RunError:
+            raise
+        except Exception as error:
+            self.throw(actor, error)  # not at once: who tries again for ever must meet the guard against livelocks
+
+    def throw_now(self, actor: Actor, error: BaseException) -> None:
+        """Raise `error` in the actor now, and go on raising while it swallows its cancellation."""
+        assert actor.coro is not None
+        self.current = actor
+        for _ in range(_RECANCELS):
+            try:
+                request = actor.coro.throw(error)
+            except BaseException as raised:
+                self._ended(actor, raised)
+                return
+            if not actor.cancelling:
+                self._arm(actor, request)
+                return
+            error = Cancelled()
+        self._close(actor, Exit("abandoned", error=Cancelled(f"{actor.name} keeps swallowing its cancellation")))
+
+    def _ended(self, actor: Actor, error: BaseException) -> None:
+        if isinstance(error, StopIteration):
+            self._close(actor, Exit("returned", value=error.value))
+        elif isinstance(error, Cancelled) and actor.cancelling:
+            self._close(actor, Exit("cancelled", error=error.with_traceback(None)))  # frames would stay alive
+        elif isinstance(error, KeyboardInterrupt | MemoryError | RunError):
+            raise error
+        else:
+            self._close(actor, Exit("crashed", error=error))
+
+    def _close(self, actor: Actor, end: Exit) -> None:
+        actor.coro = None
+        actor.token = (actor.token | 1) + 1
+        actor.exit = end
+        self.actors.pop(actor.ordinal, None)
+        if actor.on_exit is not None:
+            actor.on_exit(actor, end)
+        elif end.kind == "crashed":  # a failure that nobody watches for stops the run
+            if isinstance(end.error, Exception):
+                raise end.error
+            raise ActorError(f"{actor.name} ended with {end.error!r}") from end.error

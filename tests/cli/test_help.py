@@ -1,0 +1,72 @@
+import subprocess
+import sys
+
+import pytest
+
+import sim as package
+from sim.cli import VERBS
+
+HEAVY = ("pydantic", "anyio", "trio", "openai", "rich", "asyncio", "sqlite3", "msgspec", "simpleeval")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_shows_an_example(sim, verb):
+    """The help of each verb says what it does and shows a command that uses it."""
+    done = sim(verb, "--help")
+
+    assert done.code == 0
+    assert "Example" in done.out
+    assert f"\n    sim {verb}" in done.out
+    assert "--json" in done.out
+
+
+def test_help_imports_nothing_heavy():
+    """`sim --help` lists all verbs and imports none of the libraries that take time."""
+    code = (
+        "import sys\nfrom sim.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert all(f"  {verb} " in done.stdout for verb in VERBS)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_public_names_come_when_they_are_used():
+    """Each name that `sim` promises can be had, and only those: the lazy table and `__all__` agree."""
+    assert set(package.__all__) == set(package._HOME)
+    for name in package.__all__:
+        assert getattr(package, name).__name__ == name
+    with pytest.raises(AttributeError):
+        package.nothing  # noqa: B018 - the access is the test
+    assert set(package.__all__) <= set(dir(package))
+
+
+def test_version(sim):
+    """`--version` prints the version of the package."""
+    assert sim("--version").out == f"sim {package.__version__}\n"
+
+
+@pytest.mark.parametrize(("wrong", "meant"), [("rnu", "run"), ("exprot", "export"), ("lst", "list")])
+def test_unknown_verb(sim, wrong, meant):
+    """A verb that does not exist is wrong usage, and the nearest one is named."""
+    done = sim(wrong)
+
+    assert done.code == 2
+    assert done.err == f"sim: error: there is no verb {wrong!r}\nhint: did you mean {meant}?\n"
+
+
+def test_unknown_option(sim):
+    """An option that does not exist is wrong usage, and the nearest one is named."""
+    done = sim("run", "x.yaml", "--seeed", "3")
+
+    assert done.code == 2
+    assert "hint: did you mean --seed?" in done.err
+
+
+def test_no_verb(sim):
+    """Without a verb the help is shown, and the exit code says that something is missing."""
+    done = sim()
+
+    assert (done.code, done.out) == (2, "")
+    assert "Usage: sim" in done.err

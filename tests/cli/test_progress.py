@@ -1,0 +1,49 @@
+import pytest
+
+from sim.cli.progress import Progress
+from sim.kernel.watchdog import Stuck
+from sim.runner import SimulationRunner
+from sim.scenario import load
+from sim.scenario.build import build
+
+MINUTE = 60 * 10**9
+
+
+@pytest.fixture
+def runner(tiny):
+    """A run that has not begun."""
+    return SimulationRunner(build(load(tiny)), until_ns=10 * MINUTE, mode="autonomous")
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_progress_line(runner, monkeypatch, capsys, live):
+    """Progress says how far the run is; on a terminal the line is written over, elsewhere lines stay."""
+    monkeypatch.setattr("sim.cli.progress.LIVE_SECONDS", 0)
+    monkeypatch.setattr("sim.cli.progress.PLAIN_SECONDS", 0)
+    runner.simulation.world.kernel.run(5 * MINUTE)
+    progress = Progress(live=live)
+    progress(runner)
+    out, err = capsys.readouterr()
+
+    assert out == ""
+    assert "5m of 10m (50%)" in err
+    assert "3 running" in err
+    assert err.startswith("\r\x1b[K") == live
+    assert err.endswith("\n") != live
+
+
+def test_progress_waits_its_turn(runner, capsys):
+    """Nothing is shown before its time has come, so that a short run prints no progress."""
+    Progress(live=True)(runner)
+
+    assert capsys.readouterr().err == ""
+
+
+def test_stuck_step_is_reported_harmlessly(capsys):
+    """The report of a stuck step names the agent and shows its stack, with control characters spelled out."""
+    Progress(live=False).stuck(Stuck("a\x1b[31m", 2.0, 'File "x.py"\n  while True: pass\n'))
+    err = capsys.readouterr().err
+
+    assert "a step of a\\x1b[31m has not yielded for 2 s" in err
+    assert "    while True: pass\n" in err
+    assert "\x1b" not in err

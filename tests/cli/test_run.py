@@ -1,0 +1,130 @@
+import json
+import re
+
+import pytest
+
+
+def test_run_prints_a_summary(sim, tiny):
+    """A run ends with a table of what happened; what was kept is named first."""
+    done = sim("run", tiny)
+
+    assert (done.code, done.err) == (0, "")
+    assert re.search(r"^run +runs/tiny-3-[0-9a-f]{8} *$", done.out, re.MULTILINE)
+    for word in ("scenario", "simulated", "10m in", "agents", "iterations", "actions", "publish", "send", "hash"):
+        assert word in done.out
+    assert re.search(r"^steps .*[▁▂▃▄▅▆▇█]{5}", done.out, re.MULTILINE)
+    assert re.search(r"^luck +\d+", done.out, re.MULTILINE)
+
+
+def test_json_is_one_object(sim, tiny):
+    """With --json stdout holds exactly one JSON object with the figures of the run."""
+    done = sim("run", tiny, "--json")
+    result = json.loads(done.out)
+
+    assert done.code == 0
+    assert done.out.count("\n") == 1
+    assert result["status"] == "finished"
+    assert (result["scenario"], result["seed"], result["mode"]) == ("tiny", 3, "autonomous")
+    assert (result["sim_seconds"], result["agents"]) == (600, 3)
+    assert len(result["hash"]) == 64
+    assert {"run", "backend", "events", "wall_seconds", "iterations", "actions", "states", "wakeups"} <= set(result)
+
+
+def test_options_reach_the_run(sim, tiny):
+    """Mode, seed, end, changes and --no-record do what they say."""
+    options = ("--mode", "tick", "--seed", 9, "--until", "1m", "--set", "agents.walker.count=2", "--no-record")
+    result = json.loads(sim("run", tiny, *options, "--json").out)
+
+    assert (result["mode"], result["seed"], result["sim_seconds"], result["agents"]) == ("tick", 9, 60, 2)
+    assert result["run"] is None
+    assert not (tiny.parent / "runs").exists()
+
+
+def test_quiet(sim, tiny):
+    """With --quiet only the folder of the run is printed."""
+    done = sim("run", tiny, "--quiet", "--out", "kept")
+
+    assert (done.code, done.err) == (0, "")
+    assert re.fullmatch(r"kept/tiny-3-[0-9a-f]{8}\n", done.out)
+
+
+def test_hash_depends_on_the_seed_alone(start, tiny):
+    """The hash of a run is the same on both hosts and for any hash seed of Python, and another for another seed."""
+    cases = {
+        "asyncio": start("run", tiny, "--json", "--no-record", PYTHONHASHSEED="1"),
+        "trio": start("run", tiny, "--json", "--no-record", "--backend", "trio", PYTHONHASHSEED="2"),
+        "other": start("run", tiny, "--json", "--no-record", "--seed", 4),
+    }
+    hashes = {name: json.loads(process.communicate(timeout=60)[0])["hash"] for name, process in cases.items()}
+
+    assert hashes["asyncio"] == hashes["trio"]
+    assert hashes["asyncio"] != hashes["other"]
+
+
+@pytest.mark.parametrize(
+    ("args", "part"),
+    [
+        (["nofile.yaml"], "nofile.yaml:1:1: the file cannot be read"),
+        (["tiny.yaml", "--set", "seed"], "is not of the form path=value"),
+        (["tiny.yaml", "--set", "sede=3"], "did you mean 'seed'?"),
+        (["tiny.yaml", "--set", "agents.walker.count=many"], "--set:1:"),
+        (["tiny.yaml", "--until", "3x"], "'3x' is not a duration"),
+        (["tiny.yaml", "--until", "0s"], "must last longer than 0 s"),
+        (["tiny.yaml", "--seed", "-1"], "'--seed'"),
+        (["tiny.yaml", "--mode", "ticks"], "'--mode'"),
+        (["tiny.yaml", "--speed", "2"], "hint: add --clock wall"),
+        (["tiny.yaml", "--clock", "wall", "--speed", "nan"], "speed must be above 0"),
+        ([], "SCENARIO"),
+    ],
+)
+def test_wrong_usage(sim, tiny, args, part):
+    """Wrong usage is one sentence and a hint on stderr, exit code 2, with the same as JSON on stdout."""
+    done = sim("run", *args, "--json", "--no-record")
+    error = json.loads(done.out)["error"]
+
+    assert done.code == 2
+    assert done.err.startswith("sim: error: ")
+    assert part in done.err
+    assert "Traceback" not in done.err
+    assert set(error) == {"message", "hint", "problems"}
+    assert error["message"]
+
+
+def test_problems_have_positions(sim, tiny):
+    """Each problem of a scenario is reported with file, line and column, also as JSON."""
+    tiny.write_text("name: tiny\nsede: 3\nagents: [{name: a, knid: policy}]\n")
+    done = sim("run", tiny, "--json")
+
+    assert done.code == 2
+    problems = json.loads(done.out)["error"]["problems"]
+    assert [(problem["line"], problem["column"]) for problem in problems] == [(2, 1), (3, 20)]
+    assert f"{tiny}:2:1: " in done.err
+
+
+def test_failed_run(sim, tiny):
+    """A run that fails ends with exit code 1 and one sentence; a traceback comes only with --debug."""
+    tiny.write_text("name: bad\nagents: [{name: a}]\nmetrics: {values: {x: 1 / (now - 60)}}\n")
+    short, long = sim("run", tiny), sim("run", tiny, "--debug")
+
+    assert (short.code, long.code) == (1, 1)
+    assert re.fullmatch("sim: error: x cannot be computed: .*\n", short.err)
+    assert "Traceback" in long.err
+    assert "failed" in sim("list").out
+
+
+def test_code_needs_permission(sim, tiny, monkeypatch):
+    """A scenario that names code is refused until its module is allowed; then what the code prints is no result."""
+    (tiny.parent / "chatty_agents.py").write_text(
+        "import sim\n\nclass Chatty(sim.Agent):\n    async def decide_action(self):\n"
+        "        print('thinking')\n        return None\n"
+    )
+    tiny.write_text("name: tiny\nuntil: 1s\nagents: [{name: a, kind: 'chatty_agents:Chatty'}]\n")
+    monkeypatch.setattr("sys.path", list(__import__("sys").path))
+    refused = sim("run", tiny, "--no-record")
+    allowed = sim("run", tiny, "--no-record", "--allow", "chatty_agents", "--json")
+
+    assert refused.code == 2
+    assert "hint: allow it: --allow chatty_agents" in refused.err
+    assert allowed.code == 0
+    assert json.loads(allowed.out)["iterations"] > 0
+    assert "thinking" in allowed.err

@@ -1,0 +1,85 @@
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+WALL = """
+name: slow
+until: 1h
+execution: {clock: wall}
+agents: [{name: a, loop: {min_loop_delay: 0.05, max_loop_delay: 0.1}}]
+"""
+STUCK = "import time, sim\n\nclass Stuck(sim.Agent):\n    async def decide_action(self):\n        time.sleep(60)\n"
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
+
+
+def _wait_for_run(folder: Path) -> None:
+    """Wait until the run has begun to record, so that the signal finds it at work."""
+    deadline = time.monotonic() + 30
+    while not list(folder.glob("runs/*/run.db-wal")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.3)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_the_first_signal_suspends(start, tmp_path, backend):
+    """Ctrl-C suspends the run at a step boundary: it is kept, named, and counts as not finished."""
+    (tmp_path / "slow.yaml").write_text(WALL)
+    process = start("run", "slow.yaml", "--backend", backend, "--json")
+    _wait_for_run(tmp_path)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    result = json.loads(out)
+
+    assert process.returncode == 1
+    assert result["status"] == "interrupted"
+    assert (tmp_path / result["run"] / "run.db").is_file()
+    assert f"it is in {result['run']}" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_the_second_signal_ends(start, tmp_path, backend):
+    """A second Ctrl-C ends the process at once, even in a step that never yields; the run counts as failed."""
+    (tmp_path / "stuck_agents.py").write_text(STUCK)
+    (tmp_path / "stuck.yaml").write_text("name: stuck\nagents: [{name: a, kind: 'stuck_agents:Stuck'}]\n")
+    process = start("run", "stuck.yaml", "--allow", "stuck_agents", "--backend", backend)
+    _wait_for_run(tmp_path)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=10)
+
+    assert process.returncode == 1
+    assert out == ""
+    assert err.endswith("sim: error: interrupted\n")
+
+
+def test_stuck_steps_are_reported(start, tmp_path):
+    """A step that does not yield is reported on stderr with its agent and the line where it is."""
+    (tmp_path / "stuck_agents.py").write_text(STUCK.replace("60", "4.5"))
+    (tmp_path / "stuck.yaml").write_text("name: stuck\nuntil: 0.01s\nagents: [{name: a, kind: 'stuck_agents:Stuck'}]\n")
+    process = start("run", "stuck.yaml", "--allow", "stuck_agents", "--no-record", "--json")
+    out, err = process.communicate(timeout=30)
+
+    assert json.loads(out)["status"] == "finished"
+    assert "sim: warning: a step of a has not yielded" in err
+    assert "time.sleep(4.5)" in err
+
+
+def test_a_closed_pipe_is_no_error(start, tmp_path):
+    """When nobody reads stdout any more, the command ends without a word."""
+    process = start("schema")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    err = process.stderr.read()
+    process.wait(timeout=20)
+
+    assert err == ""
+    process.stdout = None
