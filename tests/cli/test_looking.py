@@ -68,7 +68,7 @@ def test_story_of_an_agent(sim, run):
     assert lines[0].split() == ["0s", "state", "stopped", ">", "starting"]
     assert any("action publish" in line and "(feels like it)" in line for line in lines)
     assert any("message from walker-" in line and '"hello"' in line for line in lines)
-    assert "(end)" in lines[-1]
+    assert any("state running > stopping (end)" in line for line in lines[-4:])
 
 
 def test_story_of_nobody(sim, run):

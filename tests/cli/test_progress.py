@@ -11,8 +11,10 @@ MINUTE = 60 * 10**9
 
 @pytest.fixture
 def runner(tiny):
-    """A run that has not begun."""
-    return SimulationRunner(build(load(tiny)), until_ns=10 * MINUTE, mode="autonomous")
+    """A run that has just begun."""
+    runner = SimulationRunner(build(load(tiny)), until_ns=10 * MINUTE, mode="autonomous")
+    runner.simulation.world.kernel.run(1)
+    return runner
 
 
 @pytest.mark.parametrize("live", [True, False])
@@ -26,7 +28,7 @@ def test_progress_line(runner, monkeypatch, capsys, live):
     out, err = capsys.readouterr()
 
     assert out == ""
-    assert "5m of 10m (50%)" in err
+    assert "4m30s of 10m (45%)" in err
     assert "3 running" in err
     assert err.startswith("\r\x1b[K") == live
     assert err.endswith("\n") != live

@@ -1,5 +1,6 @@
 import json
 import re
+import sys
 
 import pytest
 
@@ -119,7 +120,7 @@ def test_code_needs_permission(sim, tiny, monkeypatch):
         "        print('thinking')\n        return None\n"
     )
     tiny.write_text("name: tiny\nuntil: 1s\nagents: [{name: a, kind: 'chatty_agents:Chatty'}]\n")
-    monkeypatch.setattr("sys.path", list(__import__("sys").path))
+    monkeypatch.setattr("sys.path", list(sys.path))
     refused = sim("run", tiny, "--no-record")
     allowed = sim("run", tiny, "--no-record", "--allow", "chatty_agents", "--json")
 

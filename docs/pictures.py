@@ -1,0 +1,50 @@
+"""Draws docs/contagion.svg from a run of scenarios/contagion.yaml: `uv run python docs/pictures.py`."""
+
+from pathlib import Path
+
+import sim
+
+ROOT = Path(__file__).parent.parent
+WIDTH, HEIGHT, LEFT, BOTTOM = 760, 300, 46, 36
+COLOURS = {"S": ("#4878a8", "susceptible"), "I": ("#c8503c", "ill"), "R": ("#5a9a5a", "recovered")}
+
+
+def contagion() -> str:
+    """Return the epidemic curve as an SVG."""
+    metrics = sim.run(ROOT / "scenarios" / "contagion.yaml").metrics
+    days = [seconds / 86400 for seconds in metrics["time"]]
+    parts = [_frame(days[-1], 34)]
+    for number, (name, (colour, label)) in enumerate(COLOURS.items()):
+        points = " ".join(f"{_x(d, days[-1]):.1f},{_y(v, 34):.1f}" for d, v in zip(days, metrics[name], strict=True))
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
+        parts.append(f'<text x="{LEFT + 20 + 110 * number}" y="18" fill="{colour}" font-weight="bold">{label}</text>')
+    body = "\n".join(parts)
+    style = 'font-family="sans-serif" font-size="13" fill="#444"'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" {style}>\n'
+        f'<rect width="100%" height="100%" fill="#fff"/>\n{body}\n</svg>\n'
+    )
+
+
+def _frame(days: float, people: int) -> str:
+    marks = []
+    for day in range(0, int(days) + 1, 2):
+        marks.append(f'<text x="{_x(day, days):.1f}" y="{HEIGHT - 14}" text-anchor="middle">{day}</text>')
+    for count in range(0, people + 1, 10):
+        y = _y(count, people)
+        marks.append(f'<line x1="{LEFT}" x2="{WIDTH - 14}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>')
+        marks.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{count}</text>')
+    marks.append(f'<text x="{WIDTH - 14}" y="{HEIGHT - 2}" text-anchor="end">simulated days</text>')
+    return "\n".join(marks)
+
+
+def _x(day: float, days: float) -> float:
+    return LEFT + day / days * (WIDTH - LEFT - 14)
+
+
+def _y(count: float, people: int) -> float:
+    return HEIGHT - BOTTOM - count / people * (HEIGHT - BOTTOM - 30)
+
+
+if __name__ == "__main__":
+    (ROOT / "docs" / "contagion.svg").write_text(contagion(), encoding="utf-8")

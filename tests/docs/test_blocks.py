@@ -1,0 +1,71 @@
+"""Every code block of the README and the docs is run."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SIM = [sys.executable, "-m", "sim"]
+
+
+def _blocks(*languages: str) -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        for number, match in enumerate(BLOCK.finditer(page.read_text(encoding="utf-8"))):
+            if match[1] in languages:
+                found.append(pytest.param(match[2], id=f"{page.name}-{number}"))
+    return found
+
+
+def _run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with the scenarios of the project and those that the pages show under their name."""
+    (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
+    for page in PAGES:
+        for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+            if language == "yaml" and (name := re.search(r"^name: (\w+)$", text, re.MULTILINE)):
+                (tmp_path / f"{name[1]}.yaml").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("text", _blocks("python"))
+def test_python_blocks_run(text, folder):
+    """A Python block runs as it stands, beside the scenarios that the page shows."""
+    (folder / "block.py").write_text(text, encoding="utf-8")
+    done = _run([sys.executable, "block.py"], folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.parametrize("text", _blocks("yaml"))
+def test_yaml_blocks_are_valid(text, tmp_path):
+    """A YAML block that is a whole scenario is accepted by `sim check`; one with a foreign kind names it."""
+    if "name: " not in text or "agents:" not in text:
+        pytest.skip("a fragment")
+    (tmp_path / "block.yaml").write_text(text, encoding="utf-8")
+    done = _run([*SIM, "check", "block.yaml"], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_console_blocks_run(folder):
+    """The commands of the README do what they say, in their order; the benchmark and the tests run elsewhere."""
+    commands = [line[2:] for page in PAGES for line in page.read_text(encoding="utf-8").splitlines() if line[:2] == "$ "]
+    inline = re.findall(r"`(uv run sim [^`]*)`", PAGES[0].read_text(encoding="utf-8"))
+    assert len(commands) > 5
+    assert len(inline) > 3
+    for command in [*commands, *inline]:
+        words = shlex.split(command.removeprefix("pip install uv && "), comments=True)
+        if words[:3] != ["uv", "run", "sim"] or "NAME" in words or "FILE" in words or "wall" in words:
+            continue
+        done = _run([*SIM, *words[3:]], folder)
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
