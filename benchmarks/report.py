@@ -21,7 +21,10 @@ def to_markdown(
     """Return a page with one table for each workload and size."""
     lines = ["# Benchmarks", ""]
     lines += [f"- {name}: {text}" for name, text in about.items()]
-    lines += ["- ratios: how many times better than the peer of the column, within this run", ""]
+    lines += [
+        "- ratios: how many times better than the peer of the column, by least CPU time an operation in this run",
+        "",
+    ]
     for (key, agents), group in groupby(rows, lambda row: (row.workload, row.agents)):
         lines += [*_table(workloads[key], agents, list(group)), ""]
     lines += [f"- {note}" for note in notes]
@@ -43,7 +46,7 @@ def _cells(workload: Workload, row: Row, bases: list[Row]) -> list[str]:
     if not row.values:
         return [row.peer, row.version, f"failed: {row.failure[:80]}"]
     more = workload.unit == "operations"  # is better
-    ratios = [row.median / base.median if more else base.median / row.median for base in bases]
+    ratios = [(min(base.cpu) / min(row.cpu) if more else base.median / row.median) for base in bases]
     number = _short if more else _NUMBERS[workload.unit]
     cells = [row.peer, row.version, f"**{number(row.median)}**"]
     cells += [f"{number(min(row.values))} to {number(max(row.values))}", *(f"{ratio:.2f}" for ratio in ratios)]

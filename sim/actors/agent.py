@@ -84,6 +84,7 @@ class Agent(ABC):
 
     @alive.setter
     def alive(self, alive: bool) -> None:
+        self.world.kernel.acting()  # refuse a call from outside before anything has changed
         self._alive = alive
         if not alive and self._loop is not None:
             self._loop.request_stop("shutdown")

@@ -16,7 +16,8 @@ class HealthMonitor:
     """Looks at all loops at an interval and raises `alert.heartbeat_missed` once for each silence.
 
     A running agent is silent when it has neither begun nor ended an iteration for its `heartbeat_timeout`. One that
-    waits for an effect before its deadline, or stands in line, is slow but not silent: it is never cured.
+    waits for an effect before its deadline, or stands in line, is slow but not silent: it is never cured. In tick mode
+    only an iteration that is under way can be silent.
 
     Args:
         manager: whose loops are watched.
@@ -44,7 +45,9 @@ class HealthMonitor:
                     await self._alert(loop)
 
     def _silent(self, loop: AgentLoop) -> bool:
-        if loop.state is not AgentState.RUNNING:
+        if loop.state is not AgentState.RUNNING or loop.actor.token & 1:  # it is about to run
+            return False
+        if self._manager.ticking and loop.through:
             return False
         silence = self._world.kernel.now - loop.expected_ns
         if silence <= loop.config.silence_ns:

@@ -39,7 +39,7 @@ class AgentLoop:
         consecutive_errors: failures since the last success.
         woken_by: what ended the last sleep: `time`, `event`, `resource`, `message`, `timeout`, `wake`, or empty.
         pause_reason: why it is paused, or None.
-        last_beat: when an iteration last began or ended, simulated nanoseconds.
+        last_beat: when an iteration last began or ended, or the agent woke, simulated nanoseconds.
         wakeups: how often it left SLEEPING or PAUSED.
     """
 
@@ -270,6 +270,10 @@ class AgentLoop:
                 await self._without_capacity(resource)
             else:
                 await self.iterate()
+                if (
+                    self._due <= kernel.now and self._state is _S.RUNNING
+                ):  # a round at least, so that agents that never wait are seen as a livelock
+                    await sleep_ns(0)
 
     def turn(self) -> bool:
         """The tick mode's iteration: begin one now if the agent is due, and return whether it was.
@@ -317,6 +321,8 @@ class AgentLoop:
                 result = await self._execute(action)
                 if not (result.success or result.skipped):
                     error = result.error or "the action failed"
+        except MemoryError:
+            raise  # it concerns the process
         except (Exception, SystemExit) as raised:
             error = f"{type(raised).__name__}: {raised}"
         finally:
@@ -332,8 +338,8 @@ class AgentLoop:
 
     async def _execute(self, action: Action) -> ActionResult:
         """Execute, first waiting for capacity if the action's limits block."""
-        if self.world.costs.priced(action.kind):
-            charge = self.world.price(action)
+        charge = self.world.price(action)
+        if charge.rates:
             tracker = self.world.rate_tracker
             resource = tracker.blocked_by(self.agent_id, charge.rates)
             if resource is not None and tracker.policy(resource) == "block" and self._state is _S.RUNNING:
@@ -411,6 +417,7 @@ class AgentLoop:
 
     def _unpause(self) -> None:
         self._settle()
+        self.last_beat = self._kernel.now
         self.wakeups += 1
         self._change(_S.RUNNING, self.pause_reason or "")
         self.pause_reason = None
@@ -419,6 +426,7 @@ class AgentLoop:
 
     def _woken(self, cause: str) -> None:
         self._settle()
+        self.last_beat = self._kernel.now
         self.woken_by = cause
         self.wakeups += 1
         self._change(_S.RUNNING, cause)
@@ -472,7 +480,9 @@ class AgentLoop:
         reason = self._stop_reason
         try:
             self.agent.on_stop()
-        except (Exception, SystemExit) as error:
+        except (KeyboardInterrupt, MemoryError):
+            raise  # they concern the process
+        except BaseException as error:
             self._kernel.emit("agent.error", {"error": f"on_stop: {type(error).__name__}: {error}"}, self.agent_id)
         dead = self.agent.mailbox.close()
         self.pause_reason = self._pause_wanted = None

@@ -110,6 +110,20 @@ class RateTracker:
 
         self._change_for(agent_id, change)
 
+    def refresh(self, resource: str) -> None:
+        """Begin a new period of a resource that is limited per tick: what was consumed before counts no more."""
+        windows = [
+            *(window for (name, _), window in self._agent_windows.items() if name == resource),
+            *(window for (name, _), window in self._group_windows.items() if name == resource),
+            *(window for name, window in self._total_windows.items() if name == resource),
+        ]
+
+        def clear() -> None:
+            for window in windows:
+                window.clear()
+
+        self._line.start_over(windows, clear)
+
     def set_group(self, agent_id: str, group: str | None) -> None:
         """Put an agent into a group; what it consumed before stays with the former group."""
 
@@ -158,9 +172,12 @@ class RateTracker:
 
     def has_capacity(self, agent_id: str, resource: str, amount: int = 1) -> bool:
         """Whether `consume` of the same would succeed now."""
-        check_amount(amount)
-        now = self._kernel.now
-        return all(window.room(now) >= amount for window in self._scopes(agent_id, resource)) or amount == 0
+        if amount.__class__ is not int or amount < 0:
+            check_amount(amount)
+        for window in self._scopes(agent_id, resource):
+            if window.used + amount > window.limit and window.room(self._kernel.now) < amount:
+                return amount == 0
+        return True
 
     def get_usage(self, agent_id: str, resource: str) -> int:
         """Return how many units of the agent count now in its own window; 0 if it has none."""

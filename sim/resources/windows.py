@@ -112,6 +112,13 @@ class Window:
         if len(self.entries) > 2 * self.used + _HOLES:
             self.entries = deque(entry for entry in self.entries if entry[1])
 
+    def clear(self) -> None:
+        """Let nothing that was consumed count any more."""
+        for entry in self.entries or ():
+            entry[1] = 0
+        self.entries = None
+        self.used = 0
+
     def when(self, amount: int, now: int) -> int | None:
         """Return in how many nanoseconds `amount` fits if nothing else happens: 0 for now, None for never."""
         lacking = amount - self.room(now)

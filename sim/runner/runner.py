@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
 
+from sim.actors import HealthMonitor
 from sim.kernel import Pause
 from sim.kernel.host import Host
 from sim.runner.feed import Feed
@@ -56,8 +57,10 @@ class SimulationRunner:
         told = None if progress is None else (lambda: progress(self))
         self.host = simulation.world.attach(Host(simulation.world.kernel, speed=speed, progress=told))
         self.feed = Feed(simulation, until_ns)
-        tick = simulation.scenario.execution.tick
-        self.ticks = TickDriver(simulation.manager, tick.period, tick.concurrency, tick.order == "shuffled")
+        tick, shuffled = simulation.scenario.execution.tick, simulation.scenario.execution.tick.order == "shuffled"
+        self.ticks = TickDriver(
+            simulation.manager, tick.period, tick.concurrency, shuffled, refreshed=simulation.per_tick
+        )
         self._begin()
 
     def _begin(self) -> None:
@@ -69,6 +72,9 @@ class SimulationRunner:
                 loop.start_now(delay_ns=delay_ns)
         if self.mode == "tick":
             self.ticks.start()
+        health = self.simulation.scenario.execution.health
+        if health is not None:
+            HealthMonitor(self._manager, health.every, health.cure).start()
 
     async def run(self) -> Status:
         """Run until the time limit, the stop condition, or `host.suspend()`."""

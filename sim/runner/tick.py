@@ -24,6 +24,7 @@ class TickDriver:
         period_ns: simulated nanoseconds between two ticks.
         concurrency: `sequential` or `parallel`.
         shuffled: draw a new order for each tick instead of the order of declaration.
+        refreshed: the limits that begin anew with each tick.
 
     Attributes:
         ticks: how many were begun.
@@ -36,6 +37,7 @@ class TickDriver:
         period_ns: int,
         concurrency: Concurrency = "sequential",
         shuffled: bool = False,
+        refreshed: tuple[str, ...] = (),
     ) -> None:
         self.ticks = 0
         self.overruns = 0
@@ -44,6 +46,7 @@ class TickDriver:
         self._period_ns = period_ns
         self._turns = self._parallel if concurrency == "parallel" else self._sequential
         self._shuffled = shuffled
+        self._refreshed = refreshed
         self._effect_ended = Signal(self._kernel)
 
     def start(self) -> None:
@@ -68,6 +71,8 @@ class TickDriver:
             self.ticks += 1
             for _ in range(2):  # who wakes at this instant takes part: a sleep ends in round 0, a pause in round 1
                 await sleep_ns(0)
+            for resource in self._refreshed:
+                self._manager.world.rate_tracker.refresh(resource)
             await self._turns(self._ordered())
 
     def _ordered(self) -> list[AgentLoop]:

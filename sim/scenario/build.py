@@ -13,7 +13,7 @@ from sim.errors import UsageError
 from sim.kernel import Recorder, to_ns, to_seconds
 from sim.kernel.codec import Raw, encode
 from sim.resources import Container, Limit, Pool, PriorityResource, Rate, Resource, Store, to_micro
-from sim.scenario import schema
+from sim.scenario import schema, units
 from sim.scenario.actions import SleepSpec
 from sim.scenario.census import PI, Census
 from sim.scenario.values import Compiled
@@ -35,6 +35,7 @@ class Simulation:
     manager: AgentLoopManager
     census: Census
     starts: tuple[tuple[AgentLoop, int], ...]  # each loop and its delay in nanoseconds
+    per_tick: tuple[str, ...]  # the limits that are refreshed at each tick
 
 
 def build(
@@ -69,7 +70,7 @@ def build(
     nursery = Nursery(world, manager, scenario, kinds or {}, allow)
     starts = nursery.populate()
     world.actions.register(ActionHandler("spawn", nursery.spawn))
-    return Simulation(scenario, world, manager, Census(world, manager), starts)
+    return Simulation(scenario, world, manager, Census(world, manager), starts, _per_tick(scenario))
 
 
 # -- the world's furniture
@@ -77,8 +78,8 @@ def build(
 
 def _furnish(world: World, scenario: schema.Scenario) -> None:
     for name, limit in scenario.limits.items():
-        rates = (_rate(limit.agent), _rate(limit.group), _rate(limit.global_))
-        world.rate_tracker.set_limit(name, Limit(*rates, limit.policy))
+        agent, group, total = (_rate(rate, scenario) for rate in (limit.agent, limit.group, limit.global_))
+        world.rate_tracker.set_limit(name, Limit(agent, group, total, limit.policy))
     for name, budget in scenario.budgets.items():
         world.budgets.define(name, to_micro(budget.amount), budget.reset)
     for name, quota in scenario.quotas.items():
@@ -96,8 +97,15 @@ def _furnish(world: World, scenario: schema.Scenario) -> None:
         world.artifacts.put(_artifact(artifact))
 
 
-def _rate(rate: Any) -> Rate | None:
-    return None if rate is None else Rate(rate.amount, rate.window)
+def _rate(rate: units.Rate | None, scenario: schema.Scenario) -> Rate | None:
+    """Return a rate; one per tick counts over the tick's period, and is refreshed at ticks in tick mode."""
+    return None if rate is None else Rate(rate.amount, rate.window or scenario.execution.tick.period)
+
+
+def _per_tick(scenario: schema.Scenario) -> tuple[str, ...]:
+    own = [(name, rate) for entry in scenario.agents for name, rate in entry.limits.items()]
+    shared = [(n, r) for n, limit in scenario.limits.items() for r in (limit.agent, limit.group, limit.global_) if r]
+    return tuple(dict.fromkeys(name for name, rate in [*shared, *own] if rate.window == 0))
 
 
 def _amount(value: Compiled) -> float | Callable[[int], float]:
@@ -217,7 +225,7 @@ class Nursery:
         balance = entry.balance.evaluate(names, functions)
         place = None if entry.place is None else str(entry.place.evaluate(names, functions))
         for resource, rate in entry.limits.items():  # before it enters, when nothing has to be looked at anew
-            world.rate_tracker.set_agent_limit(name, resource, _rate(rate))
+            world.rate_tracker.set_agent_limit(name, resource, _rate(rate, self._scenario))
         loop = self._manager.create_loop(agent, self._configs[entry.name])
         world.ledger.open(name, to_micro(balance))
         if place is not None and world.places is not None:

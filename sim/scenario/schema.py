@@ -69,6 +69,13 @@ class LoopConfig(f.Part):
         return merged.model_copy(update={"max_loop_delay": merged.min_loop_delay})
 
 
+class Health(f.Part):
+    """Alerts for running agents that have gone silent, and what is done about it."""
+
+    every: Annotated[PositiveNanoseconds, Field(description="how often all agents are looked at")] = MINUTE
+    cure: Annotated[Literal["none", "restart"], Field(description="restart: cancel and start the agent anew")] = "none"
+
+
 class Execution(f.Part):
     """How the run is executed."""
 
@@ -79,6 +86,7 @@ class Execution(f.Part):
     max_deltas: Annotated[int, Field(ge=1, le=1_000_000, description="livelock limit")] = 10_000
     tick: Tick = Tick()
     agent_loop: LoopConfig = LoopConfig()
+    health: Annotated[Health | None, Field(description="null: nobody looks")] = None
 
 
 class RateLimit(f.Part):

@@ -18,7 +18,7 @@ class Rate:
 
     Attributes:
         amount: units, at least 1.
-        window: length of the stretch in nanoseconds, more than 0.
+        window: length of the stretch in nanoseconds; 0 stands for one tick.
     """
 
     amount: int
@@ -33,14 +33,16 @@ class Rate:
         """
         match = _RATE.fullmatch(text) if isinstance(text, str) else None
         if not match:
-            raise UsageError(f"expected a rate such as 100 per 60s, found {shown(text)}")
+            raise UsageError(f"expected a rate such as 100 per 60s or 5 per tick, found {shown(text)}")
+        if match[2] == "tick" and int(match[1]) > 0:
+            return cls(int(match[1]), 0)
         amount, window = int(match[1]), to_ns(match[2])
         if amount < 1 or window < 1:
             raise UsageError(f"expected a rate of at least 1 over a time of more than 0, found {text!r}")
         return cls(amount, window)
 
     def __str__(self) -> str:
-        return f"{self.amount} per {to_text(self.window)}"
+        return f"{self.amount} per {to_text(self.window) if self.window else 'tick'}"
 
 
 def shown(value: object) -> str:

@@ -39,6 +39,12 @@ class Artifact:
         """The content, made anew at each call."""
         return decode(self.raw)
 
+    def rewritten(self, raw: Raw) -> "Artifact":
+        """Return the next version, with other content."""
+        return Artifact(
+            self.id, self.owner, raw, self.version + 1, self.readers, self.writers, self.price, self.formula
+        )
+
     def allows(self, access: Access, agent_id: str, group: str) -> bool:
         """Whether an agent is among those that `access` names."""
         if access == "all" or agent_id == self.owner:

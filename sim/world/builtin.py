@@ -123,7 +123,7 @@ def _write(
         new = _new_artifact(artifact, agent.agent_id, raw, readers, writers, price, formula)
     else:
         _artifact(world, agent, artifact, change=True)
-        new = attrs.evolve(old, raw=raw, version=old.version + 1)
+        new = old.rewritten(raw)
     world.artifacts.put(new)
     world.event_bus.publish("artifact.written", {"artifact": artifact, "version": new.version, "by": agent.agent_id})
     return {"version": new.version}
@@ -143,7 +143,7 @@ def _edit(world: "World", agent: "Inhabitant", artifact: str, old: str, new: str
     text = before.content
     if not isinstance(text, str) or not old or text.count(old) != 1:
         raise Refused(f"edit needs text that occurs once in {artifact!r}, and {old[:40]!r} does not")
-    after = attrs.evolve(before, raw=_content(text.replace(old, new)), version=before.version + 1)
+    after = before.rewritten(_content(text.replace(old, new)))
     world.artifacts.put(after)
     world.event_bus.publish("artifact.written", {"artifact": artifact, "version": after.version, "by": agent.agent_id})
     return {"version": after.version}

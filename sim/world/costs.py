@@ -30,7 +30,7 @@ class Lack:
     skip: bool = False
 
 
-_FREE = Charge({}, {}, {})
+FREE = Charge({}, {}, {})
 
 
 class Costs:
@@ -47,21 +47,27 @@ class Costs:
         self._budgets = budgets
         self._quotas = quotas
         self._prices: dict[str, dict[str, tuple[Pot, Amount]]] = {}
+        self._fixed: dict[str, Charge] = {}
         self._holds: dict[str, tuple[str, Mapping[str, int]]] = {}  # artifact → who holds quota for it
 
     def set_price(self, kind: str, name: str, pot: Pot, amount: Amount) -> None:
         """Say that an action of `kind` takes `amount` from the limit, budget or quota `name`."""
-        self._prices.setdefault(kind, {})[name] = (pot, amount)
+        prices = self._prices.setdefault(kind, {})
+        prices[name] = (pot, amount)
+        self._fixed.pop(kind, None)
+        if not any(callable(amount) for _, amount in prices.values()):
+            self._fixed[kind] = self.charge(kind, 0)
 
-    def priced(self, kind: str) -> bool:
-        """Whether actions of `kind` take anything."""
-        return kind in self._prices
+    def fixed(self, kind: str) -> Charge | None:
+        """Return what every action of `kind` takes, or None if that depends on the size of its arguments."""
+        return self._fixed.get(kind) if kind in self._prices else FREE
 
     def charge(self, kind: str, size: int) -> Charge:
         """Return what an action of `kind` takes whose arguments have `size` bytes."""
-        prices = self._prices.get(kind)
-        if prices is None:
-            return _FREE
+        fixed = self.fixed(kind)
+        if fixed is not None:
+            return fixed
+        prices = self._prices[kind]
         taken: dict[Pot, dict[str, int]] = {"rate": {}, "budget": {}, "quota": {}}
         for name, (pot, amount) in prices.items():
             if callable(amount):
@@ -84,8 +90,8 @@ class Costs:
 
     def take(self, agent_id: str, charge: Charge, artifact: str | None) -> None:
         """Take what `lacking` found to be there; quota held for an artifact's earlier content goes back first."""
-        if charge.rates:
-            self._rates.consume_all(agent_id, charge.rates)
+        for resource, units in charge.rates.items():
+            self._rates.consume(agent_id, resource, units)
         for name, micro in charge.budgets.items():
             self._budgets.spend(agent_id, name, micro)
         if charge.quotas and artifact is not None:

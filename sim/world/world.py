@@ -16,7 +16,7 @@ from sim.resources import MICRO, Budgets, Ledger, Pool, PriorityResource, Quotas
 from sim.world.action import Action, ActionHandler, ActionRegistry, ActionResult, Refused
 from sim.world.artifact import Artifacts
 from sim.world.builtin import BUILT_IN
-from sim.world.costs import Charge, Costs
+from sim.world.costs import FREE, Charge, Costs, Lack
 from sim.world.message import Message
 from sim.world.places import Places
 
@@ -224,11 +224,10 @@ class World:
             return self.act(agent, action)
         try:
             self._permitted(agent, action)
-            if self.costs.priced(action.kind):
-                lack = self.costs.lacking(agent.agent_id, self.price(action), action.arguments.get("artifact"))
-                if lack is not None:  # who cannot pay does not stand in line
-                    raw = Raw(encode(action.arguments))
-                    return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
+            lack = self._lacking(agent, action, self.price(action))
+            if lack is not None:  # who cannot pay does not stand in line
+                raw = Raw(encode(action.arguments))
+                return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
             self.standing[agent.agent_id] = action.kind
             granted = await handler.wait(self, agent, **action.arguments)
         except (Refused, ClosedError, LimitError, UsageError) as refusal:
@@ -246,25 +245,30 @@ class World:
 
     def price(self, action: Action) -> Charge:
         """Return what an action takes."""
-        return self.costs.charge(action.kind, len(encode(action.arguments)))
+        return self.costs.fixed(action.kind) or self.costs.charge(action.kind, len(encode(action.arguments)))
 
     def _apply(self, agent: Inhabitant, action: Action, granted: tuple[Any, ...]) -> ActionResult:
         raw = Raw(encode(action.arguments))
-        artifact = action.arguments.get("artifact")
         try:
             handler = self._permitted(agent, action)
             if handler.wait is not None and not granted:
                 raise Refused(f"{action.kind} takes time: it has to be awaited (execute)")
             charge = self.costs.charge(action.kind, len(raw))
-            lack = self.costs.lacking(agent.agent_id, charge, artifact)
+            lack = self._lacking(agent, action, charge)
             if lack is not None:
                 return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
             data = handler.apply(self, agent, *granted, **action.arguments)
         except Refused as refusal:
             return self._refuse(agent, action, raw, str(refusal))
-        self.costs.take(agent.agent_id, charge, artifact)
+        if charge is not FREE:
+            self.costs.take(agent.agent_id, charge, action.arguments.get("artifact"))
         self._record(agent, action, {"arguments": raw, "success": True, "result": data})
         return ActionResult(True, decode(data) if isinstance(data, Raw) else data)
+
+    def _lacking(self, agent: Inhabitant, action: Action, charge: Charge) -> Lack | None:
+        if charge is FREE:
+            return None
+        return self.costs.lacking(agent.agent_id, charge, action.arguments.get("artifact"))
 
     def _permitted(self, agent: Inhabitant, action: Action) -> ActionHandler:
         handler = self.actions.get(action.kind)

@@ -4,9 +4,11 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+import anyio
+
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
 from sim.kernel import NS
-from sim.kernel.host import run_actor
+from sim.kernel.host import Host
 from sim.kernel.ports import EventRow
 from sim.kernel.waits import sleep_ns
 from sim.resources import Limit, Rate
@@ -91,8 +93,13 @@ class Lab:
         return self
 
     def main(self, scenario: Coroutine[Any, Any, Any], backend: str = "asyncio") -> Any:
-        """Run `scenario` as an actor, with a host that carries out effects."""
-        return run_actor(self.kernel, scenario, backend=backend)
+        """Run `scenario` as an actor to its end, with a host that carries out effects, for an hour at most."""
+        actor = self.kernel.spawn("main", scenario, on_exit=lambda *_: self.kernel.halt())
+        anyio.run(Host(self.kernel).run, self.kernel.now + 3600 * NS, backend=backend)
+        assert actor.exit is not None, "the scenario waits for something that never happens"
+        if actor.exit.error is not None:
+            raise actor.exit.error
+        return actor.exit.value
 
     def at(self, seconds: float, call: Callable[[], object]) -> None:
         """Call something at a simulated time, as the scenario."""

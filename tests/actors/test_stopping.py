@@ -84,13 +84,13 @@ def test_restart_after_stop() -> None:
         await sleep(0.5)
         assert not lab.script("b").results[0].success
         await loop.start()
-        await sleep(1)
+        await sleep(2)  # the refusal counted as a failure: the sender backs off
         assert lab.script("b").results[1].success
 
     lab.main(scenario())
     assert lab.script("a").greeted == 4
     assert lab.script("a").ended == 3
-    assert loop.iteration_count == 3 * 4 + 10
+    assert loop.iteration_count == 3 * 4 + 21
     assert len(lab.script("a").mailbox) == 1
 
 
@@ -161,6 +161,7 @@ def test_agents_that_stop_each_other() -> None:
 
     def other(name: str) -> Callable[[Script], Any]:
         async def step(agent: Script) -> None:
+            await sleep(0.5)
             await lab.manager.loops[name].stop(5)
 
         return step
@@ -343,13 +344,14 @@ def test_stopped_at_the_instant_of_the_handover(name: str) -> None:
     lab.add("b", None, mailbox_size=1, mailbox_policy="block", min_loop_delay=100, max_loop_delay=100, started=True)
     step = _ACTIONS[name]
     for agent in ("a", "c"):
-        lab.add(agent, lambda agent: step if len(agent.times) == 1 else None, started=True)
+        lab.add(agent, lambda agent: step if len(agent.times) == 1 else None)
 
     async def scenario() -> None:
         await desk.acquire()
         await tank.get(5)
         await shelf.get()
         lab.script("b").mailbox.offer(_message(lab))
+        await lab.manager.start_all()
         await sleep(1)
         desk.release()
         await tank.put(3)

@@ -70,7 +70,7 @@ def test_a_peer_that_is_not_installed_is_named_and_left_out():
 
 
 def _rows():
-    rows = [Row("W1", "operations", n, p, "1", 2, [v, 2 * v, 3 * v], [1e-6], [0.0], [1e6])
+    rows = [Row("W1", "operations", n, p, "1", 2, [v, 2 * v, 3 * v], [1 / v], [0.0], [1e6])
             for n in (1_000, 10_000) for p, v in (("sim", 400_000.0), ("simpy", 200_000.0))]  # fmt: skip
     return [*rows, Row("W1", "operations", 10_000, "trio", "1", 2, failure="it broke")]
 
