@@ -11,7 +11,7 @@ instants makes all buckets narrower, a run of nearly empty ones makes them wider
 order; only the cost changes.
 """
 
-from bisect import bisect_left, insort
+from bisect import insort
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -33,17 +33,18 @@ _SPARSE = 4
 
 
 class FutureEvents:
-    """Entries in order of their key. Only entries later than those that are running may be pushed.
+    """Entries in order of their key. Only entries later than those that have been read may be pushed.
 
     Attributes:
-        open: the sorted entries of the bucket whose turn it is. Its reader iterates over it while entries are pushed: a
-            list's iterator sees what is inserted behind it. What has been read stays until it is cut off.
+        open: the sorted entries of the bucket whose turn it is.
+        reader: the iterator over `open`: it sees what is pushed behind it. What it has read stays until it is let go.
     """
 
-    __slots__ = ("_buckets", "_opened", "_queue", "_shift", "_taken", "_turn", "_unadapted", "open")
+    __slots__ = ("_buckets", "_opened", "_queue", "_shift", "_taken", "_turn", "_unadapted", "open", "reader")
 
     def __init__(self) -> None:
         self.open: list[Entry] = []
+        self.reader: Any = iter(self.open)
         self._buckets: dict[int, list[Entry]] = {}
         self._queue: list[int] = []  # heap of the numbers of the buckets that are not open
         self._turn = -1  # the number of the open bucket
@@ -53,7 +54,21 @@ class FutureEvents:
         self._unadapted = 0  # entries to take before the width may change again
 
     def __len__(self) -> int:
-        return len(self.open) + sum(map(len, self._buckets.values()))
+        return len(self.open) - self.position + sum(map(len, self._buckets.values()))
+
+    @property
+    def position(self) -> int:
+        """Where in `open` the reader stands."""
+        return len(self.open) - int(self.reader.__length_hint__())
+
+    @property
+    def read_out(self) -> bool:
+        """Whether the reader has come to the end."""
+        return not self.reader.__length_hint__()
+
+    def rewind(self) -> None:
+        """Give back the entry that was read last: something comes first."""
+        self.reader.__setstate__(self.position - 1)
 
     def push(self, entry: Entry) -> None:
         """Add an entry."""
@@ -68,29 +83,29 @@ class FutureEvents:
         else:
             bucket.append(entry)
 
-    def cut(self, time: int) -> int:
-        """Let go of all entries up to `time` and return when the next one is due, `NEVER` if there is none."""
-        entries = self.open
-        if entries and entries[0][0] <= time:
-            del entries[: bisect_left(entries, (time + 1,))]
-        while not self.open:
+    def renew(self) -> None:
+        """Begin an empty bucket: the reader has come to the end, and an iterator that has ended stays so."""
+        self.open = []
+        self.reader = iter(self.open)
+
+    def due(self) -> int:
+        """Return when the next entry is due, `NEVER` if there is none."""
+        while self.read_out:
             if not self._queue:
                 return NEVER
             self._open_next()
-        return self.open[0][0]
+        return self.open[self.position][0]
 
-    def relieve(self, key: tuple[int, int, int, int]) -> None:
-        """Let go of all entries before `key`; if the open bucket holds too many, make all buckets narrower."""
-        del self.open[: bisect_left(self.open, key)]
+    def relieve(self) -> None:
+        """Let go of what has been read; if the open bucket still holds too much, make all buckets narrower."""
+        del self.open[: self.position]
+        self.reader = iter(self.open)
         if len(self.open) > _CROWDED:
             self._adapt()
 
-    def purge(self, time: int, alive: Callable[[Entry], bool]) -> int:
-        """Drop the entries after `time` that are not alive and return how many are left.
-
-        The open bucket is being read up to `time`, and is changed behind that only.
-        """
-        start = bisect_left(self.open, (time + 1,))
+    def purge(self, alive: Callable[[Entry], bool]) -> int:
+        """Drop the entries that are not alive and have not been read, and return how many are left."""
+        start = self.position
         self.open[start:] = [entry for entry in self.open[start:] if alive(entry)]
         filtered = {turn: [entry for entry in bucket if alive(entry)] for turn, bucket in self._buckets.items()}
         self._buckets = {turn: bucket for turn, bucket in filtered.items() if bucket}
@@ -102,6 +117,7 @@ class FutureEvents:
         self._turn = heappop(self._queue)
         entries = self.open = self._buckets.pop(self._turn)
         entries.sort()
+        self.reader = iter(entries)
         self._opened += 1
         self._taken += len(entries)
         if self._opened == _SAMPLE or len(entries) > _CROWDED:
@@ -134,5 +150,6 @@ class FutureEvents:
             buckets.setdefault(entry[0] >> shift, []).append(entry)
         self._queue = list(buckets)
         heapify(self._queue)
-        self.open, self._turn = [], -1
+        self._turn = -1
+        self.renew()
         self._opened = self._taken = 0

@@ -43,8 +43,7 @@ class Loop(ABC):
         self._ready: list[Entry] = []  # what has been caused at this instant
         self._entry: Entry = (0, 0, SCENARIO, 0, None, 0)  # what runs now
         self._todo: Iterator[Entry] = iter(())  # what runs next, in key order
-        self._in_calendar = False  # whether that is the open bucket
-        self._begun = -1  # the latest instant of which entries of the calendar have run; time may have passed further
+        self._begun = -1  # the latest instant that was begun; time may have passed further
         self._limit = 0
         self._horizon = 0  # from here on there may be a reason to pause
         self._blocked_from = MAX_NS  # the earliest time at which an outcome might be missing
@@ -71,7 +70,7 @@ class Loop(ABC):
         return Pause.BUDGET
 
     def _run_some(self, left: int) -> Pause:
-        budget, ready, push = left, self._ready, self._calendar.push
+        budget, ready, calendar, push = left, self._ready, self._calendar, self._calendar.push
         self._midway = True
         begun = self._begun
         try:
@@ -80,7 +79,8 @@ class Loop(ABC):
                     time = entry[0]
                     if time != begun:
                         if time >= self._horizon or (ready and time > self.now):
-                            break  # something comes first
+                            calendar.rewind()  # something comes first
+                            break
                         self.now = self._begun = begun = time
                         self.delta = 0
                     target = entry[4]
@@ -116,8 +116,11 @@ class Loop(ABC):
 
     def _go_on(self) -> Pause | None:
         """Decide what runs next and put it into `_todo`, or return why nothing may."""
-        calendar, self._todo, self._in_calendar = self._calendar, iter(()), False
-        time = calendar.cut(self._begun)
+        calendar = self._calendar
+        if self._todo is calendar.reader and calendar.read_out:
+            calendar.renew()
+        self._todo = iter(())
+        time = calendar.due()
         if self._ready and time > self.now:
             if self._blocked_from <= self.now and self._missing(self.now):
                 return Pause.BLOCKED
@@ -133,8 +136,8 @@ class Loop(ABC):
         if self._shuffled:
             self.now = self._begun = time
             self.delta = 0
-            self._shuffle(calendar.open)
-        self._todo, self._in_calendar = iter(calendar.open), True
+            self._shuffle(calendar.open, calendar.position)
+        self._todo = calendar.reader
         return None
 
     def _next_delta(self) -> list[Entry]:
@@ -150,19 +153,19 @@ class Loop(ABC):
 
     def _tidy(self) -> None:
         """Between two chunks: let go of the entries that have run, and keep the open bucket small."""
-        if self._in_calendar and not self._shuffled:  # shuffled, every new instant does it
-            time, priority, ordinal, counter = self._entry[:4]
-            self._calendar.relieve((time, priority, ordinal, counter + 1))
-            self._todo = iter(self._calendar.open)
+        reading = self._todo is self._calendar.reader
+        self._calendar.relieve()
+        if reading:
+            self._todo = self._calendar.reader
 
-    def _shuffle(self, bucket: list[Entry]) -> None:
+    def _shuffle(self, bucket: list[Entry], start: int) -> None:
         """Put the entries of this instant into shuffled order, where they stand."""
-        end = 0
+        end = start
         while end < len(bucket) and bucket[end][0] == self.now:
             end += 1
-        batch = bucket[:end]
+        batch = bucket[start:end]
         sort(batch, self._ties)
-        bucket[:end] = batch
+        bucket[start:end] = batch
 
     def _ties(self, ordinal: int) -> int:
         return derive(self.seed, self.now, self.delta, ordinal)

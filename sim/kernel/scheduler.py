@@ -225,7 +225,7 @@ class Kernel(Loop):
         """Return when the next entry is due (nanoseconds), or None."""
         if self._ready or self._midway:
             return self.now
-        time = self._calendar.cut(self._begun)
+        time = self._calendar.due()
         return None if time == NEVER else time
 
     def pause(self) -> None:
@@ -241,7 +241,7 @@ class Kernel(Loop):
         """Count a timer that has become stale; they are removed when they are many."""
         self._stale += 1
         if self._stale >= self._purge_at:
-            live = self._calendar.purge(self.now, lambda entry: entry[4].token == entry[5])
+            live = self._calendar.purge(lambda entry: entry[4].token == entry[5])
             self._stale = 0
             self._purge_at = max(_PURGE_FROM, live)
 

@@ -135,6 +135,8 @@ def _new_artifact(id: str, owner: str, raw: Raw, readers: Any, writers: Any, pri
         micro = to_micro(price) if price else 0
     except UsageError as error:
         raise Refused(str(error)) from error
+    if micro < 0:
+        raise Refused(f"a price cannot be below 0, as {price:g} is")
     return Artifact(id, owner, raw, 1, _access(readers, "all"), _access(writers, "owner"), micro, computed)
 
 

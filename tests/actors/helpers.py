@@ -94,7 +94,8 @@ class Lab:
 
     def main(self, scenario: Coroutine[Any, Any, Any], backend: str = "asyncio") -> Any:
         """Run `scenario` as an actor to its end, with a host that carries out effects, for an hour at most."""
-        actor = self.kernel.spawn("main", scenario, on_exit=lambda *_: self.kernel.halt())
+        with self.kernel.acting_as(self.kernel.scenario):
+            actor = self.kernel.spawn("main", scenario, on_exit=lambda *_: self.kernel.halt())
         anyio.run(Host(self.kernel).run, self.kernel.now + 3600 * NS, backend=backend)
         assert actor.exit is not None, "the scenario waits for something that never happens"
         if actor.exit.error is not None:

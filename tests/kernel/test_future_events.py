@@ -1,5 +1,4 @@
 from heapq import heappop, heappush
-from itertools import takewhile
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,9 +15,16 @@ DELAYS = st.one_of(
 STEPS = st.lists(st.tuples(st.lists(DELAYS, max_size=6), st.integers(0, 8)), max_size=60)
 
 
-def _take_instant(calendar: FutureEvents, now: int) -> list[Entry]:
-    time = calendar.cut(now)
-    return list(takewhile(lambda entry: entry[0] == time, calendar.open))
+def _take_instant(calendar: FutureEvents) -> list[Entry]:
+    time, taken = calendar.due(), list[Entry]()
+    for entry in calendar.reader:
+        if entry[0] != time:
+            calendar.rewind()
+            break
+        taken.append(entry)
+    else:
+        calendar.renew()
+    return taken
 
 
 def _take_from(oracle: list[Entry]) -> list[Entry]:
@@ -40,12 +46,11 @@ def _check(steps: list[tuple[list[int], int]], scale: int = 1) -> FutureEvents:
             heappush(oracle, entry)
         for _ in range(min(takes, len(oracle) + 1)):
             expected = _take_from(oracle)
-            assert _take_instant(calendar, now) == expected
+            assert _take_instant(calendar) == expected
             if expected:
                 now = expected[0][0]
-        calendar.cut(now)
         assert len(calendar) == len(oracle)
-    assert calendar.cut(now) == NEVER
+    assert calendar.due() == NEVER
     return calendar
 
 
@@ -95,17 +100,16 @@ def test_reading_while_entries_are_pushed(first, pushed, chunk):
             heappush(oracle, (now + delay, 0, 0, counter, None, 0))
 
     push(first)
-    while True:
-        for number, entry in enumerate(calendar.open):
+    while calendar.due() != NEVER:
+        for number, entry in enumerate(calendar.reader):
             assert entry == heappop(oracle)
             now = entry[0]
             push(pushed.pop() if pushed else [])
             if number == chunk:
-                calendar.relieve((*entry[:3], entry[3] + 1))
+                calendar.relieve()
                 break
         else:
-            if calendar.cut(now) == NEVER:
-                break
+            calendar.renew()
     assert not oracle
 
 
@@ -121,10 +125,9 @@ def test_purge(steps, keep):
             calendar.push(entry)
             heappush(oracle, entry)
         oracle = sorted(entry for entry in oracle if entry[3] % keep)
-        calendar.cut(now)
-        assert calendar.purge(now, lambda entry: bool(entry[3] % keep)) == len(oracle) == len(calendar)
+        assert calendar.purge(lambda entry: bool(entry[3] % keep)) == len(oracle) == len(calendar)
         for _ in range(min(takes, len(oracle))):
             expected = _take_from(oracle)
-            assert _take_instant(calendar, now) == expected
+            assert _take_instant(calendar) == expected
             if expected:
                 now = expected[0][0]

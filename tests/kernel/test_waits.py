@@ -564,6 +564,7 @@ class QueueMachine(RuleBasedStateMachine):
             assert not self.queue._getters.live()
 
     def teardown(self) -> None:
+        self.kernel.run(self.kernel.now + 1)  # what was asked for at an instant that has entries of its own to run
         self._apply(*[partial(self.kernel.cancel, actor) for actor in self.living.values()])
         self.kernel.run(self.kernel.now + 1)
         assert not self.living
