@@ -1,8 +1,9 @@
 """Actors: agents and the loops that drive them (seed 004).
 
 `state` (the state machine), `wake` (what a sleeper waits for), `config`, `agent` (what a researcher subclasses),
-`mailbox`, `supervisor` (how often a failing agent is retried), `loop` (the loop itself), `manager` (all loops of a
-world), `health` (finds silent agents), `control` (the host program's hand).
+`mailbox`, `supervisor` (how often a failing agent is retried), `lifecycle` (starting, stopping, sleeping, pausing),
+`loop` (the loop itself), `manager` (all loops of a world), `health` (finds silent agents), `control` (the host
+program's hand).
 """
 
 from sim.actors.agent import Agent

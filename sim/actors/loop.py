@@ -4,31 +4,23 @@ The same object serves both modes. Autonomous: `start` gives it an actor of its 
 runner calls `turn` once a tick. Sleeping and pausing cost nothing in either: what ends them calls back.
 """
 
-import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
+from sim.actors.lifecycle import Lifecycle, Phase
 from sim.actors.mailbox import Mailbox
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.supervisor import RestartLimit
-from sim.actors.wake import WakeCondition, arm
 from sim.errors import LimitError
-from sim.kernel import Actor, Duration, Exit, Fired, Signal, first_of, to_ns
+from sim.kernel import Actor, Duration, Exit, Signal, to_ns
 from sim.kernel.waits import sleep_ns
 from sim.world import Action, ActionResult, World
 
 _S = AgentState
 
 
-class Phase(enum.Enum):
-    """What the agent's actor is doing: it decides how a stop reaches it."""
-
-    OUTSIDE = "between two iterations"
-    INSIDE = "in an iteration"
-
-
-class AgentLoop:
+class AgentLoop(Lifecycle):
     """Autonomous execution loop of a single agent.
 
     Made by `AgentLoopManager.create_loop`.
@@ -37,73 +29,32 @@ class AgentLoop:
         iteration_count: iterations begun.
         failures: iterations that failed.
         consecutive_errors: failures since the last success.
-        woken_by: what ended the last sleep: `time`, `event`, `resource`, `message`, `timeout`, `wake`, or empty.
-        pause_reason: why it is paused, or None.
-        last_beat: when an iteration last began or ended, or the agent woke, simulated nanoseconds.
-        wakeups: how often it left SLEEPING or PAUSED.
     """
 
     __slots__ = (
         "_backoff_ns",
-        "_changed",
-        "_disarm",
-        "_due",
         "_gate",
         "_greeted",
-        "_kernel",
         "_max_ns",
         "_min_ns",
-        "_pause_wanted",
-        "_phase",
         "_restarts",
         "_start_ns",
-        "_state",
-        "_stop_reason",
-        "_stopped",
         "_ticking",
-        "actor",
-        "agent",
-        "agent_id",
-        "config",
         "consecutive_errors",
         "failures",
         "iteration_count",
-        "last_beat",
-        "on_stopped",
-        "pause_reason",
-        "wakeups",
-        "woken_by",
-        "world",
-    )  # fmt: skip
+    )
 
     def __init__(self, agent: Agent, world: World, config: AgentLoopConfig) -> None:
-        self.agent = agent
-        self.agent_id = agent.agent_id
-        self.world = world
-        self.config = config
+        super().__init__(agent, world, config)
         self.iteration_count = 0
         self.failures = 0
         self.consecutive_errors = 0
-        self.woken_by = ""
-        self.pause_reason: PauseReason | None = None
-        self.last_beat = 0
-        self.wakeups = 0
-        self.on_stopped: Callable[[AgentLoop], None] | None = None
-        self._kernel = world.kernel
-        self.actor: Actor = world.kernel.adopt(agent.agent_id)
-        self._state = _S.STOPPED
-        self._phase = Phase.OUTSIDE
         self._min_ns = config.min_delay_ns
         self._max_ns = config.max_delay_ns
         self._backoff_ns = self._min_ns
-        self._due = 0  # not before this time does the next iteration begin
         self._start_ns = 0
-        self._disarm: Callable[[], None] | None = None
-        self._changed: Signal | None = None
-        self._stopped: Signal | None = None
-        self._pause_wanted: PauseReason | None = None
         self._restarts: RestartLimit | None = None
-        self._stop_reason = ""
         self._gate: Signal | None = None
         self._greeted = False
         self._ticking = False
@@ -111,28 +62,6 @@ class AgentLoop:
 
     def __repr__(self) -> str:
         return f"<AgentLoop {self.agent_id} {self._state} iterations={self.iteration_count}>"
-
-    @property
-    def state(self) -> AgentState:
-        """Where the loop is."""
-        return self._state
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it is running, sleeping or paused (seed 004)."""
-        return self._state.live
-
-    @property
-    def through(self) -> bool:
-        """Whether no step of this loop is under way or waits."""
-        return self.actor.coro is None
-
-    @property
-    def expected_ns(self) -> int:
-        """When the loop last had to show a sign of life, simulated nanoseconds."""
-        return max(self.last_beat, self._due)
-
-    # -- control
 
     async def start(self, *, delay: Duration = 0) -> None:
         """Start the loop; a loop that is not stopped is left alone.
@@ -169,88 +98,6 @@ class AgentLoop:
         self._change(_S.STARTING)
         return True
 
-    async def stop(self, timeout: Duration = 5.0) -> None:
-        """Stop the loop: an iteration under way may end within `timeout` (simulated), then it is cancelled.
-
-        Cancelled between two steps, so nothing is left half done. Returns when the loop has stopped; called by the
-        agent itself it returns at once and the loop ends after the iteration.
-        """
-        self.request_stop("stop")
-        if self._state is _S.STOPPED or self._kernel.current is self.actor:
-            return
-        stopped = self.when_stopped()
-        ended: Fired = await first_of(stopped, timeout_ns=to_ns(timeout))
-        if ended.index is None and not self.stopped:
-            self._kernel.cancel(self.actor)
-            await stopped.wait()
-
-    def when_stopped(self) -> Signal:
-        """Return the signal that is fired each time the loop has stopped."""
-        if self._stopped is None:
-            self._stopped = Signal(self._kernel)
-        return self._stopped
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the loop has stopped."""
-        return self._state is _S.STOPPED
-
-    def request_stop(self, reason: str) -> None:
-        """Begin to stop: at once between two iterations, else when the present one ends."""
-        if self._state in (_S.STOPPED, _S.STOPPING):
-            return
-        self._stop_reason = reason
-        self._settle()
-        self._change(_S.STOPPING, reason)
-        if self.actor.coro is None:
-            self._finish()
-        elif self._phase is Phase.OUTSIDE:
-            self._kernel.cancel(self.actor)
-
-    def cancel(self) -> None:
-        """Cancel what is under way, if anything is."""
-        if self.actor.coro is not None:
-            self._kernel.cancel(self.actor)
-
-    def sleep(self, condition: WakeCondition) -> None:
-        """Put the agent to sleep until `condition` is met; within an iteration it takes effect at once.
-
-        What happens from now on counts, even before the iteration has ended; so do events since it began. A sleeping
-        agent gets the new condition in place of the old; one that is stopping does not sleep.
-        """
-        if self._state is _S.STOPPING:
-            return
-        if self._state is _S.SLEEPING:
-            self._settle()
-        else:
-            self._change(_S.SLEEPING, condition.describe())
-        self.agent.woken_event = None
-        disarm = arm(condition, self.world, self.agent, self._woken)
-        if self._state is _S.SLEEPING:  # else it was met at once
-            self._disarm = disarm
-
-    def wake(self) -> None:
-        """Wake a sleeping agent; one that does not sleep is left alone."""
-        if self._state is _S.SLEEPING:
-            self._woken("wake")
-
-    def pause(self, reason: PauseReason = PauseReason.OPERATOR) -> None:
-        """Pause the agent until `resume`: now if it runs and is between two iterations, else as soon as it is."""
-        if self._state is _S.RUNNING and self._phase is Phase.OUTSIDE:
-            self._pause(reason)
-        elif self._state.live or self._state is _S.STARTING:
-            self._pause_wanted = reason
-
-    def resume(self) -> None:
-        """End a pause for errors, operator or approval; for resources, only their return does."""
-        self._pause_wanted = None
-        if self._state is not _S.PAUSED:
-            return
-        if self.pause_reason is PauseReason.ERRORS:
-            self._retry()
-        elif self.pause_reason is not PauseReason.RESOURCES:
-            self._unpause()
-
     # -- the loop
 
     async def _run(self) -> None:
@@ -270,10 +117,8 @@ class AgentLoop:
                 await self._without_capacity(resource)
             else:
                 await self.iterate()
-                if (
-                    self._due <= kernel.now and self._state is _S.RUNNING
-                ):  # a round at least, so that agents that never wait are seen as a livelock
-                    await sleep_ns(0)
+                if self._due <= kernel.now and self._state is _S.RUNNING:
+                    await sleep_ns(0)  # a round at least: agents that never wait must be seen as a livelock
 
     def turn(self) -> bool:
         """The tick mode's iteration: begin one now if the agent is due, and return whether it was.
@@ -377,14 +222,6 @@ class AgentLoop:
         self._due = self._kernel.now
         self._unpause()
 
-    # -- waiting
-
-    async def _change_of_state(self) -> None:
-        """Wait, asleep or paused, until something changes the state."""
-        if self._changed is None:
-            self._changed = Signal(self._kernel)
-        await self._changed.wait()
-
     async def _without_capacity(self, resource: str) -> None:
         """There is no capacity for an action: wait for it (block), or try again later (skip)."""
         if self.world.rate_tracker.policy(resource) == "skip":
@@ -411,86 +248,7 @@ class AgentLoop:
         """End the pause when there is one unit of `resource`."""
         self._disarm = self.world.rate_tracker.on_level(self.agent_id, resource, 1, self._unpause).cancel
 
-    def _pause(self, reason: PauseReason, detail: str = "") -> None:
-        self.pause_reason = reason
-        self._change(_S.PAUSED, f"{reason}:{detail}" if detail else reason)
-
-    def _unpause(self) -> None:
-        self._settle()
-        self.last_beat = self._kernel.now
-        self.wakeups += 1
-        self._change(_S.RUNNING, self.pause_reason or "")
-        self.pause_reason = None
-        self._pause_if_wanted()
-        self._notify()
-
-    def _woken(self, cause: str) -> None:
-        self._settle()
-        self.last_beat = self._kernel.now
-        self.woken_by = cause
-        self.wakeups += 1
-        self._change(_S.RUNNING, cause)
-        self._pause_if_wanted()
-        self._notify()
-
-    def _pause_if_wanted(self) -> None:
-        if self._pause_wanted is not None and self._state is _S.RUNNING and self._phase is Phase.OUTSIDE:
-            reason, self._pause_wanted = self._pause_wanted, None
-            self._pause(reason)
-
-    def _settle(self) -> None:
-        """Take back what would have ended a sleep or a pause."""
-        if self._disarm is not None:
-            self._kernel.acting()  # refuse a call from outside before anything has changed
-            self._disarm()
-            self._disarm = None
-
-    def _notify(self) -> None:
-        if self._changed is not None:
-            self._changed.fire()
-
-    # -- state
-
-    def _change(self, after: AgentState, reason: object = "") -> None:
-        self._kernel.acting()  # refuse a call from outside before anything has changed
-        before = self._state
-        before.check(after, self.agent_id)
-        self._state = after
-        self._kernel.emit("agent.state", {"from": before, "to": after, "reason": reason}, self.agent_id)
-
-    def _ended(self, actor: Actor, exit: Exit) -> None:
-        """The actor has ended: by itself, by a crash outside an iteration, or cancelled."""
-        self._phase = Phase.OUTSIDE
-        if exit.kind == "crashed":
-            self._kernel.emit("agent.error", {"error": f"{type(exit.error).__name__}: {exit.error}"}, self.agent_id)
-        if self._state is not _S.STOPPING:
-            self._settle()
-            self._change(
-                _S.STOPPING,
-                "crashed" if exit.kind in ("crashed", "abandoned") else self._stop_reason or "done",
-            )
-        self._finish()
-
     def _turn_ended(self, actor: Actor, exit: Exit) -> None:
         """An iteration of the tick mode has ended; the loop ends with it if it should."""
         if exit.kind != "returned" or not self.agent.alive or self._state is _S.STOPPING:
             self._ended(actor, exit)
-
-    def _finish(self) -> None:
-        reason = self._stop_reason
-        try:
-            self.agent.on_stop()
-        except (KeyboardInterrupt, MemoryError):
-            raise  # they concern the process
-        except BaseException as error:
-            self._kernel.emit("agent.error", {"error": f"on_stop: {type(error).__name__}: {error}"}, self.agent_id)
-        dead = self.agent.mailbox.close()
-        self.pause_reason = self._pause_wanted = None
-        self.world.leave(self.agent)
-        self._change(_S.STOPPED, reason)
-        if dead:
-            self._kernel.emit("mailbox.dead_letters", {"count": dead}, self.agent_id)
-        if self._stopped is not None:
-            self._stopped.fire()
-        if self.on_stopped is not None:
-            self.on_stopped(self)

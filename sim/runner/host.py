@@ -145,7 +145,9 @@ def _keeper(
 ) -> tuple[HashRecorder | RunRecorder, Path | None]:
     if options.out is None:
         return HashRecorder(), None
-    text = path.read_text(encoding="utf-8") if path else scenario.model_dump_json(by_alias=True)
+    if path is None:
+        raise UsageError("a run that is kept needs the path of its scenario file, not a scenario alone")
+    text = path.read_text(encoding="utf-8")
     kept = {
         "until": options.until,
         "clock": options.clock,

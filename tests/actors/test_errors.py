@@ -50,7 +50,9 @@ def test_a_refused_action_is_a_failure() -> None:
 def test_restart_intensity() -> None:
     """After more than n pauses for errors within the period the agent is STOPPED as crashed."""
     lab = Lab()
-    loop = lab.add("a", failing, max_consecutive_errors=1, cool_down=10, max_restarts=2, restart_period=100, started=True)
+    loop = lab.add(
+        "a", failing, max_consecutive_errors=1, cool_down=10, max_restarts=2, restart_period=100, started=True
+    )
     lab.run(1000)
     assert lab.script("a").times == [0, 10, 20]
     assert loop.state is _S.STOPPED
@@ -63,7 +65,9 @@ def test_restart_intensity() -> None:
 def test_rare_failures_are_retried_for_ever() -> None:
     """Pauses that are further apart than the period allows do not add up."""
     lab = Lab()
-    loop = lab.add("a", failing, max_consecutive_errors=1, cool_down=60, max_restarts=1, restart_period=59, started=True)
+    loop = lab.add(
+        "a", failing, max_consecutive_errors=1, cool_down=60, max_restarts=1, restart_period=59, started=True
+    )
     lab.run(6000)
     assert loop.state is _S.PAUSED
     assert loop.iteration_count == 100

@@ -40,7 +40,19 @@ def test_successors() -> None:
                 before.check(after, "a")
 
 
-OPERATIONS = ("start", "stop", "quick stop", "sleep", "sleep now", "wake", "pause", "resume", "event", "shutdown", "restart")
+OPERATIONS = (
+    "start",
+    "stop",
+    "quick stop",
+    "sleep",
+    "sleep now",
+    "wake",
+    "pause",
+    "resume",
+    "event",
+    "shutdown",
+    "restart",
+)
 
 operations = st.lists(
     st.tuples(st.sampled_from(OPERATIONS), st.sampled_from([0, 0, 0.05, 0.1, 0.75, 3, 100])), max_size=25

@@ -59,7 +59,9 @@ def test_yaml_blocks_are_valid(text, tmp_path):
 
 def test_console_blocks_run(folder):
     """The commands of the README do what they say, in their order; the benchmark and the tests run elsewhere."""
-    commands = [line[2:] for page in PAGES for line in page.read_text(encoding="utf-8").splitlines() if line[:2] == "$ "]
+    commands = [
+        line[2:] for page in PAGES for line in page.read_text(encoding="utf-8").splitlines() if line[:2] == "$ "
+    ]
     inline = re.findall(r"`(uv run sim [^`]*)`", PAGES[0].read_text(encoding="utf-8"))
     assert len(commands) > 5
     assert len(inline) > 3

@@ -83,7 +83,10 @@ def test_a_sleeper_is_back_at_the_first_tick_at_or_after_its_wake(delay: float, 
     for seed in range(4):
         lab = Lab(seed, shuffled=shuffled)
         for index in range(4):
-            lab.add(f"a{index}", lambda agent: Action("sleep", {"condition": {"for": delay}}) if len(agent.times) == 1 else NOOP)
+            lab.add(
+                f"a{index}",
+                lambda agent: Action("sleep", {"condition": {"for": delay}}) if len(agent.times) == 1 else NOOP,
+            )
         lab.tick()
         lab.run(6)
         for index in range(4):

@@ -113,7 +113,9 @@ GOOD: list[tuple[str, dict[str, Any], Any, Callable[[Lab], bool]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "arguments", "data", "holds"), GOOD, ids=[f"{n}-{case[0]}" for n, case in enumerate(GOOD)])
+@pytest.mark.parametrize(
+    ("kind", "arguments", "data", "holds"), GOOD, ids=[f"{n}-{case[0]}" for n, case in enumerate(GOOD)]
+)
 def test_what_an_action_does(kind: str, arguments: dict[str, Any], data: Any, holds: Callable[[Lab], bool]) -> None:
     """Each kind does what it says, returns plain data, and is recorded once as `action.<kind>`."""
     lab = furnished()
@@ -228,8 +230,14 @@ def test_why_an_action_is_refused(kind: str, arguments: dict[str, Any], why: str
 
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 12) | st.floats() | st.sampled_from(["mine", "yours", "you", "a", "desk", "x", ""]),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["x", "for", "event"]), inner, max_size=2),
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 12)
+    | st.floats()
+    | st.sampled_from(["mine", "yours", "you", "a", "desk", "x", ""]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["x", "for", "event"]), inner, max_size=2)
+    ),
     max_leaves=4,
 )
 KINDS = ("send", "publish", "transfer", "read", "write", "edit", "delete", "invoke", "move", "create_task", "acquire", "release",

@@ -1,0 +1,191 @@
+"""Policy agents: the first rule that applies, its arguments, what it records and what it sets."""
+
+from typing import Any
+
+import pytest
+
+from sim.agents import PolicyAgent, PolicyRule, Toolbox
+from sim.agents.policy import Value
+from sim.conditions import PURE_FUNCTIONS, ConditionError, Expression
+from sim.world import Places
+from sim.world.artifact import make
+from tests.actors.helpers import Lab
+
+NAMES = (
+    "n",
+    "now",
+    "me",
+    "index",
+    "group",
+    "place",
+    "balance",
+    "iteration",
+    "event",
+    "message",
+    "messages",
+    "result",
+    "woken_by",
+)
+
+
+class Literal:
+    """A value that is what it is."""
+
+    constant = True
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def evaluate(self, names: Any, functions: Any) -> Any:
+        return self.value
+
+
+class Computed:
+    """A value that is computed."""
+
+    constant = False
+
+    def __init__(self, text: str) -> None:
+        functions = Toolbox(Lab().world)._functions
+        self.expression = Expression.parse(text, NAMES, functions)
+
+    def evaluate(self, names: Any, functions: Any) -> Any:
+        return self.expression.evaluate(names, functions)
+
+
+def values(given: dict[str, Any]) -> dict[str, Value]:
+    """Return values: text that begins with `=` is computed."""
+    return {k: Computed(v[1:]) if isinstance(v, str) and v.startswith("=") else Literal(v) for k, v in given.items()}
+
+
+def rule(when: str | None, kind: str = "noop", set: Any = None, record: Any = None, **arguments: Any) -> PolicyRule:
+    """Return a rule."""
+    condition = None if when is None else Computed(when).expression
+    return PolicyRule(condition, kind, values(arguments), values(set or {}), values(record or {}))
+
+
+def run_policy(
+    *rules: PolicyRule, until: float = 0.5, subscribe: tuple[str, ...] = (), **state: Any
+) -> tuple[Lab, PolicyAgent]:
+    """Run one agent with these rules for five iterations."""
+    lab = Lab()
+    agent = PolicyAgent(
+        "p", lab.world, toolbox=Toolbox(lab.world), rules=rules, subscribe=subscribe, index=3, group="g"
+    )
+    agent.state.update(state)
+    lab.manager.create_loop(agent).start_now()
+    lab.run(until)
+    return lab, agent
+
+
+def test_the_first_rule_that_applies_is_taken() -> None:
+    """Rules are looked at in order; without one that applies the iteration does nothing."""
+    lab, agent = run_policy(
+        rule("n >= 3", "publish", topic="late"),
+        rule("n >= 1", "publish", {"n": "=n + 1"}, topic="early"),
+        rule("False", "publish", topic="never"),
+        n=1,
+    )
+    assert {topic: lab.bus.published(topic) for topic in ("early", "late", "never")} == {
+        "early": 2,
+        "late": 3,
+        "never": 0,
+    }
+    lab, agent = run_policy(rule("False", "publish", topic="never"), n=0)
+    assert lab.world.action_counts == {}
+    assert agent.loop.failures == 0
+
+
+def test_set_and_record_only_after_success() -> None:
+    """Observations are computed before the new state, the new state from the old; a refused action does neither."""
+    lab, agent = run_policy(rule(None, set={"n": "=n + 1", "m": "=n * 10"}, record={"seen": "=n"}), n=1, m=0)
+    assert list(lab.world.observations["seen"]) == [1, 2, 3, 4, 5]
+    assert agent.state == {"n": 6, "m": 50}
+    lab, agent = run_policy(rule(None, "read", {"n": 9}, {"seen": 1}, artifact="none"), n=1)
+    assert agent.state == {"n": 1}
+    assert lab.world.observations == {}
+    assert agent.result is not None
+    assert not agent.result.success
+
+
+def test_the_result_of_the_last_action() -> None:
+    """A rule sees what the action before returned, as plain data."""
+    lab = Lab()
+    lab.world.artifacts.put(make("x", "p", {"deep": [1, 2]}))
+    rules = (rule("result is None", "read", {"n": "=result.data.deep[1]"}, artifact="x"),)
+    agent = PolicyAgent("p", lab.world, toolbox=Toolbox(lab.world), rules=rules)
+    agent.state["n"] = 0
+    lab.manager.create_loop(agent).start_now()
+    lab.run(0.05)
+    assert agent.state["n"] == 2
+
+
+def test_events_come_one_an_iteration() -> None:
+    """Each iteration takes one event of the subscriptions; a rule sees its topic, data, source and time."""
+    lab = Lab()
+    rules = (rule("event is not None", "noop", {"n": "=n + event.data.x"}, {"at": "=event.time"}),)
+    agent = PolicyAgent("p", lab.world, toolbox=Toolbox(lab.world), rules=rules, subscribe=("a.*",))
+    agent.state["n"] = 0
+    lab.manager.create_loop(agent).start_now()
+
+    def burst() -> None:
+        for x in (1, 10, 100):
+            lab.bus.publish("a.b", {"x": x})
+
+    lab.at(0.25, burst)
+    lab.run(0.45)
+    assert agent.state["n"] == 11
+    lab.run(0.55)
+    assert agent.state["n"] == 111
+    assert list(lab.world.observations["at"]) == [0.25] * 3
+
+
+def test_an_error_in_a_rule_is_a_failed_iteration() -> None:
+    """A rule that cannot be computed fails the iteration, and changes nothing."""
+    _, agent = run_policy(rule("event.data.x > 1"), n=1)
+    assert agent.loop.failures > 1
+    assert agent.loop.failures == agent.loop.iteration_count
+    _, agent = run_policy(rule(None, set={"n": "=1 / 0", "m": 5}), n=1)
+    assert agent.state == {"n": 1}
+
+
+@pytest.fixture
+def toolbox() -> tuple[Lab, Toolbox]:
+    """A toolbox used by `p`, in a world with places and things."""
+    lab = Lab(3)
+    agent = PolicyAgent("p", lab.world, toolbox=Toolbox(lab.world), rules=())
+    lab.manager.create_loop(agent)
+    lab.add("q", None, group="others")
+    lab.world.places = Places(["a", "b"], [("a", "b", 1)])
+    lab.world.places.place("p", "a")
+    lab.world.places.place("q", "b")
+    box = Toolbox(lab.world)
+    box.used_by(agent)
+    return lab, box
+
+
+def test_chance(toolbox: tuple[Lab, Toolbox]) -> None:
+    """Random functions draw from the agent's own stream and keep their bounds."""
+    lab, box = toolbox
+    other = Lab(3).world.stream("p")
+    assert [box.chance(0.5) for _ in range(20)] == [other.random() < 0.5 for _ in range(20)]
+    assert all(2 <= box.uniform(2, 3) < 3 for _ in range(100))
+    assert {box.randint(1, 3) for _ in range(100)} == {1, 2, 3}
+    assert 0.8 < sum(box.exponential(1) for _ in range(2000)) / 2000 < 1.2
+    assert box.choice([]) is None
+    assert box.choice(["x"]) == "x"
+    with pytest.raises(ConditionError, match="above 0"):
+        box.exponential(0)
+
+
+def test_the_world_around(toolbox: tuple[Lab, Toolbox]) -> None:
+    """The functions tell what the agent may know."""
+    lab, box = toolbox
+    lab.limit("calls", 5, 60)
+    lab.world.rate_tracker.consume("p", "calls", 2)
+    lab.world.budgets.define("money", 3_000_000)
+    lab.world.artifacts.put(make("secret", "q", 1, readers="owner"))
+    assert (box.neighbours(), box.nearby(), box.agents("others")) == (["q"], [], ["q"])
+    assert (box.remaining("calls"), box.usage("calls"), box.budget("money")) == (3, 2, 3)
+    assert (box.exists("secret"), box.content("secret"), box.exists("none")) == (True, None, False)
+    assert set(PURE_FUNCTIONS) <= set(box.used_by(lab.script("q")))

@@ -1,0 +1,100 @@
+"""The reference of scenario files says all that there is, and its examples run without a failure."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim.conditions import PURE_FUNCTIONS
+from sim.scenario import scopes
+from sim.scenario.actions import KINDS
+from sim.scenario.load import json_schema
+
+PAGE = (Path(__file__).parents[2] / "docs" / "scenario.md").read_text(encoding="utf-8")
+PROSE = re.sub(r"^```\w+\n.*?^```$", "", PAGE, flags=re.MULTILINE | re.DOTALL)
+CODE = re.findall(r"`([^`\n]+)`", PROSE)
+WORDS = frozenset(word for code in CODE for word in re.findall(r"\w+", code))
+EXAMPLES = [text for text in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL) if "name: " in text]
+
+
+def _properties(schema: Any) -> Iterator[str]:
+    """Yield the keys of every model, at any depth."""
+    if isinstance(schema, list):
+        for part in schema:
+            yield from _properties(part)
+    elif isinstance(schema, dict):
+        yield from schema.get("properties", {})
+        for part in schema.values():
+            yield from _properties(part)
+
+
+def _rows(kind: str) -> list[str]:
+    """Return the lines of tables whose first cell is `kind`."""
+    return [line for line in PROSE.splitlines() if line.startswith(f"| `{kind}` |")]
+
+
+def _model(kind: str) -> Any:
+    definitions = json_schema()["$defs"]
+    name = definitions["_Actions"]["properties"][kind]["anyOf"][0]["$ref"].rpartition("/")[2]
+    return definitions[name]
+
+
+def test_every_key_is_described():
+    """No key of any model, the arguments of actions included, is missing from the page."""
+    keys = set(_properties(json_schema()))
+    assert len(keys) > 90
+    assert sorted(keys - WORDS) == []
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "sleep"])
+def test_every_action_is_described_with_its_arguments(kind):
+    """Each kind of action has a row that names its arguments."""
+    arguments = _model(kind)["properties"]
+    rows = [set(re.findall(r"\w+", row)) for row in _rows(kind)]
+    assert any(row >= set(arguments) for row in rows), f"no row describes {kind} with {', '.join(arguments)}"
+
+
+def test_every_sleep_condition_has_a_row():
+    """What an agent can sleep for stands in the chapter on sleeping."""
+    chapter = PROSE.partition("## Sleeping and waking")[2].partition("\n## ")[0]
+    assert sorted(set(_model("sleep")["properties"]) - set(re.findall(r"\w+", chapter))) == []
+
+
+def test_every_choice_is_described():
+    """Every word of a closed set of words, for instance a policy, stands on the page."""
+    text = json.dumps(json_schema())
+    choices = {word for group in re.findall(r'"enum": \[([^]]*)\]', text) for word in re.findall(r'"(\w+)"', group)}
+    assert sorted(choices - WORDS) == []
+
+
+@pytest.mark.parametrize("place", sorted(scopes._PLACES))
+def test_every_name_of_expressions_is_described(place):
+    """What expressions can see, in each place, is explained."""
+    names, _ = scopes._PLACES[place]
+    assert sorted(names - WORDS) == []
+
+
+def test_every_function_is_described():
+    """Each function stands on the page with parentheses."""
+    functions = set(PURE_FUNCTIONS) | scopes.AGENT_FUNCTIONS | scopes.WORLD_FUNCTIONS
+    described = {name for code in CODE for name in re.findall(r"(\w+)\(", code)}
+    assert sorted(functions - described) == []
+
+
+@pytest.mark.parametrize("text", EXAMPLES, ids=[text.split()[1] for text in EXAMPLES])
+@pytest.mark.parametrize("mode", ["autonomous", "tick"])
+def test_examples_run_without_a_failure(text, mode, tmp_path):
+    """Each whole example runs for its time, in both modes, and no iteration fails."""
+    (tmp_path / "example.yaml").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "sim", "run", "example.yaml", "--no-record", "--json", "--mode", mode]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["errors"] == 0, result
+    assert result["iterations"] > 10
+    assert result["stopped_by"] is None
