@@ -16,7 +16,7 @@ from sim.runner.tick import TickDriver
 from sim.store import HashRecorder
 from sim.world import Action, ActionResult, World
 
-Step = Callable[["Script"], Action | None | Awaitable[Action | None]]
+Step = Callable[["Script"], Action | Awaitable[Action | None] | None]
 
 
 class Script(Agent):

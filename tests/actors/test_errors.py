@@ -1,5 +1,6 @@
 """Errors of agents: backed off, retried, contained; nobody else notices."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -113,7 +114,7 @@ class Hooks(Script):
 @pytest.mark.parametrize("where", ["on_start", "decide", "execute", "on_stop"])
 @pytest.mark.parametrize("mode", ["autonomous", "tick"])
 def test_an_error_in_any_hook_is_contained(where: str, error: type[BaseException], mode: str) -> None:
-    """Whatever an agent raises in whichever hook: it is recorded, the agent can still be stopped, others act on (F42, F46)."""
+    """What an agent raises in any hook is recorded, it can still be stopped, and others act on (F42, F46)."""
     lab = Lab()
     loop = lab.add("a", None, Hooks, max_consecutive_errors=2)
     agent = loop.agent
@@ -147,15 +148,13 @@ def test_what_concerns_the_process_ends_the_run(error: type[BaseException]) -> N
 
 
 def test_an_agent_that_swallows_its_cancellation() -> None:
-    """A bare except in a loop makes no agent immortal: it is given up and named, and the caller of stop answered (F45)."""
+    """A bare except makes no agent immortal: it is given up, and the caller of stop answered (F45)."""
     lab = Lab()
 
     async def deaf(agent: Script) -> None:
         for _ in range(1000):
-            try:
+            with contextlib.suppress(Cancelled):
                 await sleep(100)
-            except Cancelled:
-                pass
 
     loop = lab.add("a", deaf, started=True)
 

@@ -19,8 +19,8 @@ def once(**arguments: Any) -> Any:
 
 
 def _box(lab: Lab, policy: str, size: int = 2) -> Script:
-    lab.add("box", lambda agent: Action("sleep", {"condition": {"for": "1d"}}), mailbox_size=size, mailbox_policy=policy,
-            started=True)  # fmt: skip
+    nap = Action("sleep", {"condition": {"for": "1d"}})
+    lab.add("box", lambda agent: nap, mailbox_size=size, mailbox_policy=policy, started=True)
     return lab.script("box")
 
 

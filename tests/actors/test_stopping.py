@@ -175,7 +175,7 @@ def test_stop_all_answers_every_caller() -> None:
     """Any number of callers of `stop` and `stop_all` are answered, at the instant at which the loops end."""
     lab = Lab()
     for index in range(20):
-        lab.add(f"a{index}", lambda agent: NOOP if agent.agent_id < "a5" else agent.world.agents and None, started=True)
+        lab.add(f"a{index}", lambda agent: NOOP if agent.agent_id < "a5" else None, started=True)
     done: list[float] = []
 
     async def caller() -> None:
@@ -407,7 +407,7 @@ def test_control_from_outside_the_run_changes_nothing() -> None:
         running.pause,
     ):
         with pytest.raises(KernelError, match="outside"):
-            call()  # type: ignore[operator]
+            call()
     assert sleeping.state is _S.SLEEPING
     assert running.state is _S.RUNNING
     assert sleeping.agent.alive

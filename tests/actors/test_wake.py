@@ -41,8 +41,8 @@ def woken(lab: Lab, condition: WakeCondition | dict[str, Any], until: float = 10
 
 
 def _send(lab: Lab, data: Any = None) -> None:
-    lab.add(f"s{lab.kernel.now}", lambda agent: Action("send", {"to": "a", "data": data}), started=True, min_loop_delay=9999,
-            max_loop_delay=9999)  # fmt: skip
+    letter = Action("send", {"to": "a", "data": data})
+    lab.add(f"s{lab.kernel.now}", lambda agent: letter, started=True, min_loop_delay=9999, max_loop_delay=9999)
 
 
 CASES: list[tuple[Any, float | None, str]] = [

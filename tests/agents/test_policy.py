@@ -58,10 +58,10 @@ def values(given: dict[str, Any]) -> dict[str, Value]:
     return {k: Computed(v[1:]) if isinstance(v, str) and v.startswith("=") else Literal(v) for k, v in given.items()}
 
 
-def rule(when: str | None, kind: str = "noop", set: Any = None, record: Any = None, **arguments: Any) -> PolicyRule:
+def rule(when: str | None, kind: str = "noop", change: Any = None, record: Any = None, **arguments: Any) -> PolicyRule:
     """Return a rule."""
     condition = None if when is None else Computed(when).expression
-    return PolicyRule(condition, kind, values(arguments), values(set or {}), values(record or {}))
+    return PolicyRule(condition, kind, values(arguments), values(change or {}), values(record or {}))
 
 
 def run_policy(
@@ -98,7 +98,7 @@ def test_the_first_rule_that_applies_is_taken() -> None:
 
 def test_set_and_record_only_after_success() -> None:
     """Observations are computed before the new state, the new state from the old; a refused action does neither."""
-    lab, agent = run_policy(rule(None, set={"n": "=n + 1", "m": "=n * 10"}, record={"seen": "=n"}), n=1, m=0)
+    lab, agent = run_policy(rule(None, change={"n": "=n + 1", "m": "=n * 10"}, record={"seen": "=n"}), n=1, m=0)
     assert list(lab.world.observations["seen"]) == [1, 2, 3, 4, 5]
     assert agent.state == {"n": 6, "m": 50}
     lab, agent = run_policy(rule(None, "read", {"n": 9}, {"seen": 1}, artifact="none"), n=1)
@@ -145,7 +145,7 @@ def test_an_error_in_a_rule_is_a_failed_iteration() -> None:
     _, agent = run_policy(rule("event.data.x > 1"), n=1)
     assert agent.loop.failures > 1
     assert agent.loop.failures == agent.loop.iteration_count
-    _, agent = run_policy(rule(None, set={"n": "=1 / 0", "m": 5}), n=1)
+    _, agent = run_policy(rule(None, change={"n": "=1 / 0", "m": 5}), n=1)
     assert agent.state == {"n": 1}
 
 
@@ -166,7 +166,7 @@ def toolbox() -> tuple[Lab, Toolbox]:
 
 def test_chance(toolbox: tuple[Lab, Toolbox]) -> None:
     """Random functions draw from the agent's own stream and keep their bounds."""
-    lab, box = toolbox
+    _, box = toolbox
     other = Lab(3).world.stream("p")
     assert [box.chance(0.5) for _ in range(20)] == [other.random() < 0.5 for _ in range(20)]
     assert all(2 <= box.uniform(2, 3) < 3 for _ in range(100))

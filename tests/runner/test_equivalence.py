@@ -1,8 +1,8 @@
 """Tick and autonomous mode: agents with one fixed period and no shared contention end in the same world (seed 004).
 
-Agents run programs that hypothesis writes: artifact writes, edits, transfers, messages, observations, sleeps, rate-limited
-actions, refusals and crashes up to the error limit. A message is heeded at the first iteration after the instant at which
-it was sent: within one instant the modes may order agents differently, and only there.
+Agents run programs that hypothesis writes: artifact writes, edits, transfers, messages, observations, sleeps,
+rate-limited actions, refusals and crashes up to the error limit. A message is heeded at the first iteration after the
+instant at which it was sent: within one instant the modes may order agents differently, and only there.
 """
 
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sim.actors import AgentLoopConfig
 from sim.kernel.codec import decode, encode
 from sim.world import Action, ActionResult
 from tests.actors.helpers import Lab, Script
@@ -23,7 +24,7 @@ END = 150.0
 class Worker(Script):
     """Runs a program, one step an iteration, and heeds its mail."""
 
-    program: Program = []
+    program: Program
     timed = True
 
     async def decide_action(self) -> Action | None:
@@ -95,10 +96,9 @@ def world_after(programs: list[Program], mode: str, timed: bool, shuffled: bool 
     lab.limit("own", 2, 5 * PERIOD)
     lab.world.costs.set_price("edit", "own", "rate", 1)
     for index, program in enumerate(programs):
-        config = {"min_loop_delay": PERIOD, "max_loop_delay": 8 * PERIOD, "max_consecutive_errors": 2, "cool_down": 3 * PERIOD,
-                  "max_restarts": 99}  # fmt: skip
+        config = AgentLoopConfig(PERIOD, 8 * PERIOD, max_consecutive_errors=2, cool_down=3 * PERIOD, max_restarts=99)
         name = f"a{index}"
-        loop = lab.add(name, None, Worker, started=mode == "autonomous", **config)
+        loop = lab.add(name, None, Worker, config=config, started=mode == "autonomous")
         assert isinstance(loop.agent, Worker)
         loop.agent.program, loop.agent.timed = program, timed
         lab.world.ledger.open(name, 1000_000_000)
@@ -156,14 +156,14 @@ def test_same_world_at_the_same_times(given_: list[Program], mode: str, shuffled
 @given(programs(own | waiting), MODES, st.booleans())
 @settings(max_examples=120)
 def test_same_world_in_the_end(given_: list[Program], mode: str, shuffled: bool) -> None:
-    """With agents that wait for each other's messages and events, too: the same world, though some steps a tick later."""
+    """With agents that wait for each other's messages and events: the same world, some steps a tick later."""
     expected, _ = world_after(given_, "autonomous", False, shuffled)
     found, _ = world_after(given_, mode, False, shuffled)
     assert found == expected
 
 
 def test_the_property_is_not_about_nothing() -> None:
-    """A fixed set of programs in which everything occurs: messages heard, sleeps, a pause for errors, writes, limits."""
+    """Fixed programs in which everything occurs: messages heard, sleeps, a pause for errors, writes, limits."""
     given_: list[Program] = [
         [("write", 0), ("send", 1, 5), ("sleep", 2), ("crash",), ("crash",), ("write", 1), ("draw",)],
         [("scarce",), ("scarce",), ("scarce",), ("transfer", 0, 3), ("send", 0, 7), ("delete", 0), ("observe",)],

@@ -126,7 +126,7 @@ async def _answer(request: Any) -> Any:
 
 @pytest.mark.parametrize("mode", ["autonomous", "tick"])
 def test_effects_in_flight_at_the_end_are_abandoned(tmp_path: Path, mode: str) -> None:
-    """At the end what is in flight is recorded as abandoned, before the agents stop; their iterations count as begun."""
+    """At the end what is in flight is recorded as abandoned, before the agents stop."""
     order: list[str] = []
 
     class Keeper(HashRecorder):

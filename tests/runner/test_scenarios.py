@@ -101,7 +101,7 @@ def test_ecology_conserves_money_and_keeps_its_limits() -> None:
         auditor = Auditor()
         simulation = build(load(SCENARIOS / "ecology.yaml"), recorder=auditor)
         auditor.world = simulation.world
-        runner = SimulationRunner(simulation, until_ns=3 * 3600 * 10**9, mode=mode)  # type: ignore[arg-type]
+        runner = SimulationRunner(simulation, until_ns=3 * 3600 * 10**9, mode=mode)
         _drive(runner)
         assert auditor.checks > 2000
         assert simulation.world.rate_tracker.statistics()["llm_calls"].granted > 100
