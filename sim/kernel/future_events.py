@@ -54,21 +54,11 @@ class FutureEvents:
         self._unadapted = 0  # entries to take before the width may change again
 
     def __len__(self) -> int:
-        return len(self.open) - self.position + sum(map(len, self._buckets.values()))
-
-    @property
-    def position(self) -> int:
-        """Where in `open` the reader stands."""
-        return len(self.open) - int(self.reader.__length_hint__())
-
-    @property
-    def read_out(self) -> bool:
-        """Whether the reader has come to the end."""
-        return not self.reader.__length_hint__()
+        return int(self.reader.__length_hint__()) + sum(map(len, self._buckets.values()))
 
     def rewind(self) -> None:
         """Give back the entry that was read last: something comes first."""
-        self.reader.__setstate__(self.position - 1)
+        self.reader.__setstate__(len(self.open) - self.reader.__length_hint__() - 1)
 
     def push(self, entry: Entry) -> None:
         """Add an entry."""
@@ -84,28 +74,31 @@ class FutureEvents:
             bucket.append(entry)
 
     def renew(self) -> None:
-        """Begin an empty bucket: the reader has come to the end, and an iterator that has ended stays so."""
-        self.open = []
-        self.reader = iter(self.open)
+        """Begin an empty bucket if the reader has come to the end: an iterator that has ended stays so."""
+        if not self.reader.__length_hint__():
+            self.open = []
+            self.reader = iter(self.open)
 
     def due(self) -> int:
         """Return when the next entry is due, `NEVER` if there is none."""
-        while self.read_out:
+        left: int = self.reader.__length_hint__()
+        while not left:
             if not self._queue:
                 return NEVER
             self._open_next()
-        return self.open[self.position][0]
+            left = self.reader.__length_hint__()
+        return self.open[-left][0]
 
     def relieve(self) -> None:
         """Let go of what has been read; if the open bucket still holds too much, make all buckets narrower."""
-        del self.open[: self.position]
+        del self.open[: len(self.open) - self.reader.__length_hint__()]
         self.reader = iter(self.open)
         if len(self.open) > _CROWDED:
             self._adapt()
 
     def purge(self, alive: Callable[[Entry], bool]) -> int:
         """Drop the entries that are not alive and have not been read, and return how many are left."""
-        start = self.position
+        start = len(self.open) - self.reader.__length_hint__()
         self.open[start:] = [entry for entry in self.open[start:] if alive(entry)]
         filtered = {turn: [entry for entry in bucket if alive(entry)] for turn, bucket in self._buckets.items()}
         self._buckets = {turn: bucket for turn, bucket in filtered.items() if bucket}
@@ -151,5 +144,6 @@ class FutureEvents:
         self._queue = list(buckets)
         heapify(self._queue)
         self._turn = -1
-        self.renew()
+        self.open = []
+        self.reader = iter(self.open)
         self._opened = self._taken = 0

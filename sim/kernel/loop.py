@@ -24,6 +24,7 @@ from sim.kernel.source import SCENARIO, Actor, Exit, Source
 from sim.kernel.targets import Pause
 
 _CHUNK = 4096  # steps after which entries that have run are let go
+_NOTHING: Iterator[Entry] = iter(())
 _RECANCELS = 100  # times a swallowed cancellation is raised again before the actor is abandoned
 
 
@@ -42,7 +43,7 @@ class Loop(ABC):
         self._calendar = FutureEvents()
         self._ready: list[Entry] = []  # what has been caused at this instant
         self._entry: Entry = (0, 0, SCENARIO, 0, None, 0)  # what runs now
-        self._todo: Iterator[Entry] = iter(())  # what runs next, in key order
+        self._todo: Iterator[Entry] = _NOTHING  # what runs next, in key order
         self._begun = -1  # the latest instant that was begun; time may have passed further
         self._limit = 0
         self._horizon = 0  # from here on there may be a reason to pause
@@ -117,9 +118,9 @@ class Loop(ABC):
     def _go_on(self) -> Pause | None:
         """Decide what runs next and put it into `_todo`, or return why nothing may."""
         calendar = self._calendar
-        if self._todo is calendar.reader and calendar.read_out:
+        if self._todo is calendar.reader:
             calendar.renew()
-        self._todo = iter(())
+        self._todo = _NOTHING
         time = calendar.due()
         if self._ready and time > self.now:
             if self._blocked_from <= self.now and self._missing(self.now):
@@ -136,7 +137,7 @@ class Loop(ABC):
         if self._shuffled:
             self.now = self._begun = time
             self.delta = 0
-            self._shuffle(calendar.open, calendar.position)
+            self._shuffle(calendar.open)
         self._todo = calendar.reader
         return None
 
@@ -158,9 +159,9 @@ class Loop(ABC):
         if reading:
             self._todo = self._calendar.reader
 
-    def _shuffle(self, bucket: list[Entry], start: int) -> None:
+    def _shuffle(self, bucket: list[Entry]) -> None:
         """Put the entries of this instant into shuffled order, where they stand."""
-        end = start
+        start = end = len(bucket) - self._calendar.reader.__length_hint__()
         while end < len(bucket) and bucket[end][0] == self.now:
             end += 1
         batch = bucket[start:end]

@@ -44,25 +44,25 @@ class Wait(Protocol):
 class Waiters:
     """Actors in order of arrival; those that no longer wait are skipped."""
 
-    __slots__ = ("_actors", "_purge_at")
+    __slots__ = ("_purge_at", "actors")
 
     def __init__(self) -> None:
-        self._actors: deque[tuple[Actor, int]] | None = None  # made when first needed: an empty deque takes 760 bytes
+        self.actors: deque[tuple[Actor, int]] | None = None  # made when first needed: an empty deque takes 760 bytes
         self._purge_at = _MANY
 
     def add(self, actor: Actor) -> None:
         """Put the actor last."""
-        if self._actors is None:
-            self._actors = deque()
-        elif len(self._actors) >= self._purge_at:
-            live = [item for item in self._actors if item[0].token == item[1]]
-            self._actors = deque(live)
+        if self.actors is None:
+            self.actors = deque()
+        elif len(self.actors) >= self._purge_at:
+            live = [item for item in self.actors if item[0].token == item[1]]
+            self.actors = deque(live)
             self._purge_at = max(_MANY, 2 * len(live))
-        self._actors.append((actor, actor.token))
+        self.actors.append((actor, actor.token))
 
     def pop(self) -> Actor | None:
         """Remove and return the first that still waits."""
-        waiting = self._actors
+        waiting = self.actors
         while waiting:
             actor, token = waiting.popleft()
             if actor.token == token:
@@ -71,7 +71,7 @@ class Waiters:
 
     def live(self) -> list[Actor]:
         """Return those that still wait, in order."""
-        return [actor for actor, token in self._actors or () if actor.token == token]
+        return [actor for actor, token in self.actors or () if actor.token == token]
 
     def __len__(self) -> int:
         return len(self.live())
@@ -153,8 +153,15 @@ class Queue:
         Raises:
             ClosedError: if the queue is closed and empty.
         """
-        value = self.take()
-        return (yield self) if value is NOTHING else value
+        items = self.items  # `take`, written out: this is the hot path of messages
+        if items:
+            item = items.popleft()
+            if self._putters:
+                self._admit()
+            return item
+        if self.closed:
+            raise ClosedError("the queue is closed and empty")
+        return (yield self)
 
     @types.coroutine
     def put(self, item: Any) -> Generator[Any, Any, None]:
@@ -170,16 +177,17 @@ class Queue:
         """Add an item or hand it to who waits first; return whether there was room."""
         if self.closed:
             raise ClosedError("the queue is closed and takes no more items")
-        self._kernel.acting()  # refuse a call from outside before anything has changed
-        actor = self._getters.pop()
-        if actor is not None:
-            self._kernel.wake(actor, item, self)
-            return True
-        if len(self) >= self.limit:
+        kernel, items = self._kernel, self.items
+        if kernel.current is None:
+            kernel.acting()  # refuses a call from outside before anything has changed
+        if self._getters.actors and (actor := self._getters.pop()) is not None:
+            kernel.wake(actor, item, self)
+        elif items is None:
+            self.items = deque((item,))
+        elif len(items) >= self.limit:
             return False
-        if self.items is None:
-            self.items = deque()
-        self.items.append(item)
+        else:
+            items.append(item)
         return True
 
     def close(self) -> list[Any]:
