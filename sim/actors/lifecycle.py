@@ -131,8 +131,13 @@ class Lifecycle(ABC):
         self._change(_S.STOPPING, reason)
         if self.actor.coro is None:
             self._finish()
-        elif self._phase is Phase.OUTSIDE:
+        elif self._phase is Phase.OUTSIDE or self._waits_for_others():
             self._kernel.cancel(self.actor)
+
+    def _waits_for_others(self) -> bool:
+        """Whether the agent stands in a line that may never end; it has done nothing yet."""
+        handler = self.world.standing.get(self.agent_id)
+        return handler is not None and not handler.ends
 
     def cancel(self) -> None:
         """Cancel what is under way, if anything is."""

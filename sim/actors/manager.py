@@ -12,6 +12,7 @@ from sim.actors.state import AgentState
 from sim.actors.wake import WakeCondition
 from sim.errors import RunError, UsageError
 from sim.kernel import Duration
+from sim.permissions import Permission
 from sim.world import ActionHandler, Refused, World
 
 
@@ -44,8 +45,8 @@ class AgentLoopManager:
         self.ended = Totals()
         self._loops: dict[str, AgentLoop] = {}
         self._made = 0
-        world.actions.register(ActionHandler("sleep", _sleep))
-        world.actions.register(ActionHandler("stop", _stop))
+        world.actions.register(ActionHandler("sleep", _sleep, Permission.GUEST))
+        world.actions.register(ActionHandler("stop", _stop, Permission.GUEST))
 
     def create_loop(self, agent: Agent, config: AgentLoopConfig | None = None) -> AgentLoop:
         """Make the loop of an agent and let the agent into the world.

@@ -102,10 +102,12 @@ class PolicyAgent(Agent):
         self.result: ActionResult | None = None
         self.message: Message | None = None
         self.event: Event | None = None
+        self.woken_by = ""
         self._toolbox = toolbox
         self._rules = rules
         self._chosen: PolicyRule | None = None
         self._scope: Scope | None = None
+        self._seen = 0  # the sequence number of the event that woke it last
         self._patterns = subscribe
         self._subscriptions = self._subscribe()
 
@@ -113,6 +115,7 @@ class PolicyAgent(Agent):
         """Return the action of the first rule that applies, or None."""
         self.message = self.mailbox.take()
         self.event = self._next_event()
+        self.woken_by, self.loop.woken_by = self.loop.woken_by, ""  # of this iteration: later ones were not woken
         scope = self._scope = Scope(self)
         functions = self._toolbox.used_by(self)
         for rule in self._rules:
@@ -156,12 +159,16 @@ class PolicyAgent(Agent):
         self.state.update(new)
 
     def _next_event(self) -> Event | None:
+        """Return what woke it, then what it subscribed to; what it gets both ways only once."""
         woken, self.woken_event = self.woken_event, None
+        if woken is not None:
+            self._seen = woken.sequence
+            return woken
         for subscription in self._subscriptions:
-            event = subscription.take()
-            if event is not None:
-                return event
-        return woken
+            while (event := subscription.take()) is not None:
+                if event.sequence != self._seen:
+                    return event
+        return None
 
 
 def _event(agent: PolicyAgent) -> Any:
@@ -197,6 +204,6 @@ _COMPUTED: dict[str, Callable[[PolicyAgent], Any]] = {
     "message": _message,
     "messages": lambda agent: len(agent.mailbox),
     "result": _result,
-    "woken_by": lambda agent: agent.loop.woken_by,
+    "woken_by": lambda agent: agent.woken_by,
     "pi": lambda agent: 3.141592653589793,
 }

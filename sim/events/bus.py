@@ -186,6 +186,10 @@ class EventBus:
         """Remember that `agent_id` begins to decide: `has_event` looks back to here."""
         self._marks[agent_id] = self.sequence
 
+    def forget(self, agent_id: str) -> None:
+        """Drop the mark of an agent that has left."""
+        self._marks.pop(agent_id, None)
+
     def has_event(self, agent_id: str, pattern: str, filter: Filter | None = None) -> bool:
         """Whether something matching happened since `agent_id` began its present iteration, other than by itself.
 

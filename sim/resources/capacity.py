@@ -91,16 +91,19 @@ class Capacity:
             self._line.changed(window for window, _ in self.needs)
 
     def hand_over(self, reservation: Reservation) -> None:
-        """Wake the actor: the units are its own."""
+        """Wake the actor: the units are its own.
+
+        The source is the actor itself, not the tracker, whose counter also counts what others wait for: agents that
+        share no limit must leave no trace in each other's record.
+        """
         kernel, actor = self._line.kernel, self.actor
         assert actor is not None
         if self.keep:
-            kernel.wake(actor, reservation, self)
+            kernel.wake(actor, reservation, self, actor)
         else:
-            source = kernel.acting()
             self._promise = reservation
-            kernel.call_at(kernel.now, self._redeem, source)
-            kernel.wake(actor, None, self, source)
+            kernel.call_at(kernel.now, self._redeem, actor)
+            kernel.wake(actor, None, self, actor)
 
     def _redeem(self) -> None:
         if self._promise is not None and self._promise.open:

@@ -195,7 +195,7 @@ class _Sleep(f.Part):
     until: Annotated[f.TimeValue | None, Field(description="a moment, counted from the start of the run")] = None
     event: Annotated[f.Pattern | None, Field(description="topics, for instance rain.*")] = None
     where: Annotated[f.Where | None, Field(description="which of these events")] = None
-    resource: Annotated[f.Resource | None, Field(description="a limit, budget or quota")] = None
+    resource: Annotated[f.Limit | None, Field(description="a rate limit")] = None
     at_least: Annotated[f.NumberValue | None, Field(description="how much of it must be left")] = None
     message: Annotated[Literal[True] | None, Field(description="a message")] = None
     any: "Annotated[tuple[_Sleep, ...] | None, Field(strict=False, min_length=1)]" = None

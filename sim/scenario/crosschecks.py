@@ -22,6 +22,7 @@ def cross_check(tree: Map, known: Known) -> Iterator[Problem]:
     yield from _unique_names(items(tree, "agents"), "name", "agent")
     yield from _unique_names(items(tree, "artifacts"), "id", "artifact")
     yield from _numbered_names(tree, known)
+    yield from _groups(tree, known)
     yield from _accounts(tree, known)
     yield from _resources(tree)
     yield from _total(tree)
@@ -53,6 +54,15 @@ def _numbered_names(tree: Map, known: Known) -> Iterator[Problem]:
         if number.isdecimal() and len(number) < 7 and 1 <= int(number) <= known.entries.get(base, 0) > 1:
             message = f"the agent {entry['name']!r} is also the number {number} of the {base!r} agents"
             yield _at(entry, "name").problem(message)
+
+
+def _groups(tree: Map, known: Known) -> Iterator[Problem]:
+    """A message goes to an agent or a group by its name, so a name must not be both."""
+    for entry in items(tree, "agents"):
+        group = entry.get("group")
+        if isinstance(group, str) and group != entry.get("name") and known.entries.get(group) == 1:
+            message = f"the group {group!r} of {entry.get('name')!r} has the name of an agent"
+            yield _at(entry, "group").problem(message)
 
 
 def _accounts(tree: Map, known: Known) -> Iterator[Problem]:

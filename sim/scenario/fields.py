@@ -18,6 +18,7 @@ from pydantic import (
 
 from sim.conditions import Expression, did_you_mean
 from sim.errors import UsageError
+from sim.events.topic import check_pattern
 from sim.permissions import Permission
 from sim.scenario.known import Kind
 from sim.scenario.scopes import RESERVED, Context, Place
@@ -164,6 +165,13 @@ class Refers:
         return value
 
 
+def _pattern(value: str) -> str:
+    try:
+        return check_pattern(value)
+    except UsageError as error:
+        raise wrong_as(error) from None
+
+
 def _state_key(value: str) -> str:
     if value in RESERVED:
         raise Wrong(f"the name {value!r} has a meaning of its own in expressions; state needs another name")
@@ -227,7 +235,7 @@ StateKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63
 SetKey = Annotated[str, AfterValidator(_declared_state)]
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 Topic = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$", max_length=200)]
-Pattern = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_*-]+(\.[A-Za-z0-9_*-]+)*$", max_length=200)]
+Pattern = Annotated[str, AfterValidator(_pattern)]
 Resource = Annotated[str, AfterValidator(Refers("resource"))]
 Limit = Annotated[str, AfterValidator(Refers("limit"))]
 Json = Annotated[Any, PlainValidator(plain), WithJsonSchema({"description": "any value"})]

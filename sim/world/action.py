@@ -79,6 +79,7 @@ class ActionHandler:
         wait: for kinds that take time or stand in line: awaited first, with the same arguments; `apply` gets what it
             returns as a third positional argument, `granted`.
         undo: gives back what `wait` granted if the action is refused after all.
+        ends: whether the wait ends by itself; one for what others have may last for ever, and a stop ends it.
     """
 
     kind: str
@@ -86,6 +87,7 @@ class ActionHandler:
     permission: Permission = Permission.USER
     wait: Callable[..., Awaitable[Any]] | None = None
     undo: Callable[..., None] | None = None
+    ends: bool = False
     allowed: Mapping[str, tuple[type, ...]] = attrs.field(init=False)
     required: tuple[str, ...] = attrs.field(init=False)
 

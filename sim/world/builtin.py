@@ -2,12 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from sim.conditions import PURE_FUNCTIONS, ConditionError, Expression
 from sim.errors import LimitError, UsageError
 from sim.kernel.codec import Raw, decode, encode
 from sim.kernel.waits import sleep_ns
+from sim.permissions import Permission
 from sim.resources import MICRO, Container, Pool, PriorityResource, Resource, Store, to_micro
 from sim.world.action import ActionHandler, Refused
 from sim.world.artifact import FORMULA_NAMES, Access, Artifact
@@ -29,7 +28,8 @@ def _noop(world: "World", agent: "Inhabitant") -> None:
 async def _wait_to_send(world: "World", agent: "Inhabitant", to: str, topic: str = "", data: Any = None) -> list[str]:
     receivers = _receivers(world, agent, to)
     for receiver in receivers:
-        await world.agents[receiver].wait_for_room()
+        if receiver != agent.agent_id:  # nobody can wait for itself
+            await world.agents[receiver].wait_for_room()
     return receivers
 
 
@@ -39,17 +39,22 @@ def _send(
     raw = Raw(encode(data))
     refused: dict[str, str] = {}
     for receiver in receivers:
-        note = {"sender": agent.agent_id, "to": receiver, "topic": topic, "data": raw}
-        message = Message(agent.agent_id, receiver, topic, raw, world.kernel.now)
-        why = world.agents[receiver].receive(message)
-        if why is None:
-            world.messages += 1
-            world.kernel.emit("message.sent", note, agent.agent_id)
-        else:
+        why = _deliver(world, Message(agent.agent_id, receiver, topic, raw, world.kernel.now))
+        if why is not None:
             refused[receiver] = why
     if len(refused) == len(receivers):
         raise Refused(f"no message was taken: {next(iter(refused.values()))}")
     return {"sent": len(receivers) - len(refused), "refused": refused}
+
+
+def _deliver(world: "World", message: Message) -> str | None:
+    """Put a message into its mailbox and record that; or return why it was refused."""
+    why = world.agents[message.to].receive(message)
+    if why is None:
+        world.messages += 1
+        note = {"sender": message.sender, "to": message.to, "topic": message.topic, "data": message.raw}
+        world.kernel.emit("message.sent", note, message.sender)
+    return why
 
 
 def _receivers(world: "World", agent: "Inhabitant", to: str) -> list[str]:
@@ -73,12 +78,14 @@ def _create_task(
         raise Refused(f"there is no agent {to!r} to give the task to")
     from sim.world.world import Task  # the record belongs to the world, which imports these handlers
 
-    id = len(world.tasks) + 1
-    task = Task(title, agent.agent_id, to, Raw(encode(data)))
-    world.tasks[id] = task
-    world.event_bus.publish("task.created", {"id": id, **attrs.asdict(task)})
+    id, raw = len(world.tasks) + 1, Raw(encode(data))
+    note = {"id": id, "title": title, "creator": agent.agent_id, "assignee": to, "data": raw}
     if to is not None:
-        world.agents[to].receive(Message(agent.agent_id, to, "task", Raw(encode({"id": id})), world.kernel.now))
+        why = _deliver(world, Message(agent.agent_id, to, "task", Raw(encode(note)), world.kernel.now))
+        if why is not None:
+            raise Refused(why)
+    world.tasks[id] = Task(title, agent.agent_id, to, raw)
+    world.event_bus.publish("task.created", note)
     return {"id": id}
 
 
@@ -295,16 +302,16 @@ def _pool(world: "World", name: str) -> Pool:
 
 
 BUILT_IN = (
-    ActionHandler("noop", _noop),
+    ActionHandler("noop", _noop, Permission.GUEST),
     ActionHandler("send", _send, wait=_wait_to_send),
     ActionHandler("publish", _publish),
     ActionHandler("transfer", _transfer),
-    ActionHandler("read", _read),
+    ActionHandler("read", _read, Permission.GUEST),
     ActionHandler("write", _write),
     ActionHandler("edit", _edit),
     ActionHandler("delete", _delete),
     ActionHandler("invoke", _invoke),
-    ActionHandler("move", _move, wait=_travel),
+    ActionHandler("move", _move, wait=_travel, ends=True),
     ActionHandler("use_tool", _use_tool),
     ActionHandler("create_task", _create_task),
     ActionHandler("acquire", _acquire, wait=_stand_in_line, undo=_hand_back),

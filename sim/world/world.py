@@ -91,7 +91,7 @@ class World:
         self.tools: dict[str, Callable[[Mapping[str, Any]], Any]] = {}  # pure functions, by name
         self.tasks: dict[int, Task] = {}
         self.held: dict[tuple[str, str], int] = {}  # (agent, pool) → what it has acquired
-        self.standing: dict[str, str] = {}  # agent → the kind of action that it waits for
+        self.standing: dict[str, ActionHandler] = {}  # agent → the action that it waits for
         self.observations: dict[str, array[float]] = {}
         self.messages = 0  # taken
         self.action_counts: dict[tuple[str, bool], int] = {}
@@ -211,6 +211,7 @@ class World:
         del self.agents[agent.agent_id]
         del self._groups[agent.group][agent.agent_id]
         self.rate_tracker.forget(agent.agent_id)
+        self.event_bus.forget(agent.agent_id)
 
     # -- the narrow waist
 
@@ -228,7 +229,7 @@ class World:
             if lack is not None:  # who cannot pay does not stand in line
                 raw = Raw(encode(action.arguments))
                 return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
-            self.standing[agent.agent_id] = action.kind
+            self.standing[agent.agent_id] = handler
             granted = await handler.wait(self, agent, **action.arguments)
         except (Refused, ClosedError, LimitError, UsageError) as refusal:
             return self._refuse(agent, action, Raw(encode(action.arguments)), str(refusal))
