@@ -27,9 +27,10 @@ def contagion() -> str:
 
 
 def _frame(days: float, people: int) -> str:
-    marks = []
-    for day in range(0, int(days) + 1, 2):
-        marks.append(f'<text x="{_x(day, days):.1f}" y="{HEIGHT - 14}" text-anchor="middle">{day}</text>')
+    marks = [
+        f'<text x="{_x(day, days):.1f}" y="{HEIGHT - 14}" text-anchor="middle">{day}</text>'
+        for day in range(0, int(days) + 1, 2)
+    ]
     for count in range(0, people + 1, 10):
         y = _y(count, people)
         marks.append(f'<line x1="{LEFT}" x2="{WIDTH - 14}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>')

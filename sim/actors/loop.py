@@ -194,6 +194,7 @@ class AgentLoop(Lifecycle):
     def _failed(self, error: str) -> None:
         """Back off: the delay doubles up to its maximum, and at the error limit the agent is paused."""
         self.failures += 1
+        self.world.count_error(error, self.agent_id)
         self.consecutive_errors += 1
         self._backoff_ns = min(max(self._backoff_ns, 1) * 2, self._max_ns)
         self._kernel.emit(
@@ -246,7 +247,8 @@ class AgentLoop(Lifecycle):
 
     def _watch_for(self, resource: str) -> None:
         """End the pause when there is one unit of `resource`."""
-        self._disarm = self.world.rate_tracker.on_level(self.agent_id, resource, 1, self._unpause).cancel
+        tracker = self.world.rate_tracker
+        self._disarm = tracker.on_level(self.agent_id, resource, 1, self._unpause, self.actor).cancel
 
     def _turn_ended(self, actor: Actor, exit: Exit) -> None:
         """An iteration of the tick mode has ended; the loop ends with it if it should."""

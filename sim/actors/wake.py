@@ -17,7 +17,7 @@ from sim.conditions import PURE_FUNCTIONS, Expression
 from sim.errors import UsageError
 from sim.events import Event
 from sim.events.topic import check_pattern
-from sim.kernel import Duration, to_ns
+from sim.kernel import Duration, to_ns, to_seconds
 from sim.world import World
 
 ConditionType = Literal["time", "event", "resource", "message", "any", "all", "never"]
@@ -34,6 +34,10 @@ class Sleeper(Protocol):
     agent_id: str
     mailbox: Any
     woken_event: Event | None
+
+    @property
+    def loop(self) -> Any:
+        """Its loop, which has an actor."""
 
 
 @attrs.frozen
@@ -125,12 +129,16 @@ class WakeCondition:
 
     def describe(self) -> Any:
         """Return the condition as a JSON-like value, for the record."""
-        value = [part.describe() for part in self.value] if self.condition_type in ("any", "all") else self.value
+        value = self.value
+        if self.condition_type in ("any", "all"):
+            value = [part.describe() for part in self.value]
+        elif self.condition_type == "time":
+            value = to_seconds(self.value)
         return {
             "type": self.condition_type,
             "value": value,
             **({"where": self.where.text} if self.where else {}),
-            **({"timeout_ns": self.timeout_ns} if self.timeout_ns is not None else {}),
+            **({"timeout": to_seconds(self.timeout_ns)} if self.timeout_ns is not None else {}),
         }
 
 
@@ -199,7 +207,8 @@ class _Armed:
 
     def _resource(self, condition: WakeCondition) -> None:
         name, threshold = condition.value
-        watch = self.world.rate_tracker.on_level(self.sleeper.agent_id, name, threshold, lambda: self.fire("resource"))
+        id, source = self.sleeper.agent_id, self.sleeper.loop.actor  # its own: what others watch leaves no trace here
+        watch = self.world.rate_tracker.on_level(id, name, threshold, lambda: self.fire("resource"), source)
         self.undo.append(watch.cancel)
 
     def _message(self, condition: WakeCondition) -> None:

@@ -57,8 +57,8 @@ class Progress:
         """Report a step that does not yield; called from another thread."""
         self.clear()
         say(f"sim: warning: a step of {plain(stuck.actor)} has not yielded for {stuck.seconds:g} s; it is here:")
-        for line in stuck.stack.splitlines():
-            say(f"  {plain(line)}")
+        for line in stuck.stack.rstrip().splitlines()[-2:]:  # the innermost frame: the agent's own code
+            say(f"  {plain(line.strip())}")
 
     def _line(self, runner: SimulationRunner, now: float) -> str:
         manager = runner.simulation.manager

@@ -26,7 +26,7 @@ _MAX_SEED = 2**63 - 1
 )
 @click.argument("scenario", type=PATH)
 @click.option("--mode", type=click.Choice(["autonomous", "tick"]), help="Autonomous loops, or ticks.")
-@click.option("--seed", type=click.IntRange(0, _MAX_SEED), help="Of all random streams.")
+@click.option("--seed", type=click.IntRange(0, _MAX_SEED), help="The seed of all random streams.")
 @click.option("--until", metavar="DURATION", help="Simulated time to run, such as 90s or 1h30m.")
 @click.option(
     "--backend",
@@ -51,8 +51,8 @@ def command(
 ) -> int:
     """Run SCENARIO and print a summary.
 
-    Other options than --out take what the scenario says if they are not given. Ctrl-C suspends the run; a second one
-    ends it at once.
+    Other options than --out take what the scenario says if they are not given. Ctrl-C ends the run at a step boundary
+    and keeps what happened until then; a second one ends it at once.
     """
     if options["allow"]:
         # Last, so that nothing beside a scenario can stand in for an installed module.
@@ -78,5 +78,7 @@ def _print(result: RunResult, *, as_json: bool, quiet: bool) -> None:
     else:
         print_summary(fields)
     if result.status == "interrupted":
-        kept = f"it is in {plain(result.run)}" if result.run else "nothing was kept"
-        say(f"sim: interrupted: the run was suspended at {duration(result.sim_seconds)}; {kept}")
+        kept = f"what happened is in {plain(result.run)}" if result.run else "nothing was kept"
+        say(f"sim: interrupted: the run was stopped at {duration(result.sim_seconds)}; {kept}")
+    if result.commonest_error:
+        say(f"sim: warning: {result.errors} iterations failed: {plain(result.commonest_error)}")

@@ -245,6 +245,14 @@ class Kernel(Loop):
             self._stale = 0
             self._purge_at = max(_PURGE_FROM, live)
 
+    def close(self) -> None:
+        """Let go of all actors: a run that has failed, or is left for good, runs none of their code any more."""
+        for actor in list(self.actors.values()):
+            if actor.coro is not None:
+                with contextlib.suppress(Exception, Cancelled):
+                    actor.coro.close()
+        self.actors.clear()
+
     def first_missing(self) -> int:
         """Return the earliest time at which an outcome must be delivered that is not there yet."""
         return self.effects.first_missing()

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from sim.resources.line import Line
 
 
+LAST = 1
+"""The priority of what comes after all of a round in which actors run who have waited."""
+
+
 class Tally:
     """Counts of one resource, see `RateStatistics`."""
 
@@ -114,16 +118,23 @@ class Watch:
     """Calls back once, when an agent has at least `threshold` units of a resource left."""
 
     __slots__ = (
-        "_callback", "_line", "agent_id", "arrival", "due", "needs", "resource", "threshold", "timer",
+        "_callback", "_line", "_source", "agent_id", "arrival", "due", "needs", "resource", "threshold", "timer",
     )  # fmt: skip
 
     def __init__(
-        self, line: "Line", agent_id: str, resource: str, threshold: float, callback: Callable[[], None]
+        self,
+        line: "Line",
+        agent_id: str,
+        resource: str,
+        threshold: float,
+        callback: Callable[[], None],
+        source: Source | None,
     ) -> None:
         if not math.isfinite(threshold):
             raise UsageError(f"a threshold must be finite, not {threshold}")
         self._line = line
         self._callback = callback
+        self._source = source
         self.agent_id = agent_id
         self.resource = resource
         self.threshold = max(0, math.ceil(threshold))  # windows hold whole units
@@ -140,6 +151,13 @@ class Watch:
             self._line.forget(self)
 
     def tell(self, kernel: Kernel, source: Source) -> None:
-        """Have the callback run at this instant, in a step of its own."""
+        """Have the callback run at this instant, in a step of its own, after those who have waited.
+
+        Args:
+            kernel: whose instant it is.
+            source: on whose behalf, if the watch has no source of its own.
+        """
         self.due = None
-        self.timer = kernel.call_at(kernel.now, self._callback, source)
+        source = self._source or source
+        self.timer = Timer(kernel, source, self._callback)
+        kernel.schedule(0, source, self.timer, 0, LAST)

@@ -18,11 +18,10 @@ from heapq import heappop, heappush
 
 from sim.errors import LimitError
 from sim.kernel import Kernel, Source, Timer
-from sim.resources.capacity import Capacity, Tally, Watch
+from sim.resources.capacity import LAST, Capacity, Tally, Watch
 from sim.resources.windows import QUEUE_PURGE, Need, Reservation, Window, time_until
 
 _FIRST = -1  # the priority of the timer: who waits comes before those who act at the same instant
-_LAST = 1  # after all of the round in which the actors run
 
 _Cursor = tuple[int, int, Capacity, int, Window, Iterator[tuple[Capacity, int]]]
 """(arrival, tie breaker, who is looked at, its need, the window, the rest of the window's queue)."""
@@ -176,7 +175,7 @@ class Line:
             self._note_due(window)
         if promised:  # once the actors have run, what they did not consume is free for others
             after = Timer(self.kernel, self._source, lambda: self.changed(promised))
-            self.kernel.schedule(0, self._source, after, 0, _LAST)
+            self.kernel.schedule(0, self._source, after, 0, LAST)
 
     def _advance(self, cursors: list[_Cursor], window: Window, queue: Iterator[tuple[Capacity, int]]) -> None:
         """Look at the next one in the queue of `window` who still waits."""

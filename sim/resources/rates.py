@@ -162,9 +162,7 @@ class RateTracker:
         return None
 
     def blocked_by(self, agent_id: str, costs: Mapping[str, int]) -> str | None:
-        """Return the first resource of `costs` (units by resource) that has no capacity for its amount, or
-        None.
-        """
+        """Return the first resource of `costs` (units by resource) that has no capacity for its amount, or None."""
         for resource, amount in costs.items():
             if not self.has_capacity(agent_id, resource, amount):
                 return resource
@@ -202,9 +200,7 @@ class RateTracker:
         return min((window.room(now) for window in self._scopes(agent_id, resource)), default=math.inf)
 
     def time_until_capacity(self, agent_id: str, resource: str, amount: int = 1) -> int | None:
-        """Return in exactly how many nanoseconds `amount` fits if nothing else happens: 0 for now, None for
-        never.
-        """
+        """Return in exactly how many nanoseconds `amount` fits if nothing else happens: 0: now, None: never."""
         check_amount(amount)
         return time_until(self._needs(agent_id, {resource: amount}), self._kernel.now)
 
@@ -306,12 +302,20 @@ class RateTracker:
             check_amount(amount)
         return Capacity(self._line, agent_id, dict(costs), take)
 
-    def on_level(self, agent_id: str, resource: str, threshold: float, callback: Callable[[], None]) -> Watch:
+    def on_level(
+        self,
+        agent_id: str,
+        resource: str,
+        threshold: float,
+        callback: Callable[[], None],
+        source: Source | None = None,
+    ) -> Watch:
         """Call back once, exactly when the agent has at least `threshold` units of a resource left.
 
-        Those who wait for capacity are served first. The callback runs as a step of its own at that instant.
+        Those who wait for capacity are served first. The callback runs as a step of its own at that instant, on behalf
+        of `source`, or of the tracker.
         """
-        watch = Watch(self._line, agent_id, resource, threshold, callback)
+        watch = Watch(self._line, agent_id, resource, threshold, callback, source)
         self._line.watch(watch)
         return watch
 

@@ -1,5 +1,6 @@
 """From a scenario file to a result, in plain code or inside a running event loop (edge)."""
 
+import os
 import signal
 import threading
 import time
@@ -26,6 +27,9 @@ Progress = Callable[[SimulationRunner], None]
 
 _ENDINGS: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 """Signals that suspend a run, and what they do when they come again."""
+
+_GRACE = 5.0
+"""Real seconds in which the present step may end after the first signal."""
 
 
 @attrs.frozen
@@ -138,6 +142,8 @@ async def run_async(
     except BaseException as error:
         _fail(keeper, simulation.world.kernel.now, error)
         raise
+    finally:
+        simulation.world.kernel.close()
 
 
 def _keeper(
@@ -180,20 +186,30 @@ async def _watched(runner: SimulationRunner) -> Literal["finished", "interrupted
         return await runner.run()
     before = {number: signal.getsignal(number) for number in _ENDINGS}
 
-    def suspend(*_: object) -> None:
-        for number, ending in _ENDINGS.items():
-            signal.signal(number, ending)
+    ended = threading.Event()
+
+    def suspend(number: int, _: object) -> None:
+        for other, ending in _ENDINGS.items():
+            signal.signal(other, ending)
         # From a thread, because the event loop may be asleep, or in a step that never ends: no handler of its own
         # would be called then, and the second signal could not end it.
-        threading.Thread(target=runner.host.suspend, name="sim-suspend", daemon=True).start()
+        threading.Thread(target=_suspend, args=(runner, number, ended), name="sim-suspend", daemon=True).start()
 
     try:
         for number in _ENDINGS:
             signal.signal(number, suspend)
         return await runner.run()
     finally:
+        ended.set()
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _suspend(runner: SimulationRunner, number: int, ended: threading.Event) -> None:
+    """Suspend the run; if its present step does not end within the grace, end the process as the signal does."""
+    runner.host.suspend()
+    if not ended.wait(_GRACE):
+        os.kill(os.getpid(), number)
 
 
 def _inside_event_loop() -> bool:

@@ -58,6 +58,7 @@ class RunResult:
         states: how many loops were in each state at the end, before they were stopped.
         wakeups: how often an agent left SLEEPING or PAUSED.
         errors: failed iterations.
+        commonest_error: what most of them failed with, how often, and in which agent first; None if none failed.
         messages: messages that were taken.
         kinds: successful actions by kind.
         metrics: the sampled values, and `time` in seconds.
@@ -83,6 +84,7 @@ class RunResult:
     states: Mapping[str, int]
     wakeups: int
     errors: int
+    commonest_error: str | None
     messages: int
     kinds: Mapping[str, int]
     metrics: Mapping[str, list[float]]

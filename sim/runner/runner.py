@@ -114,9 +114,17 @@ class SimulationRunner:
             "states": states,
             "wakeups": totals.wakeups,
             "errors": totals.errors,
+            "commonest_error": _commonest(world.errors),
             "messages": world.messages,
             "kinds": done,
             "metrics": {"time": self.feed.times, **self.feed.samples} if self.feed.times else {},
             "observations": {n: Distribution.of(v) for n, v in sorted(world.observations.items())},
             "overruns": self.ticks.overruns,
         }
+
+
+def _commonest(errors: Mapping[str, tuple[int, str]]) -> str | None:
+    if not errors:
+        return None
+    error, (count, first) = max(errors.items(), key=lambda item: item[1][0])
+    return f"{count} x {error[:300]} (first in {first})"

@@ -175,7 +175,7 @@ class Nursery:
         self._toolbox = Toolbox(world)
         self._entries = {entry.name: entry for entry in scenario.agents}
         self._rules = {entry.name: tuple(map(_rule, entry.rules)) for entry in scenario.agents}
-        self._classes = {entry.name: _class(entry.kind, kinds, allow) for entry in scenario.agents}
+        self._classes = {entry.name: _class(entry, kinds, allow) for entry in scenario.agents}
         self._configs = {
             entry.name: _config(entry.loop.over(scenario.execution.agent_loop)) for entry in scenario.agents
         }
@@ -223,7 +223,7 @@ class Nursery:
         agent.state.update({key: value.evaluate(names, functions) for key, value in entry.state.items()})
         agent.state.update(state or {})
         balance = entry.balance.evaluate(names, functions)
-        place = None if entry.place is None else str(entry.place.evaluate(names, functions))
+        place = None if entry.place is None else self._place(entry, entry.place.evaluate(names, functions))
         for resource, rate in entry.limits.items():  # before it enters, when nothing has to be looked at anew
             world.rate_tracker.set_agent_limit(name, resource, _rate(rate, self._scenario))
         loop = self._manager.create_loop(agent, self._configs[entry.name])
@@ -232,11 +232,26 @@ class Nursery:
             world.places.place(name, place)
         return loop
 
+    def _place(self, entry: schema.Agent, value: object) -> str:
+        """Return the place that a value names; a whole number that names none stands for the place of that number."""
+        nodes = self._world.places.nodes if self._world.places else []
+        if str(value) not in nodes and isinstance(value, int) and 0 <= value < len(nodes):
+            return nodes[value]
+        if str(value) not in nodes:
+            raise UsageError(f"agents.{entry.name}.place: there is no place {str(value)[:80]!r}")
+        return str(value)
+
     def _instance(self, entry: schema.Agent, name: str, index: int) -> Agent:
         kind = self._classes[entry.name]
         common: dict[str, Any] = {"group": entry.group_name, "permission": entry.permission}
         if kind is not PolicyAgent:
-            return kind(name, self._world, **common)
+            try:
+                return kind(name, self._world, **common)
+            except TypeError as error:
+                raise UsageError(
+                    f"agents.{entry.name}: the class {kind.__name__} cannot be made: {error}",
+                    hint="it needs decide_action, and an __init__ with the arguments of sim.Agent's",
+                ) from error
         rules = self._rules[entry.name]
         return PolicyAgent(
             name,
@@ -255,7 +270,8 @@ class Nursery:
         return self._toolbox.used_by(agent)
 
 
-def _class(kind: str, kinds: Kinds, allow: tuple[str, ...]) -> type[Agent]:
+def _class(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> type[Agent]:
+    kind, where = entry.kind, f"agents.{entry.name}.kind"
     if kind == "policy":
         return PolicyAgent
     if kind in kinds:
@@ -263,15 +279,16 @@ def _class(kind: str, kinds: Kinds, allow: tuple[str, ...]) -> type[Agent]:
     module, _, name = kind.partition(":")
     if not name:
         known = ", ".join(["policy", *kinds])
-        raise UsageError(f"there is no kind of agent {kind!r}; known: {known}")
+        hint = "a program gives others: sim.run(..., kinds={...}); on the command line write module:Class"
+        raise UsageError(f"{where}: there is no kind of agent {kind!r}; known: {known}", hint=hint)
     if module not in allow:
-        raise UsageError(f"the kind {kind!r} names code, which is not allowed here", hint=f"allow it: --allow {module}")
+        raise UsageError(f"{where}: {kind!r} names code, which is not allowed here", hint=f"allow it: --allow {module}")
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise UsageError(f"the kind {kind!r} cannot be imported: {error}") from error
+        raise UsageError(f"{where}: {kind!r} cannot be imported: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Agent)):
-        raise UsageError(f"{kind!r} is not a subclass of sim.Agent")
+        raise UsageError(f"{where}: {kind!r} is not a subclass of sim.Agent")
     return found
 
 

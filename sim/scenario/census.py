@@ -1,5 +1,6 @@
 """The functions of world expressions: what `metrics` and `stop` can ask."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ PI = 3.141592653589793
 
 
 class Census:
-    """Counts and sums over a world.
+    """Counts and sums over a world. Sums are exact (`fsum`): the built-in `sum` gives other floats since Python 3.12.
 
     Args:
         world: what is asked about.
@@ -42,12 +43,12 @@ class Census:
 
     def total(self, group: str, key: str) -> float:
         """The sum of a state variable over a group."""
-        return sum(self._numbers(group, key))
+        return math.fsum(self._numbers(group, key))
 
     def mean(self, group: str, key: str) -> float:
         """The mean of a state variable over a group; 0 over nobody."""
         numbers = self._numbers(group, key)
-        return sum(numbers) / len(numbers) if numbers else 0.0
+        return math.fsum(numbers) / len(numbers) if numbers else 0.0
 
     def in_state(self, state: str) -> int:
         """How many loops are in a state, for instance `sleeping`."""
@@ -86,7 +87,7 @@ class Census:
     def mean_of(self, name: str) -> float:
         """The mean of the observed values; 0 before the first."""
         values = self._world.observations.get(name)
-        return sum(values) / len(values) if values else 0.0
+        return math.fsum(values) / len(values) if values else 0.0
 
     def _states(self, group: str) -> list[dict[str, Any]]:
         return [agent.state for agent in self._world.members(group)]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sim.errors import RunError, UsageError
 from sim.kernel.codec import encode
-from sim.store.files import failure
+from sim.store.files import DATABASE, failure
 from sim.store.reader import StoredRun
 
 Format = Literal["csv", "parquet", "json"]
@@ -40,8 +40,12 @@ def export(run: StoredRun, view: str, target: Path, format: Format, *, force: bo
     if write is None:
         raise UsageError(f"{format!r} is no format", hint=f"use one of {', '.join(_WRITERS)}")
     columns = run.columns(view)
+    if (target.parent / DATABASE).exists():
+        raise UsageError(
+            f"{target} is in the folder of a run, where nothing is exported to", hint="choose another folder"
+        )
     if target.exists() and not force:
-        raise UsageError(f"{target} exists", hint="choose another name, or force it")
+        raise UsageError(f"{target} exists", hint="choose another name, or allow it to be replaced (--force)")
     try:
         with tempfile.TemporaryDirectory(prefix=".export-", dir=target.parent) as folder:
             draft = Path(folder) / "draft"

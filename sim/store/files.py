@@ -146,6 +146,18 @@ def lock_folder(folder: Path) -> int | None:
     return descriptor
 
 
+def being_written(folder: Path) -> bool:
+    """Whether a process holds the lock of a run's folder; where there are no such locks, or no way to ask, it may."""
+    if sys.platform == "win32" or not (folder / LOCK).exists():
+        return True
+    try:
+        with (folder / LOCK).open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    return False
+
+
 def failure(path: Path, error: Exception) -> SimError:
     """Return the error to raise for an OSError or an error of SQLite about the file at `path`."""
     if isinstance(error, SimError):
@@ -209,9 +221,12 @@ class Database:
     def columns(self, sql: str) -> list[str]:
         """Return the names of the columns of a SELECT."""
         try:
-            return [column[0] for column in self._connection.execute(sql).description]
+            columns = self._connection.execute(sql).description
         except sqlite3.Error as error:
             raise self._failure(error) from error
+        if columns is None:
+            raise UsageError("the query has no result", hint="write a SELECT")
+        return [column[0] for column in columns]
 
     def close(self) -> None:
         """Close the connection; more than once is fine."""

@@ -15,7 +15,7 @@ import attrs
 from sim.errors import RunError, SimError, UsageError
 from sim.kernel.codec import decode
 from sim.kernel.ports import EventRow
-from sim.store.files import DATABASE, Database
+from sim.store.files import DATABASE, Database, being_written
 from sim.store.hashing import RunHash, final_hash
 from sim.store.schema import APPLICATION, SCHEMA, TABLES
 from sim.store.views import VIEWS
@@ -26,7 +26,8 @@ QUERY_SECONDS = 60.0
 
 @attrs.frozen
 class RunInfo:
-    """The row of a run; `status` is running, finished, interrupted, failed or unreadable (see `problem`).
+    """The row of a run; `status` is running, finished, interrupted, failed, killed (its writer is gone) or unreadable
+    (see `problem`).
 
     A killed run still says `running`. Values that are known only at the end are None until then.
     """
@@ -250,4 +251,6 @@ def _read_info(path: Path, database: Database) -> RunInfo:
             known[name] = None if known[name] is None else decode(known[name].encode())
     except ValueError:
         raise RunError(f"{path} is damaged: its run row is not JSON", hint="use a copy of it") from None
+    if status == "running" and not being_written(path):
+        status = "killed"
     return RunInfo(path.name, path, status, None, **known)

@@ -43,6 +43,9 @@ class Inhabitant(Protocol):
         """Return all that makes up the agent's state, JSON-like."""
 
 
+_MANY_ERRORS = 1000  # different ones that are counted
+
+
 @attrs.frozen
 class Task:
     """Something to be done: its title, who made it, whose it is, and data as canonical JSON."""
@@ -94,6 +97,7 @@ class World:
         self.standing: dict[str, ActionHandler] = {}  # agent → the action that it waits for
         self.observations: dict[str, array[float]] = {}
         self.messages = 0  # taken
+        self.errors: dict[str, tuple[int, str]] = {}  # how often, and who had it first
         self.action_counts: dict[tuple[str, bool], int] = {}
         self._host: Host | None = None
         self._groups: dict[str, dict[str, None]] = {}
@@ -292,6 +296,12 @@ class World:
         self.action_counts[key] = self.action_counts.get(key, 0) + 1
 
     # -- what is measured
+
+    def count_error(self, error: str, agent_id: str) -> None:
+        """Count a failed iteration by what went wrong, and remember who had it first."""
+        count, first = self.errors.get(error, (0, agent_id))
+        if count or len(self.errors) < _MANY_ERRORS:
+            self.errors[error] = (count + 1, first)
 
     def observe(self, agent_id: str, name: str, value: float) -> None:
         """Record a number that an agent observed; the run's summary says how they are distributed."""

@@ -238,15 +238,11 @@ def _crowd(count: int, crash: Callable[[Script, str], None], mode: str) -> Lab:
 
 
 def _rows_of_others(lab: Lab, victim: str) -> dict[str, list[bytes]]:
-    """All that makes up the events of the others, to the last counter and cause.
-
-    Only the rate tracker's counter is left out of a cause: one tracker counts for all, also for windows nobody shares.
-    """
+    """All that makes up the events of the others, to the last counter and cause."""
     rows: dict[str, list[bytes]] = {}
     for row in lab.rows():
         if row[5] != victim:
-            by_tracker = row[8] is not None and 2**32 <= row[8][0] < 2**40
-            rows.setdefault(row[5], []).append(encode(row[:8] if by_tracker else row))
+            rows.setdefault(row[5], []).append(encode(row))
     return rows
 
 

@@ -47,5 +47,5 @@ def test_stuck_step_is_reported_harmlessly(capsys):
     err = capsys.readouterr().err
 
     assert "a step of a\\x1b[31m has not yielded for 2 s" in err
-    assert "    while True: pass\n" in err
+    assert "  while True: pass\n" in err
     assert "\x1b" not in err

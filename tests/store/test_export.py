@@ -131,3 +131,10 @@ def test_parquet_without_duckdb_says_what_to_install(record, tmp_path, monkeypat
 
     assert error.value.hint == "install actor-sim[parquet]"
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
+def test_nothing_is_exported_into_the_folder_of_a_run(record):
+    """Not even by force is the file of a run replaced by an export of it."""
+    folder = record(("t", {"n": 1}))
+    with open_run(folder) as run, pytest.raises(UsageError, match="folder of a run"):
+        export(run, "events", folder / "run.db", "csv", force=True)

@@ -2,6 +2,8 @@
 
 import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -217,3 +219,23 @@ def test_a_run_is_found_by_path_or_beginning_of_its_name(record, tmp_path):
         find_run(root, "")
     with pytest.raises(UsageError, match="there is no run 'x'"):
         find_run(tmp_path / "missing", "x")
+
+
+def test_a_killed_run_is_told_from_a_running_one(tmp_path):
+    """A run whose writer is gone without closing it is `killed`; one that is being written is `running`."""
+    code = (
+        "import os, sys; from pathlib import Path; from sim.store import *\n"
+        "folder = create_run(Path(sys.argv[1]), RunHeader('x', 1, 'autonomous', 'asyncio'), 'name: x')\n"
+        "RunRecorder(folder)\n"
+        "print(list_runs(Path(sys.argv[1]))[0].status, flush=True)\n"
+        "os._exit(9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "running", done.stderr
+    assert [info.status for info in list_runs(tmp_path)] == ["killed"]
+
+
+def test_an_empty_query_is_refused(folder):
+    """A query without a result is one sentence, not a crash."""
+    with open_run(folder) as run, pytest.raises(UsageError, match="no result"):
+        run.headings("")

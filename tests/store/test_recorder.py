@@ -230,7 +230,7 @@ def test_what_was_durable_survives_a_kill(tmp_path):
     with open_run(folder) as run:
         effects = run.query("SELECT ordinal, outcome, events_before FROM effects")
         events = list(run.events())
-        assert run.info.status == "running"
+        assert run.info.status == "killed"
     assert killed.returncode == -signal.SIGKILL
     assert effects[0] == (1, None, 5000)
     assert len(events) == CHUNK

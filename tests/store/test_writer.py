@@ -38,7 +38,7 @@ def test_a_process_that_lost_its_epoch_is_refused(start):
         recorder.finish("finished", {}, 1, {})
     with open_run(recorder.folder) as run:
         assert run.query("SELECT count(*) FROM chunks") == [(0,)]
-        assert run.info.status == "running"
+        assert run.info.status == "killed"
 
 
 def test_an_error_is_raised_by_close_if_no_call_did(start):
