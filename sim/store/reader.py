@@ -195,7 +195,8 @@ def list_runs(root: Path) -> list[RunInfo]:
 
 
 def find_run(root: Path, text: str) -> Path:
-    """Return the folder of the run that `text` means: a path, or the beginning of a name below `root`.
+    """Return the folder of the run that `text` means: a path, the name of a scenario (its latest run), or the
+    beginning of a folder's name below `root`.
 
     Raises:
         UsageError: if there is none, or more than one.
@@ -208,6 +209,9 @@ def find_run(root: Path, text: str) -> Path:
     folders = {folder.name: folder for folder in root.glob("[!.]*/") if folder.is_dir()}
     if text in folders:
         return folders[text]
+    same = [name for name in folders if name.rsplit("-", 2)[0] == text]
+    if same:
+        return folders[max(same, key=lambda name: folders[name].stat().st_mtime_ns)]
     matches = sorted(name for name in folders if text and name.startswith(text))
     if len(matches) == 1:
         return folders[matches[0]]

@@ -120,6 +120,7 @@ class World:
         self.close()
         if self._host is not None:
             await self._host.__aexit__(*error)
+        self.kernel.close()
 
     async def run(self, until: Duration) -> None:
         """Run until a simulated time since the start (seconds, or text such as `10m`); call it again to go on.

@@ -1,5 +1,6 @@
 """Opening runs: whatever is wrong with a file ends in one sentence, before anything is used."""
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -239,3 +240,13 @@ def test_an_empty_query_is_refused(folder):
     """A query without a result is one sentence, not a crash."""
     with open_run(folder) as run, pytest.raises(UsageError, match="no result"):
         run.headings("")
+
+
+def test_the_name_of_a_scenario_means_its_latest_run(start, tmp_path):
+    """Who has run a scenario twice means the later run by its name."""
+    for _ in range(2):
+        recorder = start(name="town")
+        recorder.finish("finished", {}, 1, {})
+    os.utime(recorder.folder, ns=(2**62, 2**62))
+
+    assert recorder.folder == find_run(tmp_path / "runs", "town")
