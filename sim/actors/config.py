@@ -18,7 +18,7 @@ class AgentLoopConfig:
     Args:
         min_loop_delay: least time between two actions; 0 is allowed.
         max_loop_delay: greatest delay that repeated failures back off to.
-        resource_check_interval: in tick mode nothing; kept for a skipped iteration: when it is tried again.
+        resource_check_interval: how long an iteration waits that is skipped for want of capacity; unused in tick mode.
         max_consecutive_errors: failures in a row that pause the agent.
         cool_down: how long such a pause lasts.
         max_restarts: more than this many such pauses ...

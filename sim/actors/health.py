@@ -40,6 +40,7 @@ class HealthMonitor:
     async def _watch(self) -> None:
         while True:
             await sleep_ns(self._every_ns)
+            self._reported = {id: n for id, n in self._reported.items() if id in self._manager.loops}
             for loop in list(self._manager.loops.values()):
                 if self._silent(loop):
                     await self._alert(loop)

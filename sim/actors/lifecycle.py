@@ -9,6 +9,7 @@ from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.wake import WakeCondition, arm
+from sim.errors import RunError
 from sim.kernel import Actor, Duration, Exit, Fired, Signal, first_of, to_ns
 from sim.world import World
 
@@ -128,10 +129,11 @@ class Lifecycle(ABC):
             return
         self._stop_reason = reason
         self._settle()
+        paused = self._state is _S.PAUSED  # within an iteration: it waits for capacity, before its action
         self._change(_S.STOPPING, reason)
         if self.actor.coro is None:
             self._finish()
-        elif self._phase is Phase.OUTSIDE or self._waits_for_others():
+        elif self._phase is Phase.OUTSIDE or paused or self._waits_for_others():
             self._kernel.cancel(self.actor)
 
     def _waits_for_others(self) -> bool:
@@ -249,18 +251,16 @@ class Lifecycle(ABC):
             self._kernel.emit("agent.error", {"error": f"{type(exit.error).__name__}: {exit.error}"}, self.agent_id)
         if self._state is not _S.STOPPING:
             self._settle()
-            self._change(
-                _S.STOPPING,
-                "crashed" if exit.kind in ("crashed", "abandoned") else self._stop_reason or "done",
-            )
+            self._stop_reason = "crashed" if exit.kind in ("crashed", "abandoned") else self._stop_reason or "done"
+            self._change(_S.STOPPING, self._stop_reason)
         self._finish()
 
     def _finish(self) -> None:
         reason = self._stop_reason
         try:
             self.agent.on_stop()
-        except (KeyboardInterrupt, MemoryError):
-            raise  # they concern the process
+        except (KeyboardInterrupt, MemoryError, RunError):
+            raise  # they concern the process or the run
         except BaseException as error:
             self._kernel.emit("agent.error", {"error": f"on_stop: {type(error).__name__}: {error}"}, self.agent_id)
         dead = self.agent.mailbox.close()

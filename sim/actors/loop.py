@@ -12,7 +12,7 @@ from sim.actors.lifecycle import Lifecycle, Phase
 from sim.actors.mailbox import Mailbox
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.supervisor import RestartLimit
-from sim.errors import LimitError
+from sim.errors import LimitError, RunError
 from sim.kernel import Actor, Duration, Exit, Signal, to_ns
 from sim.kernel.waits import sleep_ns
 from sim.world import Action, ActionResult, World
@@ -87,6 +87,7 @@ class AgentLoop(Lifecycle):
         if self._state is not _S.STOPPED:
             return False
         self.agent.mailbox.reopen()
+        self.world.enter(self.agent)
         self._greeted = self._ticking = False
         self.consecutive_errors = 0
         self.woken_by = self._stop_reason = ""
@@ -166,8 +167,8 @@ class AgentLoop(Lifecycle):
                 result = await self._execute(action)
                 if not (result.success or result.skipped):
                     error = result.error or "the action failed"
-        except MemoryError:
-            raise  # it concerns the process
+        except (MemoryError, RunError):
+            raise  # they concern the process or the run, not this agent
         except (Exception, SystemExit) as raised:
             error = f"{type(raised).__name__}: {raised}"
         finally:

@@ -1,14 +1,39 @@
 """Mailboxes: bounded queues of what is addressed to one agent."""
 
-from collections.abc import Callable
-from typing import Literal
+import types
+from collections.abc import Callable, Generator
+from typing import Any, Literal
 
 from sim.errors import ClosedError
 from sim.kernel import Kernel, Queue, Signal
+from sim.kernel.waits import NOTHING
 from sim.world import Message
 
 MailboxPolicy = Literal["block", "drop_oldest", "fail"]
 """What happens to a message for a full mailbox: its sender waits, the oldest gives way, or it is refused."""
+
+
+class Letters(Queue):
+    """The queue of a mailbox: it tells senders that wait when a message has left."""
+
+    __slots__ = ("room",)
+
+    def __init__(self, kernel: Kernel, limit: int, room: Signal | None) -> None:
+        super().__init__(kernel, limit)
+        self.room = room
+
+    @types.coroutine
+    def get(self) -> Generator[Any, Any, Any]:
+        """Wait for the next message and return it."""
+        value = self.take()
+        return (yield self) if value is NOTHING else value
+
+    def take(self) -> Any:
+        """Return the next message, or `NOTHING`."""
+        value = super().take()
+        if self.room is not None and value is not NOTHING:
+            self.room.fire()
+        return value
 
 
 class Mailbox:
@@ -28,12 +53,12 @@ class Mailbox:
     __slots__ = ("_room", "_watchers", "dead", "dropped", "policy", "queue")
 
     def __init__(self, kernel: Kernel, size: int, policy: MailboxPolicy) -> None:
-        self.queue = Queue(kernel, size)
+        self._room = Signal(kernel) if policy == "block" else None
+        self.queue = Letters(kernel, size, self._room)
         self.policy: MailboxPolicy = policy
         self.dropped = 0
         self.dead = 0
         self._watchers: dict[object, Callable[[], None]] | None = None
-        self._room: Signal | None = Signal(kernel) if policy == "block" else None
 
     def __len__(self) -> int:
         return len(self.queue)
@@ -73,7 +98,6 @@ class Mailbox:
             ClosedError: if the agent has stopped.
         """
         message: Message = await self.queue.get()
-        self._tell_room()
         return message
 
     def take(self) -> Message | None:
@@ -81,7 +105,6 @@ class Mailbox:
         if not len(self.queue):
             return None
         message: Message = self.queue.take()
-        self._tell_room()
         return message
 
     def close(self) -> int:
@@ -95,7 +118,3 @@ class Mailbox:
     def reopen(self) -> None:
         """Take messages again: the agent is started anew."""
         self.queue.closed = False
-
-    def _tell_room(self) -> None:
-        if self._room is not None:
-            self._room.fire()

@@ -10,8 +10,8 @@ from sim.actors.config import AgentLoopConfig
 from sim.actors.loop import AgentLoop
 from sim.actors.state import AgentState
 from sim.actors.wake import WakeCondition
-from sim.errors import RunError, UsageError
-from sim.kernel import Duration
+from sim.errors import UsageError
+from sim.kernel import Duration, to_ns, to_seconds
 from sim.permissions import Permission
 from sim.world import ActionHandler, Refused, World
 
@@ -52,10 +52,10 @@ class AgentLoopManager:
         """Make the loop of an agent and let the agent into the world.
 
         Raises:
-            RunError: if the agent, or another of its name, has a loop already.
+            UsageError: if the agent, or another of its name, has a loop already.
         """
         if agent.agent_id in self._loops:
-            raise RunError(f"there is a loop for agent {agent.agent_id!r} already")
+            raise UsageError(f"there is a loop for agent {agent.agent_id!r} already")
         self.world.add(agent)
         loop = AgentLoop(agent, self.world, config or AgentLoopConfig())
         self._loops[agent.agent_id] = loop
@@ -80,10 +80,11 @@ class AgentLoopManager:
     async def stop_all(self, timeout: Duration = 10.0) -> None:
         """Stop all loops at one instant; iterations under way may end within `timeout` (simulated)."""
         loops = [loop for loop in self._loops.values() if loop.state is not AgentState.STOPPED]
+        deadline = self.world.kernel.now + to_ns(timeout)
         for loop in loops:
             loop.request_stop("stop")
         for loop in loops:
-            await loop.stop(timeout)
+            await loop.stop(to_seconds(max(0, deadline - self.world.kernel.now)))
 
     def get_loop(self, agent_id: str) -> AgentLoop | None:
         """Return the loop of an agent, or None."""

@@ -4,6 +4,7 @@ An iteration looks at the rules in order; the first whose `when` is true is the 
 `Scope` (names) and the functions of the world's `Toolbox`.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -109,7 +110,7 @@ class PolicyAgent(Agent):
         self._scope: Scope | None = None
         self._seen = 0  # the sequence number of the event that woke it last
         self._patterns = subscribe
-        self._subscriptions = self._subscribe()
+        self._subscriptions: tuple[Subscription, ...] = ()
 
     async def decide_action(self) -> Action | None:
         """Return the action of the first rule that applies, or None."""
@@ -137,18 +138,15 @@ class PolicyAgent(Agent):
         return result
 
     async def on_start(self) -> None:
-        """Subscribe again if the agent was stopped before."""
-        if not self._subscriptions:
-            self._subscriptions = self._subscribe()
+        """Subscribe."""
+        bus = self.world.event_bus
+        self._subscriptions = tuple(bus.subscribe(pattern) for pattern in self._patterns)
 
     def on_stop(self) -> None:
         """End the subscriptions."""
         for subscription in self._subscriptions:
             subscription.cancel()
         self._subscriptions = ()
-
-    def _subscribe(self) -> tuple[Subscription, ...]:
-        return tuple(self.world.event_bus.subscribe(pattern) for pattern in self._patterns)
 
     def _conclude(self, rule: PolicyRule) -> None:
         scope = Scope(self)  # time may have passed and the world has changed since the decision
@@ -205,5 +203,5 @@ _COMPUTED: dict[str, Callable[[PolicyAgent], Any]] = {
     "messages": lambda agent: len(agent.mailbox),
     "result": _result,
     "woken_by": lambda agent: agent.woken_by,
-    "pi": lambda agent: 3.141592653589793,
+    "pi": lambda agent: math.pi,
 }

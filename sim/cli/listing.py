@@ -35,7 +35,7 @@ _KEPT = (
 @OUT
 @common
 def command(out: Path, as_json: bool) -> None:
-    """List runs, the newest first. A run that was killed still says "running"."""
+    """List runs, the newest first. A run whose process is gone is shown as killed."""
     runs = list_runs(out)[::-1]
     if as_json:
         print_json({"runs": [{name: getattr(info, name) for name in _KEPT} for info in runs]})

@@ -227,6 +227,8 @@ class EventBus:
     def _matching(self, topic: str) -> list[Subscription]:
         patterns = self._wild.get(topic)
         if patterns is None:
+            if len(self._wild) > _TOPICS:
+                self._wild.clear()
             patterns = tuple(p for p in self._subscriptions if "*" in p and matches(p, topic))
             self._wild[topic] = patterns
         found = list(self._subscriptions.get(topic, ()))
@@ -237,7 +239,7 @@ class EventBus:
         return found
 
     def _forget(self, pattern: str) -> None:
-        if "*" in pattern or len(self._wild) > _TOPICS:
+        if "*" in pattern:
             self._wild.clear()
 
     def _deliver(self, subscription: Subscription, event: Event) -> None:

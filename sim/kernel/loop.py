@@ -49,6 +49,7 @@ class Loop(ABC):
         self._horizon = 0  # from here on there may be a reason to pause
         self._blocked_from = MAX_NS  # the earliest time at which an outcome might be missing
         self._halted = False
+        self._draining = False
         self._midway = False  # stopped by its budget or an error, perhaps within an instant
 
     # -- the loop
@@ -69,6 +70,14 @@ class Loop(ABC):
             self._tidy()
             budget -= _CHUNK
         return Pause.BUDGET
+
+    def drain(self) -> None:
+        """Run what has been caused at this instant, and what that causes, but nothing that was due at it."""
+        self._draining = True
+        try:
+            self.run(0)
+        finally:
+            self._draining = False
 
     def _run_some(self, left: int) -> Pause:
         budget, ready, calendar, push = left, self._ready, self._calendar, self._calendar.push
@@ -122,7 +131,7 @@ class Loop(ABC):
             calendar.renew()
         self._todo = _NOTHING
         time = calendar.due()
-        if self._ready and time > self.now:
+        if self._ready and (time > self.now or self._draining):
             if self._blocked_from <= self.now and self._missing(self.now):
                 return Pause.BLOCKED
             self._todo, self._begun = iter(self._next_delta()), self.now

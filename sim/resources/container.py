@@ -127,7 +127,7 @@ class Getting:
 
 
 class Putting:
-    """A wait for room. What was let in stays in, even if its actor is cancelled before its next step."""
+    """A wait for room. Who is cancelled takes back what was let in, as far as it is still there."""
 
     __slots__ = ("_amount", "_container")
 
@@ -150,7 +150,11 @@ class Putting:
         self._container._putters.add(actor, self._amount, self)
 
     def undo(self, value: object) -> None:
-        """Nothing was taken."""
+        """Take the amount back, if the level still allows."""
+        if self._container.level >= self._amount:
+            self._container._served -= 1
+            self._container._change(-self._amount)
+            self._container.serve()
 
     def leave(self) -> None:
         """Wait no longer: those behind may go on."""

@@ -139,15 +139,15 @@ class RateTracker:
         self._groups.pop(agent_id, None)
         self._own_rates.pop(agent_id, None)
         self._plans.pop(agent_id, None)
+        for resource in self._limits:
+            window = self._agent_windows.get((resource, agent_id))
+            if window is not None and window.idle(self._kernel.now):
+                del self._agent_windows[resource, agent_id]
 
     def policy(self, resource: str) -> Policy:
         """Return what agents do at exhaustion of a resource."""
         limit = self._limits.get(resource)
         return "block" if limit is None else limit.policy
-
-    def limited(self, agent_id: str) -> tuple[str, ...]:
-        """Return the resources of which the agent may not have as much as it likes."""
-        return (self._plans.get(agent_id) or self._make_plan(agent_id)).names
 
     # -- questions
 
@@ -223,16 +223,6 @@ class RateTracker:
             window.add(amount, now)
             if window.queue:
                 self._line.changed((window,))
-        return True
-
-    def consume_all(self, agent_id: str, costs: Mapping[str, int]) -> bool:
-        """Take units of several resources, or nothing at all; return whether they were there."""
-        short = self.blocked_by(agent_id, costs)
-        if short is not None:
-            self._tally(short).refused += 1
-            return False
-        for resource, amount in costs.items():
-            self.consume(agent_id, resource, amount)
         return True
 
     def reserve(self, agent_id: str, resource: str, amount: int) -> Reservation:

@@ -104,6 +104,15 @@ class Store(Pool, Generic[T]):
             index = next((i for i, (other, _) in enumerate(self._items) if other > number), len(self._items))
             self._items.insert(index, (number, item))
 
+    def withdraw(self, item: T) -> None:
+        """Take back an item that was put in by someone who is cancelled; if it has been handed on, it stays put."""
+        for index, (_, other) in enumerate(self._items):
+            if other is item:
+                del self._items[index]
+                self._served -= 1
+                self.serve()
+                return
+
     def find(self, accept: Callable[[T], bool] | None) -> tuple[int, T] | None:
         """Remove and return the first item that is accepted; room goes to who waits to put."""
         for index, entry in enumerate(self._items):
@@ -116,8 +125,15 @@ class Store(Pool, Generic[T]):
 
     def _hand_over(self, number: int, item: T) -> bool:
         self._getters.head()  # drops those in front who no longer wait
-        for _, _, actor, token, wait, _ in self._getters.places:
-            if actor.token == token and wait.accepts(item):
+        for _, _, actor, token, wait, _ in list(self._getters.places):
+            if actor.token != token:
+                continue
+            try:
+                accepted = wait.accepts(item)
+            except Exception as error:  # the fault is the getter's, and must not reach who puts
+                self._kernel.throw(actor, error)
+                continue
+            if accepted:
                 self._kernel.wake(actor, item, wait)
                 wait.number = number
                 self._served += 1
@@ -161,7 +177,7 @@ class Fetch(Generic[T]):
 
 
 class Deposit(Generic[T]):
-    """A wait for room. What was let in stays in, even if its actor is cancelled before its next step."""
+    """A wait for room. Who is cancelled takes back what was let in, unless somebody has it already."""
 
     __slots__ = ("_item", "_store")
 
@@ -179,7 +195,8 @@ class Deposit(Generic[T]):
         self._store._putters.add(actor, self._item, self)
 
     def undo(self, value: object) -> None:
-        """Nothing was taken."""
+        """Take the item back, if it is still there."""
+        self._store.withdraw(self._item)
 
     def leave(self) -> None:
         """Nobody is held up by who waits here: everybody puts one item in."""

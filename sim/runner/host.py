@@ -4,6 +4,7 @@ import contextlib
 import gc
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +38,14 @@ _GRACE = 5.0
 """Real seconds in which the present step may end after the first signal."""
 
 
+def _one_of(*allowed: str) -> Callable[[object, "attrs.Attribute[Any]", object], None]:
+    def check(_: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+        if value is not None and value not in allowed:
+            raise UsageError(f"the {attribute.name} is {' or '.join(allowed)}, not {value!r}")
+
+    return check
+
+
 @attrs.frozen
 class Options:
     """How a scenario is run; None takes what the scenario says.
@@ -55,10 +64,10 @@ class Options:
     """
 
     seed: int | None = None
-    mode: Mode | None = None
+    mode: Mode | None = attrs.field(default=None, validator=_one_of("autonomous", "tick"))
     until: Duration | None = None
-    backend: Backend = "asyncio"
-    clock: Literal["virtual", "wall"] | None = None
+    backend: Backend = attrs.field(default="asyncio", validator=_one_of("asyncio", "trio"))
+    clock: Literal["virtual", "wall"] | None = attrs.field(default=None, validator=_one_of("virtual", "wall"))
     speed: float | None = None
     out: Path | None = None
     overrides: Sequence[str] = ()
@@ -118,7 +127,9 @@ async def run_async(
     **options: Any,
 ) -> RunResult:
     """As `run`, inside an asyncio or trio program. The host program keeps getting turns."""
-    chosen = Options(**options)
+    chosen = attrs.evolve(Options(**options), backend=_running_on())
+    if isinstance(scenario, Scenario) and chosen.overrides:
+        raise UsageError("overrides change a scenario file, and this is a scenario that has been loaded")
     path = None if isinstance(scenario, Scenario) else Path(scenario)
     checked = scenario if isinstance(scenario, Scenario) else load(Path(scenario), chosen.overrides)
     until_ns = checked.until if chosen.until is None else to_ns(chosen.until)
@@ -225,9 +236,14 @@ async def _watched(runner: SimulationRunner) -> Literal["finished", "interrupted
 
 def _suspend(runner: SimulationRunner, number: int, ended: threading.Event) -> None:
     """Suspend the run; if its present step does not end within the grace, end the process as the signal does."""
-    runner.host.suspend()
+    threading.Thread(target=runner.host.suspend, daemon=True).start()  # it waits for an event loop that may be stuck
     if not ended.wait(_GRACE):
         os.kill(os.getpid(), number)
+
+
+def _running_on() -> Backend:
+    trio = sys.modules.get("trio")  # imported by now if it is the backend, and slow to import if not
+    return "trio" if trio is not None and trio.lowlevel.in_trio_run() else "asyncio"
 
 
 def _inside_event_loop() -> bool:

@@ -61,9 +61,11 @@ class SimulationRunner:
         self.ticks = TickDriver(
             simulation.manager, tick.period, tick.concurrency, shuffled, refreshed=simulation.per_tick
         )
-        self._begin()
+        self._begun = False
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Start the agents and the scenario's own timers; `run` does it if it was not done."""
+        self._begun = True
         self.feed.start()
         for loop, delay_ns in self.simulation.starts:
             if self.mode == "tick":
@@ -78,6 +80,8 @@ class SimulationRunner:
 
     async def run(self) -> Status:
         """Run until the time limit, the stop condition, or `host.suspend()`."""
+        if not self._begun:
+            self.begin()
         pause = await self.host.run(self.until_ns)
         return "interrupted" if pause is Pause.BUDGET else "finished"
 

@@ -9,7 +9,7 @@ import attrs
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
 from sim.agents import PolicyAgent, PolicyRule, Toolbox
 from sim.conditions import PURE_FUNCTIONS, Expression
-from sim.errors import UsageError
+from sim.errors import LimitError, UsageError
 from sim.kernel import Recorder, to_ns, to_seconds
 from sim.kernel.codec import Raw, encode
 from sim.resources import Container, Limit, Pool, PriorityResource, Rate, Resource, Store, to_micro
@@ -189,9 +189,8 @@ class Nursery:
                 continue
             for index in range(entry.count):
                 name = entry.name if entry.count == 1 else f"{entry.name}-{index + 1}"
-                loop = self._make(entry, name, index)
-                delay = to_ns(entry.start.evaluate(self._names(entry, name, index), self._functions(loop.agent)))
-                starts.append((loop, delay))
+                newborn = self._conceive(entry, name, index)
+                starts.append((self._admit(newborn), newborn.delay_ns))
         return tuple(starts)
 
     def spawn(self, world: World, parent: Any, agent: str, count: int = 1, state: Any = None) -> dict[str, Any]:
@@ -204,32 +203,52 @@ class Nursery:
             raise Refused(f"{agent} has no state variable {unknown[0]!r}")
         if count < 1 or len(world.agents) + count > _MAX_SPAWNED:
             raise Refused(f"{count} more agents would make more than {_MAX_SPAWNED}")
-        names = []
-        for _ in range(count):
-            key = (parent.agent_id, agent)
-            number = self._spawned[key] = self._spawned.get(key, 0) + 1
-            name = f"{agent}-{parent.agent_id}-{number}"
-            loop = self._make(entry, name, number - 1, state)
-            delay = to_ns(entry.start.evaluate(self._names(entry, name, number - 1), self._functions(loop.agent)))
-            self._manager.start_spawned(loop, delay)
-            names.append(name)
+        key = (parent.agent_id, agent)
+        first = self._spawned.get(key, 0) + 1
+        try:  # all of them, or none: what can go wrong goes wrong before the first is let in
+            newborns = [
+                self._conceive(entry, f"{agent}-{parent.agent_id}-{number}", number - 1, state)
+                for number in range(first, first + count)
+            ]
+        except (UsageError, LimitError) as error:
+            raise Refused(str(error)) from error
+        self._spawned[key] = first + count - 1
+        for newborn in newborns:
+            self._manager.start_spawned(self._admit(newborn), newborn.delay_ns)
+        names = [newborn.agent.agent_id for newborn in newborns]
         world.event_bus.publish("agent.spawned", {"agents": names, "by": parent.agent_id})
         return {"agents": names}
 
-    def _make(self, entry: schema.Agent, name: str, index: int, state: Mapping[str, Any] | None = None) -> AgentLoop:
+    def _conceive(
+        self, entry: schema.Agent, name: str, index: int, state: Mapping[str, Any] | None = None
+    ) -> "_Newborn":
+        """Compute all that an agent starts with; nothing is changed.
+
+        Raises:
+            UsageError: if a value cannot be computed or used, or the name is taken.
+        """
         world = self._world
+        if name in world.agents or name in world.ledger:
+            raise UsageError(f"the name {name!r} is taken already")
         agent = self._instance(entry, name, index)
         names, functions = self._names(entry, name, index), self._functions(agent)
         agent.state.update({key: value.evaluate(names, functions) for key, value in entry.state.items()})
         agent.state.update(state or {})
-        balance = entry.balance.evaluate(names, functions)
+        micro = to_micro(entry.balance.evaluate(names, functions))
+        if micro < 0:
+            raise UsageError(f"agents.{entry.name}.balance: {name} cannot begin with less than nothing")
         place = None if entry.place is None else self._place(entry, entry.place.evaluate(names, functions))
+        return _Newborn(entry, agent, micro, place, to_ns(entry.start.evaluate(names, functions)))
+
+    def _admit(self, newborn: "_Newborn") -> AgentLoop:
+        """Let an agent into the world."""
+        world, entry, name = self._world, newborn.entry, newborn.agent.agent_id
         for resource, rate in entry.limits.items():  # before it enters, when nothing has to be looked at anew
             world.rate_tracker.set_agent_limit(name, resource, _rate(rate, self._scenario))
-        loop = self._manager.create_loop(agent, self._configs[entry.name])
-        world.ledger.open(name, to_micro(balance))
-        if place is not None and world.places is not None:
-            world.places.place(name, place)
+        loop = self._manager.create_loop(newborn.agent, self._configs[entry.name])
+        world.ledger.open(name, newborn.micro)
+        if newborn.place is not None and world.places is not None:
+            world.places.place(name, newborn.place)
         return loop
 
     def _place(self, entry: schema.Agent, value: object) -> str:
@@ -268,6 +287,17 @@ class Nursery:
 
     def _functions(self, agent: Agent) -> Mapping[str, Callable[..., object]]:
         return self._toolbox.used_by(agent)
+
+
+@attrs.frozen
+class _Newborn:
+    """An agent that is not in the world yet, and what it starts with."""
+
+    entry: schema.Agent
+    agent: Agent
+    micro: int
+    place: str | None
+    delay_ns: int
 
 
 def _class(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> type[Agent]:

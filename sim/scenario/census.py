@@ -9,7 +9,7 @@ from sim.conditions import PURE_FUNCTIONS, ConditionError
 from sim.kernel import to_seconds
 from sim.world import World
 
-PI = 3.141592653589793
+PI = math.pi
 
 
 class Census:

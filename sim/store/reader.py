@@ -29,7 +29,7 @@ class RunInfo:
     """The row of a run; `status` is running, finished, interrupted, failed, killed (its writer is gone) or unreadable
     (see `problem`).
 
-    A killed run still says `running`. Values that are known only at the end are None until then.
+    Values that are known only at the end are None until then.
     """
 
     id: str

@@ -28,8 +28,9 @@ def _noop(world: "World", agent: "Inhabitant") -> None:
 async def _wait_to_send(world: "World", agent: "Inhabitant", to: str, topic: str = "", data: Any = None) -> list[str]:
     receivers = _receivers(world, agent, to)
     for receiver in receivers:
-        if receiver != agent.agent_id:  # nobody can wait for itself
-            await world.agents[receiver].wait_for_room()
+        known = world.agents.get(receiver)  # it may have left while another one was waited for
+        if known is not None and known is not agent:  # nobody can wait for itself
+            await known.wait_for_room()
     return receivers
 
 
@@ -49,7 +50,8 @@ def _send(
 
 def _deliver(world: "World", message: Message) -> str | None:
     """Put a message into its mailbox and record that; or return why it was refused."""
-    why = world.agents[message.to].receive(message)
+    known = world.agents.get(message.to)
+    why = f"{message.to} has stopped" if known is None else known.receive(message)
     if why is None:
         world.messages += 1
         note = {"sender": message.sender, "to": message.to, "topic": message.topic, "data": message.raw}
@@ -238,8 +240,8 @@ async def _stand_in_line(world: "World", agent: "Inhabitant", pool: str, amount:
 def _acquire(
     world: "World", agent: "Inhabitant", granted: int, pool: str, amount: int = 1, priority: float = 0
 ) -> None:
-    key = (agent.agent_id, pool)
-    world.held[key] = world.held.get(key, 0) + granted
+    held = world.held.setdefault(agent.agent_id, {})
+    held[pool] = held.get(pool, 0) + granted
 
 
 def _hand_back(world: "World", agent: "Inhabitant", granted: int, pool: str, **arguments: Any) -> None:
@@ -249,12 +251,14 @@ def _hand_back(world: "World", agent: "Inhabitant", granted: int, pool: str, **a
 
 
 def _release(world: "World", agent: "Inhabitant", pool: str, amount: int = 1) -> None:
-    key = (agent.agent_id, pool)
-    if not 1 <= amount <= world.held.get(key, 0):
+    held = world.held.get(agent.agent_id, {})
+    if not 1 <= amount <= held.get(pool, 0):
         raise Refused(f"{agent.agent_id} does not hold {amount} of {pool!r}")
-    world.held[key] -= amount
-    if not world.held[key]:
-        del world.held[key]
+    held[pool] -= amount
+    if not held[pool]:
+        del held[pool]
+    if not held:
+        del world.held[agent.agent_id]
     _hand_back(world, agent, amount, pool)
 
 

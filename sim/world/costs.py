@@ -5,7 +5,7 @@ from typing import Literal
 
 import attrs
 
-from sim.resources import MICRO, Budgets, Quotas, RateTracker, to_micro
+from sim.resources import MICRO, Budgets, Earmark, Quotas, RateTracker, Reservation, to_micro
 
 Amount = int | float | Callable[[int], float]
 """What an action takes: a number, or a function of the size of its arguments in bytes."""
@@ -20,6 +20,33 @@ class Charge:
     rates: Mapping[str, int]
     budgets: Mapping[str, int]
     quotas: Mapping[str, int]
+
+
+@attrs.frozen
+class Held:
+    """What an action that has to wait pays with: set aside before the wait, taken or given back after it."""
+
+    costs: "Costs"
+    agent_id: str
+    charge: Charge
+    reservations: tuple[Reservation, ...]
+    earmarks: tuple[Earmark, ...]
+
+    def settle(self) -> None:
+        """Take it for good."""
+        for reservation, units in zip(self.reservations, self.charge.rates.values(), strict=True):
+            self.costs.rates.settle(reservation, units)
+        for earmark, micro in zip(self.earmarks, self.charge.budgets.values(), strict=True):
+            self.costs.budgets.settle(earmark, micro)
+
+    def release(self) -> None:
+        """Give it back."""
+        for reservation in self.reservations:
+            self.costs.rates.release(reservation)
+        for earmark in self.earmarks:
+            self.costs.budgets.release(earmark)
+        for name, amount in self.charge.quotas.items():
+            self.costs.quotas.give_back(self.agent_id, name, amount)
 
 
 @attrs.frozen
@@ -43,9 +70,9 @@ class Costs:
     """
 
     def __init__(self, rates: RateTracker, budgets: Budgets, quotas: Quotas) -> None:
-        self._rates = rates
-        self._budgets = budgets
-        self._quotas = quotas
+        self.rates = rates
+        self.budgets = budgets
+        self.quotas = quotas
         self._prices: dict[str, dict[str, tuple[Pot, Amount]]] = {}
         self._fixed: dict[str, Charge] = {}
         self._holds: dict[str, tuple[str, Mapping[str, int]]] = {}  # artifact → who holds quota for it
@@ -77,34 +104,42 @@ class Costs:
 
     def lacking(self, agent_id: str, charge: Charge, artifact: str | None) -> Lack | None:
         """Return what an agent lacks to pay, or None if it can."""
-        resource = self._rates.blocked_by(agent_id, charge.rates) if charge.rates else None
+        resource = self.rates.blocked_by(agent_id, charge.rates) if charge.rates else None
         if resource is not None:
-            return Lack(f"the limit on {resource} is reached", self._rates.policy(resource) == "skip")
+            return Lack(f"the limit on {resource} is reached", self.rates.policy(resource) == "skip")
         for name, micro in charge.budgets.items():
-            if self._budgets.remaining(agent_id, name) < micro:
+            if self.budgets.remaining(agent_id, name) < micro:
                 return Lack(f"the budget {name} has less than {micro / MICRO:g} left")
         for name, amount in charge.quotas.items():
-            if self._quotas.remaining(agent_id, name) + self._held(agent_id, name, artifact) < amount:
+            if self.quotas.remaining(agent_id, name) + self._held(agent_id, name, artifact) < amount:
                 return Lack(f"the quota {name} has no room for {amount}")
         return None
+
+    def hold(self, agent_id: str, charge: Charge) -> Held:
+        """Set aside what `lacking` found to be there, for an action that has to wait."""
+        reservations = tuple(self.rates.reserve(agent_id, name, units) for name, units in charge.rates.items())
+        earmarks = tuple(self.budgets.reserve(agent_id, name, micro) for name, micro in charge.budgets.items())
+        for name, amount in charge.quotas.items():
+            self.quotas.hold(agent_id, name, amount)
+        return Held(self, agent_id, charge, reservations, earmarks)
 
     def take(self, agent_id: str, charge: Charge, artifact: str | None) -> None:
         """Take what `lacking` found to be there; quota held for an artifact's earlier content goes back first."""
         for resource, units in charge.rates.items():
-            self._rates.consume(agent_id, resource, units)
+            self.rates.consume(agent_id, resource, units)
         for name, micro in charge.budgets.items():
-            self._budgets.spend(agent_id, name, micro)
+            self.budgets.spend(agent_id, name, micro)
         if charge.quotas and artifact is not None:
             self.give_back(artifact)
             self._holds[artifact] = (agent_id, charge.quotas)
         for name, amount in charge.quotas.items():
-            self._quotas.hold(agent_id, name, amount)
+            self.quotas.hold(agent_id, name, amount)
 
     def give_back(self, artifact: str) -> None:
         """Give back the quota held for an artifact."""
         holder, amounts = self._holds.pop(artifact, ("", {}))
         for name, amount in amounts.items():
-            self._quotas.give_back(holder, name, amount)
+            self.quotas.give_back(holder, name, amount)
 
     def _held(self, agent_id: str, name: str, artifact: str | None) -> int:
         holder, amounts = self._holds.get(artifact or "", ("", {}))

@@ -6,7 +6,7 @@ from typing import Any, Protocol, Self
 
 import attrs
 
-from sim.errors import ClosedError, LimitError, RunError, UsageError
+from sim.errors import ClosedError, LimitError, UsageError
 from sim.events import EventBus
 from sim.kernel import Duration, Kernel, Recorder, Stream, to_ns, to_seconds
 from sim.kernel.codec import Raw, decode, encode
@@ -16,7 +16,7 @@ from sim.resources import MICRO, Budgets, Ledger, Pool, PriorityResource, Quotas
 from sim.world.action import Action, ActionHandler, ActionRegistry, ActionResult, Refused
 from sim.world.artifact import Artifacts
 from sim.world.builtin import BUILT_IN
-from sim.world.costs import FREE, Charge, Costs, Lack
+from sim.world.costs import FREE, Charge, Costs, Held, Lack
 from sim.world.message import Message
 from sim.world.places import Places
 
@@ -93,13 +93,14 @@ class World:
         self.actions = ActionRegistry()
         self.tools: dict[str, Callable[[Mapping[str, Any]], Any]] = {}  # pure functions, by name
         self.tasks: dict[int, Task] = {}
-        self.held: dict[tuple[str, str], int] = {}  # (agent, pool) → what it has acquired
+        self.held: dict[str, dict[str, int]] = {}  # agent → pool → what it has acquired
         self.standing: dict[str, ActionHandler] = {}  # agent → the action that it waits for
         self.observations: dict[str, array[float]] = {}
         self.messages = 0  # taken
         self.errors: dict[str, tuple[int, str]] = {}  # how often, and who had it first
         self.action_counts: dict[tuple[str, bool], int] = {}
         self._host: Host | None = None
+        self._left_at: dict[str, str] = {}  # where stopped agents stood
         self._groups: dict[str, dict[str, None]] = {}
         for handler in BUILT_IN:
             self.actions.register(handler)
@@ -156,7 +157,7 @@ class World:
             kernel.effects.abandon_all()
             for agent in list(self.agents.values()):
                 agent.terminate("end")
-        kernel.run(kernel.now + 1)
+        kernel.drain()
 
     def stream(self, owner: str, purpose: str = "") -> Stream:
         """Return the random stream of `owner` for `purpose`."""
@@ -166,24 +167,29 @@ class World:
         """Let an agent into the world.
 
         Raises:
-            RunError: if there is one of its id.
+            UsageError: if there is one of its id, or a group of that name.
         """
         if agent.agent_id in self.agents or agent.agent_id in self._groups:
-            raise RunError(f"the name {agent.agent_id!r} is taken already")
+            raise UsageError(f"the name {agent.agent_id!r} is taken already")
         self.agents[agent.agent_id] = agent
         self._groups.setdefault(agent.group, {})[agent.agent_id] = None
         self.rate_tracker.set_group(agent.agent_id, agent.group)
 
     def leave(self, agent: Inhabitant) -> None:
         """Let go of what a stopped agent held in pools, and take it off the map."""
-        for (holder, name), amount in list(self.held.items()):
-            if holder == agent.agent_id:
-                del self.held[holder, name]
-                pool = self.pools[name]
-                assert isinstance(pool, Resource | PriorityResource), "only slots are held"
-                pool.release(amount)
-        if self.places is not None:
+        for name, amount in self.held.pop(agent.agent_id, {}).items():
+            pool = self.pools[name]
+            assert isinstance(pool, Resource | PriorityResource), "only slots are held"
+            pool.release(amount)
+        if self.places is not None and (here := self.places.where(agent.agent_id)) is not None:
             self.places.remove(agent.agent_id)
+            self._left_at[agent.agent_id] = here
+
+    def enter(self, agent: Inhabitant) -> None:
+        """Put an agent that is started anew back where it stood when it stopped."""
+        node = self._left_at.pop(agent.agent_id, None)
+        if node is not None and self.places is not None:
+            self.places.place(agent.agent_id, node)
 
     def group(self, name: str) -> list[str]:
         """Return the ids of a group's agents that are alive, in the order in which they came."""
@@ -217,6 +223,7 @@ class World:
         del self._groups[agent.group][agent.agent_id]
         self.rate_tracker.forget(agent.agent_id)
         self.event_bus.forget(agent.agent_id)
+        self._left_at.pop(agent.agent_id, None)
 
     # -- the narrow waist
 
@@ -230,19 +237,40 @@ class World:
             return self.act(agent, action)
         try:
             self._permitted(agent, action)
-            lack = self._lacking(agent, action, self.price(action))
-            if lack is not None:  # who cannot pay does not stand in line
-                raw = Raw(encode(action.arguments))
-                return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
-            self.standing[agent.agent_id] = handler
-            granted = await handler.wait(self, agent, **action.arguments)
-        except (Refused, ClosedError, LimitError, UsageError) as refusal:
+        except Refused as refusal:
             return self._refuse(agent, action, Raw(encode(action.arguments)), str(refusal))
+        charge = self.price(action)
+        lack = self._lacking(agent, action, charge)
+        if lack is not None:  # who cannot pay does not stand in line
+            return self._refuse(agent, action, Raw(encode(action.arguments)), lack.text, skipped=lack.skip)
+        held = self.costs.hold(agent.agent_id, charge)
+        self.standing[agent.agent_id] = handler
+        try:
+            granted = await handler.wait(self, agent, **action.arguments)
+        except BaseException as error:
+            held.release()
+            if not isinstance(error, Refused | ClosedError | LimitError | UsageError):
+                raise
+            return self._refuse(agent, action, Raw(encode(action.arguments)), str(error))
         finally:
             self.standing.pop(agent.agent_id, None)
-        result = self._apply(agent, action, (granted,))
-        if not result.success and handler.undo is not None:
-            handler.undo(self, agent, granted, **action.arguments)
+        return self._finish(agent, action, handler, granted, held)
+
+    def _finish(
+        self, agent: Inhabitant, action: Action, handler: ActionHandler, granted: Any, held: Held
+    ) -> ActionResult:
+        """Apply what was waited for; if that fails, what was granted and what was set aside go back."""
+        done = False
+        try:
+            result = self._apply(agent, action, (granted,))
+            done = result.success
+        finally:
+            if done:
+                held.settle()
+            else:
+                held.release()
+                if handler.undo is not None:
+                    handler.undo(self, agent, granted, **action.arguments)
         return result
 
     def act(self, agent: Inhabitant, action: Action) -> ActionResult:
@@ -259,7 +287,7 @@ class World:
             handler = self._permitted(agent, action)
             if handler.wait is not None and not granted:
                 raise Refused(f"{action.kind} takes time: it has to be awaited (execute)")
-            charge = self.costs.charge(action.kind, len(raw))
+            charge = FREE if granted else self.costs.charge(action.kind, len(raw))  # what waited has paid
             lack = self._lacking(agent, action, charge)
             if lack is not None:
                 return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)

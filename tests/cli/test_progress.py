@@ -13,6 +13,7 @@ MINUTE = 60 * 10**9
 def runner(tiny):
     """A run that has just begun."""
     runner = SimulationRunner(build(load(tiny)), until_ns=10 * MINUTE, mode="autonomous")
+    runner.begin()
     runner.simulation.world.kernel.run(1)
     return runner
 

@@ -31,7 +31,6 @@ def limited(tracker, **limits):
 
 def test_without_a_limit_everything_is_allowed(tracker):
     """Nothing limited: nothing blocks, and infinitely much remains."""
-    assert tracker.limited("a") == ()
     assert tracker.blocked("a") is None
     assert tracker.get_remaining("a", "x") == math.inf
     assert tracker.time_until_capacity("a", "x", 10**9) == 0
@@ -47,13 +46,12 @@ def test_a_refused_amount_takes_nothing_from_any_scope(tracker):
     assert tracker.consume("b", "x", 2)
 
 
-def test_several_resources_are_taken_together_or_not_at_all(tracker):
-    """`consume_all` takes nothing when one resource is short, and `blocked_by` names that one."""
+def test_what_blocks_is_named(tracker):
+    """`blocked_by` names the resource that is short for a price, `blocked` the one of which there is not even one."""
     limited(tracker, x=Limit(agent=Rate(5, NS)), y=Limit(agent=Rate(1, NS)))
     assert tracker.blocked_by("a", {"x": 1, "y": 2}) == "y"
-    assert not tracker.consume_all("a", {"x": 1, "y": 2})
-    assert tracker.get_usage("a", "x") == 0
-    assert tracker.consume_all("a", {"x": 1, "y": 1})
+    assert tracker.blocked_by("a", {"x": 1, "y": 1}) is None
+    assert tracker.consume("a", "y")
     assert tracker.blocked("a") == "y"
 
 
@@ -112,7 +110,7 @@ def waiter(tracker, agent, costs, log, take=False, at=0):
         got = await tracker.wait_for_capacity(agent, costs, take=take)
         assert (got is not None) == take
         if not take:
-            assert tracker.consume_all(agent, costs)
+            assert all(tracker.consume(agent, name, amount) for name, amount in costs.items())
         log.append((agent, tracker._kernel.now))
 
     return run()
@@ -207,7 +205,8 @@ def test_limits_may_change_while_agents_wait(kernel, tracker):
     log, ends = list[Any](), list[Any]()
 
     async def main():
-        tracker.consume_all("m", {"x": 2, "y": 2})
+        tracker.consume("m", "x", 2)
+        tracker.consume("m", "y", 2)
         kernel.spawn("a", waiter(tracker, "a", {"x": 2}, log))
         kernel.spawn("b", waiter(tracker, "b", {"y": 2}, log), on_exit=lambda _, exit: ends.append(exit))
         kernel.spawn("c", waiter(tracker, "c", {"y": 1}, log))

@@ -109,7 +109,7 @@ GOOD: list[tuple[str, dict[str, Any], Any, Callable[[Lab], bool]]] = [
     ("move", {"to": "a"}, {"from": "a", "to": "a"}, lambda lab: place(lab) == "a"),
     ("use_tool", {"tool": "double", "args": {"x": 4}}, 8, lambda lab: True),
     ("create_task", {"title": "t", "to": "you", "data": 1}, {"id": 1}, lambda lab: len(lab.script("you").mailbox) == 1),
-    ("acquire", {"pool": "desk", "amount": 2}, None, lambda lab: lab.world.held == {("me", "desk"): 2}),
+    ("acquire", {"pool": "desk", "amount": 2}, None, lambda lab: lab.world.held == {"me": {"desk": 2}}),
     ("acquire", {"pool": "bed", "priority": 3}, None, lambda lab: lab.world.pools["bed"].level == 0),
     ("put", {"pool": "tank", "amount": 6}, None, lambda lab: lab.world.pools["tank"].level == 10),
     ("put", {"pool": "shelf", "item": [1]}, None, lambda lab: lab.world.pools["shelf"].level == 2),
@@ -549,8 +549,8 @@ def test_who_cannot_pay_takes_nothing_from_a_pool(pool: str) -> None:
 
 @pytest.mark.parametrize("kind", ["get", "acquire"])
 @pytest.mark.parametrize("pool", ["tank", "shelf", "desk"])
-def test_who_can_no_longer_pay_gives_back(kind: str, pool: str) -> None:
-    """Who could pay on joining the line and cannot when the turn comes gives back what was handed over."""
+def test_who_stands_in_line_has_paid(kind: str, pool: str) -> None:
+    """The price is set aside on joining the line: who could pay then gets the turn, whatever is spent meanwhile."""
     if (kind == "acquire") != (pool == "desk"):
         return
     lab = furnished()
@@ -577,14 +577,56 @@ def test_who_can_no_longer_pay_gives_back(kind: str, pool: str) -> None:
         refill = await empty()
         lab.kernel.spawn("me-1", act())
         await sleep(1)
-        lab.world.budgets.spend("me", "money", 1_000_000)
+        assert not lab.world.budgets.spend("me", "money", 1_000_000)
         await refill()
         await sleep(1)
 
     lab.main(scenario())
-    assert [result.success for result in results] == [False]
-    assert lab.world.pools[pool].level == {"tank": 1, "shelf": 1, "desk": 2}[pool]
-    assert lab.world.held == {}
+    assert [result.success for result in results] == [True]
+    assert lab.world.pools[pool].level == {"tank": 0, "shelf": 0, "desk": 1}[pool]
+    assert lab.world.budgets.remaining("me", "money") == 0
+
+
+@pytest.mark.parametrize("pool", ["tank", "shelf"])
+def test_a_put_that_is_cancelled_did_not_happen(pool: str) -> None:
+    """Cancelled at the instant at which it was let in, a put is taken back, and its price too."""
+    lab = furnished()
+    lab.world.budgets.define("money", 2_000_000)
+    lab.world.costs.set_price("put", "money", "budget", 2)
+    before = encode(lab.world.pools[pool].state())
+    arguments = {"pool": pool, "amount": 1} if pool == "tank" else {"pool": pool, "item": 1}
+
+    async def act() -> None:
+        await lab.world.execute(lab.script("me"), Action("put", arguments))
+
+    async def scenario() -> None:
+        place = lab.world.pools[pool]
+        full = [lab.kernel.spawn("filler", _fill(place))]
+        await sleep(1)
+        putter = lab.kernel.spawn("me-1", act())
+        await sleep(1)
+        await _drain_one(place)
+        lab.kernel.cancel(putter)  # let in, but it has not run yet
+        await sleep(1)
+        assert putter.exit is not None
+        assert putter.exit.kind == "cancelled"
+        lab.kernel.cancel(full[0])
+
+    lab.main(scenario())
+    assert lab.world.budgets.remaining("me", "money") == 2_000_000
+    after = lab.world.pools[pool]
+    assert after.level < after.capacity
+    assert before  # the pool was usable all along
+
+
+async def _fill(pool: Any) -> None:
+    while pool.level < pool.capacity:
+        await (pool.put(1) if isinstance(pool, Container) else pool.put("filler"))
+    await sleep(1000)
+
+
+async def _drain_one(pool: Any) -> None:
+    await (pool.get(1) if isinstance(pool, Container) else pool.get())
 
 
 async def _async(call: Callable[[], object]) -> None:
