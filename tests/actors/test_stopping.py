@@ -7,10 +7,10 @@ import pytest
 
 from sim.actors import AgentState, WakeCondition
 from sim.errors import KernelError
-from sim.kernel import Effect, perform, sleep
+from sim.kernel import NS, Effect, first_of, perform, sleep
 from sim.kernel.codec import Raw, encode
-from sim.resources import Container, Resource, Store
-from sim.world import NOOP, Action, Places
+from sim.resources import Container, Limit, Rate, Resource, Store
+from sim.world import NOOP, Action, ActionResult, Places
 from tests.actors.helpers import Lab, Script
 
 _S = AgentState
@@ -413,3 +413,107 @@ def test_control_from_outside_the_run_changes_nothing() -> None:
     assert sleeping.agent.alive
     lab.run(6)
     assert lab.script("a").times == [0.0, 5.0]
+
+
+# -- found by review
+
+
+def test_a_stop_reaches_who_waits_for_capacity_before_an_action() -> None:
+    """An agent that is paused inside an iteration is stopped at once, and its action never happens."""
+    lab = Lab()
+    lab.limit("calls", 1, 3600)
+    lab.world.costs.set_price("publish", "calls", "rate", 1)
+    lab.add("a", lambda agent: Action("publish", {"topic": "done"}), min_loop_delay=1, started=True)
+    lab.world.rate_tracker.consume("a", "calls")
+    lab.world.rate_tracker.set_limit("calls", Limit(agent=Rate(1, 3600 * NS)))
+    lab.at(5, lambda: lab.script("a").shutdown())
+    lab.run(10)
+    assert lab.manager.running_count == 0
+    lab.run(4000)
+    assert lab.bus.published("done") == 0
+
+
+def test_stop_all_takes_one_timeout_for_all() -> None:
+    """However many do not end by themselves, `stop_all` returns after its timeout."""
+    lab = Lab()
+
+    async def busy(agent: Script) -> Action | None:
+        await sleep(1000)
+        return None
+
+    for index in range(5):
+        lab.add(f"a{index}", busy, started=True)
+
+    async def scenario() -> float:
+        await sleep(1)
+        await lab.manager.stop_all(10)
+        return lab.world.now
+
+    assert lab.main(scenario()) == 11
+    assert lab.manager.running_count == 0
+
+
+def test_a_message_for_one_who_left_is_not_an_error_of_the_sender() -> None:
+    """A member of a group that stops while another one is waited for is passed over."""
+    lab = Lab()
+    lab.add("sender", group="senders")
+    lab.add("slow", group="crowd", mailbox_size=1, mailbox_policy="block")
+    lab.add("gone", group="crowd")
+    results: list[ActionResult] = []
+
+    async def send() -> None:
+        results.append(await lab.world.execute(lab.script("sender"), Action("send", {"to": "crowd", "data": 1})))
+
+    async def scenario() -> None:
+        await send()  # fills the mailbox of the slow one
+        lab.kernel.spawn("sender-2", send())
+        await sleep(1)
+        lab.world.forget(lab.script("gone"))
+        lab.script("slow").mailbox.take()
+        await sleep(1)
+
+    lab.main(scenario())
+    assert [result.success for result in results] == [True, True]
+    assert results[1].data == {"sent": 1, "refused": {"gone": "gone has stopped"}}
+
+
+def test_who_is_started_anew_stands_where_it_stood() -> None:
+    """A restart moves nobody: the agent is put back where it stood when it stopped."""
+    lab = Lab()
+    places = lab.world.places = Places(["here", "there"], [("here", "there", 5 * 10**9)])
+    lab.add("a")
+    places.place("a", "there")
+
+    async def scenario() -> None:
+        for _ in range(2):
+            await lab.manager.loops["a"].start()
+            await sleep(1)
+            await lab.manager.loops["a"].stop()
+            assert places.where("a") is None
+        await lab.manager.loops["a"].start()
+        assert places.where("a") == "there"
+        await lab.manager.loops["a"].stop()
+
+    lab.main(scenario())
+
+
+def test_first_of_on_mail_lets_senders_go_on() -> None:
+    """A message that is taken by `first_of` makes room as one taken by `get` does."""
+    lab = Lab()
+    lab.add("sender")
+    lab.add("a", mailbox_size=1, mailbox_policy="block")
+    got: list[float] = []
+
+    async def send() -> None:
+        for number in range(3):
+            await lab.world.execute(lab.script("sender"), Action("send", {"to": "a", "data": number}))
+            got.append(lab.world.now)
+
+    async def scenario() -> None:
+        lab.kernel.spawn("sender-1", send())
+        for _ in range(3):
+            await sleep(2)
+            await first_of(lab.script("a").mailbox.queue, timeout_ns=NS)
+
+    lab.main(scenario())
+    assert got == [0, 2, 4]

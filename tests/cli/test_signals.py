@@ -84,3 +84,16 @@ def test_a_closed_pipe_is_no_error(start, tmp_path):
 
     assert err == ""
     process.stdout = None
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_one_signal_is_enough_for_a_stuck_run(start, tmp_path, backend):
+    """A run whose step never yields ends by one SIGTERM, a few seconds later: nobody sends a second one."""
+    (tmp_path / "stuck_agents.py").write_text(STUCK.replace("time.sleep(60)", "\n        while True: pass"))
+    (tmp_path / "stuck.yaml").write_text("name: stuck\nagents: [{name: a, kind: 'stuck_agents:Stuck'}]\n")
+    process = start("run", "stuck.yaml", "--allow", "stuck_agents", "--backend", backend)
+    _wait_for_run(tmp_path)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+
+    assert process.returncode != 0

@@ -250,3 +250,28 @@ def test_spawned_agents_are_counted_and_forgotten(tmp_path: Path) -> None:
     assert result.iterations == 20
     assert result.states["stopped"] == 10
     assert list(simulation.world.agents) == ["door"]
+
+
+@pytest.mark.parametrize("options", [{"mode": "ticks"}, {"clock": "real"}, {"backend": "curio"}])
+def test_words_that_mean_nothing_are_refused(options, tmp_path):
+    """A mode, clock or backend that does not exist is refused, not taken for another one."""
+    path = tmp_path / "x.yaml"
+    path.write_text("name: x\nagents: [{name: a}]\n")
+    with pytest.raises(UsageError, match=" or "):
+        run(path, **options)
+
+
+def test_spawning_is_all_or_nothing(tmp_path):
+    """If one of several copies cannot be made, none is: no agent is left behind that nobody started."""
+    path = tmp_path / "x.yaml"
+    path.write_text(
+        "name: x\nuntil: 5s\nagents:\n"
+        "  - {name: parent, loop: {min_loop_delay: 1s}, rules: [{do: {spawn: {agent: child, count: 3}}}]}\n"
+        "  - {name: child, template: true, balance: '=1 - index'}\n"
+        "metrics: {every: 1s, values: {children: count('child')}}\n"
+    )
+    result = run(path)
+    assert set(result.metrics["children"]) == {0}
+    assert result.agents == 1
+    assert result.refused["spawn"] > 0
+    assert "less than nothing" in (result.commonest_error or "")
