@@ -1,7 +1,7 @@
 """Resources: what agents use up, hold, own, and share.
 
 Layout, from the bottom: `windows` (one rolling window), `capacity` (the two things to wait for at the rate
-tracker), `line` (who comes when), `rates` (the tracker); `budgets` (spent, reset each period), `quotas` (held
+tracker), `admission` (who comes when), `rates` (the tracker); `budgets` (spent, reset each period), `quotas` (held
 and given back), `ledger` (money); `pool` (what all pools share), and on it `slots`, `container` and `store`,
 in the field's terms. All is simulated time, whole units, and one step: nothing here awaits between a check
 and what follows from it.

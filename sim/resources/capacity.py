@@ -1,4 +1,4 @@
-"""The two things to wait for at a rate tracker: capacity (`Capacity`) and a level (`Watch`). See `line` for
+"""The two things to wait for at a rate tracker: capacity (`Capacity`) and a level (`Watch`). See `admission` for
 the order.
 """
 
@@ -13,7 +13,7 @@ from sim.kernel.waits import NOTHING
 from sim.resources.windows import Need, Reservation
 
 if TYPE_CHECKING:
-    from sim.resources.line import Line
+    from sim.resources.admission import Admission
 
 
 LAST = 1
@@ -39,7 +39,7 @@ class Capacity:
 
     __slots__ = ("_line", "_promise", "actor", "agent_id", "arrival", "costs", "keep", "needs", "token")
 
-    def __init__(self, line: "Line", agent_id: str, costs: dict[str, int], keep: bool) -> None:
+    def __init__(self, line: "Admission", agent_id: str, costs: dict[str, int], keep: bool) -> None:
         self._line = line
         self._promise: Reservation | None = None
         self.agent_id = agent_id
@@ -123,7 +123,7 @@ class Watch:
 
     def __init__(
         self,
-        line: "Line",
+        line: "Admission",
         agent_id: str,
         resource: str,
         threshold: float,

@@ -1,5 +1,6 @@
 """What all pools share: lines of actors that wait, counts, and closing."""
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
@@ -95,7 +96,7 @@ class PoolStatistics:
     waited: int
 
 
-class Pool:
+class Pool(ABC):
     """The base of all pools.
 
     Attributes:
@@ -112,9 +113,9 @@ class Pool:
         self._waited = 0
 
     @property
+    @abstractmethod
     def level(self) -> float:
         """What is there to be taken."""
-        raise NotImplementedError
 
     @property
     def queue(self) -> int:
@@ -139,9 +140,9 @@ class Pool:
         for place in list(self._waiting()):
             self._kernel.throw(place[2], ClosedError("what was waited on has been closed"))
 
+    @abstractmethod
     def serve(self) -> None:
         """Hand out what is free to those who wait."""
-        raise NotImplementedError
 
     def _waiting(self) -> Iterator[Place]:
         for line in self._lines:

@@ -16,8 +16,8 @@ from sim.errors import LimitError, UsageError
 from sim.kernel import Kernel, Source
 from sim.kernel.rng import derive
 from sim.kernel.source import FIRST_DERIVED
+from sim.resources.admission import Admission
 from sim.resources.capacity import Capacity, Tally, Watch
-from sim.resources.line import Line
 from sim.resources.windows import Need, Rate, Reservation, Window, check_amount, time_until
 
 Policy = Literal["block", "skip"]
@@ -81,7 +81,7 @@ class RateTracker:
     def __init__(self, kernel: Kernel, name: str = "rates") -> None:
         ordinal = _FIRST_ORDINAL + derive("resource", name) % (FIRST_DERIVED - _FIRST_ORDINAL)
         self._kernel = kernel
-        self._line = Line(kernel, Source(name, ordinal), self._needs, self._tally)
+        self._line = Admission(kernel, Source(name, ordinal), self._needs, self._tally)
         self._limits: dict[str, Limit] = {}
         self._own_rates: dict[str, dict[str, Rate]] = {}  # by agent, then resource
         self._groups: dict[str, str] = {}

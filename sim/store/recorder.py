@@ -1,5 +1,6 @@
 """What the kernel records through: `HashRecorder` keeps a hash, `RunRecorder` also a run file."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from sim.store.schema import Ending
 from sim.store.writer import Done, Tables, Writer
 
 
-class _Buffer:
+class _Buffer(ABC):
     """Collects events and encodes them a chunk at a time."""
 
     def __init__(self) -> None:
@@ -37,8 +38,9 @@ class _Buffer:
         if len(rows) >= CHUNK:
             self._full()
 
+    @abstractmethod
     def _full(self) -> None:
-        raise NotImplementedError
+        """A chunk is full."""
 
     def _take(self) -> tuple[bytes, int]:
         """Return the encoded events that were buffered, and their number."""

@@ -27,7 +27,7 @@ _Cursor = tuple[int, int, Capacity, int, Window, Iterator[tuple[Capacity, int]]]
 """(arrival, tie breaker, who is looked at, its need, the window, the rest of the window's queue)."""
 
 
-class Line:
+class Admission:
     """Everyone who waits for capacity of one tracker.
 
     Args:
