@@ -5,22 +5,74 @@ from collections.abc import Callable, Generator
 from typing import Any, Literal
 
 from sim.errors import ClosedError
-from sim.kernel import Kernel, Queue, Signal
-from sim.kernel.waits import NOTHING
+from sim.kernel import Actor, Kernel, Queue
+from sim.kernel.waits import NOTHING, Waiters
 from sim.world import Message
 
 MailboxPolicy = Literal["block", "drop_oldest", "fail"]
 """What happens to a message for a full mailbox: its sender waits, the oldest gives way, or it is refused."""
 
 
+class Room:
+    """Senders that wait until there is room, let in one for one message that leaves, in order of arrival.
+
+    A wait of the kernel: a place is promised to a sender when it is woken, so that no newcomer can take it first.
+    """
+
+    __slots__ = ("_kernel", "_letters", "_promised", "_senders")
+
+    def __init__(self, kernel: Kernel, letters: "Letters") -> None:
+        self._kernel = kernel
+        self._letters = letters
+        self._senders = Waiters()
+        self._promised = 0
+
+    @types.coroutine
+    def wait(self) -> Generator[Any, Any, None]:
+        """Wait for a place; it is the sender's in the step in which this returns."""
+        if self.take() is NOTHING:
+            yield self
+            self._promised -= 1
+
+    def take(self) -> Any:
+        """Return None if there is room that is promised to nobody, else `NOTHING`."""
+        return None if self._free() or self._letters.closed else NOTHING
+
+    def arm(self, kernel: Kernel, actor: Actor) -> None:
+        """Join the line."""
+        self._senders.add(actor)
+
+    def undo(self, value: Any) -> None:
+        """Give the promised place to the next."""
+        self._promised -= 1
+        self.admit()
+
+    def leave(self) -> None:
+        """Nobody is held up by who waits here: everybody wants one place."""
+
+    def admit(self) -> None:
+        """Let in as many as there are places."""
+        while self._free() and (actor := self._senders.pop()) is not None:
+            self._promised += 1
+            self._kernel.wake(actor, None, self)
+
+    def close(self) -> None:
+        """Answer everyone who waits: the agent has stopped."""
+        while (actor := self._senders.pop()) is not None:
+            self._kernel.throw(actor, ClosedError("the agent that was written to has stopped"))
+
+    def _free(self) -> bool:
+        return len(self._letters) + self._promised < self._letters.limit
+
+
 class Letters(Queue):
-    """The queue of a mailbox: it tells senders that wait when a message has left."""
+    """The queue of a mailbox: it lets senders in when a message has left."""
 
     __slots__ = ("room",)
 
-    def __init__(self, kernel: Kernel, limit: int, room: Signal | None) -> None:
+    def __init__(self, kernel: Kernel, limit: int, *, blocks: bool) -> None:
         super().__init__(kernel, limit)
-        self.room = room
+        self.room = Room(kernel, self) if blocks else None
 
     @types.coroutine
     def get(self) -> Generator[Any, Any, Any]:
@@ -32,7 +84,7 @@ class Letters(Queue):
         """Return the next message, or `NOTHING`."""
         value = super().take()
         if self.room is not None and value is not NOTHING:
-            self.room.fire()
+            self.room.admit()
         return value
 
 
@@ -50,11 +102,10 @@ class Mailbox:
         dead: how many were left, or arrived, when the agent had stopped.
     """
 
-    __slots__ = ("_room", "_watchers", "dead", "dropped", "policy", "queue")
+    __slots__ = ("_watchers", "dead", "dropped", "policy", "queue")
 
     def __init__(self, kernel: Kernel, size: int, policy: MailboxPolicy) -> None:
-        self._room = Signal(kernel) if policy == "block" else None
-        self.queue = Letters(kernel, size, self._room)
+        self.queue = Letters(kernel, size, blocks=policy == "block")
         self.policy: MailboxPolicy = policy
         self.dropped = 0
         self.dead = 0
@@ -87,9 +138,13 @@ class Mailbox:
         return lambda: watchers.pop(key, None)
 
     async def wait_for_room(self) -> None:
-        """Wait until a message would be taken, if the policy is to block."""
-        while self._room is not None and not self.queue.closed and len(self.queue) >= self.queue.limit:
-            await self._room.wait()
+        """Wait until a message would be taken, if the policy is to block; senders go in order of arrival.
+
+        Raises:
+            ClosedError: if the agent stops meanwhile.
+        """
+        if self.queue.room is not None:
+            await self.queue.room.wait()
 
     async def get(self) -> Message:
         """Wait for the next message.
@@ -111,8 +166,8 @@ class Mailbox:
         """Refuse what comes, answer who waits, and return how many dead letters were left."""
         left = len(self.queue.close())
         self.dead += left
-        if self._room is not None:
-            self._room.fail(ClosedError("the agent that was written to has stopped"))
+        if self.queue.room is not None:
+            self.queue.room.close()
         return left
 
     def reopen(self) -> None:

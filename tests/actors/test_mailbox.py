@@ -209,3 +209,53 @@ def test_every_message_is_accounted_for(policy: str, ops: list[tuple[int, str]])
     assert counts["taken"] + mail.dropped + mail.dead - accepted <= refused_dead
     assert counts["taken"] + mail.dropped + mail.dead >= accepted
     assert lab.world.standing == {}
+
+
+def test_senders_that_wait_go_in_order_of_arrival() -> None:
+    """One sender for one message that leaves, the first first; who comes later, even at that instant, waits behind."""
+    lab = Lab()
+    lab.add("a", mailbox_size=1, mailbox_policy="block")
+    sent: list[tuple[str, float]] = []
+
+    async def send(name: str, delay: float) -> None:
+        await sleep(delay)
+        await lab.world.execute(lab.script(name), Action("send", {"to": "a"}))
+        sent.append((name, lab.world.now))
+
+    for name in ("s1", "s2", "s3", "s4"):
+        lab.add(name)
+
+    async def scenario() -> None:
+        for name, delay in (("s1", 0), ("s2", 1), ("s3", 2), ("s4", 10)):  # the last comes as the first place is free
+            lab.kernel.spawn(f"{name}-1", send(name, delay))
+        for _ in range(3):
+            await sleep(10)
+            lab.script("a").mailbox.take()
+        await sleep(1)
+
+    lab.main(scenario())
+    assert sent == [("s1", 0), ("s2", 10), ("s3", 20), ("s4", 30)]
+
+
+def test_a_sender_that_is_cancelled_gives_its_place_to_the_next() -> None:
+    """A place that was promised to a sender that is cancelled at that instant goes to the one behind it."""
+    lab = Lab()
+    lab.add("a", mailbox_size=1, mailbox_policy="block")
+    lab.add("s")
+    sent: list[str] = []
+
+    async def send(name: str) -> None:
+        await lab.world.execute(lab.script("s"), Action("send", {"to": "a", "data": name}))
+        sent.append(name)
+
+    async def scenario() -> None:
+        actors = []
+        for name in ("first", "second", "third"):
+            actors.append(lab.kernel.spawn(name, send(name)))
+            await sleep(1)
+        lab.script("a").mailbox.take()
+        lab.kernel.cancel(actors[1])  # woken, but it has not run yet
+        await sleep(1)
+
+    lab.main(scenario())
+    assert sent == ["first", "third"]
