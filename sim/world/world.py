@@ -117,11 +117,16 @@ class World:
         await self.attach(Host(self.kernel)).__aenter__()
         return self
 
-    async def __aexit__(self, *error: object) -> None:
-        self.close()
-        if self._host is not None:
-            await self._host.__aexit__(*error)
-        self.kernel.close()
+    async def __aexit__(self, kind: object, *rest: object) -> None:
+        try:
+            self.close()
+        except Exception:
+            if kind is None:  # else the run has failed already, and that failure is what the caller must see
+                raise
+        finally:
+            if self._host is not None:
+                await self._host.__aexit__(kind, *rest)
+            self.kernel.close()
 
     async def run(self, until: Duration) -> None:
         """Run until a simulated time since the start (seconds, or text such as `10m`); call it again to go on.

@@ -8,14 +8,14 @@ import anyio
 import pytest
 
 from sim.actors import Agent
-from sim.errors import RunError, UsageError
-from sim.kernel import NS, Effect, perform
+from sim.errors import LivelockError, RunError, UsageError
+from sim.kernel import NS, Effect, perform, sleep
 from sim.runner import RunResult, SimulationRunner, run, run_async
 from sim.runner.result import Distribution
 from sim.scenario import Scenario, load
 from sim.scenario.build import Simulation, build
 from sim.store import HashRecorder
-from sim.world import NOOP, Action
+from sim.world import NOOP, Action, World
 
 HEAD = "name: test\nuntil: 10s\nexecution: {agent_loop: {min_loop_delay: 1s}}\n"
 IDLER = "agents: [{name: a, rules: [{do: {sleep: {event: go}}}]}]\n"
@@ -275,3 +275,20 @@ def test_spawning_is_all_or_nothing(tmp_path):
     assert result.agents == 1
     assert result.refused["spawn"] > 0
     assert "less than nothing" in (result.commonest_error or "")
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_leaving_a_world_whose_run_failed_shows_that_failure(backend):
+    """An `async with World` that ends by a failed run raises that failure alone, and leaves no task behind."""
+
+    async def forever() -> None:
+        while True:
+            await sleep(0)
+
+    async def main() -> None:
+        async with World(max_deltas=50) as world:
+            world.kernel.spawn("spinner", forever())
+            await world.run("1m")
+
+    with pytest.raises(LivelockError, match="spinner"):
+        anyio.run(main, backend=backend)
