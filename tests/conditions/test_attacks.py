@@ -42,13 +42,13 @@ class Target:
 
 @pytest.mark.parametrize("text", ATTACKS, ids=range(len(ATTACKS)))
 def test_an_attack_is_refused_quickly(text):
-    """Each payload ends in a ConditionError of one sentence, and soon."""
-    started = time.perf_counter()
+    """Each payload ends in a ConditionError of one sentence within 0.2 s of CPU."""
+    started = time.process_time()  # the processor's time: other programs must not decide
 
     with pytest.raises(ConditionError) as caught:
         Expression.parse(text).evaluate({"x": {"a": 1}}, PURE_FUNCTIONS)
 
-    assert time.perf_counter() - started < 10  # not how fast, but that it ends
+    assert time.process_time() - started < 0.2
     assert len(str(caught.value)) < 1300
 
 
