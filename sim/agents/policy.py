@@ -107,7 +107,6 @@ class PolicyAgent(Agent):
         self._toolbox = toolbox
         self._rules = rules
         self._chosen: PolicyRule | None = None
-        self._scope: Scope | None = None
         self._seen = 0  # the sequence number of the event that woke it last
         self._patterns = subscribe
         self._subscriptions: tuple[Subscription, ...] = ()
@@ -117,7 +116,7 @@ class PolicyAgent(Agent):
         self.message = self.mailbox.take()
         self.event = self._next_event()
         self.woken_by, self.loop.woken_by = self.loop.woken_by, ""  # of this iteration: later ones were not woken
-        scope = self._scope = Scope(self)
+        scope = Scope(self)
         functions = self._toolbox.used_by(self)
         for rule in self._rules:
             if rule.when is None or rule.when.evaluate(scope, functions):

@@ -1,7 +1,6 @@
-"""What an entry of the order can aim at besides an actor: a callback, an error for an actor, or a pause of
-the run.
+"""What an entry of the order can aim at besides an actor, a callback or an error for an actor; and why a run pauses.
 
-Each has a `token` like an actor: an entry is stale when its token is no longer the one of its target.
+Each target has a `token` like an actor: an entry is stale when its token is no longer the one of its target.
 """
 
 import enum
@@ -22,11 +21,6 @@ class Pause(enum.Enum):
     IDLE = "nothing is due, ever"
     BLOCKED = "the outcome of an effect is due and not there yet"
     HALTED = "a step asked for it"
-
-    @property
-    def token(self) -> int:
-        """A pause travels among the entries as a target, and is never stale."""
-        return 0
 
 
 class Timer:
