@@ -66,13 +66,13 @@ class Room:
 
 
 class Letters(Queue):
-    """The queue of a mailbox: it lets senders in when a message has left."""
+    """The queue of a mailbox that blocks: it lets senders in when a message has left."""
 
     __slots__ = ("room",)
 
-    def __init__(self, kernel: Kernel, limit: int, *, blocks: bool) -> None:
+    def __init__(self, kernel: Kernel, limit: int) -> None:
         super().__init__(kernel, limit)
-        self.room = Room(kernel, self) if blocks else None
+        self.room = Room(kernel, self)
 
     @types.coroutine
     def get(self) -> Generator[Any, Any, Any]:
@@ -83,7 +83,7 @@ class Letters(Queue):
     def take(self) -> Any:
         """Return the next message, or `NOTHING`."""
         value = super().take()
-        if self.room is not None and value is not NOTHING:
+        if value is not NOTHING:
             self.room.admit()
         return value
 
@@ -102,10 +102,16 @@ class Mailbox:
         dead: how many were left, or arrived, when the agent had stopped.
     """
 
-    __slots__ = ("_watchers", "dead", "dropped", "policy", "queue")
+    __slots__ = ("_room", "_watchers", "dead", "dropped", "policy", "queue")
 
     def __init__(self, kernel: Kernel, size: int, policy: MailboxPolicy) -> None:
-        self.queue = Letters(kernel, size, blocks=policy == "block")
+        if policy == "block":
+            letters = Letters(kernel, size)
+            self.queue: Queue = letters
+            self._room: Room | None = letters.room
+        else:
+            self.queue = Queue(kernel, size)
+            self._room = None
         self.policy: MailboxPolicy = policy
         self.dropped = 0
         self.dead = 0
@@ -143,8 +149,8 @@ class Mailbox:
         Raises:
             ClosedError: if the agent stops meanwhile.
         """
-        if self.queue.room is not None:
-            await self.queue.room.wait()
+        if self._room is not None:
+            await self._room.wait()
 
     async def get(self) -> Message:
         """Wait for the next message.
@@ -166,8 +172,8 @@ class Mailbox:
         """Refuse what comes, answer who waits, and return how many dead letters were left."""
         left = len(self.queue.close())
         self.dead += left
-        if self.queue.room is not None:
-            self.queue.room.close()
+        if self._room is not None:
+            self._room.close()
         return left
 
     def reopen(self) -> None:
