@@ -100,6 +100,12 @@ class StoredRun:
         Raises:
             RunError: that names the first chunk, or the part, that does not match.
         """
+        try:
+            self._verify()
+        except (AttributeError, TypeError, ValueError) as error:  # the tables are strict, damage is not
+            raise self._damaged("it holds a value of the wrong type") from error
+
+    def _verify(self) -> None:
         running = RunHash()
         total = 0
         for chunk, first, count, stored, data in self._chunks():
@@ -253,7 +259,7 @@ def _read_info(path: Path, database: Database) -> RunInfo:
     try:
         for name in _JSON:
             known[name] = None if known[name] is None else decode(known[name].encode())
-    except ValueError:
+    except (AttributeError, TypeError, ValueError):
         raise RunError(f"{path} is damaged: its run row is not JSON", hint="use a copy of it") from None
     if status == "running" and not being_written(path):
         status = "killed"

@@ -250,3 +250,27 @@ def test_the_name_of_a_scenario_means_its_latest_run(start, tmp_path):
     os.utime(recorder.folder, ns=(2**62, 2**62))
 
     assert recorder.folder == find_run(tmp_path / "runs", "town")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE chunks SET data = NULL WHERE id = 1",
+        "UPDATE chunks SET data = 5 WHERE id = 1",
+        "UPDATE run SET digest = NULL",
+        "UPDATE run SET options = NULL, digest = NULL",
+    ],
+)
+def test_a_value_of_another_type_is_damage(folder, sql):
+    """The tables are strict, damage is not: a value of the wrong type is named as damage, never a crash."""
+    with closing(sqlite3.connect(folder / "run.db", isolation_level=None)) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '')")
+    with closing(sqlite3.connect(folder / "run.db", isolation_level=None)) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute(sql)
+
+    with pytest.raises(RunError, match="is damaged"):
+        open_run(folder)
+    assert len(list_runs(folder.parent)) == 1
