@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sim.events import Event, EventBus
     from sim.kernel import Effect, Outcome, perform, sleep
     from sim.resources import RateTracker
-    from sim.runner import RunResult, SimulationRunner, run, run_async
+    from sim.runner import ReplayResult, RunResult, SimulationRunner, branch, replay, resume, run, run_async
     from sim.scenario import Scenario, load
     from sim.world import Action, ActionResult, Message, World
 
@@ -33,10 +33,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Action", "ActionResult", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager", "AgentState", "Effect",
-    "Event",
-    "EventBus", "Message", "Outcome", "PauseReason", "RateTracker", "RunResult", "Scenario", "ScenarioError",
-    "SimError",
-    "SimulationRunner", "UsageError", "WakeCondition", "World", "load", "perform", "run", "run_async", "sleep",
+    "Event", "EventBus", "Message", "Outcome", "PauseReason", "RateTracker", "ReplayResult", "RunResult", "Scenario",
+    "ScenarioError", "SimError", "SimulationRunner", "UsageError", "WakeCondition", "World", "branch", "load",
+    "perform", "replay", "resume", "run", "run_async", "sleep",
 ]  # fmt: skip
 
 _HOMES = {
@@ -45,7 +44,7 @@ _HOMES = {
     "events": "Event EventBus",
     "kernel": "Effect Outcome perform sleep",
     "resources": "RateTracker",
-    "runner": "RunResult SimulationRunner run run_async",
+    "runner": "ReplayResult RunResult SimulationRunner branch replay resume run run_async",
     "scenario": "Scenario load",
     "world": "Action ActionResult Message World",
 }

@@ -37,6 +37,10 @@ class LivelockError(RunError):
     """Simulated time does not advance: actors wake each other for ever at one instant."""
 
 
+class DivergenceError(RunError):
+    """A run that was made again is not what is on record; says where they part."""
+
+
 class ActorError(SimError):
     """The code of an actor did something that the kernel refuses."""
 

@@ -6,6 +6,7 @@ time ends when everything is on disk. SimPy's bare timer, which records nothing,
 
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,9 @@ def recorded(meter: Meter, agents: int, times: int, start: Callable[[Any, Any], 
         meter.begin()
         world.kernel.run(times * NS)
         recorder.flush()
-        recorder.durable().result()
+        durable = threading.Event()
+        recorder.durable(lambda error: durable.set())
+        durable.wait()
         meter.end(sum(loop.iteration_count for loop in manager.loops.values()))
         recorder.close()
     finally:

@@ -185,6 +185,16 @@ class Lifecycle(ABC):
         elif self.pause_reason is not PauseReason.RESOURCES:
             self._unpause()
 
+    def await_approval(self, detail: str) -> None:
+        """Pause the agent, also within an iteration, until `approved`."""
+        if self._state is _S.RUNNING:
+            self._pause(PauseReason.APPROVAL, detail)
+
+    def approved(self) -> None:
+        """End a pause for approval."""
+        if self._state is _S.PAUSED and self.pause_reason is PauseReason.APPROVAL:
+            self._unpause()
+
     @abstractmethod
     def _retry(self) -> None:
         """End a pause for errors."""

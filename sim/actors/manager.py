@@ -7,6 +7,7 @@ import attrs
 
 from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
+from sim.actors.inputs import Inputs
 from sim.actors.loop import AgentLoop
 from sim.actors.state import AgentState
 from sim.actors.wake import WakeCondition
@@ -47,6 +48,7 @@ class AgentLoopManager:
         self._made = 0
         world.actions.register(ActionHandler("sleep", _sleep, Permission.GUEST))
         world.actions.register(ActionHandler("stop", _stop, Permission.GUEST))
+        Inputs(self)
 
     def create_loop(self, agent: Agent, config: AgentLoopConfig | None = None) -> AgentLoop:
         """Make the loop of an agent and let the agent into the world.

@@ -58,6 +58,19 @@ class PolicyRule:
         return None
 
 
+class Rulebook:
+    """The rules that agents of one kind share; a branch of a run may give them others.
+
+    Attributes:
+        rules: in order; the first that applies is taken.
+    """
+
+    __slots__ = ("rules",)
+
+    def __init__(self, rules: tuple[PolicyRule, ...]) -> None:
+        self.rules = rules
+
+
 class Scope(dict[str, Any]):
     """The names that a rule sees: the agent's state, and what is computed when it is asked for."""
 
@@ -79,7 +92,7 @@ class PolicyAgent(Agent):
         agent_id: its name.
         world: where it lives.
         toolbox: the functions its rules can call.
-        rules: in order; the first that applies is taken.
+        rulebook: what it does when.
         index: its number among those that are alike, from 0.
         subscribe: topic patterns whose events it gets, one an iteration.
         group: its group.
@@ -92,7 +105,7 @@ class PolicyAgent(Agent):
         world: World,
         *,
         toolbox: Toolbox,
-        rules: tuple[PolicyRule, ...],
+        rulebook: Rulebook,
         index: int = 0,
         subscribe: tuple[str, ...] = (),
         group: str | None = None,
@@ -105,7 +118,7 @@ class PolicyAgent(Agent):
         self.event: Event | None = None
         self.woken_by = ""
         self._toolbox = toolbox
-        self._rules = rules
+        self.rulebook = rulebook
         self._chosen: PolicyRule | None = None
         self._seen = 0  # the sequence number of the event that woke it last
         self._patterns = subscribe
@@ -118,7 +131,7 @@ class PolicyAgent(Agent):
         self.woken_by, self.loop.woken_by = self.loop.woken_by, ""  # of this iteration: later ones were not woken
         scope = Scope(self)
         functions = self._toolbox.used_by(self)
-        for rule in self._rules:
+        for rule in self.rulebook.rules:
             if rule.when is None or rule.when.evaluate(scope, functions):
                 self._chosen = rule
                 if rule.action is not None:

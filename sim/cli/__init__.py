@@ -1,7 +1,8 @@
 """The command `sim`: one module a verb, imported when the verb is used, so that `sim --help` stays quick.
 
 Layout: `output` (text, JSON and errors), `table`, `summary` (one run as tables), `story` (events as lines),
-`progress`; and the verbs `run`, `check`, `listing` (`list`), `show`, `export`, `new`, `schema`.
+`progress`, `again` (what making a run again shares), `comparison` (two runs); and the verbs `run`, `check`, `listing`
+(`list`), `show`, `replay`, `resume`, `branch`, `diff`, `export`, `new`, `schema`.
 """
 
 import sys
@@ -21,6 +22,10 @@ VERBS = {
     "run": "Run a scenario.",
     "list": "List the runs that were kept.",
     "show": "Show what happened in a run.",
+    "replay": "Make a run again and say whether it is the same.",
+    "resume": "Go on with a run that was killed or interrupted.",
+    "branch": "Make a new run that leaves another one at some time.",
+    "diff": "Show where two runs part, and how far their outcomes are.",
     "export": "Write a view of a run as CSV, JSON or Parquet.",
     "schema": "Print the JSON Schema of scenario files, for editors.",
 }

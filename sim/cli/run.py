@@ -12,7 +12,7 @@ from sim.cli.progress import Progress
 from sim.cli.summary import duration, print_summary
 from sim.runner import RunResult, run
 
-_MAX_SEED = 2**63 - 1
+MAX_SEED = 2**63 - 1
 
 
 @click.command(
@@ -26,7 +26,7 @@ _MAX_SEED = 2**63 - 1
 )
 @click.argument("scenario", type=PATH)
 @click.option("--mode", type=click.Choice(["autonomous", "tick"]), help="Autonomous loops, or ticks.")
-@click.option("--seed", type=click.IntRange(0, _MAX_SEED), help="The seed of all random streams.")
+@click.option("--seed", type=click.IntRange(0, MAX_SEED), help="The seed of all random streams.")
 @click.option("--until", metavar="DURATION", help="Simulated time to run, such as 90s or 1h30m.")
 @click.option(
     "--backend",
@@ -51,12 +51,11 @@ def command(
 ) -> int:
     """Run SCENARIO and print a summary.
 
-    Other options than --out take what the scenario says if they are not given. Ctrl-C ends the run at a step boundary
-    and keeps what happened until then; a second one ends it at once.
+    Other options than --out take what the scenario says if they are not given. Ctrl-C ends the run between two
+    instants and keeps what happened until then, so that `sim resume` can go on; a second one ends it at once.
     """
     if options["allow"]:
-        # Last, so that nothing beside a scenario can stand in for an installed module.
-        sys.path += [str(scenario.resolve().parent), str(Path.cwd())]
+        allow_imports(scenario.resolve().parent)
     live = sys.stderr.isatty()
     progress = Progress(live=live)
     shown = progress if (live or verbose) and not quiet else None
@@ -65,11 +64,18 @@ def command(
             result = run(scenario, progress=shown, stuck=progress.stuck, out=None if no_record else out, **options)
     finally:
         progress.clear()
-    _print(result, as_json=as_json, quiet=quiet)
+    print_result(result, as_json=as_json, quiet=quiet)
     return 0 if result.status == "finished" else 1
 
 
-def _print(result: RunResult, *, as_json: bool, quiet: bool) -> None:
+def allow_imports(folder: Path) -> None:
+    """Let agents be imported from a folder, and from the present one."""
+    # Last, so that nothing beside a scenario can stand in for an installed module.
+    sys.path += [str(folder), str(Path.cwd())]
+
+
+def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
+    """Print what came of a run; quietly, its folder alone."""
     fields = result.to_json()
     if as_json:
         print_json(fields)
@@ -80,5 +86,7 @@ def _print(result: RunResult, *, as_json: bool, quiet: bool) -> None:
     if result.status == "interrupted":
         kept = f"what happened is in {plain(result.run)}" if result.run else "nothing was kept"
         say(f"sim: interrupted: the run was stopped at {duration(result.sim_seconds)}; {kept}")
+        if result.run and not result.doubts:
+            say(f"hint: sim resume {plain(result.run)} goes on with it")
     if result.commonest_error:
         say(f"sim: warning: {result.errors} iterations failed: {plain(result.commonest_error)}")

@@ -6,7 +6,7 @@ outcome, at a place in the order that is fixed (modelled latency) or recorded (m
 
 import hashlib
 import types
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,6 +27,9 @@ Safety = Literal["pure", "idempotent", "unsafe"]
 
 OutcomeKind = Literal["ok", "error", "timeout", "abandoned"]
 
+Ending = Literal["delivered", "timeout", "abandoned"]
+"""How an effect ended for its actor: it got the outcome, it waited too long, or it was cancelled and never sees it."""
+
 HOUR_NS = 3600 * 10**9
 
 
@@ -37,7 +40,8 @@ class Effect:
     Args:
         kind: what it is, for the record (`http`, `tool.search`).
         request: the JSON-like request; with the kind it is all that the outcome may depend on.
-        call: makes the outcome from the request; an async function that runs in a host task.
+        call: makes the outcome from the request; runs in a host task, and may be async. Its second argument is the
+            effect's key, which is the same each time the effect is tried again: for services that honour one.
         latency_ns: the simulated time it takes (modelled), or None to let simulated time follow real time
             (measured).
         deadline_ns: simulated time after which the outcome is `timeout`.
@@ -47,7 +51,7 @@ class Effect:
 
     kind: str
     request: Any
-    call: Callable[[Any], Awaitable[Any]]
+    call: Callable[[Any, str], Any]
     latency_ns: int | None = None
     deadline_ns: int = HOUR_NS
     timeout: float = 120.0
@@ -64,12 +68,20 @@ class Outcome:
 
 
 class Ticket:
-    """One effect under way: a wait of the kernel, and the target of its own delivery entry."""
+    """One effect under way: a wait of the kernel, and the target of its own delivery entry.
+
+    Attributes:
+        modelled: whether its place of delivery was fixed when it began.
+        held: nobody knows whether it was done outside, and a person has not said yet (after a crash).
+    """
 
     __slots__ = (
         "actor",
+        "counted",
         "effect",
+        "held",
         "kernel",
+        "modelled",
         "ordinal",
         "outcome",
         "request_hash",
@@ -80,12 +92,21 @@ class Ticket:
 
     def __init__(self, effect: Effect) -> None:
         self.effect = effect
-        self.request_hash = hashlib.sha256(effect.kind.encode() + b"\0" + encode(effect.request)).hexdigest()
+        self.request_hash = hash_request(effect.kind, encode(effect.request))
         self.outcome: Outcome | None = None
         self.ordinal = 0
         self.token = 0
         self.waiting = 0
+        self.modelled = effect.latency_ns is not None
+        self.held = False
+        self.counted = False  # simulated time follows real time for it
         self.state: Literal["new", "running", "done", "abandoned"] = "new"
+
+    @property
+    def key(self) -> str:
+        """The key of this effect for services that honour one: the same whenever it is tried again."""
+        name = encode((self.kernel.effects.namespace, self.actor.name, self.ordinal))
+        return hashlib.sha256(name).hexdigest()[:32]
 
     def arm(self, kernel: "Kernel", actor: Actor) -> None:
         """Begin the effect: the kernel calls this when the actor has yielded the ticket."""
@@ -95,16 +116,17 @@ class Ticket:
         kernel.effects.begin(self)
 
     def fire(self) -> None:
-        """Deliver: the place in the order that was fixed for the outcome has come."""
-        if self.state != "running":
-            return
-        if self.outcome is None:  # only a deadline fires before the outcome is there
-            self.outcome = Outcome("timeout")
-            self.kernel.effects.release(self)
-        self.kernel.effects.end(self)
+        """Deliver: the place in the order that was fixed for the outcome, or the deadline, has come."""
+        if self.state == "running":
+            self.kernel.effects.due(self)
 
     def undo(self, value: object) -> None:
         """Nothing to give back: the outcome is recorded, the actor just never sees it."""
+
+
+def hash_request(kind: str, request: bytes) -> str:
+    """Return the hash (64 hex digits) of an effect's kind and its request as canonical JSON."""
+    return hashlib.sha256(kind.encode() + b"\0" + request).hexdigest()
 
 
 @types.coroutine
@@ -125,15 +147,25 @@ def perform(effect: Effect) -> Generator[Any, Any, Outcome]:
 
 
 class Effects:
-    """The effects of one kernel: those in flight, their deadlines and their order."""
+    """The effects of one kernel: those in flight, their deadlines and their order.
+
+    Attributes:
+        performer: who carries them out.
+        namespace: what makes their keys differ from those of other runs: the run's id.
+        in_flight: by (actor, ordinal).
+        measured: how many of these simulated time follows real time for.
+        on_end: called when one has ended, for a runner that waits at a barrier.
+    """
 
     def __init__(self, kernel: "Kernel") -> None:
         self.performer: Performer | None = None
+        self.namespace = ""
         self.in_flight: dict[tuple[str, int], Ticket] = {}
-        self.measured = 0  # in flight, with measured latency
+        self.measured = 0
         self.counts: dict[OutcomeKind, int] = {"ok": 0, "error": 0, "timeout": 0, "abandoned": 0}
-        self.on_end: Callable[[], object] | None = None  # for a runner that waits at a barrier
+        self.on_end: Callable[[], object] | None = None
         self._kernel = kernel
+        self._held = 0
         self._ordinals: dict[str, int] = {}
         self._due: list[tuple[int, str, int, Ticket]] = []
 
@@ -146,51 +178,82 @@ class Effects:
             )
         ordinal = ticket.ordinal = self._ordinals.get(actor.name, 0) + 1
         self._ordinals[actor.name] = ordinal
-        modelled = effect.latency_ns is not None
         kernel.recorder.intent(
             (actor.name, ordinal, effect.kind, ticket.request_hash, effect.request,
-             "modelled" if modelled else "measured", effect.safety, kernel.now)
+             "modelled" if ticket.modelled else "measured", effect.safety, kernel.now)
         )  # fmt: skip
         ticket.state = "running"
         self.in_flight[actor.name, ordinal] = ticket
-        latency = effect.deadline_ns if effect.latency_ns is None else effect.latency_ns
-        if effect.latency_ns is not None and latency < effect.deadline_ns:
+        latency = effect.deadline_ns
+        if effect.latency_ns is not None and effect.latency_ns < latency:
+            latency = effect.latency_ns
             heappush(self._due, (kernel.now + latency, actor.name, ordinal, ticket))
             kernel.look_out(kernel.now + latency)
-        else:
-            latency = effect.deadline_ns
-        if not modelled:
-            self.measured += 1
-            kernel.pause()  # from now on simulated time follows real time, which only the host knows
         kernel.schedule(latency, actor, ticket, ticket.token)
-        self.performer.start(ticket)
+        self._start(ticket)
+
+    def _start(self, ticket: Ticket) -> None:
+        assert self.performer is not None
+        if self.performer.start(ticket) and not ticket.modelled:
+            ticket.counted = True
+            self.measured += 1
+            self._kernel.pause()  # from now on simulated time follows real time, which only the host knows
 
     def waits(self, actor: str) -> bool:
-        """Whether `actor` waits for an effect."""
-        return (actor, self._ordinals.get(actor, 0)) in self.in_flight
+        """Whether `actor` waits for an effect that will end without a person."""
+        ticket = self.in_flight.get((actor, self._ordinals.get(actor, 0)))
+        return ticket is not None and not ticket.held
+
+    @property
+    def pending(self) -> int:
+        """How many are in flight and will end without a person."""
+        return len(self.in_flight) - self._held
 
     def first_missing(self) -> int:
         """Return the earliest time at which an outcome must be delivered that is not there yet."""
         due = self._due
-        while due and (due[0][3].outcome is not None or due[0][3].state != "running"):
+        while due and not self._missing(due[0][3]):
             heappop(due)
         return due[0][0] if due else MAX_NS
 
-    def post(self, ticket: Ticket, outcome: Outcome) -> None:
-        """Take an outcome from the edge: a measured one is delivered now, a modelled one at its time."""
+    def _missing(self, ticket: Ticket) -> bool:
+        return ticket.outcome is None and ticket.state == "running" and ticket.modelled
+
+    def wanted(self, ticket: Ticket) -> bool:
+        """Whether an outcome from outside still counts: it did not time out, and was not abandoned."""
         effect = ticket.effect
         if ticket.state != "running" or ticket.outcome is not None:
-            return  # too late: timed out or abandoned, and recorded so
-        if effect.latency_ns is not None and effect.latency_ns >= effect.deadline_ns:
-            return  # it times out, however soon the real answer came
+            return False
+        # One that takes longer than its deadline times out, however soon the real answer came.
+        return not (ticket.modelled and effect.latency_ns is not None and effect.latency_ns >= effect.deadline_ns)
+
+    def record(self, ticket: Ticket, outcome: Outcome) -> None:
+        """Record what came of an effect; a measured one gets its place in the order: here and now."""
+        kernel = self._kernel
+        stamp = None if ticket.modelled else (kernel.now, kernel.delta)
+        kernel.recorder.result(
+            (ticket.actor.name, ticket.ordinal, outcome.kind, outcome.value, outcome.attempts, stamp)
+        )
+
+    def post(self, ticket: Ticket, outcome: Outcome) -> None:
+        """Take an outcome that is wanted and recorded: a measured one is delivered now, a modelled one at its time."""
         ticket.outcome = outcome
-        if effect.latency_ns is None:
+        if not ticket.modelled:
             self._kernel.drop_timer()
             self.end(ticket)
 
-    def end(self, ticket: Ticket) -> None:
-        """Record the outcome of `ticket` and wake its actor."""
-        self._close(ticket, "done")
+    def due(self, ticket: Ticket) -> None:
+        """The time of delivery has come, or the deadline, which alone may come without an outcome."""
+        if ticket.outcome is None:
+            ticket.outcome = Outcome("timeout")
+            self.end(ticket, "timeout")
+            self._release(ticket)
+        else:
+            self.end(ticket)
+
+    def end(self, ticket: Ticket, ending: Ending = "delivered") -> None:
+        """Close `ticket` and wake its actor."""
+        self._close(ticket, ending)
         if ticket.actor.token == ticket.waiting:
             self._kernel.wake(ticket.actor, ticket.outcome, ticket, source=ticket.actor)
         if self.on_end is not None:
@@ -201,34 +264,54 @@ class Effects:
         ticket.outcome = Outcome("abandoned")
         self._kernel.drop_timer()
         self._close(ticket, "abandoned")
-        self.release(ticket)
-
-    def release(self, ticket: Ticket) -> None:
-        """Tell the performer that nobody waits for `ticket` any more."""
-        if self.performer is not None:
-            self.performer.abandon(ticket)
+        self._release(ticket)
 
     def abandon_all(self) -> None:
         """The run ends: what is in flight is recorded as abandoned."""
         for ticket in list(self.in_flight.values()):
             self.abandon(ticket)
 
-    def _close(self, ticket: Ticket, state: Literal["done", "abandoned"]) -> None:
+    # -- after a crash between an intent and its outcome
+
+    def hold(self, ticket: Ticket) -> None:
+        """Nobody knows whether the effect was done: neither an outcome nor a deadline comes until a person decides."""
+        ticket.held = True
+        self._held += 1
+        ticket.modelled = False  # its place in the order will be where the decision, or its outcome, arrives
+        ticket.token += 1
+        self._kernel.drop_timer()
+        self._uncount(ticket)
+
+    def again(self, ticket: Ticket) -> None:
+        """A person has decided that a held effect is to be done (again)."""
+        self._unhold(ticket)
+        self._kernel.schedule(ticket.effect.deadline_ns, ticket.actor, ticket, ticket.token)
+        self._start(ticket)
+
+    def settle(self, ticket: Ticket, outcome: Outcome) -> None:
+        """A person has said what came of a held effect."""
+        self._unhold(ticket)
+        self.post(ticket, outcome)
+
+    def _unhold(self, ticket: Ticket) -> None:
+        self._held -= ticket.held
+        ticket.held = False
+
+    def _uncount(self, ticket: Ticket) -> None:
+        self.measured -= ticket.counted
+        ticket.counted = False
+
+    def _release(self, ticket: Ticket) -> None:
+        if self.performer is not None:
+            self.performer.abandon(ticket)
+
+    def _close(self, ticket: Ticket, ending: Ending) -> None:
         kernel, outcome = self._kernel, ticket.outcome
         assert outcome is not None
-        ticket.state = state
+        ticket.state = "abandoned" if ending == "abandoned" else "done"
         ticket.token += 1
+        self._uncount(ticket)
+        self._unhold(ticket)
         del self.in_flight[ticket.actor.name, ticket.ordinal]
-        self.measured -= ticket.effect.latency_ns is None
         self.counts[outcome.kind] += 1
-        kernel.recorder.result(
-            (
-                ticket.actor.name,
-                ticket.ordinal,
-                outcome.kind,
-                outcome.value,
-                outcome.attempts,
-                kernel.now,
-                kernel.delta,
-            )
-        )
+        kernel.recorder.closed((ticket.actor.name, ticket.ordinal, ending, kernel.now, kernel.delta))

@@ -1,10 +1,11 @@
 """The host: runs a kernel inside an asyncio or trio program (edge).
 
 The host carries effects out, paces simulated against real time, and brings in calls from outside. It orders
-nothing: what it brings in gets its place in the order from the kernel.
+nothing: what it brings in gets its place in the order from the kernel, at the end of an instant, and is durable before
+any actor sees it. A run that is made again brings in first what is on record (its past), each thing at its place; when
+the past is over, it goes on live.
 """
 
-import inspect
 import threading
 import time
 from collections import deque
@@ -12,22 +13,23 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Self
 
 import anyio
-import anyio.abc
-import anyio.from_thread
 import anyio.lowlevel
 
+from sim.crashpoints import reach
 from sim.errors import Cancelled, UsageError
 from sim.kernel.codec import decode, encode
 from sim.kernel.duration import MAX_NS, NS
-from sim.kernel.effects import Effect, Outcome, Ticket
-from sim.kernel.ports import Clock
+from sim.kernel.effect_tasks import EffectTasks, LoopDoor
+from sim.kernel.effects import Outcome, Ticket
+from sim.kernel.ports import Clock, Past
+from sim.kernel.remake import Remake
 from sim.kernel.scheduler import Kernel
+from sim.kernel.stepper import Stepper
 from sim.kernel.targets import Pause
 
-SLICE = 0.004
-"""Real seconds the kernel runs before the host program gets a turn."""
+GRACE = 3.0
+"""Real seconds in which effects in flight may end when a run is suspended; the rest are in flight again on resuming."""
 
-_FIRST_BUDGET = 16
 _FLUSH_EVERY = 1.0
 
 
@@ -47,6 +49,9 @@ class Host:
         speed: simulated seconds per real second, or None to jump from event to event.
         clock: real time.
         progress: called about every tenth of a second with the kernel paused.
+        past: what is on record of this run already.
+        live: called when the past is over, before anything is done outside, with the effects that were begun and must
+            not be done again without asking; without it, the run is suspended there.
     """
 
     def __init__(
@@ -56,6 +61,8 @@ class Host:
         speed: float | None = None,
         clock: Clock | None = None,
         progress: Callable[[], None] | None = None,
+        past: Past | None = None,
+        live: Callable[[list[Ticket]], None] | None = None,
     ) -> None:
         if speed is not None and not 0 < speed < 1e9:
             raise UsageError(f"the speed must be above 0, not {speed}")
@@ -64,52 +71,61 @@ class Host:
         self._speed = speed
         self._clock = clock or MonotonicClock()
         self._progress = progress
-        self._arrivals: deque[tuple[int, Callable[[], object]]] = deque()  # (real time, what applies it)
-        self._scopes: dict[Ticket, anyio.CancelScope] = {}
+        self._on_live = live
+        self._arrivals: deque[Callable[[], object]] = deque()  # what applies each
         self._suspend = False
+        self._uncommitted = False
+        self._failure: Exception | None = None
         self._thread = threading.get_ident()
-        self._token: Any = None
-        self._group: anyio.abc.TaskGroup | None = None
+        self._door: LoopDoor | None = None
         self._news = anyio.Event()
         self._anchor = (0, 0)
-        self._budget = _FIRST_BUDGET
+        self._told = 0
+        self.live = past is None  # whether what happens now is new
+        self._stepper = Stepper(kernel, self._clock)
+        self._again = None if past is None else Remake(kernel, past, self._stepper)
+        self._tasks = EffectTasks(kernel, measured=self._arrived, news=self._notify, failed=self._failed)
         kernel.effects.performer = self
 
     # -- from outside, any thread
 
-    def submit(self, kind: str, data: object, callback: Callable[[], object]) -> None:
-        """Queue a call from outside: it is stamped, recorded, and then applied inside the run."""
-        self._arrivals.append((self._clock.now(), lambda: self.kernel.apply(kind, data, callback)))
+    def submit(self, kind: str, data: object) -> None:
+        """Queue a call from outside: it gets a place, is recorded, and is then applied inside the run.
+
+        Raises:
+            UsageError: if the kernel has no input of this kind.
+            ActorError: if the data is not JSON-like.
+        """
+        if kind not in self.kernel.inputs:
+            raise UsageError(f"there is no input {kind!r}", hint=f"there are {', '.join(sorted(self.kernel.inputs))}")
+        kept = decode(encode(data))
+        self._arrivals.append(lambda: self.kernel.apply(kind, kept))
         self._notify()
 
     def suspend(self) -> None:
-        """Make `run` return at the next step boundary; no agent is changed."""
+        """Make `run` return at the end of the present instant; no agent is changed."""
         self._suspend = True
         self._notify()
 
     def _notify(self) -> None:
-        if self._token is None or threading.get_ident() == self._thread:
+        if self._door is None or threading.get_ident() == self._thread:
             self._news.set()
         else:
-            anyio.from_thread.run_sync(self._news.set, token=self._token)
+            self._door.call(lambda: self._news.set())
 
     # -- the run
 
     async def __aenter__(self) -> Self:
         """Let effects live from one `run` to the next, until the host is left."""
         self._thread = threading.get_ident()
-        self._token = anyio.lowlevel.current_token()
-        self._group = anyio.create_task_group()
-        await self._group.__aenter__()
+        self._door = LoopDoor()
+        await self._tasks.open()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Record what is still in flight as abandoned, and stop it."""
-        group, self._group, self._token = self._group, None, None
-        assert group is not None, "entered before"
-        self.kernel.effects.abandon_all()
-        group.cancel_scope.cancel()
-        await group.__aexit__(None, None, None)  # without the error, which it would wrap in a group
+        """Stop carrying out what is in flight; whoever ends the run records it as abandoned."""
+        self._door = None
+        await self._tasks.close()
 
     async def run(self, until: int) -> Pause:
         """Run the kernel until a simulated time (nanoseconds, exclusive) and say why it stopped.
@@ -117,44 +133,67 @@ class Host:
         Returns `LIMIT` when the time was reached or nothing more can happen, `HALTED` when a step asked for
         it, `BUDGET` when it was suspended. Effects in flight go on if the host was entered (`async with`),
         and are recorded as abandoned if not.
+
+        Raises:
+            DivergenceError: if what is made again is not what is on record.
         """
-        if self._group is None:
+        if self._door is not None:
+            return await self._run(until)
+        pause: Pause | None = None
+        try:
             async with self:
-                return await self._drive(until)
-        return await self._drive(until)
+                pause = await self._run(until)
+            return pause
+        finally:
+            if pause is not Pause.BUDGET:
+                self.kernel.effects.abandon_all()
+
+    async def _run(self, until: int) -> Pause:
+        pause = await self._remake(until) or await self._drive(until)
+        if pause is Pause.BUDGET:
+            self._suspend = False
+        return pause
 
     async def _drive(self, until: int) -> Pause:
         self._news = anyio.Event()
-        told = flushed = self._clock.now()
-        self._anchor = (self.kernel.now, told)
+        flushed = self._clock.now()
+        self._anchor = (self.kernel.now, flushed)
         while True:
             pause = self._take_in(until)
-            started = self._clock.now()
+            if self._uncommitted:
+                await self._commit()
             if pause is None:
-                pause = self.kernel.run(self._limit(until), self._budget)
-            ended = self._clock.now()
-            self._adapt(pause, ended - started)
-            if self._progress and ended - told > NS // 10:
-                told = ended
-                self._progress()
-            if ended - flushed > _FLUSH_EVERY * NS:
-                flushed = ended
+                pause = self._stepper.run(self._limit(until))
+            self._tasks.launch()
+            if self._failure is not None:
+                raise self._failure
+            now = self._clock.now()
+            self._tell(now)
+            if now - flushed > _FLUSH_EVERY * NS:
+                flushed = now
                 self.kernel.recorder.flush()
-            if self._suspend and pause is not Pause.HALTED:
-                self._suspend = False
+            if pause is Pause.HALTED:
+                return pause
+            if self._suspend and pause is not Pause.BUDGET:
+                await self._give_grace()
                 return Pause.BUDGET
-            if pause is Pause.HALTED or (pause is not Pause.BUDGET and self._finished(pause, until)):
-                return pause if pause is Pause.HALTED else Pause.LIMIT
             if pause is Pause.BUDGET:
                 await anyio.lowlevel.checkpoint()
+            elif self._finished(pause, until):
+                return Pause.LIMIT
             else:
                 await self._wait(pause, until)
 
+    def _tell(self, now: int) -> None:
+        if self._progress and now - self._told > NS // 10:
+            self._told = now
+            self._progress()
+
     def _finished(self, pause: Pause, until: int) -> bool:
         """Whether nothing is left to do before `until`; if so, time has passed to it."""
-        if self._arrivals and self._stamp(self._arrivals[0][0]) < until:
+        if self._arrivals and self._stamp() < until:
             return False
-        if self.kernel.effects.in_flight and pause is not Pause.LIMIT:
+        if self.kernel.effects.pending and pause is not Pause.LIMIT:
             return False
         if self._limit(until) < until:
             return False
@@ -167,6 +206,10 @@ class Host:
 
     def _limit(self, until: int) -> int:
         """Up to which simulated time the kernel may run now."""
+        if self._suspend:
+            return min(until, self.kernel.now + 1)
+        if self._again is not None and (known := self._again.late()) is not None:
+            until = min(until, known.time_ns + 1)
         if self._speed is None and not self.kernel.effects.measured:
             self._anchor = (self.kernel.now, self._clock.now())
             return until
@@ -176,12 +219,6 @@ class Host:
         simulated, started = self._anchor
         elapsed = real - started
         return simulated + (elapsed if self._speed is None else round(elapsed * self._speed)) + 1
-
-    def _adapt(self, pause: Pause, elapsed: int) -> None:
-        """Choose the next budget so that a slice takes about `SLICE`."""
-        if pause is Pause.BUDGET and elapsed > 0:
-            wanted = self._budget * SLICE * NS / elapsed
-            self._budget = max(1, min(round(wanted), self._budget * 4, 1_000_000))
 
     async def _wait(self, pause: Pause, until: int) -> None:
         """Wait for news, or until the pace allows the next step."""
@@ -200,79 +237,111 @@ class Host:
         if due is not None and paced:
             self.lag_ns = max(0, self._paced(self._clock.now()) - due)
 
+    # -- what comes from outside
+
     def _take_in(self, until: int) -> Pause | None:
-        """Apply what has come from outside, each at its own simulated time; what is due before runs first, in
-        slices.
+        """Put what has come from outside at its place: the end of the instant that it is now. What is due until then
+        runs first, in slices.
         """
-        while self._arrivals:
-            real, apply = self._arrivals[0]
-            stamp = self._stamp(real)
-            if stamp >= until:
-                break  # it came after the end of this run: the next one takes it
-            pause = self.kernel.run(stamp, self._budget)
-            if pause in (Pause.BUDGET, Pause.HALTED):
+        stamp = self._stamp()
+        if (again := self._again) is not None and (known := again.late()) is not None:
+            first = known.time_ns <= stamp or not self._arrivals
+            if first and known.time_ns < self._limit(until):
+                if (pause := self._stepper.run_through(known.time_ns)) is None:
+                    again.bring_in(known)
+                    self._uncommitted = True
                 return pause
-            if (due := self.kernel.next_time()) is None or due >= stamp:
-                self.kernel.advance_to(stamp)
-            self._arrivals.popleft()
-            apply()
+        if not self._arrivals or stamp >= until:  # what comes after the end of this run is for the next one
+            return None
+        if (pause := self._stepper.run_through(stamp, blocked=True)) is not None:
+            return pause
+        self._place_arrivals()
         return None
 
-    def _stamp(self, real: int) -> int:
-        """Return the simulated time of something that came from outside at a real time."""
-        if self._speed is None and not self.kernel.effects.measured:
+    def _stamp(self) -> int:
+        """Return the simulated time of what comes from outside now."""
+        if self._suspend or (self._speed is None and not self.kernel.effects.measured):
             return self.kernel.now
-        return max(self.kernel.now, self._paced(real) - 1)
+        return max(self.kernel.now, self._paced(self._clock.now()) - 1)
+
+    def _place_arrivals(self) -> None:
+        while self._arrivals:
+            self._arrivals.popleft()()
+        self._uncommitted = True
+
+    async def _commit(self) -> None:
+        """Wait until what was placed is durable: no actor sees it before."""
+        reach("arrivals.applied")
+        durable = anyio.Event()
+        self._tasks.when_durable(durable.set)
+        await durable.wait()
+        self._uncommitted = False
+        reach("arrivals.durable")
+        if self._failure is not None:
+            raise self._failure
+
+    async def _give_grace(self) -> None:
+        """Let effects under way end, so that they need not be done again; no actor sees their outcomes now."""
+        with anyio.move_on_after(GRACE):
+            while self._tasks.under_way:
+                await self._news.wait()
+                self._news = anyio.Event()
+        if self.kernel.whole():
+            self._place_arrivals()
+        await self._commit()
+
+    # -- what is on record
+
+    async def _remake(self, until: int) -> Pause | None:
+        """Make again what is on record, at full speed; return None when that is over, or why the run ended in it."""
+        remake = self._again
+        if remake is None or self.live:
+            return None
+        while not remake.over:
+            pause = remake.some(until)
+            self._tell(self._clock.now())
+            if self._suspend:
+                return Pause.BUDGET
+            if pause is not Pause.BUDGET:
+                return pause
+            await anyio.lowlevel.checkpoint()
+        self.live = True
+        if self._on_live is None:
+            return Pause.BUDGET
+        self._on_live(self._tasks.set_aside(remake.in_doubt))
+        reach("resume.live")
+        return None
 
     # -- effects
 
-    def start(self, ticket: Ticket) -> None:
-        """Begin an effect in a host task of its own."""
-        assert self._group is not None, "effects start while the kernel runs under its host"
-        if ticket.effect.latency_ns is None and self.kernel.effects.measured == 1 and self._speed is None:
+    def start(self, ticket: Ticket) -> bool:
+        """Take an effect that has begun: from the record, or to be carried out in a task of its own."""
+        if self._again is not None and self._again.start(ticket):
+            return False
+        if not ticket.modelled and not self.kernel.effects.measured and self._speed is None:
             self._anchor = (self.kernel.now, self._clock.now())
-        self._group.start_soon(self._carry_out, ticket)
+        self._tasks.add(ticket)
+        return True
 
     def abandon(self, ticket: Ticket) -> None:
         """Stop carrying out an effect that nobody waits for."""
-        if scope := self._scopes.get(ticket):
-            scope.cancel()
+        self._tasks.drop(ticket)
 
-    async def _carry_out(self, ticket: Ticket) -> None:
-        effect = ticket.effect
-        if ticket.state != "running":
-            return
-        outcome = Outcome("timeout")
-        with anyio.CancelScope(deadline=anyio.current_time() + effect.timeout) as scope:
-            self._scopes[ticket] = scope
-            try:
-                outcome = await _outcome(effect)
-            except anyio.get_cancelled_exc_class() as error:
-                if scope.cancel_called or self._group is None:
-                    raise
-                outcome = _failure(error)  # the work was cancelled, but not by us
-            finally:
-                del self._scopes[ticket]
-        if effect.latency_ns is None:
-            self._arrivals.append((self._clock.now(), lambda: self.kernel.effects.post(ticket, outcome)))
-        else:  # its place in the order is fixed already
-            self.kernel.effects.post(ticket, outcome)
+    def _arrived(self, ticket: Ticket, outcome: Outcome) -> None:
+        """Take the outcome of a measured effect, which gets its place when the kernel pauses."""
+
+        def place() -> None:
+            if self.kernel.effects.wanted(ticket):  # else it timed out or was abandoned meanwhile
+                self.kernel.effects.record(ticket, outcome)
+                reach("effect.recorded")
+                self.kernel.effects.post(ticket, outcome)
+
+        self._arrivals.append(place)
         self._news.set()
 
-
-async def _outcome(effect: Effect) -> Outcome:
-    """Carry `effect` out. The value takes the way through the record, so that a replay sees the same."""
-    try:
-        result: Any = effect.call(effect.request)
-        value = await result if inspect.isawaitable(result) else result
-        return Outcome("ok", decode(encode(value)))
-    except (Exception, SystemExit, Cancelled) as error:
-        return _failure(error)
-
-
-def _failure(error: BaseException) -> Outcome:
-    message = str(error).encode(errors="replace").decode()
-    return Outcome("error", {"type": type(error).__name__, "message": message})
+    def _failed(self, error: Exception) -> None:
+        self._failure = error
+        self._news.set()
 
 
 def run_actor(kernel: Kernel, main: Coroutine[Any, Any, Any], *, backend: str = "asyncio") -> Any:

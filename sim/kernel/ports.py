@@ -4,23 +4,34 @@ The kernel knows these protocols only. A recorder that keeps nothing (`NullRecor
 the kernel can be used alone.
 """
 
-from typing import Literal, Protocol
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
 
-from sim.kernel.effects import Ticket
+import attrs
+
+from sim.kernel.effects import Ending, Outcome, Ticket
 
 EventRow = tuple[int, int, int, int, int, str, str, object, tuple[int, int] | None]
 """(time_ns, delta, priority, source, counter, actor, topic, data, cause): what is recorded and hashed of one
 event.
 """
 
-InputRow = tuple[int, int, int, int, int, str, object]
-"""(time_ns, delta, priority, source, counter, kind, data) of a call from outside the kernel."""
+InputRow = tuple[int, int, str, object]
+"""(time_ns, delta, kind, data) of a call from outside the kernel, and where it was put."""
 
 IntentRow = tuple[str, int, str, str, object, Literal["modelled", "measured"], str, int]
 """(actor, ordinal, kind, request_hash, request, latency, safety, time_ns) of an effect about to start."""
 
-ResultRow = tuple[str, int, str, object, int, int, int]
-"""(actor, ordinal, outcome, result, attempts, time_ns, delta) of an effect that ended."""
+ResultRow = tuple[str, int, str, object, int, tuple[int, int] | None]
+"""(actor, ordinal, outcome, value, attempts, stamp): what came of an effect outside. The stamp (time_ns, delta) is
+where a measured one was put; a modelled one has its place already.
+"""
+
+ClosedRow = tuple[str, int, Ending, int, int]
+"""(actor, ordinal, ending, time_ns, delta): how an effect ended for its actor."""
+
+Durable = Callable[[Exception | None], object]
+"""Called with None when what was recorded is on disk, or with what went wrong; perhaps in another thread."""
 
 
 class Recorder(Protocol):
@@ -36,10 +47,16 @@ class Recorder(Protocol):
         """Keep that an effect is about to start."""
 
     def result(self, row: ResultRow, /) -> None:
-        """Keep how an effect ended."""
+        """Keep what came of an effect outside."""
+
+    def closed(self, row: ClosedRow, /) -> None:
+        """Keep how an effect ended for its actor."""
 
     def flush(self) -> None:
         """Hand over what is buffered."""
+
+    def durable(self, done: Durable, /) -> None:
+        """Call `done` when all intents, results and inputs so far are on disk; at once if nothing is kept."""
 
 
 class NullRecorder:
@@ -57,18 +74,90 @@ class NullRecorder:
     def result(self, row: ResultRow, /) -> None:
         """Drop the result."""
 
+    def closed(self, row: ClosedRow, /) -> None:
+        """Drop the ending."""
+
     def flush(self) -> None:
         """Do nothing."""
+
+    def durable(self, done: Durable, /) -> None:
+        """Nothing is kept, so nothing has to be waited for."""
+        done(None)
 
 
 class Performer(Protocol):
     """Carries out effects outside the core; the host is one."""
 
-    def start(self, ticket: Ticket, /) -> None:
-        """Begin the effect of `ticket`; its outcome is posted back to the kernel later."""
+    def start(self, ticket: Ticket, /) -> bool:
+        """Begin the effect of `ticket`; its outcome is posted back to the kernel later.
+
+        Returns whether real time has to pass for it: not if its outcome is on record.
+        """
 
     def abandon(self, ticket: Ticket, /) -> None:
         """Nobody waits for the outcome of `ticket` any more."""
+
+
+@attrs.frozen
+class Arrival:
+    """What came from outside, as it is on record: an input, or the outcome of a measured effect.
+
+    Args:
+        time_ns, delta: its place: all that was due at this instant ran before it.
+        kind: the kind of the input; empty for an outcome.
+        data: the data of the input.
+        effect: whose outcome it is: (actor, ordinal).
+        outcome: the outcome.
+    """
+
+    time_ns: int
+    delta: int
+    kind: str = ""
+    data: Any = None
+    effect: tuple[str, int] | None = None
+    outcome: Outcome | None = None
+
+    @property
+    def described(self) -> str:
+        """What it is, in words."""
+        return (
+            f"the input {self.kind!r}"
+            if self.effect is None
+            else f"the outcome of effect {self.effect[1]} of {self.effect[0]}"
+        )
+
+
+class Past(Protocol):
+    """What is on record of a run that is being made again. Until it is over, nothing is done outside.
+
+    Attributes:
+        over: whether all that is on record has been made again, so that the run may go on live.
+        until_ns: the simulated time up to which it is made again (exclusive).
+    """
+
+    over: bool
+    until_ns: int
+
+    def answer(self, ticket: Ticket, /) -> tuple[bool, Outcome | None]:
+        """Return whether the outcome of an effect is on record, and what it is if its place in the order is fixed.
+
+        Other outcomes come as arrivals.
+        """
+
+    def started(self) -> None:
+        """An effect that began has its outcome now, if one is on record."""
+
+    def next_arrival(self) -> Arrival | None:
+        """Return what came from outside next, None if nothing more did."""
+
+    def arrived(self) -> None:
+        """It has been brought in again."""
+
+    def in_doubt(self, ticket: Ticket, /) -> bool:
+        """Whether an effect was begun, must not be done again without asking, and has no outcome on record."""
+
+    def reached(self) -> None:
+        """Simulated time has come to `until_ns`, so the past is over."""
 
 
 class Clock(Protocol):

@@ -33,6 +33,12 @@ class Streams:
             stream = self._streams[owner, purpose] = Stream(derive("stream", self.seed, owner, purpose))
         return stream
 
+    def reseed(self, seed: int) -> None:
+        """From now on draw as if the run had this seed; whoever holds a stream goes on with it."""
+        self.seed = seed
+        for (owner, purpose), stream in self._streams.items():
+            stream.seed(derive("stream", seed, owner, purpose))
+
     def fingerprints(self) -> dict[str, int]:
         """Return a number for each stream that is equal only if equally much was drawn from it.
 

@@ -30,6 +30,7 @@ class Kernel(Loop):
         delta: the round within the present instant.
         current: the source on whose behalf code runs now, or None while the kernel is paused.
         steps: how many entries have run.
+        inputs: what calls from outside do, by kind.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Kernel(Loop):
         self.supervisor = Source("supervisor", SUPERVISOR)
         self.current = self.scenario
         self.effects = Effects(self)
+        self.inputs: dict[str, Callable[[Any], object]] = {}
         self._declared = 0
         self._stale = 0
         self._purge_at = _PURGE_FROM
@@ -203,14 +205,27 @@ class Kernel(Loop):
         self._halted = True
         self.pause()
 
+    def reseed(self, seed: int) -> None:
+        """Give all random streams, and the order of ties, another seed from now on."""
+        self.seed = seed
+        self.streams.reseed(seed)
+
     # -- between runs
 
-    def apply(self, kind: str, data: object, callback: Callable[[], object]) -> None:
-        """Take an input: stamped at this instant, next delta, with the host as source; recorded; then it
-        runs.
+    def apply(self, kind: str, data: object) -> None:
+        """Take an input: recorded with the place it has here and now; it runs in the next delta, as the host.
+
+        Args:
+            kind: which of `inputs` does it.
+            data: JSON-like, as it is on record.
         """
-        self.schedule(0, self.host, Timer(self, self.host, callback), 0)
-        self.recorder.input((self.now, self.delta + 1, 0, HOST, self.host.counter, kind, data))
+        handler = self.inputs[kind]
+        self.recorder.input((self.now, self.delta, kind, data))
+        self.schedule(0, self.host, Timer(self, self.host, lambda: handler(data)), 0)
+
+    def whole(self) -> bool:
+        """Whether all that is due at this instant has run: what comes from outside is put at its end."""
+        return not self._ready and not self._midway and self._calendar.due() > self.now
 
     def advance_to(self, time: int) -> None:
         """Let simulated time pass to `time`, before which nothing may be due."""

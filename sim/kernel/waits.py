@@ -141,7 +141,7 @@ class Queue:
         self.items: deque[Any] | None = None
         self.closed = False
         self._getters = Waiters()
-        self._putters: deque[tuple[Actor, int, Any]] | None = None
+        self._putters: deque[tuple[Actor, int, _Put]] | None = None
 
     def __len__(self) -> int:
         return len(self.items) if self.items else 0
@@ -233,10 +233,19 @@ class Queue:
 
     def _admit(self) -> None:
         while self._putters and len(self) < self.limit:
-            actor, token, item = self._putters.popleft()
+            actor, token, put = self._putters.popleft()
             if actor.token == token and self.items is not None:
-                self.items.append(item)
-                self._kernel.wake(actor, None, None)
+                self.items.append(put.item)
+                self._kernel.wake(actor, None, put)
+
+    def withdraw(self, item: Any) -> None:
+        """Take back an item of a putter that was cancelled; if it has been handed on, it stays so."""
+        items = self.items or ()
+        for index in range(len(items) - 1, -1, -1):
+            if items[index] is item:
+                del self.items[index]  # type: ignore[union-attr]  # it is not empty
+                self._admit()
+                return
 
 
 class _Put:
@@ -251,7 +260,11 @@ class _Put:
     def arm(self, kernel: Kernel, actor: Actor) -> None:
         if self.queue._putters is None:
             self.queue._putters = deque()
-        self.queue._putters.append((actor, actor.token, self.item))
+        self.queue._putters.append((actor, actor.token, self))
+
+    def undo(self, value: object) -> None:
+        """Take the item back, if it is still there."""
+        self.queue.withdraw(self.item)
 
 
 @attrs.frozen

@@ -1,8 +1,12 @@
 """The runner: `tick` (the tick mode), `feed` (injections, samples, stop condition), `runner` (one run), `result`,
 `host` (from a file to a result, at the edge)."""
 
+from sim.runner.again import branch, replay, resume
 from sim.runner.host import Options, run, run_async
-from sim.runner.result import Distribution, RunResult
+from sim.runner.result import Distribution, Doubt, ReplayResult, RunResult
 from sim.runner.runner import Mode, SimulationRunner
 
-__all__ = ["Distribution", "Mode", "Options", "RunResult", "SimulationRunner", "run", "run_async"]
+__all__ = [
+    "Distribution", "Doubt", "Mode", "Options", "ReplayResult", "RunResult", "SimulationRunner", "branch", "replay",
+    "resume", "run", "run_async",
+]  # fmt: skip

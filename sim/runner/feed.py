@@ -6,7 +6,7 @@ from sim.conditions import ConditionError, Expression
 from sim.errors import RunError
 from sim.kernel import to_seconds
 from sim.scenario.build import Simulation
-from sim.scenario.schema import Event
+from sim.scenario.schema import Event, Scenario
 
 Samples = dict[str, list[float]]
 
@@ -28,18 +28,37 @@ class Feed:
         self._world = simulation.world
         self._kernel = simulation.world.kernel
         self._until_ns = until_ns
+        self._scenario = simulation.scenario
+        self._version = 0  # of the scenario's events: those of an earlier one no longer happen
 
     def start(self) -> None:
         """Set the first timers."""
-        scenario = self._simulation.scenario
-        for event in scenario.events:
+        for event in self._scenario.events:
             self._inject_at(event, event.at, 1)
-        if scenario.metrics.values or scenario.stop:
+        if self._scenario.metrics.values or self._scenario.stop:
             self._sample_at(0)
+
+    def change(self, scenario: Scenario) -> None:
+        """From now on take injected events and the stop condition from `scenario`, which differs in live parameters
+        only. Events of the past are not made up for.
+        """
+        sampling = bool(self._scenario.metrics.values or self._scenario.stop)
+        self._scenario = scenario
+        self._version += 1
+        now = self._kernel.now
+        for event in scenario.events:
+            number = 1
+            if event.at <= now and event.every is not None:
+                number += (now - event.at) // event.every + 1
+            time = event.at + (number - 1) * (event.every or 0)
+            if time > now and (event.times is None or number <= event.times):
+                self._inject_at(event, time, number)
+        if scenario.stop and not sampling:
+            self._sample_at(now)
 
     def sample(self) -> Mapping[str, float]:
         """Compute and record all metrics now."""
-        values = {name: self._value(name, e) for name, e in self._simulation.scenario.metrics.values.items()}
+        values = {name: self._value(name, e) for name, e in self._scenario.metrics.values.items()}
         if values:
             self.times.append(to_seconds(self._kernel.now))
             for name, value in values.items():
@@ -48,7 +67,11 @@ class Feed:
         return values
 
     def _inject_at(self, event: Event, time: int, number: int) -> None:
+        version = self._version
+
         def inject() -> None:
+            if version != self._version:
+                return
             self._world.event_bus.publish(event.topic, event.data)
             if event.every is not None and (event.times is None or number < event.times):
                 self._inject_at(event, time + event.every, number + 1)
@@ -59,11 +82,11 @@ class Feed:
     def _sample_at(self, time: int) -> None:
         def look() -> None:
             self.sample()
-            stop = self._simulation.scenario.stop
+            stop = self._scenario.stop
             if stop is not None and self._value("stop.when", stop.when):
                 self.stopped_by = stop.when.text
                 self._kernel.halt()
-            self._sample_at(time + self._simulation.scenario.metrics.every)
+            self._sample_at(time + self._scenario.metrics.every)
 
         if time < self._until_ns:
             self._at(time, look)

@@ -7,26 +7,30 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import anyio
 import anyio.lowlevel
 import attrs
 
-from sim.errors import SimError, UsageError
+from sim.errors import RunError, SimError, UsageError
 from sim.kernel import Duration, to_ns
+from sim.kernel.effects import Ticket
+from sim.kernel.ports import Past
 from sim.kernel.watchdog import Stuck, Watchdog
+from sim.runner.code import code_hashes
 from sim.runner.result import RunResult
-from sim.runner.runner import Mode, SimulationRunner
+from sim.runner.runner import Keeper, Mode, SimulationRunner
 from sim.scenario import Scenario, load
-from sim.scenario.build import Kinds, build
+from sim.scenario.build import Kinds, Simulation, build
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
 
 Backend = Literal["asyncio", "trio"]
 Progress = Callable[[SimulationRunner], None]
+T = TypeVar("T")
 
 _ENDINGS: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 """Signals that suspend a run, and what they do when they come again."""
@@ -97,25 +101,38 @@ def run(
         UsageError: if an option is wrong.
         RunError: if the run fails.
     """
-    work = partial(run_async, scenario, progress=progress, stuck=stuck, **options)
-    backend = options.get("backend", "asyncio")
+    return blocking(partial(run_async, scenario, progress=progress, stuck=stuck, **options), options.get("backend"))
+
+
+def blocking(work: Callable[[], Coroutine[Any, Any, T]], backend: str | None) -> T:
+    """Run `work` in an event loop of its own; in a thread of its own where one is running already.
+
+    Args:
+        work: what is run.
+        backend: `asyncio` (also for None) or `trio`.
+
+    Raises:
+        UsageError: if the backend is not known.
+    """
+    backend = backend or "asyncio"
     if backend not in ("asyncio", "trio"):
         raise UsageError(f"the backend is asyncio or trio, not {backend!r}")
     if not _inside_event_loop():
         return anyio.run(work, backend=backend)
-    done: list[RunResult | BaseException] = []
+    done: list[T] = []
+    failed: list[BaseException] = []
 
     def in_thread() -> None:
         try:
             done.append(anyio.run(work, backend=backend))
         except BaseException as error:
-            done.append(error)
+            failed.append(error)
 
     thread = threading.Thread(target=in_thread, name="sim-run")
     thread.start()
     thread.join()
-    if isinstance(done[0], BaseException):
-        raise done[0]
+    if failed:
+        raise failed[0]
     return done[0]
 
 
@@ -127,7 +144,7 @@ async def run_async(
     **options: Any,
 ) -> RunResult:
     """As `run`, inside an asyncio or trio program. The host program keeps getting turns."""
-    chosen = attrs.evolve(Options(**options), backend=_running_on())
+    chosen = attrs.evolve(Options(**options), backend=running_on())
     if isinstance(scenario, Scenario) and chosen.overrides:
         raise UsageError("overrides change a scenario file, and this is a scenario that has been loaded")
     path = None if isinstance(scenario, Scenario) else Path(scenario)
@@ -139,27 +156,62 @@ async def run_async(
     mode: Mode = chosen.mode or ("autonomous" if autonomous else "tick")
     seed = checked.seed if chosen.seed is None else chosen.seed
     simulation = build(checked, seed=seed, kinds=chosen.kinds, allow=chosen.allow)
-    speed = _speed(checked, chosen)
-    keeper, folder = _keeper(checked, path, chosen, seed, mode)
-    simulation.world.kernel.recorder = keeper
-    started = time.monotonic()
-    try:
-        runner = SimulationRunner(simulation, until_ns=until_ns, mode=mode, speed=speed, progress=progress)
-        with Watchdog(simulation.world.kernel, stuck or _ignore), _patient_collector():
-            status = await _watched(runner)
-        wall = time.monotonic() - started
-        return runner.finish(
-            status,
-            keeper,
-            run=None if folder is None else str(folder),
-            backend=chosen.backend,
-            wall_seconds=wall,
-        )
-    except BaseException as error:
-        _fail(keeper, simulation.world.kernel.now, error)
-        raise
-    finally:
-        simulation.world.kernel.close()
+    speed = speed_of(checked, chosen)
+    keeper, folder = _keeper(simulation, path, chosen, seed, mode)
+    session = Session(simulation, keeper, folder, until_ns, mode, speed, chosen.backend, progress=progress, stuck=stuck)
+    return await session.carry_out()
+
+
+@attrs.frozen
+class Session:
+    """All that one run needs, new or made again; see `SimulationRunner` and `Options`."""
+
+    simulation: Simulation
+    keeper: Keeper
+    folder: Path | None
+    until_ns: int
+    mode: Mode
+    speed: float | None
+    backend: Backend
+    progress: Progress | None = None
+    stuck: Callable[[Stuck], None] | None = None
+    past: Past | None = None
+    live: Callable[[SimulationRunner, list[Ticket]], None] | None = None
+    inputs: Callable[[SimulationRunner], None] | None = None  # teaches the kernel further inputs
+
+    async def carry_out(self) -> RunResult:
+        """Run to the end, or until a signal, and close the record.
+
+        Raises:
+            RunError: if the run fails; its record is closed as failed, unless it was still being made again.
+        """
+        kernel = self.simulation.world.kernel
+        kernel.recorder = self.keeper
+        kernel.effects.namespace = "" if self.folder is None else self.folder.name
+        started = time.monotonic()
+        runner = SimulationRunner(
+            self.simulation, until_ns=self.until_ns, mode=self.mode, speed=self.speed, progress=self.progress,
+            past=self.past, live=self.live,
+        )  # fmt: skip
+        if self.inputs is not None:
+            self.inputs(runner)
+        try:
+            with Watchdog(kernel, self.stuck or _ignore), _patient_collector():
+                status = await _watched(runner)
+            if status == "interrupted" and self.live is not None and not runner.host.live:
+                raise RunError("interrupted while the record was made again: the run is as it was")
+            return runner.finish(
+                status, self.keeper, run=None if self.folder is None else str(self.folder), backend=self.backend,
+                wall_seconds=time.monotonic() - started,
+            )  # fmt: skip
+        except BaseException as error:
+            if runner.host.live:
+                _fail(self.keeper, kernel.now, error)
+            else:
+                self.keeper.close()
+            raise
+        finally:
+            kernel.close()
 
 
 @contextlib.contextmanager
@@ -176,32 +228,36 @@ def _patient_collector() -> Iterator[None]:
 
 
 def _keeper(
-    scenario: Scenario, path: Path | None, options: Options, seed: int, mode: Mode
+    simulation: Simulation, path: Path | None, options: Options, seed: int, mode: Mode
 ) -> tuple[HashRecorder | RunRecorder, Path | None]:
     if options.out is None:
         return HashRecorder(), None
     if path is None:
         raise UsageError("a run that is kept needs the path of its scenario file, not a scenario alone")
-    text = path.read_text(encoding="utf-8")
     kept = {
         "until": options.until,
         "clock": options.clock,
         "speed": options.speed,
         "set": list(options.overrides),
+        "allow": list(options.allow),
     }
-    header = RunHeader(name=scenario.name, seed=seed, mode=mode, backend=options.backend, options=kept)
-    folder = create_run(options.out, header, text)
+    header = RunHeader(
+        name=simulation.scenario.name, seed=seed, mode=mode, backend=options.backend, options=kept,
+        code=code_hashes(simulation.classes),
+    )  # fmt: skip
+    folder = create_run(options.out, header, path.read_text(encoding="utf-8"))
     return RunRecorder(folder), folder
 
 
-def _speed(scenario: Scenario, options: Options) -> float | None:
+def speed_of(scenario: Scenario, options: Options) -> float | None:
+    """Return the simulated seconds a second, None if the run jumps from event to event."""
     clock = options.clock or scenario.execution.clock
     if options.speed is not None and clock == "virtual":
         raise UsageError("a speed goes with the wall clock", hint="add --clock wall")
     return None if clock == "virtual" else options.speed or scenario.execution.speed
 
 
-def _fail(keeper: HashRecorder | RunRecorder, now: int, error: BaseException) -> None:
+def _fail(keeper: Keeper, now: int, error: BaseException) -> None:
     """Close the record of a run that failed; the failure itself is what the caller must see."""
     try:
         keeper.finish("failed", {}, now, {"error": f"{type(error).__name__}: {error}"})
@@ -241,7 +297,8 @@ def _suspend(runner: SimulationRunner, number: int, ended: threading.Event) -> N
         os.kill(os.getpid(), number)
 
 
-def _running_on() -> Backend:
+def running_on() -> Backend:
+    """Return the event loop that this code runs in."""
     trio = sys.modules.get("trio")  # imported by now if it is the backend, and slow to import if not
     return "trio" if trio is not None and trio.lowlevel.in_trio_run() else "asyncio"
 

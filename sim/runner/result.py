@@ -40,6 +40,62 @@ def _quantile(ordered: list[float], share: float) -> float:
 
 
 @attrs.frozen
+class Doubt:
+    """An effect that was begun before a crash and must not be done twice without asking.
+
+    Attributes:
+        id: by which one decides.
+        agent: whose it is; it is paused.
+        ordinal: its number among the agent's effects.
+        kind: what it is.
+        time: when it was begun, simulated seconds.
+        request: what it asked for, as JSON, shortened.
+    """
+
+    id: int
+    agent: str
+    ordinal: int
+    kind: str
+    time: float
+    request: str
+
+
+@attrs.frozen
+class ReplayResult:
+    """What came of making a run again.
+
+    Attributes:
+        run: the folder of the run.
+        same: whether it is the same as on record, as far as the record goes.
+        difference: where it is not, in one sentence.
+        complete: whether the record includes the end of the run.
+        events: how many were made again and are the same.
+        hash: of the run that was made again; None if it differs.
+        recorded_hash: the one on record; None if the run did not end.
+        sim_seconds: simulated time that passed.
+        wall_seconds: real time that passed; None if it differs.
+        backend: the host that it was made again with.
+        code_changed: modules whose code is not the one of the record.
+    """
+
+    run: str
+    same: bool
+    difference: str | None
+    complete: bool
+    events: int
+    hash: str | None
+    recorded_hash: str | None
+    sim_seconds: float
+    wall_seconds: float | None
+    backend: str
+    code_changed: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as a JSON-like mapping."""
+        return attrs.asdict(self)
+
+
+@attrs.frozen
 class RunResult:
     """One run, summed up.
 
@@ -64,6 +120,7 @@ class RunResult:
         metrics: the sampled values, and `time` in seconds.
         observations: how the numbers that agents recorded are distributed.
         overruns: ticks that began late (tick mode).
+        doubts: effects that wait for a decision; only after a crash.
     """
 
     run: str | None
@@ -90,6 +147,7 @@ class RunResult:
     metrics: Mapping[str, list[float]]
     observations: Mapping[str, Distribution]
     overruns: int
+    doubts: tuple[Doubt, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as a JSON-like mapping."""

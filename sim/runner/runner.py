@@ -5,7 +5,9 @@ from typing import Any, Literal, Protocol
 
 from sim.actors import HealthMonitor
 from sim.kernel import Pause
+from sim.kernel.effects import Ticket
 from sim.kernel.host import Host
+from sim.kernel.ports import Past, Recorder
 from sim.runner.feed import Feed
 from sim.runner.result import Distribution, RunResult
 from sim.runner.tick import TickDriver
@@ -15,8 +17,8 @@ Mode = Literal["autonomous", "tick"]
 Status = Literal["finished", "interrupted"]
 
 
-class Keeper(Protocol):
-    """What a recorder offers a runner besides recording."""
+class Keeper(Recorder, Protocol):
+    """What a runner records with."""
 
     @property
     def events(self) -> int:
@@ -24,6 +26,9 @@ class Keeper(Protocol):
 
     def finish(self, status: Any, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
         """Close the record and return the hash of the run."""
+
+    def close(self) -> None:
+        """Close the record of a run that did not go on; what is there stays as it is."""
 
 
 class SimulationRunner:
@@ -35,6 +40,8 @@ class SimulationRunner:
         mode: autonomous loops, or ticks.
         speed: simulated seconds per real second; None jumps from event to event.
         progress: called now and then with the runner, while the kernel is paused.
+        past: what is on record of this run, to be made again first.
+        live: called with the runner, and the effects in doubt, when that has been done; without it the run ends there.
 
     Attributes:
         host: the door for calls from outside.
@@ -48,6 +55,8 @@ class SimulationRunner:
         mode: Mode,
         speed: float | None = None,
         progress: Callable[["SimulationRunner"], None] | None = None,
+        past: Past | None = None,
+        live: Callable[["SimulationRunner", list[Ticket]], None] | None = None,
     ) -> None:
         self.simulation = simulation
         self.mode = mode
@@ -55,7 +64,10 @@ class SimulationRunner:
         self._world = simulation.world
         self._manager = simulation.manager
         told = None if progress is None else (lambda: progress(self))
-        self.host = simulation.world.attach(Host(simulation.world.kernel, speed=speed, progress=told))
+        going = None if live is None else (lambda doubtful: live(self, doubtful))
+        self.host = simulation.world.attach(
+            Host(simulation.world.kernel, speed=speed, progress=told, past=past, live=going)
+        )
         self.feed = Feed(simulation, until_ns)
         tick, shuffled = simulation.scenario.execution.tick, simulation.scenario.execution.tick.order == "shuffled"
         self.ticks = TickDriver(
@@ -82,7 +94,8 @@ class SimulationRunner:
         """Run until the time limit, the stop condition, or `host.suspend()`."""
         if not self._begun:
             self.begin()
-        pause = await self.host.run(self.until_ns)
+        async with self.host:
+            pause = await self.host.run(self.until_ns)
         return "interrupted" if pause is Pause.BUDGET else "finished"
 
     def finish(

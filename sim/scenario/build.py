@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
-from sim.agents import PolicyAgent, PolicyRule, Toolbox
+from sim.agents import PolicyAgent, PolicyRule, Rulebook, Toolbox
 from sim.conditions import PURE_FUNCTIONS, Expression
 from sim.errors import LimitError, UsageError
 from sim.kernel import Recorder, to_ns, to_seconds
@@ -36,6 +36,8 @@ class Simulation:
     census: Census
     starts: tuple[tuple[AgentLoop, int], ...]  # each loop and its delay in nanoseconds
     per_tick: tuple[str, ...]  # the limits that are refreshed at each tick
+    rulebooks: Mapping[str, Rulebook]  # by entry of `agents`
+    classes: tuple[type[Agent], ...]  # of its agents
 
 
 def build(
@@ -70,24 +72,28 @@ def build(
     nursery = Nursery(world, manager, scenario, kinds or {}, allow)
     starts = nursery.populate()
     world.actions.register(ActionHandler("spawn", nursery.spawn))
-    return Simulation(scenario, world, manager, Census(world, manager), starts, _per_tick(scenario))
+    return Simulation(
+        scenario,
+        world,
+        manager,
+        Census(world, manager),
+        starts,
+        _per_tick(scenario),
+        nursery.rulebooks,
+        nursery.classes,
+    )
 
 
 # -- the world's furniture
 
 
 def _furnish(world: World, scenario: schema.Scenario) -> None:
-    for name, limit in scenario.limits.items():
-        agent, group, total = (_rate(rate, scenario) for rate in (limit.agent, limit.group, limit.global_))
-        world.rate_tracker.set_limit(name, Limit(agent, group, total, limit.policy))
+    set_limits(world, scenario)
     for name, budget in scenario.budgets.items():
         world.budgets.define(name, to_micro(budget.amount), budget.reset)
     for name, quota in scenario.quotas.items():
         world.quotas.define(name, round(quota))
-    for kind, prices in scenario.costs.items():
-        for name, value in prices.items():
-            pot = "rate" if name in scenario.limits else "budget" if name in scenario.budgets else "quota"
-            world.costs.set_price(kind, name, pot, _amount(value))  # type: ignore[arg-type]  # one of the three pots
+    set_prices(world, scenario)
     for account, balance in scenario.accounts.items():
         world.ledger.open(account, to_micro(balance))
     for name, pool in scenario.pools.items():
@@ -97,7 +103,22 @@ def _furnish(world: World, scenario: schema.Scenario) -> None:
         world.artifacts.put(_artifact(artifact))
 
 
-def _rate(rate: units.Rate | None, scenario: schema.Scenario) -> Rate | None:
+def set_limits(world: World, scenario: schema.Scenario) -> None:
+    """Set the rates of all limits."""
+    for name, limit in scenario.limits.items():
+        agent, group, total = (to_rate(rate, scenario) for rate in (limit.agent, limit.group, limit.global_))
+        world.rate_tracker.set_limit(name, Limit(agent, group, total, limit.policy))
+
+
+def set_prices(world: World, scenario: schema.Scenario) -> None:
+    """Set what actions take."""
+    for kind, prices in scenario.costs.items():
+        for name, value in prices.items():
+            pot = "rate" if name in scenario.limits else "budget" if name in scenario.budgets else "quota"
+            world.costs.set_price(kind, name, pot, _amount(value))  # type: ignore[arg-type]  # one of the three pots
+
+
+def to_rate(rate: units.Rate | None, scenario: schema.Scenario) -> Rate | None:
     """Return a rate; one per tick counts over the tick's period, and is refreshed at ticks in tick mode."""
     return None if rate is None else Rate(rate.amount, rate.window or scenario.execution.tick.period)
 
@@ -174,12 +195,17 @@ class Nursery:
         self._scenario = scenario
         self._toolbox = Toolbox(world)
         self._entries = {entry.name: entry for entry in scenario.agents}
-        self._rules = {entry.name: tuple(map(_rule, entry.rules)) for entry in scenario.agents}
+        self.rulebooks = {entry.name: Rulebook(to_rules(entry)) for entry in scenario.agents}
         self._classes = {entry.name: _class(entry, kinds, allow) for entry in scenario.agents}
         self._configs = {
             entry.name: _config(entry.loop.over(scenario.execution.agent_loop)) for entry in scenario.agents
         }
         self._spawned: dict[tuple[str, str], int] = {}
+
+    @property
+    def classes(self) -> tuple[type[Agent], ...]:
+        """The classes of all agents, each once."""
+        return tuple(dict.fromkeys(self._classes.values()))
 
     def populate(self) -> tuple[tuple[AgentLoop, int], ...]:
         """Make all agents that are there from the beginning, in the order of the file."""
@@ -244,7 +270,7 @@ class Nursery:
         """Let an agent into the world."""
         world, entry, name = self._world, newborn.entry, newborn.agent.agent_id
         for resource, rate in entry.limits.items():  # before it enters, when nothing has to be looked at anew
-            world.rate_tracker.set_agent_limit(name, resource, _rate(rate, self._scenario))
+            world.rate_tracker.set_agent_limit(name, resource, to_rate(rate, self._scenario))
         loop = self._manager.create_loop(newborn.agent, self._configs[entry.name])
         world.ledger.open(name, newborn.micro)
         if newborn.place is not None and world.places is not None:
@@ -271,12 +297,11 @@ class Nursery:
                     f"agents.{entry.name}: the class {kind.__name__} cannot be made: {error}",
                     hint="it needs decide_action, and an __init__ with the arguments of sim.Agent's",
                 ) from error
-        rules = self._rules[entry.name]
         return PolicyAgent(
             name,
             self._world,
             toolbox=self._toolbox,
-            rules=rules,
+            rulebook=self.rulebooks[entry.name],
             index=index,
             subscribe=entry.subscribe,
             **common,
@@ -335,6 +360,11 @@ def _config(loop: schema.LoopConfig) -> AgentLoopConfig:
         mailbox_size=loop.mailbox_size,
         mailbox_policy=loop.mailbox_policy,
     )
+
+
+def to_rules(entry: schema.Agent) -> tuple[PolicyRule, ...]:
+    """Return the rules of an entry of `agents`."""
+    return tuple(map(_rule, entry.rules))
 
 
 def _rule(rule: schema.Rule) -> PolicyRule:

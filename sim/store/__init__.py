@@ -3,11 +3,15 @@
 Layout, lowest first:
 
     hashing   what the hash of a run covers
+    contents  requests, each part stored once
+    difference  the first event in which two runs differ
     schema    tables of the run file; views: what researchers query
     files     edge: folders, private files, read-only connections, error texts
     writer    edge: the one thread that owns the one writing connection
     recorder  what the kernel calls: `HashRecorder` (no file) and `RunRecorder`
     reader    `open_run`, `list_runs`, `find_run`
+    past      what is on record, for making a run again
+    checked   `CheckedRecorder` compares a run with its past
     export    CSV, JSON and Parquet
 """
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import attrs
 
+from sim.crashpoints import reach
 from sim.errors import RunError, SimError, UsageError
 from sim.kernel.codec import encode
 from sim.store.schema import APPLICATION, SCHEMA, TABLES
@@ -68,6 +69,8 @@ class RunHeader:
         backend: `asyncio` or `trio`.
         options: what the caller asked for beyond the scenario, as JSON.
         versions: see `versions`.
+        code: hash (64 hex digits) of the code by module: of `sim`, and of those that define the agents.
+        origin: of a branch: the run it comes from, and where it leaves it; None if it is none.
     """
 
     name: str
@@ -76,6 +79,8 @@ class RunHeader:
     backend: str
     options: Mapping[str, Any] = attrs.field(factory=dict)
     versions: Mapping[str, str] = attrs.field(factory=versions)
+    code: Mapping[str, str] = attrs.field(factory=dict)
+    origin: Mapping[str, Any] | None = None
 
 
 def create_run(root: Path, header: RunHeader, scenario: str) -> Path:
@@ -98,7 +103,9 @@ def create_run(root: Path, header: RunHeader, scenario: str) -> Path:
         private_file(draft / DATABASE)
         private_file(draft / LOCK)
         _create_database(draft / DATABASE, header, scenario)
-        return draft.rename(root / label)
+        folder = draft.rename(root / label)
+        reach("run.created")
+        return folder
     except (OSError, sqlite3.Error) as error:
         shutil.rmtree(draft, ignore_errors=True)
         raise failure(root / label, error) from error
@@ -124,10 +131,14 @@ def wall_label() -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{fraction // 10**6:03}Z"
 
 
-def lock_folder(folder: Path) -> int | None:
+def lock_folder(folder: Path, *, take_over: bool = False) -> int | None:
     """Take the lock of a run's folder and return its file descriptor; closing it, or dying, gives it back.
 
     A lock of the operating system: one that is a file with a process id in it outlives a killed process.
+
+    Args:
+        folder: of the run.
+        take_over: put a new lock in place of one that another process has: the epoch then fences that process out.
 
     Raises:
         RunError: if another process has it, or the folder cannot be used.
@@ -135,6 +146,8 @@ def lock_folder(folder: Path) -> int | None:
     if sys.platform == "win32":
         return None
     try:
+        if take_over:
+            (folder / LOCK).unlink(missing_ok=True)
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise failure(folder, error) from error
@@ -142,8 +155,21 @@ def lock_folder(folder: Path) -> int | None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)
-        raise RunError(f"{folder} is being written by another process", hint="wait until that run has ended") from error
+        raise RunError(
+            f"{folder} is being written by another process",
+            hint="wait until that run has ended; one that hangs can be fenced out: sim resume RUN --take-over",
+        ) from error
     return descriptor
+
+
+def log_is_missing(folder: Path) -> bool:
+    """Whether a run that was not closed has lost its log (`run.db-wal`), and with it what was recorded last."""
+    try:
+        with (folder / DATABASE).open("rb") as stream:
+            header = stream.read(20)
+    except OSError as error:
+        raise failure(folder, error) from error
+    return header[18:19] == b"\x02" and not (folder / f"{DATABASE}-wal").exists()  # 2: a log is in use
 
 
 def being_written(folder: Path) -> bool:
@@ -269,6 +295,8 @@ def _create_database(path: Path, header: RunHeader, scenario: str) -> None:
             "versions": encode(dict(header.versions)).decode(),
             "scenario_hash": hashlib.sha256(scenario.encode()).hexdigest(),
             "options": encode(dict(header.options)).decode(),
+            "code": encode(dict(header.code)).decode(),
+            "origin": None if header.origin is None else encode(dict(header.origin)).decode(),
             "started_at": wall_label(),
         }
         names = ", ".join(row)

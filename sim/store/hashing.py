@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sim.errors import ActorError, RunError
-from sim.kernel.codec import encode
+from sim.kernel.codec import Raw, encode
 from sim.kernel.ports import EventRow
 
 CHUNK = 4096
@@ -73,6 +73,16 @@ def bad_row(rows: Sequence[EventRow]) -> int:
         except ActorError:
             return position
     raise RunError("every row can be encoded alone, but not all of them together")
+
+
+def result_hash(actor: str, ordinal: int, outcome: str, value: bytes, attempts: int, arrived: int) -> str:
+    """Return the hash (64 hex digits) that is kept with the outcome of an effect, against damage."""
+    return hashlib.sha256(encode((actor, ordinal, outcome, Raw(value), attempts, int(arrived)))).hexdigest()
+
+
+def arrival_hash(time_ns: int, delta: int, kind: str, data: bytes, effect: int | None) -> str:
+    """Return the hash (64 hex digits) that is kept with what came from outside, against damage."""
+    return hashlib.sha256(encode((time_ns, delta, kind, Raw(data), effect))).hexdigest()
 
 
 def final_hash(events_hash: str, effects_hash: str, digest: Mapping[str, Any]) -> str:

@@ -13,10 +13,12 @@ from typing import Any, Self
 import attrs
 
 from sim.errors import RunError, SimError, UsageError
-from sim.kernel.codec import decode
+from sim.kernel.codec import decode, encode
+from sim.kernel.effects import hash_request
 from sim.kernel.ports import EventRow
+from sim.store.contents import content_hash, join
 from sim.store.files import DATABASE, Database, being_written
-from sim.store.hashing import RunHash, final_hash
+from sim.store.hashing import RunHash, arrival_hash, final_hash, result_hash
 from sim.store.schema import APPLICATION, SCHEMA, TABLES
 from sim.store.views import VIEWS
 
@@ -45,6 +47,8 @@ class RunInfo:
     versions: Mapping[str, str] = attrs.field(factory=dict)
     scenario_hash: str = ""
     options: Mapping[str, Any] = attrs.field(factory=dict)
+    code: Mapping[str, str] = attrs.field(factory=dict)
+    origin: Mapping[str, Any] | None = None
     started_at: str = ""
     ended_at: str | None = None
     sim_ns: int | None = None
@@ -56,7 +60,7 @@ class RunInfo:
 
 
 _COLUMNS = [field.name for field in attrs.fields(RunInfo)][4:]
-_JSON = {"versions", "options", "digest", "summary"}
+_JSON = {"versions", "options", "code", "origin", "digest", "summary"}
 
 
 class StoredRun:
@@ -90,7 +94,7 @@ class StoredRun:
 
     def events(self) -> Iterator[EventRow]:
         """Yield the events as they were recorded (`cause` as a list). Holds no lock between chunks."""
-        for _, _, _, _, data in self._chunks():
+        for _, _, _, _, data in self.chunks():
             for row in decode(data):
                 yield tuple(row)
 
@@ -102,18 +106,56 @@ class StoredRun:
         """
         try:
             self._verify()
-        except (AttributeError, TypeError, ValueError) as error:  # the tables are strict, damage is not
+        except (AttributeError, LookupError, TypeError, ValueError) as error:  # the tables are strict, damage is not
             raise self._damaged("it holds a value of the wrong type") from error
 
     def _verify(self) -> None:
         running = RunHash()
         total = 0
-        for chunk, first, count, stored, data in self._chunks():
+        for chunk, first, count, stored, data in self.chunks():
             running.add_events(data[1:-1])
             if (stored, first) != (running.events, total + 1) or data[:1] + data[-1:] != b"[]":
                 raise self._damaged(f"chunk {chunk} (from event {first} on) does not match its hash")
             total += count
+        self._verify_outside()
         self._verify_end(running, total)
+
+    def _verify_outside(self) -> None:
+        """Check what came from outside: nobody could make it again."""
+        columns = "actor, ordinal, outcome, CAST(result AS BLOB), attempts, arrived, result_hash"
+        for *row, hash in self._database.stream(f"SELECT {columns} FROM effects WHERE outcome IS NOT NULL"):  # noqa: S608 - constant
+            if result_hash(*row) != hash:
+                raise self._damaged(f"the outcome of effect {row[1]} of {row[0]} does not match its hash")
+        columns = "id, time_ns, delta, kind, CAST(data AS BLOB), effect, hash"
+        for id, *row, hash in self._database.stream(f"SELECT {columns} FROM arrivals"):  # noqa: S608 - constant
+            if arrival_hash(*row) != hash:
+                raise self._damaged(f"arrival {id} does not match its hash")
+        for id, hash, data in self._database.stream("SELECT id, hash, CAST(data AS BLOB) FROM contents"):
+            if content_hash(data) != hash:
+                raise self._damaged(f"part {id} of the requests does not match its hash")
+        for actor, ordinal, kind, hash in self._database.stream(
+            "SELECT actor, ordinal, kind, request_hash FROM effects"
+        ):
+            if hash_request(kind, encode(self.request(actor, ordinal))) != hash:
+                raise self._damaged(f"the request of effect {ordinal} of {actor} does not match its hash")
+
+    def request(self, actor: str, ordinal: int) -> Any:
+        """Return the request of an effect, put together from its parts.
+
+        Raises:
+            UsageError: if there is no such effect.
+            ValueError, LookupError: if the file is damaged, which `verify` finds.
+        """
+        sql = "SELECT CAST(request AS BLOB), parts FROM effects WHERE actor = ? AND ordinal = ?"
+        rows = self._database.rows(sql, (actor, ordinal))
+        if not rows:
+            raise UsageError(f"there is no effect {ordinal} of {actor} in {self.path}")
+        skeleton, ids = rows[0]
+        return join(skeleton, [self._part(id) for id in decode(ids.encode())])
+
+    def _part(self, id: int) -> bytes:
+        ((part,),) = self._database.rows("SELECT CAST(data AS BLOB) FROM contents WHERE id = ?", (id,))
+        return bytes(part)
 
     def close(self) -> None:
         """Close the file; more than once is fine."""
@@ -135,7 +177,8 @@ class StoredRun:
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join([*VIEWS, *TABLES])}"
         raise UsageError(f"a run has no view {view!r}", hint=hint)
 
-    def _chunks(self) -> Iterator[tuple[int, int, int, str, bytes]]:
+    def chunks(self) -> Iterator[tuple[int, int, int, str, bytes]]:
+        """Yield the chunks: id, number of the first event (from 1), count, hash of all events so far, JSON text."""
         columns = "id, first_event, count, hash, CAST(data AS BLOB)"
         sql = f"SELECT {columns} FROM chunks WHERE id > ? ORDER BY id LIMIT 1"  # noqa: S608 - constant
         last = -1
@@ -244,10 +287,9 @@ def _check_kind(file: Path, database: Database) -> None:
     database.seal()
     if application != APPLICATION:
         raise UsageError(f"{file} is not a run: another program made it", hint="`sim list` shows the runs")
-    if schema > SCHEMA:
-        raise UsageError(
-            f"{file} was written by a newer sim (schema {schema}, this one reads {SCHEMA})", hint="update sim"
-        )
+    if schema != SCHEMA:
+        which, hint = ("a newer", "update sim") if schema > SCHEMA else ("an older", "read it with that version")
+        raise UsageError(f"{file} was written by {which} sim (schema {schema}, this one reads {SCHEMA})", hint=hint)
 
 
 def _read_info(path: Path, database: Database) -> RunInfo:

@@ -9,10 +9,11 @@ from typing import Any, Self
 
 from sim.errors import ActorError, SimError
 from sim.kernel.codec import encode
-from sim.kernel.ports import EventRow, InputRow, IntentRow, ResultRow
+from sim.kernel.ports import ClosedRow, Durable, EventRow, InputRow, IntentRow, ResultRow
+from sim.store.contents import split
 from sim.store.hashing import CHUNK, RunHash, bad_row, encode_events, final_hash
-from sim.store.schema import Ending
-from sim.store.writer import Done, Tables, Writer
+from sim.store.schema import Status
+from sim.store.writer import Tables, Writer
 
 
 class _Buffer(ABC):
@@ -62,7 +63,7 @@ class HashRecorder(_Buffer):
     """Counts and hashes, without a file: for use as a library, and for tests.
 
     Args:
-        keep: also keep the rows in `rows`, `inputs`, `intents` and `results`.
+        keep: also keep the rows in `rows`, `inputs`, `intents`, `results` and `endings`.
     """
 
     def __init__(self, *, keep: bool = False) -> None:
@@ -73,6 +74,7 @@ class HashRecorder(_Buffer):
         self.inputs: list[InputRow] = []
         self.intents: list[IntentRow] = []
         self.results: list[ResultRow] = []
+        self.endings: list[ClosedRow] = []
 
     def input(self, row: InputRow, /) -> None:
         """Record a call from outside."""
@@ -86,18 +88,30 @@ class HashRecorder(_Buffer):
             self.intents.append(row)
 
     def result(self, row: ResultRow, /) -> None:
-        """Record how an effect ended."""
+        """Record what came of an effect outside."""
         if self._keep:
             self.results.append(row)
+
+    def closed(self, row: ClosedRow, /) -> None:
+        """Record how an effect ended for its actor."""
+        if self._keep:
+            self.endings.append(row)
+
+    def durable(self, done: Durable, /) -> None:
+        """Nothing is kept, so nothing has to be waited for."""
+        done(None)
 
     def flush(self) -> None:
         """Encode and hash what is buffered."""
         self._full()
 
-    def finish(self, status: Ending, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
+    def finish(self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
         """Return the hash of the run (64 hex digits): the one a `RunRecorder` would return."""
         self.flush()
         return final_hash(self._hash.events, self._hash.effects, digest)
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     def _full(self) -> None:
         if self._keep:
@@ -113,44 +127,56 @@ class RunRecorder(_Buffer):
 
     Args:
         folder: what `create_run` returned.
+        again: go on with a run that was recorded before; nothing may be recorded until `go_on`.
+        take_over: fence out a process that has the run.
 
     Raises:
         RunError: if another process writes the run, it was recorded before, or it cannot be written. Every
         method raises a RunError of what went wrong in the writing thread before.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, again: bool = False, take_over: bool = False) -> None:
         super().__init__()
         self.folder = folder
-        self._writer = Writer(folder)
+        self._writer = Writer(folder, again=again, take_over=take_over)
 
     def input(self, row: InputRow, /) -> None:
-        """Record a call from outside."""
-        self._writer.put(Tables.input, row[:5], row[5], encode(row[6]))
+        """Record a call from outside; it may run when `durable` has called."""
+        time_ns, delta, kind, data = row
+        self._writer.put(Tables.input, time_ns, delta, kind, encode(data))
 
     def intent(self, row: IntentRow, /) -> None:
-        """Record that an effect is about to start; it may start when `durable` is done."""
-        request = encode(row[4])
+        """Record that an effect is about to start; it may start when `durable` has called."""
+        request = split(row[4])
         self._writer.put(Tables.intent, row, request, *self._take())
 
     def result(self, row: ResultRow, /) -> None:
-        """Record how an effect ended; the actor may see it when `durable` is done."""
-        actor, ordinal, outcome, result, attempts, time_ns, delta = row
-        self._writer.put(Tables.result, actor, ordinal, (outcome, encode(result), attempts, time_ns, delta))
+        """Record what came of an effect outside; the actor may see it when `durable` has called."""
+        actor, ordinal, outcome, value, attempts, stamp = row
+        self._writer.put(Tables.result, actor, ordinal, outcome, encode(value), attempts, stamp)
+
+    def closed(self, row: ClosedRow, /) -> None:
+        """Record how an effect ended for its actor."""
+        self._writer.put(Tables.closed, *row)
+
+    def go_on(self, events: int) -> None:
+        """A run that is recorded again has caught up with its record, which holds so many events."""
+        self._taken = events
+        self._writer.put(Tables.go_on)
 
     def flush(self) -> None:
         """Hand what is buffered to the writer, so that readers soon see it."""
         self._full()
         self._writer.put(Tables.flush)
 
-    def durable(self) -> Done:
-        """Return a future that is done when all inputs, intents and results recorded so far are on disk.
+    def durable(self, done: Durable, /) -> None:
+        """Call `done`, in the writing thread, when all intents, results and inputs recorded so far are on disk.
 
-        Its callbacks run in the writing thread. With a `flush` before, it covers the events too.
+        With a `flush` before, it covers the events too.
         """
-        return self._writer.submit(_nothing)
+        self._writer.submit(_nothing).add_done_callback(lambda future: done(future.exception()))  # type: ignore[arg-type]
 
-    def finish(self, status: Ending, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
+    def finish(self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
         """Write the end of the run, close the file and return the hash of the run (64 hex digits).
 
         Args:

@@ -5,11 +5,11 @@ Values are plain JSON text, never pickle, so any SQLite client can read them.
 
 from typing import Final, Literal
 
-Ending = Literal["finished", "interrupted", "failed"]
+Status = Literal["finished", "interrupted", "failed"]
 """How a run ended; one that has not ended, or was killed, is `running`."""
 
-SCHEMA: Final = 1
-"""Version of the tables; a file with a newer one is refused."""
+SCHEMA: Final = 2
+"""Version of the tables; a file with another one is refused."""
 
 APPLICATION: Final = 0x73696D31
 """SQLite's `application_id` of a run file ("sim1")."""
@@ -27,6 +27,8 @@ TABLES: Final[dict[str, str]] = {
         versions TEXT NOT NULL,
         scenario_hash TEXT NOT NULL,
         options TEXT NOT NULL,
+        code TEXT NOT NULL,
+        origin TEXT,
         started_at TEXT NOT NULL,
         ended_at TEXT,
         sim_ns INTEGER,
@@ -43,14 +45,9 @@ TABLES: Final[dict[str, str]] = {
         hash TEXT NOT NULL,
         data TEXT NOT NULL
     """,
-    "inputs": """
+    "contents": """
         id INTEGER PRIMARY KEY,
-        time_ns INTEGER NOT NULL,
-        delta INTEGER NOT NULL,
-        priority INTEGER NOT NULL,
-        source INTEGER NOT NULL,
-        counter INTEGER NOT NULL,
-        kind TEXT NOT NULL,
+        hash TEXT NOT NULL UNIQUE,
         data TEXT NOT NULL
     """,
     "effects": """
@@ -60,6 +57,7 @@ TABLES: Final[dict[str, str]] = {
         kind TEXT NOT NULL,
         request_hash TEXT NOT NULL,
         request TEXT NOT NULL,
+        parts TEXT NOT NULL,
         latency TEXT NOT NULL CHECK (latency IN ('modelled', 'measured')),
         safety TEXT NOT NULL CHECK (safety IN ('pure', 'idempotent', 'unsafe')),
         time_ns INTEGER NOT NULL,
@@ -68,9 +66,22 @@ TABLES: Final[dict[str, str]] = {
         outcome TEXT CHECK (outcome IN ('ok', 'error', 'timeout', 'abandoned')),
         result TEXT,
         attempts INTEGER,
-        result_time_ns INTEGER,
-        result_delta INTEGER,
+        arrived INTEGER NOT NULL DEFAULT 0,
+        result_hash TEXT,
+        ending TEXT CHECK (ending IN ('delivered', 'timeout', 'abandoned')),
+        ended_ns INTEGER,
+        ended_delta INTEGER,
         UNIQUE (actor, ordinal)
     """,
+    "arrivals": """
+        id INTEGER PRIMARY KEY,
+        time_ns INTEGER NOT NULL,
+        delta INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        data TEXT NOT NULL,
+        effect INTEGER REFERENCES effects (id),
+        hash TEXT NOT NULL
+    """,
 }
-"""Column definitions by table."""
+"""Column definitions by table. `contents` holds the parts of requests (see `contents`); `arrivals` what came from
+outside in its order: inputs, and the outcomes of measured effects."""

@@ -45,6 +45,16 @@ VIEWS: dict[str, str] = {
                data -> '$.data' AS data
         FROM events WHERE topic = 'message.sent'
     """,
+    "inputs": """
+        SELECT id, time_ns / 1e9 AS time, time_ns, delta, kind, data FROM arrivals WHERE effect IS NULL
+    """,
+    "calls": """
+        SELECT id, time_ns / 1e9 AS time, actor AS agent, ordinal, kind, latency, safety,
+               CASE WHEN outcome IS NULL AND ending = 'abandoned' AND safety = 'unsafe' THEN 'unknown'
+                    ELSE coalesce(outcome, ending, 'in flight') END AS outcome,
+               ending, result, attempts, ended_ns / 1e9 AS ended, (ended_ns - time_ns) / 1e9 AS seconds
+        FROM effects
+    """,
     "samples": """
         SELECT events.id AS id, time, time_ns, s.key AS name, s.value AS value
         FROM events, json_each(events.data) AS s WHERE topic = 'metric.sample'

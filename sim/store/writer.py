@@ -16,12 +16,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sim.crashpoints import reach
 from sim.errors import RunError, SimError
 from sim.kernel.codec import encode
 from sim.kernel.ports import IntentRow
+from sim.store.contents import content_hash
 from sim.store.files import BUSY_SECONDS, DATABASE, failure, lock_folder, wall_label
-from sim.store.hashing import CHUNK, RunHash, final_hash
-from sim.store.schema import Ending
+from sim.store.hashing import CHUNK, RunHash, arrival_hash, final_hash, result_hash
+from sim.store.schema import Status
 
 T = TypeVar("T")
 Done = Future[None]
@@ -34,7 +36,7 @@ _JOBS = 256
 class Tables:
     """The writing connection with the hashes that belong to it. Lives in the writer's thread alone."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, again: bool) -> None:
         self._folder = folder
         self._connection = sqlite3.connect(folder / DATABASE, isolation_level=None, timeout=BUSY_SECONDS)
         self._execute = self._connection.execute
@@ -42,10 +44,12 @@ class Tables:
         self._events = 0
         self._pending: list[bytes] = []
         self._pending_events = 0
-        self._ended = False
+        self._ended = again  # until it goes on, a run that is resumed stays as it was
         try:
             self._set_durable()
-            self._epoch = self._claim()
+            self._epoch = self._claim(again)
+            if again:
+                self._catch_up()
         except Exception:
             self._connection.close()
             raise
@@ -60,15 +64,36 @@ class Tables:
                 hint="use a local disk",
             )
 
-    def _claim(self) -> int:
+    def _claim(self, again: bool) -> int:
         self._execute("BEGIN IMMEDIATE")
         recorded = "EXISTS (SELECT 1 FROM chunks) OR EXISTS (SELECT 1 FROM effects)"
         status, epoch, used = self._execute(f"SELECT status, epoch, {recorded} FROM run").fetchone()  # noqa: S608 - constant
-        if status != "running" or used:
-            raise RunError(f"{self._folder} was already recorded (status {status})", hint="start a new run")
+        if again and status == "finished":
+            raise RunError(f"{self._folder} has finished: there is nothing to go on with", hint="branch from it")
+        if not again and (status != "running" or used or epoch):
+            raise RunError(
+                f"{self._folder} was already recorded (status {status})", hint="start a new run, or resume it"
+            )
         self._execute("UPDATE run SET epoch = ?", (epoch + 1,))
         self._execute("COMMIT")
+        reach("resume.claimed") if again else None
         return int(epoch) + 1
+
+    def _catch_up(self) -> None:
+        """Bring the hashes to where the file ends."""
+        for count, data in self._execute("SELECT count, CAST(data AS BLOB) FROM chunks ORDER BY id"):
+            self._hash.add_events(data[1:-1])
+            self._events += count
+        for effect in self._execute("SELECT actor, ordinal, kind, request_hash FROM effects ORDER BY id"):
+            self._hash.add_effect(*effect)
+
+    def go_on(self) -> None:
+        """A resumed run has caught up with its record: from here on it is written again."""
+        self._ended = False
+        self._execute(
+            "UPDATE run SET status = 'running', ended_at = NULL, events = NULL, hash = NULL, digest = NULL,"
+            " summary = NULL"
+        )
 
     def begin(self) -> None:
         """Start a transaction, unless the run now belongs to another process."""
@@ -110,47 +135,72 @@ class Tables:
         self._pending.clear()
         self._pending_events = 0
 
-    def input(self, key: tuple[int, int, int, int, int], kind: str, data: bytes) -> None:
+    def input(self, time_ns: int, delta: int, kind: str, data: bytes) -> None:
         """Store one call from outside."""
+        self._arrive(time_ns, delta, kind, data, None)
+
+    def _arrive(self, time_ns: int, delta: int, kind: str, data: bytes, effect: int | None) -> None:
         self._execute(
-            "INSERT INTO inputs (time_ns, delta, priority, source, counter, kind, data)"
-            " VALUES (?, ?, ?, ?, ?, ?, CAST(? AS TEXT))",
-            (*key, kind, data),
+            "INSERT INTO arrivals (time_ns, delta, kind, data, effect, hash) VALUES (?, ?, ?, CAST(? AS TEXT), ?, ?)",
+            (time_ns, delta, kind, data, effect, arrival_hash(time_ns, delta, kind, data, effect)),
         )
 
-    def intent(self, row: IntentRow, request: bytes, body: bytes, count: int) -> None:
+    def intent(self, row: IntentRow, request: tuple[bytes, list[bytes]], body: bytes, count: int) -> None:
         """Store that an effect is about to start, with the count and the hash of the events before it."""
         self.events(body, count)
         actor, ordinal, kind, request_hash, _, latency, safety, time_ns = row
+        skeleton, parts = request
+        ids = encode([self._content(part) for part in parts])
         self._execute(
-            "INSERT INTO effects (actor, ordinal, kind, request_hash, request, latency, safety, time_ns,"
-            " events_before, hash_before) VALUES (?, ?, ?, ?, CAST(? AS TEXT), ?, ?, ?, ?, ?)",
+            "INSERT INTO effects (actor, ordinal, kind, request_hash, request, parts, latency, safety, time_ns,"
+            " events_before, hash_before) VALUES (?, ?, ?, ?, CAST(? AS TEXT), CAST(? AS TEXT), ?, ?, ?, ?, ?)",
             (
-                actor,
-                ordinal,
-                kind,
-                request_hash,
-                request,
-                latency,
-                safety,
-                time_ns,
-                self._events,
+                actor, ordinal, kind, request_hash, skeleton, ids, latency, safety, time_ns, self._events,
                 self._hash.events,
             ),
-        )
+        )  # fmt: skip
         self._hash.add_effect(actor, ordinal, kind, request_hash)
 
-    def result(self, actor: str, ordinal: int, values: tuple[str, bytes, int, int, int]) -> None:
-        """Store how an effect ended: outcome, result, attempts, time_ns, delta. The first result counts."""
-        changed = self._execute(
-            "UPDATE effects SET outcome = ?, result = CAST(? AS TEXT), attempts = ?, result_time_ns = ?,"
-            " result_delta = ? WHERE actor = ? AND ordinal = ? AND outcome IS NULL",
-            (*values, actor, ordinal),
-        ).rowcount
-        if changed != 1:
-            raise RunError(f"effect {ordinal} of {actor} has a result but no open intent")
+    def _content(self, part: bytes) -> int:
+        """Store a part of a request, once, and return its id."""
+        hash = content_hash(part)
+        found = self._execute("SELECT id FROM contents WHERE hash = ?", (hash,)).fetchone()
+        if found is None:
+            sql = "INSERT INTO contents (hash, data) VALUES (?, CAST(? AS TEXT)) RETURNING id"
+            found = self._execute(sql, (hash, part)).fetchone()
+        return int(found[0])
 
-    def finish(self, status: Ending, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
+    def result(
+        self, actor: str, ordinal: int, outcome: str, value: bytes, attempts: int, stamp: tuple[int, int] | None
+    ) -> None:
+        """Store what came of an effect outside. The first result counts."""
+        changed = self._execute(
+            "UPDATE effects SET outcome = ?, result = CAST(? AS TEXT), attempts = ?, arrived = ?,"
+            " result_hash = ?"
+            " WHERE actor = ? AND ordinal = ? AND outcome IS NULL RETURNING id",
+            (
+                outcome,
+                value,
+                attempts,
+                stamp is not None,
+                result_hash(actor, ordinal, outcome, value, attempts, stamp is not None),
+                actor,
+                ordinal,
+            ),
+        ).fetchone()
+        if changed is None:
+            raise RunError(f"effect {ordinal} of {actor} has a result but no open intent")
+        if stamp is not None:
+            self._arrive(*stamp, "", b"null", changed[0])
+
+    def closed(self, actor: str, ordinal: int, ending: str, time_ns: int, delta: int) -> None:
+        """Store how an effect ended for its actor."""
+        self._execute(
+            "UPDATE effects SET ending = ?, ended_ns = ?, ended_delta = ? WHERE actor = ? AND ordinal = ?",
+            (ending, time_ns, delta, actor, ordinal),
+        )
+
+    def finish(self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
         """Write the end of the run into the run row and return its hash."""
         self.flush()
         total = final_hash(self._hash.events, self._hash.effects, digest)
@@ -160,6 +210,7 @@ class Tables:
             (status, wall_label(), sim_ns, self._events, total, encode(dict(digest)), encode(dict(summary))),
         )
         self._ended = True
+        reach("run.finishing")
         return total
 
     def leave(self) -> None:
@@ -173,6 +224,7 @@ class Tables:
 
     def close(self) -> None:
         """Fold the log into the file, so that `run.db` alone is the run, and close."""
+        reach("run.finished")
         with suppress(sqlite3.Error):  # a reader keeps the log: SQLite folds it in later
             self._execute("PRAGMA busy_timeout = 0")
             self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -183,19 +235,26 @@ class Tables:
 class Writer:
     """Gives jobs for `Tables` to the thread that owns them. Not for use after a fork."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, again: bool = False, take_over: bool = False) -> None:
         """Open the run in `folder` for writing.
 
+        Args:
+            folder: of the run.
+            again: go on with a run that was recorded before.
+            take_over: do not wait for a process that has the run; it can write nothing more.
+
         Raises:
-            RunError: if another process writes it, it was recorded before, or it cannot be written.
+            RunError: if another process writes it, it was recorded before (or, again, has finished), or it cannot be
+                written.
         """
         self._folder = folder
+        self._again = again
         self._pid = os.getpid()
         self._error: SimError | None = None
         self._told = False
         self._closed = False
         self._queue: queue.Queue[_Job | None] = queue.Queue(_JOBS)
-        self._lock = lock_folder(folder)
+        self._lock = lock_folder(folder, take_over=take_over)
         opened: Future[None] = Future()
         # A daemon: a program that forgets to close must still be able to end.
         self._thread = threading.Thread(target=self._run, args=(opened,), name=f"sim-store {folder.name}", daemon=True)
@@ -260,7 +319,7 @@ class Writer:
 
     def _run(self, opened: "Future[None]") -> None:
         try:
-            tables = Tables(self._folder)
+            tables = Tables(self._folder, again=self._again)
         except Exception as error:
             opened.set_exception(failure(self._folder / DATABASE, error))
             return
@@ -287,9 +346,12 @@ class Writer:
         results: list[Any] = []
         if self._error is None and batch:
             try:
+                reach("writer.before")
                 tables.begin()
                 results = [method(tables, *args) for _, method, args in batch]
+                reach("writer.written")
                 tables.commit()
+                reach("writer.committed")
             except Exception as error:  # whatever it is, the thread must live on to empty the queue
                 tables.rollback()
                 self._error = failure(self._folder / DATABASE, error)

@@ -143,17 +143,27 @@ class World:
         self._host = host
         return host
 
-    def submit(self, kind: str, data: object, callback: Callable[[], None]) -> None:
+    def on_input(self, kind: str, handler: Callable[[Any], object]) -> None:
+        """Say what a call from outside of this kind does: `handler` gets its data, and may change the world.
+
+        By kind, and not by `submit`, so that a run that is made again from its record can do it again.
+        """
+        self.kernel.inputs[kind] = handler
+
+    def submit(self, kind: str, data: object = None) -> None:
         """Queue a call from outside, from any thread: it is stamped, recorded, and applied inside the run.
 
         Args:
-            kind: what it is, for the record.
-            data: JSON-like details, for the record.
-            callback: what is done; it may change the world.
+            kind: what it is; see `on_input`.
+            data: JSON-like.
+
+        Raises:
+            UsageError: if there is no such kind, or no run.
+            ActorError: if the data is not JSON-like.
         """
         if self._host is None:
             raise UsageError("there is no run to submit to", hint="call submit while World.run is under way")
-        self._host.submit(kind, data, callback)
+        self._host.submit(kind, data)
 
     def close(self) -> None:
         """End a run: effects in flight are abandoned, and recorded so, and then all agents are stopped."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sim.actors import AgentState, HealthMonitor
-from sim.agents import PolicyAgent, Toolbox
+from sim.agents import PolicyAgent, Rulebook, Toolbox
 from sim.kernel import Effect, perform, sleep
 from sim.resources import Resource
 from sim.world import NOOP, Action
@@ -14,7 +14,7 @@ from tests.actors.helpers import Lab, Script
 ALERT = "alert.heartbeat_missed"
 
 
-async def _answer(request: Any) -> Any:
+async def _answer(request: Any, key: str) -> Any:
     return request
 
 
@@ -103,7 +103,7 @@ def test_restart_cures(mode: str) -> None:
 def test_a_restarted_policy_agent_hears_events_again() -> None:
     """Restarted, a policy agent has its subscriptions again."""
     lab = Lab()
-    agent = PolicyAgent("p", lab.world, toolbox=Toolbox(lab.world), rules=(), subscribe=("rain.*",))
+    agent = PolicyAgent("p", lab.world, toolbox=Toolbox(lab.world), rulebook=Rulebook(()), subscribe=("rain.*",))
     loop = lab.manager.create_loop(agent)
 
     async def scenario() -> None:

@@ -16,7 +16,7 @@ from tests.actors.helpers import Lab, Script
 _S = AgentState
 
 
-async def _slow(request: Any) -> Any:
+async def _slow(request: Any, key: str) -> Any:
     return request
 
 
@@ -389,7 +389,7 @@ def test_stopped_while_it_waits_for_an_effect() -> None:
         await sleep(20)
 
     lab.main(scenario())
-    assert [row[2] for row in lab.recorder.results] == ["abandoned"]
+    assert [row[2] for row in lab.recorder.endings] == ["abandoned"]
     assert lab.world.artifacts.ids() == []
 
 

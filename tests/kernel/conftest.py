@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from sim.kernel import Kernel
-from sim.kernel.ports import EventRow, InputRow, IntentRow, NullRecorder, ResultRow
+from sim.kernel.ports import ClosedRow, EventRow, InputRow, IntentRow, NullRecorder, ResultRow
 
 
 class Rows(NullRecorder):
@@ -16,6 +16,7 @@ class Rows(NullRecorder):
         self.inputs: list[InputRow] = []
         self.intents: list[IntentRow] = []
         self.results: list[ResultRow] = []
+        self.endings: list[ClosedRow] = []
 
     def event(self, row: EventRow, /) -> None:
         self.events.append(row)
@@ -29,6 +30,9 @@ class Rows(NullRecorder):
     def result(self, row: ResultRow, /) -> None:
         self.results.append(row)
 
+    def closed(self, row: ClosedRow, /) -> None:
+        self.endings.append(row)
+
     def seen(self) -> list[tuple[int, int, str, str, object]]:
         """Return (time_ns, delta, actor, topic, data) of each event."""
         return [(row[0], row[1], row[5], row[6], row[7]) for row in self.events]
@@ -39,7 +43,7 @@ class Rows(NullRecorder):
 
     def all(self) -> list[object]:
         """Return everything that was kept."""
-        return [self.events, self.inputs, self.intents, self.results]
+        return [self.events, self.inputs, self.intents, self.results, self.endings]
 
 
 @pytest.fixture

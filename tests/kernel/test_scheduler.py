@@ -25,6 +25,7 @@ from sim.kernel.ports import NullRecorder
 from sim.kernel.source import FIRST_ACTOR, FIRST_DERIVED
 from sim.kernel.targets import Timer
 from sim.kernel.waits import sleep_ns
+from tests.helpers import as_host
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -236,16 +237,17 @@ def test_declared_ordinals_follow_the_declaration(kernel):
 def test_the_host_can_spawn(kernel, rows):
     """An input may make actors, several of one name too: each gets an ordinal of its own."""
 
-    def spawn() -> None:
-        for _ in range(2):
+    def spawn(data: dict[str, int]) -> None:
+        for _ in range(data["n"]):
             kernel.spawn("guest", note(kernel))
 
     kernel.run()
-    kernel.apply("spawn", {"n": 2}, spawn)
+    kernel.inputs["spawn"] = spawn
+    kernel.apply("spawn", {"n": 2})
     kernel.run()
     assert rows.names() == ["guest", "guest"]
     assert len({row[3] for row in rows.events}) == 2
-    assert rows.inputs == [(0, 1, 0, 0, 1, "spawn", {"n": 2})]
+    assert rows.inputs == [(0, 0, "spawn", {"n": 2})]
     assert rows.events[0][:2] == (0, 2)
 
 
@@ -324,7 +326,7 @@ def test_control_exceptions_are_contained(kernel, error):
     kernel.spawn("watched", leave(), on_exit=lambda _, end: ends.append(end))
     kernel.run()
     assert [(end.kind, end.error) for end in ends] == [("crashed", error)]
-    kernel.apply("spawn", None, lambda: [kernel.spawn("unwatched", leave())])
+    as_host(kernel, lambda: kernel.spawn("unwatched", leave()))
     with pytest.raises(Exception, match=r"unwatched ended with|^$"):
         kernel.run()
 
@@ -353,7 +355,7 @@ def test_a_failing_recorder_stops_the_run(make_kernel):
 
     async def stubborn() -> None:
         try:
-            await perform(Effect("x", None, print, latency_ns=1))  # type: ignore[arg-type]
+            await perform(Effect("x", None, print, latency_ns=1))
         except Exception:
             kernel.emit("caught", None)
 
@@ -453,7 +455,7 @@ def test_changing_from_outside_is_refused(kernel, rows, change):
     with pytest.raises(KernelError, match="from outside"):
         change(kernel, actor, queue, signal)
     assert (len(queue), queue.closed) == (0, False)
-    kernel.apply("fire", None, lambda: [signal.fire()])
+    as_host(kernel, signal.fire)
     kernel.run()
     assert rows.names() == ["waiter"]
 
@@ -592,12 +594,12 @@ class Keep(NullRecorder):
     def __init__(self): self.rows = []
     def event(self, row): self.rows.append(row)
     def intent(self, row): self.rows.append(row)
-    def result(self, row): self.rows.append(row)
+    def closed(self, row): self.rows.append(row)
 
 def main(backend, shuffled):
     kernel = Kernel(7, shuffled=shuffled, recorder=(keep := Keep()))
     queue, signal = Queue(kernel, 4), Signal(kernel)
-    async def answer(request):
+    async def answer(request, key):
         await anyio.sleep(0)
         return {"answer": request}
     async def agent(name):

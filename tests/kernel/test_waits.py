@@ -12,6 +12,7 @@ from sim.errors import Cancelled, ClosedError, UsageError
 from sim.kernel import NS, Actor, Effect, Exit, Fired, Kernel, Pause, Queue, Signal, first_of, perform, sleep
 from sim.kernel.effects import Ticket
 from sim.kernel.waits import NOTHING, sleep_ns
+from tests.helpers import as_host
 
 
 class Later:
@@ -20,8 +21,9 @@ class Later:
     def __init__(self) -> None:
         self.abandoned: list[Ticket] = []
 
-    def start(self, ticket: Ticket, /) -> None:
+    def start(self, ticket: Ticket, /) -> bool:
         """Begin nothing."""
+        return True
 
     def abandon(self, ticket: Ticket, /) -> None:
         self.abandoned.append(ticket)
@@ -276,7 +278,7 @@ def _waits(kernel: Kernel) -> dict[str, tuple[Callable[[], Any], Callable[[], ob
     empty, full, signal = Queue(kernel, 5), Queue(kernel, 1), Signal(kernel)
     full.put_nowait("first")
     kernel.effects.performer = Later()
-    effect = Effect("e", None, lambda _: sleep(0), deadline_ns=20, latency_ns=30)
+    effect = Effect("e", None, lambda *_: None, deadline_ns=20, latency_ns=30)
     return {
         "sleep": (lambda: sleep_ns(20), lambda: None),
         "get": (empty.get, lambda: empty.put_nowait("item")),
@@ -505,7 +507,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def _apply(self, *callbacks: Callable[[], object]) -> None:
         for callback in callbacks:
-            self.kernel.apply("x", None, callback)
+            as_host(self.kernel, callback)
 
     def _spawn(self, body: Coroutine[Any, Any, None]) -> None:
         self.count += 1

@@ -12,6 +12,7 @@ from sim.errors import Cancelled, ClosedError, KernelError, LimitError, UsageErr
 from sim.kernel import Kernel, Signal, first_of
 from sim.kernel.waits import sleep_ns
 from sim.resources import Container, PoolStatistics, PriorityResource, Resource, Store
+from tests.helpers import as_host
 
 
 @pytest.fixture
@@ -240,7 +241,7 @@ def test_items_come_out_in_order_or_by_filter(kernel):
     kernel.run(limit=100)
     assert log == [("any", 2, 1), ("odd", 5, 1)]
     assert store.queue == 2  # 9 waits for room, and nine for it
-    kernel.apply("test", None, lambda: kernel.spawn("more", getter("more")) and None)
+    as_host(kernel, lambda: kernel.spawn("more", getter("more")))
     kernel.run()
     assert log[2:] == [("more", 4, 1), ("full", [6], 1), ("nine", 9, 1)]
 
@@ -337,7 +338,7 @@ class PoolMachine(RuleBasedStateMachine):
             nonlocal actor
             actor = self.kernel.spawn(f"{len(self.actors)}", coro, on_exit=self.ended)
 
-        self.kernel.apply("spawn", None, start)
+        as_host(self.kernel, start)
         self.kernel.run(self.kernel.now + 1)
         self.actors.append(actor)
 
@@ -396,7 +397,7 @@ class PoolMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def cancel(self, data):
         victim = data.draw(st.sampled_from(self.actors))
-        self.kernel.apply("cancel", None, lambda: self.kernel.cancel(victim))
+        as_host(self.kernel, lambda: self.kernel.cancel(victim))
         self.kernel.run(self.kernel.now + 1)
 
     @rule(many=st.integers(1, 3))
@@ -413,7 +414,7 @@ class PoolMachine(RuleBasedStateMachine):
                     self.count += 1
                 self.kernel.cancel(place[2])
 
-        self.kernel.apply("step", None, step)
+        as_host(self.kernel, step)
         self.kernel.run(self.kernel.now + 1)
 
     @rule(many=st.integers(1, 3))
@@ -426,7 +427,7 @@ class PoolMachine(RuleBasedStateMachine):
                 for actor in [*self.holders(pool)[:many], *waiting[:many]]:
                     self.kernel.cancel(actor)
 
-        self.kernel.apply("step", None, step)
+        as_host(self.kernel, step)
         self.kernel.run(self.kernel.now + 1)
 
     @rule(by=st.integers(1, 30))

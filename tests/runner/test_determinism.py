@@ -62,7 +62,7 @@ def test_processes_agree_whatever_the_order_of_hashes() -> None:
 # -- small generated worlds
 
 
-async def _echo(request: Any) -> Any:
+async def _echo(request: Any, key: str) -> Any:
     return request
 
 

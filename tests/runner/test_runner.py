@@ -120,7 +120,7 @@ class Caller(Agent):
         return NOOP
 
 
-async def _answer(request: Any) -> Any:
+async def _answer(request: Any, key: str) -> Any:
     return request
 
 
@@ -134,9 +134,9 @@ def test_effects_in_flight_at_the_end_are_abandoned(tmp_path: Path, mode: str) -
             order.append(row[6])
             super().event(row)
 
-        def result(self, row: Any, /) -> None:
+        def closed(self, row: Any, /) -> None:
             order.append(row[2])
-            super().result(row)
+            super().closed(row)
 
     keeper = Keeper(keep=True)
     simulation = build(
@@ -146,7 +146,7 @@ def test_effects_in_flight_at_the_end_are_abandoned(tmp_path: Path, mode: str) -
     status = anyio.run(runner.run)
     result = runner.finish(status, keeper, run=None, backend="asyncio", wall_seconds=0)
     assert order[-3:] == ["abandoned", "agent.state", "agent.state"]
-    assert [row[2] for row in keeper.results] == ["abandoned"]
+    assert [row[2] for row in keeper.endings] == ["abandoned"]
     assert (result.iterations, result.actions) == (1, 0)
 
 

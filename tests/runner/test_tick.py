@@ -13,7 +13,7 @@ from tests.actors.helpers import Lab, Script
 NS = 10**9
 
 
-async def _answer(request: Any) -> Any:
+async def _answer(request: Any, key: str) -> Any:
     return request
 
 

@@ -152,8 +152,8 @@ def test_both_recorders_give_the_same_hash(start):
             recorder.event((place, 0, 0, 1, place, "a", "t", {"n": place / 7}, (1, place)))
             if place % 1000 == 0:
                 recorder.intent(("a", place, "llm", str(place), {"p": place}, "modelled", "pure", place))
-                recorder.result(("a", place, "ok", "text", 1, place, 0))
-                recorder.input((place, 0, 0, 0, place, "wake", None))
+                recorder.result(("a", place, "ok", "text", 1, (place, 0)))
+                recorder.input((place, 0, "wake", None))
         recorder.flush()
         recorder.event(EVENT)
         assert recorder.events == 10_001

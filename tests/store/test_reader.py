@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sim.errors import RunError, SimError, UsageError
 from sim.store import find_run, list_runs, open_run
+from tests.helpers import wait_until_durable
 
 
 def change(folder: Path, sql: str) -> None:
@@ -51,8 +52,8 @@ def test_a_flipped_byte_is_found_and_its_chunk_named(folder):
         ("UPDATE run SET hash = 'x'", "final digest"),
         ("DELETE FROM run", "its run row is missing"),
         (
-            "INSERT INTO effects SELECT 1,'a',1,'llm','x','1','modelled','pure',1,1,'','ok','1',1,1,1",
-            "requests",
+            "INSERT INTO effects SELECT 1,'a',1,'llm','x','1','[]','modelled','pure',1,1,'',NULL,NULL,1,0,'',NULL,1,1",
+            "the request of effect 1 of a",
         ),
     ],
 )
@@ -103,7 +104,15 @@ def test_a_newer_schema_is_refused(folder):
     """A run that a newer version wrote is refused with both numbers."""
     change(folder, "PRAGMA user_version = 99")
 
-    with pytest.raises(UsageError, match=r"newer sim \(schema 99, this one reads 1\)"):
+    with pytest.raises(UsageError, match=r"newer sim \(schema 99, this one reads 2\)"):
+        open_run(folder)
+
+
+def test_an_older_schema_is_refused(folder):
+    """A run that an older version wrote is refused with both numbers."""
+    change(folder, "PRAGMA user_version = 1")
+
+    with pytest.raises(UsageError, match=r"older sim \(schema 1, this one reads 2\)"):
         open_run(folder)
 
 
@@ -163,7 +172,7 @@ def test_a_running_run_can_be_read(start):
         for place in range(3):
             recorder.event((place, 0, 0, 1, place, "a", "t", None, None))
             recorder.flush()
-            recorder.durable().result()
+            wait_until_durable(recorder)
             with open_run(recorder.folder) as run:
                 assert place + 1 == len(list(run.events()))
         reader = open_run(recorder.folder)

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from sim.errors import ActorError, RunError, UsageError
 from sim.kernel.codec import encode
+from sim.kernel.effects import hash_request
 from sim.kernel.ports import Recorder
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run, open_run
 from sim.store.files import slug
 from sim.store.hashing import CHUNK
+from tests.helpers import wait_until_durable
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 JSON = st.recursive(
@@ -64,7 +66,7 @@ def test_any_json_comes_back(start, events, text, value):
     with start(scenario=text, name=text, options={"value": value}) as recorder:
         for place, (topic, data) in enumerate(events):
             recorder.event((place, 0, 0, 1, place, topic, topic, data, None))
-        recorder.input((1, 0, 0, 0, 1, text, value))
+        recorder.input((1, 0, text, value))
         recorder.finish("finished", {"value": value}, 1, {"value": value})
 
     with open_run(recorder.folder) as run:
@@ -92,32 +94,44 @@ def test_the_run_row_tells_what_the_run_was(start):
 
 def test_effects_and_inputs_are_stored(start):
     """An effect has its request and its result, and the count and hash of the events before it."""
+    hash = hash_request("llm", '{"p":"é"}'.encode())
     with start() as recorder:
         recorder.event((1, 0, 0, 1, 1, "a", "t", None, None))
-        recorder.intent(("a", 4, "llm", "ff", {"p": "é"}, "measured", "unsafe", 9))
+        recorder.intent(("a", 4, "llm", hash, {"p": "é"}, "measured", "unsafe", 9))
         recorder.event((2, 0, 0, 1, 2, "a", "t", None, None))
-        recorder.intent(("a", 5, "llm", "fe", None, "modelled", "pure", 9))
-        recorder.result(("a", 4, "timeout", {"e": 1}, 2, 11, 3))
-        recorder.input((5, 1, 0, 0, 7, "stop", {"agent": "a"}))
+        recorder.intent(("a", 5, "llm", hash_request("llm", b"null"), None, "modelled", "pure", 9))
+        recorder.result(("a", 4, "timeout", {"e": 1}, 2, (11, 3)))
+        recorder.closed(("a", 4, "delivered", 11, 3))
+        recorder.input((12, 1, "stop", {"agent": "a"}))
         recorder.flush()
-        recorder.durable().result()
+        wait_until_durable(recorder)
 
         with open_run(recorder.folder) as run:
-            first, second = run.query("SELECT * FROM effects ORDER BY id")
-            (given,) = run.query("SELECT * FROM inputs")
+            first, second = run.query(
+                "SELECT actor, ordinal, kind, request_hash, request, parts, latency, safety, time_ns, events_before"
+                " FROM effects ORDER BY id"
+            )
+            ends = run.query(
+                "SELECT outcome, result, attempts, ending, ended_ns, ended_delta FROM effects ORDER BY id"
+            )
+            (later,) = run.query("SELECT events_before, hash_before FROM effects WHERE ordinal = 5")
+            arrivals = run.query("SELECT time_ns, delta, kind, data, effect FROM arrivals ORDER BY id")
+            inputs = run.query("SELECT time_ns, delta, kind, data FROM inputs")
             (before,) = run.query("SELECT hash FROM chunks")
-    assert first[1:10] == ("a", 4, "llm", "ff", '{"p":"é"}', "measured", "unsafe", 9, 1)
-    assert first[11:] == ("timeout", '{"e":1}', 2, 11, 3)
-    assert (2, *before, None) == second[9:12]
-    assert given[1:] == (5, 1, 0, 0, 7, "stop", '{"agent":"a"}')
+    assert first == ("a", 4, "llm", hash, '{"p":"é"}', "[]", "measured", "unsafe", 9, 1)
+    assert second[:3] == ("a", 5, "llm")
+    assert ends == [("timeout", '{"e":1}', 2, "delivered", 11, 3), (None,) * 6]
+    assert later == (2, *before)
+    assert arrivals == [(11, 3, "", "null", 1), (12, 1, "stop", '{"agent":"a"}', None)]
+    assert inputs == [(12, 1, "stop", '{"agent":"a"}')]
 
 
 def test_a_result_without_an_open_intent_is_refused(start):
     """The first result of an effect counts; a second one, or one of nothing, fails the run."""
     recorder = start()
     recorder.intent(("a", 1, "llm", "ff", None, "modelled", "pure", 9))
-    recorder.result(("a", 1, "ok", 1, 1, 9, 0))
-    recorder.result(("a", 1, "ok", 2, 1, 9, 0))
+    recorder.result(("a", 1, "ok", 1, 1, None))
+    recorder.result(("a", 1, "ok", 2, 1, None))
 
     with pytest.raises(RunError, match="effect 1 of a has a result but no open intent"):
         recorder.close()
@@ -151,7 +165,7 @@ def test_a_run_that_nobody_finished_is_interrupted(start):
 def test_an_error_inside_with_is_not_hidden(start):
     """An error of the caller comes out of the `with` block, also if closing fails too."""
     recorder = start()
-    recorder.result(("a", 1, "ok", 1, 1, 9, 0))
+    recorder.result(("a", 1, "ok", 1, 1, None))
 
     with pytest.raises(ZeroDivisionError), recorder:
         _ = 1 / 0
@@ -174,7 +188,7 @@ def test_files_of_a_running_run_are_private_too(start):
     """SQLite's log and index have mode 0600 as well."""
     with start() as recorder:
         recorder.flush()
-        recorder.durable().result()
+        wait_until_durable(recorder)
 
         files = list(recorder.folder.glob("run.db-*"))
         assert len(files) == 2
@@ -210,13 +224,16 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from sim.kernel.effects import hash_request
 from sim.store import RunHeader, RunRecorder, create_run
+from tests.helpers import wait_until_durable
 recorder = RunRecorder(create_run(Path(sys.argv[1]), RunHeader("x", 1, "tick", "trio"), ""))
+hash = hash_request("llm", b'{"p":1}')
 for place in range(5000):
     recorder.event((place, 0, 0, 1, place, "a", "t", {"n": place}, None))
-recorder.intent(("a", 1, "llm", "ff", {"p": 1}, "measured", "unsafe", 9))
-recorder.durable().result()
-recorder.intent(("a", 2, "llm", "ff", {"p": 1}, "measured", "unsafe", 9))
+recorder.intent(("a", 1, "llm", hash, {"p": 1}, "measured", "unsafe", 9))
+wait_until_durable(recorder)
+recorder.intent(("a", 2, "llm", hash, {"p": 1}, "measured", "unsafe", 9))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 

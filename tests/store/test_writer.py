@@ -13,6 +13,7 @@ import pytest
 from sim.errors import RunError
 from sim.store import RunRecorder, open_run
 from sim.store.writer import Tables, Writer
+from tests.helpers import wait_until_durable
 
 ROW = (1, 0, 0, 1, 1, "a", "t", None, None)
 
@@ -31,7 +32,7 @@ def test_a_process_that_lost_its_epoch_is_refused(start):
     recorder.flush()
 
     with pytest.raises(RunError, match="taken over by another process"):
-        recorder.durable().result()
+        wait_until_durable(recorder)
     with pytest.raises(RunError, match="taken over"):
         recorder.flush()
     with pytest.raises(RunError, match="taken over"):
@@ -71,14 +72,14 @@ def test_a_full_disk_is_one_sentence(start):
     recorder = start()
     recorder.event(ROW)
     recorder.flush()
-    recorder.durable().result()
+    wait_until_durable(recorder)
     writer = recorder._writer
     writer.submit(set_page_limit).result()
     recorder.event((*ROW[:7], "x" * 10**7, None))
     recorder.flush()
 
     with pytest.raises(RunError, match="cannot be used: the disk is full") as error:
-        recorder.durable().result()
+        wait_until_durable(recorder)
     assert error.value.hint
     with pytest.raises(RunError):
         recorder.finish("finished", {}, 1, {})
@@ -96,6 +97,7 @@ import resource, sys
 from pathlib import Path
 from sim.errors import RunError
 from sim.store import RunHeader, RunRecorder, create_run
+from tests.helpers import wait_until_durable
 recorder = RunRecorder(create_run(Path(sys.argv[1]), RunHeader("x", 1, "tick", "trio"), ""))
 resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20))
 try:
@@ -103,7 +105,7 @@ try:
         recorder.event((place, 0, 0, 1, place, "a", "t", "x" * 10_000, None))
         if place % 10 == 9:
             recorder.flush()
-            recorder.durable().result()
+            wait_until_durable(recorder)
     recorder.finish("finished", {}, 1, {})
 except RunError as error:
     print(error)

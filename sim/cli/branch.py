@@ -1,0 +1,46 @@
+"""`sim branch`: what if? A new run whose past is the record of another one."""
+
+from pathlib import Path
+
+import click
+
+from sim.cli.again import EFFECT, again_options, at_work, decided, print_live
+from sim.cli.output import OUT, common
+from sim.cli.run import MAX_SEED
+from sim.runner import branch
+from sim.store import find_run
+
+
+@click.command(
+    "branch",
+    epilog="""Examples:
+
+    \b
+      sim branch ecology --at 12h --seed 7
+      sim branch ecology --at 12h --set limits.forage.agent='5 per 1h'
+      sim diff ecology-1-3f ecology-1-8a""",
+)
+@click.argument("run")
+@click.option("--at", required=True, metavar="DURATION", help="The simulated time at which it leaves RUN.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a live value of the scenario.")
+@click.option("--seed", type=click.IntRange(0, MAX_SEED), help="The seed of the draws after that time.")
+@click.option("--until", metavar="DURATION", help="Simulated time at which the branch ends.")
+@EFFECT
+@again_options
+@OUT
+@common
+def command(
+    run: str, out: Path, *, at: str, overrides: tuple[str, ...], seed: int | None, until: str | None,
+    decisions: tuple[str, ...], backend: str, allow: tuple[str, ...], allow_change: bool, quiet: bool, as_json: bool,
+) -> int:  # fmt: skip
+    """Make a new run: up to a time it is RUN, with its effects answered from the record, and then it goes on live.
+
+    What may change at a time above 0 is live: limits, costs, events, stop, and the rules and limits of agents.
+    """
+    folder = find_run(out, run)
+    with at_work(folder, allow, quiet=quiet) as options:
+        result = branch(
+            folder, at=at, overrides=overrides, seed=seed, until=until, out=out, effects=decided(decisions),
+            backend=backend, allow_change=allow_change, **options,
+        )  # fmt: skip
+    return print_live(result, as_json=as_json, quiet=quiet)

@@ -1,0 +1,199 @@
+"""`sim diff`: where two runs part, and how far their outcomes are."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+
+from sim.cli.comparison import Comparison, Pair, Pairs, compare
+from sim.cli.output import OUT, common, plain, print_json
+from sim.cli.story import event_json, line
+from sim.cli.table import Cell, print_table
+from sim.kernel.codec import encode
+from sim.store import RunInfo, find_run, open_run
+
+_SIDES = ("left", "right")
+_HASH = re.compile("[0-9a-f]{64}")
+_LABELS = {
+    "sim_seconds": "simulated seconds",
+    "wakeups": "wake-ups",
+    "overruns": "late ticks",
+    "stopped_by": "stopped by",
+    "commonest_error": "commonest error",
+}
+
+
+@click.command(
+    "diff",
+    epilog="""Examples:
+
+    \b
+      sim diff queue-1 queue-2
+      sim diff queue-1 queue-2 --limit 20
+      sim diff queue-1 queue-2 --json""",
+)
+@click.argument("left", metavar="RUN")
+@click.argument("right", metavar="RUN")
+@click.option(
+    "--limit", type=click.IntRange(0), default=5, show_default=True,
+    help="Events of each run from where they part; 0 is all.",
+)  # fmt: skip
+@OUT
+@common
+def command(left: str, right: str, limit: int, out: Path, as_json: bool) -> None:
+    """Show how two runs were run, the first event that differs, and their outcomes side by side. A RUN is a folder, or
+    the beginning of a name that `sim list` shows. Differences are the second run minus the first.
+
+    The exit code is 0 also if they differ.
+    """
+    with open_run(find_run(out, left)) as one, open_run(find_run(out, right)) as other:
+        found = compare(one, other, limit or None)
+        infos = (one.info, other.info)
+    if as_json:
+        print_json(_json(infos, found))
+        return
+    _print_runs(infos, found)
+    _print_parting(found)
+    if not found.equal:
+        _print_outcomes(found)
+
+
+def _print_runs(infos: Sequence[RunInfo], found: Comparison) -> None:
+    one, other = infos
+    always = ("name", "mode", "seed")
+    rows: list[tuple[str, Any, Any]] = [("run", one.id, other.id)]
+    rows += [("scenario" if name == "name" else name, getattr(one, name), getattr(other, name)) for name in always]
+    rows += [(name, pair.left, pair.right) for name, pair in found.settings.items() if name not in always]
+    rows += [(_LABELS.get(name, name), pair.left, pair.right) for name, pair in found.outcomes.items()]
+    print_table(("", *_SIDES), [(name, _text(left), _text(right)) for name, left, right in rows])
+
+
+def _print_parting(found: Comparison) -> None:
+    click.echo()
+    for words in _verdict(found):
+        click.echo(plain(words))
+    for side, rows in zip(_SIDES, found.after, strict=True):
+        if rows:
+            click.echo(f"\n{side}")
+            for row in rows:
+                click.echo(line(row))
+
+
+def _print_outcomes(found: Comparison) -> None:
+    pair = (*_SIDES, "difference", "%")
+    metric = ("last left", "right", "difference", "%", "mean left", "right", "difference", "%")
+    observation = ("n left", "right", "mean left", "right", "difference", "%", "sd left", "right", "in sd")
+    state = ("entries left", "right", "differ", "first that differs", *_SIDES)
+    _print_part("outcome", pair, _counts(found))
+    _print_part("metric", metric, [(name, *_cells(p, "last", "mean")) for name, p in found.metrics.items()])
+    _print_part("observation", observation, _observations(found))
+    _print_part("events of topic", pair, [(name, *_four(p)) for name, p in sorted(found.topics.items())])
+    _print_part("final state", state, _state(found))
+
+
+def _print_part(name: str, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    if rows:
+        click.echo()
+        print_table((name, *headings), rows)
+
+
+def _verdict(found: Comparison) -> Iterator[str]:
+    if found.difference is not None:
+        yield f"equal events at the beginning: {found.equal_events:,}"
+        yield found.difference.sentence()
+        return
+    events = f"all events are equal ({found.equal_events:,})"
+    if found.equal:
+        yield f"the runs are equal: {events}, and so is the final state"
+    elif found.digest is None:
+        yield f"{events}; a run that did not end has no final state to compare"
+    else:
+        yield f"{events}, but not {'the final state' if found.digest else 'what was asked for in effects'}"
+
+
+def _counts(found: Comparison) -> list[tuple[Cell, ...]]:
+    rows = [(_LABELS.get(name, name), pair) for name, pair in found.figures.items()]
+    for label, pairs in (("done", found.kinds), ("refused", found.refused), ("at the end", found.states)):
+        rows += [(f"{label}: {name}", pair) for name, pair in pairs.items()]
+    return [(name, *_four(pair)) for name, pair in rows]
+
+
+def _observations(found: Comparison) -> list[tuple[Cell, ...]]:
+    rows = []
+    for name, pairs in found.observations.items():
+        n, mean, deviation = pairs["n"], pairs["mean"], pairs["deviation"]
+        sides = (n.left, n.right, *_four(mean), deviation.left, deviation.right)
+        rows.append((name, *sides, found.standardized[name]))
+    return rows
+
+
+def _state(found: Comparison) -> list[tuple[Cell, ...]]:
+    parts = (found.digest or {}).items()
+    return [
+        (name, p.entries.left, p.entries.right, p.differ, p.path, p.values.left, p.values.right) for name, p in parts
+    ]
+
+
+def _cells(pairs: Pairs, *names: str) -> Iterator[Cell]:
+    for name in names:
+        yield from _four(pairs.get(name, Pair(None, None)))
+
+
+def _four(pair: Pair) -> tuple[Cell, ...]:
+    percent = None if pair.relative is None else pair.relative * 100
+    return pair.left, pair.right, pair.difference, percent
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else encode(value).decode()
+    return text[:16] if _HASH.fullmatch(text) else text  # that much of a hash is enough for people
+
+
+def _json(infos: Sequence[RunInfo], found: Comparison) -> dict[str, Any]:
+    one, other = infos
+    left, right = found.after
+    return {
+        "left": one.path,
+        "right": other.path,
+        "equal": found.equal,
+        "equal_events": found.equal_events,
+        "difference": _difference(found),
+        "events": {"left": [event_json(row) for row in left], "right": [event_json(row) for row in right]},
+        **{name: _sides(getattr(found, name)) for name in ("settings", "outcomes")},
+        **{name: _all(getattr(found, name)) for name in ("figures", "kinds", "refused", "states", "topics")},
+        "metrics": {name: _all(pairs) for name, pairs in found.metrics.items()},
+        "observations": {
+            name: {**_all(pairs), "standardized": found.standardized[name]}
+            for name, pairs in found.observations.items()
+        },
+        "digest": None if found.digest is None else {name: attrs.asdict(part) for name, part in found.digest.items()},
+    }
+
+
+def _difference(found: Comparison) -> dict[str, Any] | None:
+    difference = found.difference
+    if difference is None:
+        return None
+    left, right, value = difference.left, difference.right, difference.value
+    texts = None if value is None else dict(zip(_SIDES, value.texts(), strict=True))
+    return {
+        "number": difference.number,
+        "sentence": difference.sentence(),
+        "path": None if value is None else value.path,
+        "values": texts,
+        "left": None if left is None else event_json(left),
+        "right": None if right is None else event_json(right),
+    }
+
+
+def _all(pairs: Pairs) -> dict[str, Any]:
+    return {name: pair.to_json() for name, pair in pairs.items()}
+
+
+def _sides(pairs: Pairs) -> dict[str, Any]:
+    return {name: {"left": pair.left, "right": pair.right} for name, pair in pairs.items()}

@@ -1,0 +1,39 @@
+"""`sim replay`: make a run again and say whether it is the same."""
+
+from pathlib import Path
+
+import click
+
+from sim.cli.again import again_options, at_work, print_replay
+from sim.cli.output import OUT, common, plain, say
+from sim.runner import replay
+from sim.store import find_run
+
+
+@click.command(
+    "replay",
+    epilog="""Examples:
+
+    \b
+      sim replay queue
+      sim replay queue-1-3f --backend trio --json""",
+)
+@click.argument("run")
+@again_options
+@OUT
+@common
+def command(
+    run: str, out: Path, *, backend: str, allow: tuple[str, ...], allow_change: bool, quiet: bool, as_json: bool
+) -> int:
+    """Make RUN again with its effects answered from the record, and compare every event.
+
+    Nothing is done outside and nothing is written. The exit code is 1 if the run is not the same; then the first event
+    that differs is named.
+    """
+    folder = find_run(out, run)
+    with at_work(folder, allow, quiet=quiet) as options:
+        result = replay(folder, backend=backend, allow_change=allow_change, **options)
+    print_replay(result.to_json(), as_json=as_json)
+    if result.code_changed:
+        say(f"sim: note: the code has changed since: {plain(', '.join(result.code_changed))}")
+    return 0 if result.same else 1

@@ -1,0 +1,44 @@
+"""`sim resume`: go on with a run that was killed or interrupted."""
+
+from pathlib import Path
+
+import click
+
+from sim.cli.again import EFFECT, again_options, at_work, decided, print_live
+from sim.cli.output import OUT, common
+from sim.runner import resume
+from sim.store import find_run
+
+
+@click.command(
+    "resume",
+    epilog="""Examples:
+
+    \b
+      sim resume queue
+      sim resume queue-1-3f --effect 17=retry --effect 18=failed""",
+)
+@click.argument("run")
+@EFFECT
+@click.option("--undecided", is_flag=True, help="Go on although effects are in doubt; their agents stay paused.")
+@click.option("--take-over", is_flag=True, help="Fence out a process that has the run and hangs.")
+@click.option("--allow-loss", is_flag=True, help="Go on although the log of the run file is missing.")
+@again_options
+@OUT
+@common
+def command(
+    run: str, out: Path, *, decisions: tuple[str, ...], undecided: bool, take_over: bool, allow_loss: bool,
+    backend: str, allow: tuple[str, ...], allow_change: bool, quiet: bool, as_json: bool,
+) -> int:  # fmt: skip
+    """Go on with RUN where its record ends: what is on record is made again and checked, the rest is live.
+
+    An effect that was begun and has no outcome on record is done again with the same key, if that is harmless. Else it
+    is in doubt: its agent is paused until you decide with --effect.
+    """
+    folder = find_run(out, run)
+    with at_work(folder, allow, quiet=quiet) as options:
+        result = resume(
+            folder, effects=decided(decisions), undecided=undecided, take_over=take_over, allow_loss=allow_loss,
+            backend=backend, allow_change=allow_change, **options,
+        )  # fmt: skip
+    return print_live(result, as_json=as_json, quiet=quiet)

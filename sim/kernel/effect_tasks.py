@@ -1,0 +1,168 @@
+"""Carries out effects in tasks of the host (edge).
+
+An effect starts when its intent is durable, and its outcome is handed over when that is durable. Many of either share a
+commit, because the writer commits whatever has come in meanwhile.
+"""
+
+import contextvars
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import anyio.abc
+import anyio.lowlevel
+
+from sim.crashpoints import reach
+from sim.errors import Cancelled
+from sim.kernel.codec import decode, encode
+from sim.kernel.effects import Effect, Outcome, Ticket
+from sim.kernel.scheduler import Kernel
+
+
+class LoopDoor:
+    """Lets any thread have something called in the thread of the event loop, without waiting for it."""
+
+    def __init__(self) -> None:
+        self._token: Any = anyio.lowlevel.current_token().native_token
+        self._context = contextvars.copy_context()  # that of another thread does not say which event loop this is
+
+    def call(self, callback: Callable[[], object]) -> None:
+        """Have `callback` called soon; never if the event loop has ended."""
+        soon = getattr(self._token, "call_soon_threadsafe", None) or self._token.run_sync_soon
+        try:
+            soon(lambda: self._context.run(callback))
+        except RuntimeError:  # asyncio's for a closed loop; trio's RunFinishedError is one too
+            return
+
+
+class EffectTasks:
+    """The effects that are to be carried out, or are under way.
+
+    Args:
+        kernel: whose effects.
+        measured: called with a measured effect and its outcome, which still needs its place.
+        news: called when a modelled effect has its outcome.
+        failed: called with what went wrong in writing.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        *,
+        measured: Callable[[Ticket, Outcome], None],
+        news: Callable[[], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._kernel = kernel
+        self._measured = measured
+        self._news = news
+        self._failed = failed
+        self._fresh: list[Ticket] = []
+        self._scopes: dict[Ticket, anyio.CancelScope] = {}
+        self._group: anyio.abc.TaskGroup | None = None
+        self._door: LoopDoor | None = None
+
+    @property
+    def under_way(self) -> int:
+        """How many effects are being carried out now."""
+        return len(self._scopes)
+
+    async def open(self) -> None:
+        """Be ready to carry effects out in tasks of the present event loop."""
+        self._door = LoopDoor()
+        self._group = anyio.create_task_group()
+        await self._group.__aenter__()
+
+    async def close(self) -> None:
+        """Stop what is under way; nothing of it is recorded."""
+        group, self._group = self._group, None
+        assert group is not None, "opened before"
+        group.cancel_scope.cancel()
+        await group.__aexit__(None, None, None)  # without the error, which it would wrap in a group
+
+    def add(self, ticket: Ticket) -> None:
+        """Take an effect whose intent has been recorded; `launch` starts it."""
+        self._fresh.append(ticket)
+
+    def set_aside(self, doubtful: Callable[[Ticket], bool]) -> list[Ticket]:
+        """Take back, and return, those taken that `doubtful` is true of."""
+        aside = [ticket for ticket in self._fresh if doubtful(ticket) and ticket.state == "running"]
+        self._fresh = [ticket for ticket in self._fresh if ticket not in aside]
+        return aside
+
+    def drop(self, ticket: Ticket) -> None:
+        """Stop carrying out an effect that nobody waits for."""
+        if scope := self._scopes.get(ticket):
+            scope.cancel()
+
+    def launch(self) -> None:
+        """Start what has been taken, as soon as the intents are durable."""
+        if not self._fresh:
+            return
+        batch, self._fresh = self._fresh, []
+        self.when_durable(lambda: self._start(batch))
+
+    def when_durable(self, then: Callable[[], object]) -> None:
+        """Call `then` in the event loop when all that was recorded is durable."""
+        door = self._door
+        assert door is not None, "opened before"
+
+        def told(error: Exception | None) -> None:
+            door.call(then if error is None else lambda: self._failed(error))
+
+        self._kernel.recorder.durable(told)
+
+    def _start(self, batch: list[Ticket]) -> None:
+        if self._group is None:
+            return
+        for ticket in batch:
+            if ticket.state == "running":  # else it was cancelled before its intent was durable: it never happens
+                self._group.start_soon(self._carry_out, ticket)
+
+    async def _carry_out(self, ticket: Ticket) -> None:
+        if ticket.state != "running":
+            return
+        outcome = Outcome("timeout")
+        with anyio.CancelScope(deadline=anyio.current_time() + ticket.effect.timeout) as scope:
+            self._scopes[ticket] = scope
+            try:
+                reach("effect.started")
+                outcome = await _outcome(ticket.effect, ticket.key)
+            except anyio.get_cancelled_exc_class() as error:
+                if scope.cancel_called or self._group is None:
+                    raise
+                outcome = _failure(error)  # the work was cancelled, but not by us
+            finally:
+                del self._scopes[ticket]
+        reach("effect.done")
+        self._answered(ticket, outcome)
+
+    def _answered(self, ticket: Ticket, outcome: Outcome) -> None:
+        effects = self._kernel.effects
+        if not ticket.modelled:
+            self._measured(ticket, outcome)
+        elif effects.wanted(ticket):  # its place is fixed already: only the record must come first
+            effects.record(ticket, outcome)
+            reach("effect.recorded")
+            self.when_durable(lambda: self._hand_over(ticket, outcome))
+
+    def _hand_over(self, ticket: Ticket, outcome: Outcome) -> None:
+        if self._kernel.effects.wanted(ticket):
+            self._kernel.effects.post(ticket, outcome)
+        self._news()
+
+
+async def _outcome(effect: Effect, key: str) -> Outcome:
+    """Carry `effect` out. The value takes the way through the record, so that a replay sees the same."""
+    try:
+        result: Any = effect.call(effect.request, key)
+        value = await result if inspect.isawaitable(result) else result
+        return Outcome("ok", decode(encode(value)))
+    except (Exception, SystemExit, Cancelled) as error:
+        return _failure(error)
+
+
+def _failure(error: BaseException) -> Outcome:
+    message = str(error).encode(errors="replace").decode()
+    return Outcome("error", {"type": type(error).__name__, "message": message})

@@ -1,0 +1,361 @@
+"""Runs that are made again from their record: replay (is it the same?), resume (go on), branch (what if?) (edge)."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from sim.errors import DivergenceError, RunError, UsageError
+from sim.kernel import Duration, to_ns, to_text
+from sim.kernel.codec import decode
+from sim.kernel.watchdog import Stuck
+from sim.runner.code import code_hashes
+from sim.runner.doubt import Doubts
+from sim.runner.host import Backend, Options, Progress, Session, blocking, run_async, running_on, speed_of
+from sim.runner.result import ReplayResult, RunResult
+from sim.runner.runner import SimulationRunner
+from sim.scenario.build import Kinds, Simulation, build
+from sim.scenario.live import change, check_live
+from sim.scenario.load import loads
+from sim.store import RunHeader, RunRecorder, create_run
+from sim.store.checked import PARTS, CheckedRecorder, Part
+from sim.store.files import SCENARIO, log_is_missing
+from sim.store.past import Past
+from sim.store.reader import StoredRun, open_run
+
+
+@attrs.frozen
+class Again:
+    """How a run is made again.
+
+    Args:
+        backend: the host, `asyncio` or `trio`; it does not change the result.
+        kinds: classes that the scenario may name as `kind`.
+        allow: modules that a `kind: module:Class` may be imported from.
+        allow_change: go on although the scenario, or the code, is not that of the record; what is made again is checked
+            all the same.
+        progress: called now and then with the runner.
+        stuck: called with each step that does not yield.
+    """
+
+    backend: Backend = "asyncio"
+    kinds: Kinds | None = None
+    allow: tuple[str, ...] = ()
+    allow_change: bool = False
+    progress: Progress | None = None
+    stuck: Callable[[Stuck], None] | None = None
+
+
+def replay(run: str | Path, *, parts: frozenset[Part] = PARTS, **options: Any) -> ReplayResult:
+    """Make a run again with its effects answered from the record, and say whether it is the same.
+
+    Nothing is done outside, and nothing is written. Code that has changed is no hindrance: that is what is checked.
+
+    Args:
+        run: the folder of the run.
+        parts: what is compared.
+        options: see `Again`.
+
+    Raises:
+        UsageError, RunError: if the run cannot be read, or what it needs is not there.
+    """
+    return blocking(partial(_replay, Path(run), parts, Again(**options)), options.get("backend"))
+
+
+def resume(
+    run: str | Path,
+    *,
+    effects: Mapping[int, str] | None = None,
+    undecided: bool = False,
+    take_over: bool = False,
+    allow_loss: bool = False,
+    **options: Any,
+) -> RunResult:
+    """Go on with a run that was killed, interrupted or failed: make again what is on record, then go on live.
+
+    Args:
+        run: the folder of the run.
+        effects: what becomes of effects in doubt, by id: `retry`, `done`, `done:JSON` or `failed`.
+        undecided: go on although effects are in doubt; their agents stay paused.
+        take_over: fence out a process that has the run and hangs.
+        allow_loss: go on although the log of the run file is missing.
+        options: see `Again`.
+
+    Raises:
+        UsageError: if it has finished, or a decision is not possible.
+        RunError: if it cannot be gone on with; DivergenceError if it cannot be made again as it was.
+    """
+    work = partial(
+        _resume, Path(run), Again(**options), effects=effects or {}, undecided=undecided, take_over=take_over,
+        allow_loss=allow_loss,
+    )  # fmt: skip
+    return blocking(work, options.get("backend"))
+
+
+def branch(
+    run: str | Path,
+    *,
+    at: Duration,
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    until: Duration | None = None,
+    out: Path | None = None,
+    effects: Mapping[int, str] | None = None,
+    **options: Any,
+) -> RunResult:
+    """Make a new run whose past is the record of another one, and whose future is live.
+
+    Args:
+        run: the folder of the run that it leaves.
+        at: the simulated time at which it leaves it; what is due then is future already.
+        overrides: `key=value` changes of live parameters; of any, at 0.
+        seed: of the draws after `at`.
+        until: simulated time at which the branch ends; by default that of the run that it leaves.
+        out: the folder for run folders; by default that of the run that it leaves.
+        effects: what becomes of effects that were begun before `at` and have no outcome on record; as in `resume`.
+        options: see `Again`.
+
+    Raises:
+        UsageError: if the time lies after the end of the record, or a parameter is structural.
+        ScenarioError: if a changed parameter is not valid.
+        RunError: as `resume`.
+    """
+    work = partial(
+        _branch, Path(run), to_ns(at), Again(**options), overrides=tuple(overrides), seed=seed, until=until, out=out,
+        effects=effects or {},
+    )  # fmt: skip
+    return blocking(work, options.get("backend"))
+
+
+# -- the three
+
+
+async def _replay(folder: Path, parts: frozenset[Part], again: Again) -> ReplayResult:
+    with open_run(folder) as stored:
+        plan = _Plan.of(stored, again, checked=False)
+        past = Past(stored)
+        keeper = CheckedRecorder(past, plan.pause, parts=parts)
+        difference: str | None = None
+        result: RunResult | None = None
+        try:
+            result = await plan.session(again, keeper, past).carry_out()
+        except DivergenceError as error:
+            difference = str(error)
+        info = stored.info
+        complete = not past.unfinished
+        same_hash = result is not None and (not complete or result.hash == info.hash or parts != PARTS)
+        if difference is None and not same_hash:
+            difference = "the hash of the run is not the one on record"
+        return ReplayResult(
+            run=str(folder),
+            same=difference is None,
+            difference=difference,
+            complete=complete,
+            events=keeper.compared if difference is not None else keeper.events,
+            hash=None if result is None else result.hash,
+            recorded_hash=info.hash,
+            sim_seconds=plan.simulation.world.now,
+            wall_seconds=None if result is None else result.wall_seconds,
+            backend=running_on(),
+            code_changed=plan.changed_code,
+        )
+
+
+async def _resume(
+    folder: Path,
+    again: Again,
+    *,
+    effects: Mapping[int, str],
+    undecided: bool,
+    take_over: bool,
+    allow_loss: bool,
+) -> RunResult:
+    with open_run(folder, verify=False) as stored:
+        if stored.info.status == "finished":
+            raise UsageError(
+                f"{folder} has finished: there is nothing to go on with", hint="sim branch makes a new run"
+            )
+        if log_is_missing(folder) and not allow_loss:
+            raise RunError(
+                f"the log of {folder} is missing: what was recorded last is lost, and would be done again",
+                hint="put run.db-wal back; --allow-loss goes on from what is left",
+            )
+    recorder = RunRecorder(folder, again=True, take_over=take_over)
+    with recorder, open_run(folder) as stored:
+        plan = _Plan.of(stored, again, checked=True)
+        doubts = Doubts(stored, effects, undecided=undecided)
+        past = Past(stored)
+        keeper = CheckedRecorder(past, plan.pause, recorder)
+        result = await plan.session(again, keeper, past, doubts.settle, folder).carry_out()
+        return attrs.evolve(result, doubts=doubts.open)
+
+
+async def _branch(
+    folder: Path,
+    at_ns: int,
+    again: Again,
+    *,
+    overrides: tuple[str, ...],
+    seed: int | None,
+    until: Duration | None,
+    out: Path | None,
+    effects: Mapping[int, str],
+) -> RunResult:
+    with open_run(folder) as stored:
+        info = stored.info
+        origin = {"run": info.id, "at_ns": at_ns, "set": list(overrides), "seed": seed}
+        kept = {**info.options, "until": info.options.get("until") if until is None else until}
+        if at_ns == 0:
+            return await _from_start(stored, again, kept, overrides, seed, out or folder.parent)
+        end = _end_of(stored)
+        if at_ns > end:
+            raise UsageError(f"{folder} is on record up to {to_text(end)}, which is before {to_text(at_ns)}")
+        check_live(overrides, to_text(at_ns))
+        plan = _Plan.of(stored, again, checked=True, until=until)
+        if plan.until_ns <= at_ns:
+            raise UsageError(f"the branch ends at {to_text(plan.until_ns)}, before it begins", hint="give --until")
+        loads(plan.text, SCENARIO, [*plan.overrides, *overrides])  # refused here, before there is a run
+        doubts = Doubts(stored, effects, undecided=False)
+        header = RunHeader(
+            name=info.name, seed=info.seed, mode=info.mode, backend=running_on(), options=kept, code=plan.code,
+            origin=origin,
+        )  # fmt: skip
+        new = create_run(out or folder.parent, header, plan.text)
+        past = Past(stored, at_ns)
+
+        def live(runner: SimulationRunner, doubtful: list[Any]) -> None:
+            runner.host.submit("branch", {"set": list(overrides), "seed": seed})
+            doubts.settle(runner, doubtful)
+
+        with RunRecorder(new) as recorder:
+            keeper = CheckedRecorder(past, plan.pause, recorder, copy=True)
+            result = await plan.session(again, keeper, past, live, new).carry_out()
+            return attrs.evolve(result, doubts=doubts.open)
+
+
+async def _from_start(
+    stored: StoredRun, again: Again, kept: dict[str, Any], overrides: tuple[str, ...], seed: int | None, out: Path
+) -> RunResult:
+    """A branch at 0 has no past: it is a run of the same scenario."""
+    info = stored.info
+    return await run_async(
+        stored.path / SCENARIO,
+        progress=again.progress,
+        stuck=again.stuck,
+        seed=info.seed if seed is None else seed,
+        mode=info.mode,
+        until=kept["until"],
+        clock=kept.get("clock"),
+        speed=kept.get("speed"),
+        out=out,
+        overrides=[*kept["set"], *overrides],
+        kinds=again.kinds,
+        allow=again.allow,
+    )
+
+
+def _end_of(stored: StoredRun) -> int:
+    """Return the simulated time up to which a run is on record, in nanoseconds."""
+    if stored.info.sim_ns is not None:
+        return stored.info.sim_ns
+    rows = stored.query("SELECT CAST(data AS BLOB) FROM chunks ORDER BY id DESC LIMIT 1")
+    last = int(decode(rows[0][0])[-1][0]) if rows else 0
+    ((arrival,),) = stored.query("SELECT max(time_ns) FROM arrivals")
+    return max(last, arrival or 0)
+
+
+# -- what they share
+
+
+@attrs.frozen
+class _Plan:
+    """A stored run, ready to be made again."""
+
+    simulation: Simulation
+    text: str
+    overrides: tuple[str, ...]
+    until_ns: int
+    mode: Any
+    speed: float | None
+    code: Mapping[str, str]
+    changed_code: tuple[str, ...]
+
+    @classmethod
+    def of(cls, stored: StoredRun, again: Again, *, checked: bool, until: Duration | None = None) -> "_Plan":
+        """Build the simulation of a stored run.
+
+        Args:
+            stored: the run.
+            again: how it is made again.
+            checked: refuse code that has changed.
+            until: end there instead.
+        """
+        info = stored.info
+        text = _scenario_text(stored, again)
+        options = Options(
+            until=info.options.get("until") if until is None else until,
+            clock=info.options.get("clock"),
+            speed=info.options.get("speed"),
+        )
+        overrides = tuple(info.options.get("set", ()))
+        scenario = loads(text, str(stored.path / SCENARIO), overrides)
+        simulation = build(scenario, seed=info.seed, kinds=again.kinds, allow=again.allow)
+        code = code_hashes(simulation.classes)
+        changed = tuple(name for name in sorted({*code, *info.code}) if code.get(name) != info.code.get(name))
+        if changed and checked and not again.allow_change:
+            raise RunError(
+                f"the code is not the one that {stored.path} was recorded with: {', '.join(changed)} changed",
+                hint="--allow-change goes on with it, and checks it against the record",
+            )
+        until_ns = scenario.until if options.until is None else to_ns(options.until)
+        return cls(simulation, text, overrides, until_ns, info.mode, speed_of(scenario, options), code, changed)
+
+    def pause(self) -> None:
+        """Let the kernel stop at the end of the present instant."""
+        self.simulation.world.kernel.pause()
+
+    def session(
+        self,
+        again: Again,
+        keeper: CheckedRecorder,
+        past: Past,
+        live: Callable[[SimulationRunner, list[Any]], None] | None = None,
+        folder: Path | None = None,
+    ) -> Session:
+        """Return what makes the run again, and goes on with `live`."""
+        return Session(
+            self.simulation, keeper, folder, self.until_ns, self.mode, self.speed, running_on(),
+            progress=again.progress, stuck=again.stuck, past=past, live=live, inputs=self._inputs,
+        )  # fmt: skip
+
+    def _inputs(self, runner: SimulationRunner) -> None:
+        applied = list(self.overrides)
+
+        def leave(data: Mapping[str, Any]) -> None:
+            """A branch leaves its origin: from here on parameters, or the seed, are others."""
+            if data["set"]:
+                applied.extend(data["set"])
+                scenario = loads(self.text, SCENARIO, applied)
+                change(self.simulation, scenario)
+                runner.feed.change(scenario)
+            if data["seed"] is not None:
+                self.simulation.world.kernel.reseed(data["seed"])
+
+        self.simulation.world.on_input("branch", leave)
+
+
+def _scenario_text(stored: StoredRun, again: Again) -> str:
+    path = stored.path / SCENARIO
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from error
+    if hashlib.sha256(text.encode()).hexdigest() != stored.info.scenario_hash and not again.allow_change:
+        raise RunError(
+            f"{path} is not the scenario that was run: it was changed",
+            hint="--allow-change goes on with it, and checks it against the record",
+        )
+    return text

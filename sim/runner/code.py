@@ -1,0 +1,30 @@
+"""The code that a run was made with, as hashes: under other code it is not gone on with, unless one insists."""
+
+import hashlib
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+import sim
+
+
+def code_hashes(classes: Iterable[type]) -> dict[str, str]:
+    """Return a hash (64 hex digits) by module: `sim` as a whole, and the modules that define `classes` beside it."""
+    names = {kind.__module__ for kind in classes}
+    files = {name: getattr(sys.modules.get(name), "__file__", None) for name in names if not name.startswith("sim.")}
+    return {"sim": _package_hash(), **{name: _file_hash(file) for name, file in sorted(files.items()) if file}}
+
+
+@cache
+def _package_hash() -> str:
+    root = Path(sim.__file__).parent
+    whole = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        whole.update(f"{path.relative_to(root).as_posix()}\0".encode())
+        whole.update(hashlib.sha256(path.read_bytes()).digest())
+    return whole.hexdigest()
+
+
+def _file_hash(file: str) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()

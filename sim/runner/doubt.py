@@ -1,0 +1,80 @@
+"""Effects in doubt: begun before a crash, not to be done twice, with no outcome on record. A person decides."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sim.errors import UsageError
+from sim.kernel import to_seconds
+from sim.kernel.codec import decode, encode
+from sim.kernel.effects import Ticket
+from sim.runner.result import Doubt
+from sim.runner.runner import SimulationRunner
+from sim.store.reader import StoredRun
+
+DECISIONS: Final = ("retry", "done", "failed")
+
+_SHOWN = 200  # signs of a request
+
+
+class Doubts:
+    """The effects of a stored run that may be in doubt, and what a person has decided.
+
+    Args:
+        stored: the run.
+        decisions: by id: `retry`, `done`, `done:JSON` (with the value that its agent gets) or `failed`.
+        undecided: go on although some are not decided; their agents stay paused.
+
+    Attributes:
+        open: those that wait for a decision; known when the run has gone live.
+
+    Raises:
+        UsageError: if a decision is none, or is about an effect that is not in doubt.
+    """
+
+    def __init__(self, stored: StoredRun, decisions: Mapping[int, str], *, undecided: bool) -> None:
+        self.open: tuple[Doubt, ...] = ()
+        self._undecided = undecided
+        self._stored = stored
+        rows = stored.query(
+            "SELECT id, actor, ordinal FROM effects WHERE safety = 'unsafe' AND outcome IS NULL"
+            " AND (ending IS NULL OR ending = 'abandoned')"  # a branch may leave before its actor was cancelled
+        )
+        self._ids = {(actor, ordinal): id for id, actor, ordinal in rows}
+        known = [str(id) for id in self._ids.values()]
+        for id in decisions:
+            if str(id) not in known:
+                hint = f"in doubt may be: {', '.join(known)}" if known else "no effect of this run is in doubt"
+                raise UsageError(f"effect {id} is not in doubt", hint=hint)
+        self._decided = {id: _decision(id, text) for id, text in decisions.items()}
+
+    def settle(self, runner: SimulationRunner, tickets: list[Ticket]) -> None:
+        """Tell the run, which goes live now, what is in doubt and what was decided; without decisions it waits."""
+        left: list[Doubt] = []
+        for ticket in tickets:
+            place = {"actor": ticket.actor.name, "ordinal": ticket.ordinal}
+            id = self._ids[ticket.actor.name, ticket.ordinal]
+            if not ticket.held:
+                runner.host.submit("effect.doubt", place)
+            if id in self._decided:
+                runner.host.submit("effect.decision", {**place, **self._decided[id]})
+            else:
+                left.append(self._describe(id, ticket))
+        self.open = tuple(left)
+        if left and not self._undecided:
+            runner.host.suspend()
+
+    def _describe(self, id: int, ticket: Ticket) -> Doubt:
+        ((time_ns,),) = self._stored.query("SELECT time_ns FROM effects WHERE id = ?", (id,))
+        request = encode(ticket.effect.request).decode()
+        shown = request if len(request) <= _SHOWN else request[:_SHOWN] + "..."
+        return Doubt(id, ticket.actor.name, ticket.ordinal, ticket.effect.kind, to_seconds(time_ns), shown)
+
+
+def _decision(id: int, text: str) -> dict[str, Any]:
+    word, separator, value = text.partition(":")
+    if word not in DECISIONS or (separator and word != "done"):
+        raise UsageError(f"effect {id} can be {', '.join(DECISIONS)} or done:JSON, not {text!r}")
+    try:
+        return {"decision": word, "value": decode(value.encode()) if separator else None}
+    except ValueError as error:
+        raise UsageError(f"effect {id}: what follows done: must be JSON, not {value!r}") from error

@@ -1,0 +1,270 @@
+"""A recorder that compares what is made again with what is on record."""
+
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any, Literal
+
+from sim.errors import DivergenceError
+from sim.kernel.codec import decode
+from sim.kernel.duration import to_text
+from sim.kernel.ports import ClosedRow, Durable, EventRow, InputRow, IntentRow, ResultRow
+from sim.store.difference import Difference, first_difference, first_value
+from sim.store.hashing import CHUNK, RunHash, encode_events, final_hash
+from sim.store.past import Past
+from sim.store.recorder import RunRecorder
+from sim.store.schema import Status
+
+Part = Literal["events", "requests", "digest"]
+"""What is compared: all events, the requests of effects, the state at the end."""
+
+PARTS: frozenset[Part] = frozenset(("events", "requests", "digest"))
+
+_RECORD, _NOW = "on record", "now"
+
+
+class CheckedRecorder:
+    """Compares a run with its past, and hands on what is new.
+
+    Args:
+        past: what is on record.
+        live: called when all that is on record has been made again.
+        then: what records the run from where the past is over; None records nothing.
+        copy: hand on the past too, because `then` records a new run.
+        parts: what is compared.
+
+    Raises:
+        DivergenceError: by every method, if what is made again differs; names the first event, or effect, that does.
+    """
+
+    def __init__(
+        self,
+        past: Past,
+        live: Callable[[], None],
+        then: RunRecorder | None = None,
+        *,
+        copy: bool = False,
+        parts: frozenset[Part] = PARTS,
+    ) -> None:
+        self.compared = 0  # events that were found to be the same
+        self._past = past
+        self._on_live = live
+        self._then = then
+        self._copy = copy
+        self._parts = parts
+        self._hash = RunHash()
+        self._rows: list[EventRow] = []  # since the beginning of the present chunk
+        self._hashed = 0  # of these
+        self._open: set[tuple[str, int]] = set()  # effects whose end is not on record; never iterated over
+        self._closed: list[ClosedRow] = []
+        self._live = False
+        past.on_over = self._go_live
+        self._wait = CHUNK if past.chunk is None else past.chunk.count
+        past.start()
+
+    @property
+    def events(self) -> int:
+        """How many events were made again, and new ones."""
+        if self._live and self._then is not None:
+            return self._then.events
+        return self.compared + len(self._rows)
+
+    # -- what the kernel calls
+
+    def event(self, row: EventRow, /) -> None:
+        """Compare one event, a chunk at a time."""
+        if self._live:
+            if self._then is not None:
+                self._then.event(row)
+            return
+        if self._copy and self._then is not None:
+            self._then.event(row)
+        self._rows.append(row)
+        if len(self._rows) >= self._wait:
+            self._full()
+
+    def intent(self, row: IntentRow, /) -> None:
+        """Compare what an effect asks for, and all events before it."""
+        if not self._live:
+            self._compare_intent(row)
+        elif self._then is not None:
+            self._then.intent(row)
+            return
+        if self._copy and self._then is not None:
+            self._then.intent(row)
+
+    def result(self, row: ResultRow, /) -> None:
+        """Hand on the outcome of an effect, unless it is on record."""
+        if self._then is not None and (self._live or self._copy):
+            self._then.result(row)
+
+    def input(self, row: InputRow, /) -> None:
+        """Hand on a call from outside, unless it is on record."""
+        if self._then is not None and (self._live or self._copy):
+            self._then.input(row)
+
+    def closed(self, row: ClosedRow, /) -> None:
+        """Hand on how an effect ended; the end of a record may lack some of these."""
+        if self._then is not None and (self._live or self._copy):
+            self._then.closed(row)
+        elif row[:2] in self._open:
+            self._closed.append(row)
+        if not self._live and row[:2] not in self._open:
+            self._past.ending_made()
+
+    def flush(self) -> None:
+        """Hand on."""
+        if self._then is not None and (self._live or self._copy):
+            self._then.flush()
+
+    def durable(self, done: Durable, /) -> None:
+        """Hand on."""
+        if self._then is None:
+            done(None)
+        else:
+            self._then.durable(done)
+
+    def finish(self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
+        """Compare the end; close the record, if there is a new one, and return the hash of the run."""
+        if not self._live and status != "failed":
+            self._compare_end(status, digest)
+        if self._then is not None:
+            return self._then.finish(status, digest, sim_ns, summary)
+        self._feed()
+        return final_hash(self._hash.events, self._hash.effects, digest)
+
+    def close(self) -> None:
+        """Close the record."""
+        if self._then is not None:
+            self._then.close()
+
+    # -- events
+
+    def _feed(self) -> None:
+        """Hash the rows that have not been hashed yet."""
+        self._hash.add_events(encode_events(self._rows[self._hashed :]))
+        self._hashed = len(self._rows)
+
+    def _full(self) -> None:
+        self._feed()
+        chunk = self._past.chunk
+        if chunk is None:
+            if "events" in self._parts and not self._past.unfinished:
+                self._differ()
+            self._wait += CHUNK
+            return
+        if self._hash.events != chunk.hash and "events" in self._parts:
+            self._differ()
+        self.compared += chunk.count
+        self._rows = []
+        self._hashed = 0
+        self._past.chunk_made()
+        self._wait = CHUNK if self._past.chunk is None else self._past.chunk.count
+
+    def _differ(self) -> None:
+        """Raise an error that names the first event that differs."""
+        found = self._first_difference()
+        if found is None:
+            raise DivergenceError("the events are equal, but their hash is not the one on record")
+        raise _divergence(found)
+
+    def _first_difference(self) -> Difference | None:
+        chunk = self._past.chunk
+        stored = [] if chunk is None else [tuple(row) for row in decode(chunk.data)]
+        if chunk is not None and len(self._rows) < chunk.count:
+            stored = stored[: len(self._rows)]  # the rest is not there yet
+        return first_difference(stored, self._rows, self.compared + 1)
+
+    # -- effects
+
+    def _compare_intent(self, row: IntentRow) -> None:
+        actor, ordinal, kind, request_hash, request, latency, safety, time_ns = row
+        self._feed()
+        there = self._past.intent
+        name = f"effect {ordinal} of {actor} ({kind}) at {to_text(time_ns)}"
+        if there is None:
+            self._event_differs()
+            raise DivergenceError(f"{name} is begun now, and is not on record")
+        now = (self.compared + len(self._rows), self._hash.events)
+        if (there.events_before, there.hash_before) != now and "events" in self._parts:
+            self._event_differs()
+            raise DivergenceError(
+                f"{name} comes after {now[0]:,} events now, and effect {there.ordinal} of {there.actor} after"
+                f" {there.events_before:,} on record"
+            )
+        same = (there.actor, there.ordinal, there.kind, there.latency, there.safety, there.time_ns)
+        if same != (actor, ordinal, kind, latency, safety, time_ns):
+            raise DivergenceError(
+                f"{name}, {latency} and {safety}, is begun now where effect {there.ordinal} of {there.actor}"
+                f" ({there.kind}) at {to_text(there.time_ns)}, {there.latency} and {there.safety}, is on record"
+            )
+        if there.request_hash != request_hash and "requests" in self._parts:
+            found = first_value(self._past.run.request(actor, ordinal), request)
+            where = (
+                f": it differs in {found.path or 'its value'}, which is {' on record and '.join(found.texts())} now"
+                if found
+                else ""
+            )
+            raise DivergenceError(f"{name} asks for something else than on record{where}")
+        self._hash.add_effect(actor, ordinal, kind, request_hash)
+        if not there.ended:
+            self._open.add((actor, ordinal))
+        self._past.intent_made()
+
+    def _event_differs(self) -> None:
+        found = self._first_difference()
+        if found is not None:
+            raise _divergence(found)
+
+    # -- the end of the past
+
+    def _go_live(self) -> None:
+        """All that is on record has been made again: what comes is new."""
+        if self._past.cut:
+            self._compare_cut()
+        self._live = True
+        self._on_live()
+        then = self._then
+        if then is None or self._copy:
+            return
+        then.go_on(self.compared)
+        for row in self._closed:
+            then.closed(row)
+        for event in self._rows:
+            then.event(event)
+        self._rows, self._closed = [], []
+
+    def _compare_cut(self) -> None:
+        """Compare the events of the last chunk as far as they lie before the cut."""
+        chunk, until = self._past.chunk, self._past.until_ns
+        before = [] if chunk is None else [tuple(row) for row in decode(chunk.data) if row[0] < until]
+        found = first_difference(before, self._rows, self.compared + 1)
+        if found is not None:
+            raise _divergence(found)
+
+    def _compare_end(self, status: Status, digest: Mapping[str, Any]) -> None:
+        self._feed()
+        past, info = self._past, self._past.run.info
+        if "events" in self._parts and (self._rows or past.chunk is not None):
+            chunk = past.chunk
+            stored = [] if chunk is None else [tuple(row) for row in islice(decode(chunk.data), len(self._rows) + 1)]
+            found = first_difference(stored, self._rows, self.compared + 1)
+            if found is not None:
+                raise _divergence(found)
+        if past.intent is not None:
+            there = past.intent
+            raise DivergenceError(
+                f"effect {there.ordinal} of {there.actor} ({there.kind}) at {to_text(there.time_ns)} is on record,"
+                " and is not begun now"
+            )
+        if info.status == "finished" and info.digest is not None and "digest" in self._parts:
+            found_value = first_value(info.digest, dict(digest))
+            if found_value is not None:
+                there_text, now_text = found_value.texts()
+                raise DivergenceError(
+                    f"all events are the same, but the state at the end differs in {found_value.path}, which is"
+                    f" {there_text} on record and {now_text} now"
+                )
+
+
+def _divergence(found: Difference) -> DivergenceError:
+    return DivergenceError(found.sentence(_RECORD, _NOW))
