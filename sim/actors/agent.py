@@ -25,6 +25,7 @@ class Agent(ABC):
     Attributes:
         alive: set it to False, or call `shutdown`, and the loop ends, also if it sleeps or is paused (seed 004).
         state: its variables: JSON-like, part of the run's final digest.
+        entry: the entry of the scenario that it was made from; None if it was made by a program.
         mailbox: what is addressed to it.
         woken_event: the event that woke it last, or None.
     """
@@ -41,6 +42,7 @@ class Agent(ABC):
         self.world = world
         self.group = group or agent_id
         self.permission = permission
+        self.entry: str | None = None
         self._alive = True
         self.state: dict[str, Any] = {}
         self.mailbox = Mailbox(world.kernel, 100, "fail")

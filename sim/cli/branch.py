@@ -17,8 +17,8 @@ from sim.store import find_run
 
     \b
       sim branch ecology --at 12h --seed 7
-      sim branch ecology --at 12h --set limits.forage.agent='5 per 1h'
-      sim diff ecology-1-3f ecology-1-8a""",
+      sim branch ecology --at 12h --set limits.llm_calls.global='20 per 10m'
+      sim diff ecology~1 ecology""",
 )
 @click.argument("run")
 @click.option("--at", required=True, metavar="DURATION", help="The simulated time at which it leaves RUN.")

@@ -21,8 +21,8 @@ FIGURES = (
 """Numbers that sum a run up."""
 
 _OUTCOME = {
-    "id", "path", "status", "problem", "epoch", "schema", "started_at", "ended_at", "sim_ns", "sim_seconds", "events",
-    "hash", "digest", "summary",
+    "id", "uid", "path", "status", "problem", "epoch", "schema", "started_at", "ended_at", "sim_ns", "sim_seconds",
+    "events", "hash", "digest", "summary",
 }  # fmt: skip
 """What a run's row says of the run itself; all the rest says how it was run."""
 

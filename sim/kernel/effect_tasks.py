@@ -89,6 +89,8 @@ class EffectTasks:
         """Take back, and return, those taken that `doubtful` is true of."""
         aside = [ticket for ticket in self._fresh if doubtful(ticket) and ticket.state == "running"]
         self._fresh = [ticket for ticket in self._fresh if ticket not in aside]
+        for ticket in aside:
+            ticket.doubtful = True
         return aside
 
     def drop(self, ticket: Ticket) -> None:

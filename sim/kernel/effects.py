@@ -72,12 +72,14 @@ class Ticket:
 
     Attributes:
         modelled: whether its place of delivery was fixed when it began.
+        doubtful: it is going to be held: whoever brings in what comes from outside knows it already.
         held: nobody knows whether it was done outside, and a person has not said yet (after a crash).
     """
 
     __slots__ = (
         "actor",
         "counted",
+        "doubtful",
         "effect",
         "held",
         "kernel",
@@ -98,6 +100,7 @@ class Ticket:
         self.token = 0
         self.waiting = 0
         self.modelled = effect.latency_ns is not None
+        self.doubtful = False
         self.held = False
         self.counted = False  # simulated time follows real time for it
         self.state: Literal["new", "running", "done", "abandoned"] = "new"
@@ -215,6 +218,11 @@ class Effects:
         while due and not self._missing(due[0][3]):
             heappop(due)
         return due[0][0] if due else MAX_NS
+
+    def only_doubts(self) -> bool:
+        """Whether nothing but effects in doubt keeps the kernel from going on at this instant."""
+        due = [ticket for time, *_, ticket in self._due if time <= self._kernel.now and self._missing(ticket)]
+        return bool(due) and all(ticket.doubtful for ticket in due)
 
     def _missing(self, ticket: Ticket) -> bool:
         return ticket.outcome is None and ticket.state == "running" and ticket.modelled

@@ -164,7 +164,8 @@ class Host:
                 await self._commit()
             if pause is None:
                 pause = self._stepper.run(self._limit(until))
-            self._tasks.launch()
+            if not self._suspend:
+                self._tasks.launch()
             if self._failure is not None:
                 raise self._failure
             now = self._clock.now()
@@ -253,10 +254,15 @@ class Host:
                 return pause
         if not self._arrivals or stamp >= until:  # what comes after the end of this run is for the next one
             return None
-        if (pause := self._stepper.run_through(stamp, blocked=True)) is not None:
+        pause = self._stepper.run_through(stamp, blocked=True)
+        if pause is not None and not self._stands_in_doubt(pause):
             return pause
         self._place_arrivals()
         return None
+
+    def _stands_in_doubt(self, pause: Pause) -> bool:
+        """Whether the kernel stands within an instant because of effects in doubt, which only an input can change."""
+        return pause is Pause.BLOCKED and self.kernel.effects.only_doubts()
 
     def _stamp(self) -> int:
         """Return the simulated time of what comes from outside now."""
@@ -286,7 +292,7 @@ class Host:
             while self._tasks.under_way:
                 await self._news.wait()
                 self._news = anyio.Event()
-        if self.kernel.whole():
+        if self.kernel.whole() or self.kernel.effects.only_doubts():
             self._place_arrivals()
         await self._commit()
 

@@ -22,7 +22,7 @@ from sim.scenario.live import change, check_live
 from sim.scenario.load import loads
 from sim.store import RunHeader, RunRecorder, create_run
 from sim.store.checked import PARTS, CheckedRecorder, Part
-from sim.store.files import SCENARIO, log_is_missing
+from sim.store.files import SCENARIO, log_is_missing, remove_run
 from sim.store.past import Past
 from sim.store.reader import StoredRun, open_run
 
@@ -102,7 +102,7 @@ def branch(
     overrides: Sequence[str] = (),
     seed: int | None = None,
     until: Duration | None = None,
-    out: Path | None = None,
+    out: str | Path | None = None,
     effects: Mapping[int, str] | None = None,
     **options: Any,
 ) -> RunResult:
@@ -124,7 +124,8 @@ def branch(
         RunError: as `resume`.
     """
     work = partial(
-        _branch, Path(run), to_ns(at), Again(**options), overrides=tuple(overrides), seed=seed, until=until, out=out,
+        _branch, Path(run), to_ns(at), Again(**options), overrides=tuple(overrides), seed=seed, until=until,
+        out=None if out is None else Path(out),
         effects=effects or {},
     )  # fmt: skip
     return blocking(work, options.get("backend"))
@@ -189,7 +190,7 @@ async def _resume(
         doubts = Doubts(stored, effects, undecided=undecided)
         past = Past(stored)
         keeper = CheckedRecorder(past, plan.pause, recorder)
-        result = await plan.session(again, keeper, past, doubts.settle, folder).carry_out()
+        result = await plan.session(again, keeper, past, doubts.settle, folder, stored.info.uid).carry_out()
         return attrs.evolve(result, doubts=doubts.open)
 
 
@@ -226,13 +227,23 @@ async def _branch(
         new = create_run(out or folder.parent, header, plan.text)
         past = Past(stored, at_ns)
 
+        gone_live = False
+
         def live(runner: SimulationRunner, doubtful: list[Any]) -> None:
-            runner.host.submit("branch", {"set": list(overrides), "seed": seed})
+            nonlocal gone_live
+            gone_live = True
+            if overrides or seed is not None:  # else there is nothing to do, and nothing may show that it was done
+                runner.host.submit("branch", {"set": list(overrides), "seed": seed})
             doubts.settle(runner, doubtful)
 
         with RunRecorder(new) as recorder:
             keeper = CheckedRecorder(past, plan.pause, recorder, copy=True)
-            result = await plan.session(again, keeper, past, live, new).carry_out()
+            try:
+                result = await plan.session(again, keeper, past, live, new, new.name).carry_out()
+            finally:
+                if not gone_live:  # its past could not be made: nothing of it is worth keeping
+                    recorder.close()
+                    remove_run(new)
             return attrs.evolve(result, doubts=doubts.open)
 
 
@@ -263,8 +274,10 @@ def _end_of(stored: StoredRun) -> int:
         return stored.info.sim_ns
     rows = stored.query("SELECT CAST(data AS BLOB) FROM chunks ORDER BY id DESC LIMIT 1")
     last = int(decode(rows[0][0])[-1][0]) if rows else 0
-    ((arrival,),) = stored.query("SELECT max(time_ns) FROM arrivals")
-    return max(last, arrival or 0)
+    ((outside,),) = stored.query(
+        "SELECT max(time_ns) FROM (SELECT time_ns FROM arrivals UNION ALL SELECT time_ns FROM effects)"
+    )
+    return max(last, outside or 0)
 
 
 # -- what they share
@@ -324,10 +337,11 @@ class _Plan:
         past: Past,
         live: Callable[[SimulationRunner, list[Any]], None] | None = None,
         folder: Path | None = None,
+        uid: str = "",
     ) -> Session:
-        """Return what makes the run again, and goes on with `live`."""
+        """Return what makes the run again, and goes on with `live` as the run `uid` in `folder`."""
         return Session(
-            self.simulation, keeper, folder, self.until_ns, self.mode, self.speed, running_on(),
+            self.simulation, keeper, folder, uid, self.until_ns, self.mode, self.speed, running_on(),
             progress=again.progress, stuck=again.stuck, past=past, live=live, inputs=self._inputs,
         )  # fmt: skip
 

@@ -20,14 +20,13 @@ class Feed:
         stopped_by: the stop condition that ended the run, or None.
     """
 
-    def __init__(self, simulation: Simulation, until_ns: int) -> None:
+    def __init__(self, simulation: Simulation) -> None:
         self.times: list[float] = []
         self.samples: Samples = {name: [] for name in simulation.scenario.metrics.values}
         self.stopped_by: str | None = None
         self._simulation = simulation
         self._world = simulation.world
         self._kernel = simulation.world.kernel
-        self._until_ns = until_ns
         self._scenario = simulation.scenario
         self._version = 0  # of the scenario's events: those of an earlier one no longer happen
 
@@ -76,8 +75,7 @@ class Feed:
             if event.every is not None and (event.times is None or number < event.times):
                 self._inject_at(event, time + event.every, number + 1)
 
-        if time < self._until_ns:
-            self._at(time, inject)
+        self._at(time, inject)  # also if it lies after the end: a branch may last longer, and nothing else may differ
 
     def _sample_at(self, time: int) -> None:
         def look() -> None:
@@ -88,8 +86,7 @@ class Feed:
                 self._kernel.halt()
             self._sample_at(time + self._scenario.metrics.every)
 
-        if time < self._until_ns:
-            self._at(time, look)
+        self._at(time, look)
 
     def _at(self, time: int, callback: Callable[[], None]) -> None:
         self._kernel.call_at(max(time, self._kernel.now), callback, self._kernel.scenario)

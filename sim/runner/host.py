@@ -73,7 +73,7 @@ class Options:
     backend: Backend = attrs.field(default="asyncio", validator=_one_of("asyncio", "trio"))
     clock: Literal["virtual", "wall"] | None = attrs.field(default=None, validator=_one_of("virtual", "wall"))
     speed: float | None = None
-    out: Path | None = None
+    out: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
     overrides: Sequence[str] = ()
     kinds: Kinds | None = None
     allow: tuple[str, ...] = ()
@@ -158,7 +158,10 @@ async def run_async(
     simulation = build(checked, seed=seed, kinds=chosen.kinds, allow=chosen.allow)
     speed = speed_of(checked, chosen)
     keeper, folder = _keeper(simulation, path, chosen, seed, mode)
-    session = Session(simulation, keeper, folder, until_ns, mode, speed, chosen.backend, progress=progress, stuck=stuck)
+    uid = "" if folder is None else folder.name
+    session = Session(
+        simulation, keeper, folder, uid, until_ns, mode, speed, chosen.backend, progress=progress, stuck=stuck
+    )
     return await session.carry_out()
 
 
@@ -169,6 +172,7 @@ class Session:
     simulation: Simulation
     keeper: Keeper
     folder: Path | None
+    uid: str  # the run's name for the keys of its effects
     until_ns: int
     mode: Mode
     speed: float | None
@@ -187,7 +191,7 @@ class Session:
         """
         kernel = self.simulation.world.kernel
         kernel.recorder = self.keeper
-        kernel.effects.namespace = "" if self.folder is None else self.folder.name
+        kernel.effects.namespace = self.uid
         started = time.monotonic()
         runner = SimulationRunner(
             self.simulation, until_ns=self.until_ns, mode=self.mode, speed=self.speed, progress=self.progress,

@@ -68,7 +68,7 @@ class SimulationRunner:
         self.host = simulation.world.attach(
             Host(simulation.world.kernel, speed=speed, progress=told, past=past, live=going)
         )
-        self.feed = Feed(simulation, until_ns)
+        self.feed = Feed(simulation)
         tick, shuffled = simulation.scenario.execution.tick, simulation.scenario.execution.tick.order == "shuffled"
         self.ticks = TickDriver(
             simulation.manager, tick.period, tick.concurrency, shuffled, refreshed=simulation.per_tick

@@ -257,6 +257,7 @@ class Nursery:
         if name in world.agents or name in world.ledger:
             raise UsageError(f"the name {name!r} is taken already")
         agent = self._instance(entry, name, index)
+        agent.entry = entry.name
         names, functions = self._names(entry, name, index), self._functions(agent)
         agent.state.update({key: value.evaluate(names, functions) for key, value in entry.state.items()})
         agent.state.update(state or {})

@@ -44,5 +44,4 @@ def change(simulation: Simulation, scenario: schema.Scenario) -> None:
 
 
 def _made_from(simulation: Simulation, entry: schema.Agent) -> list[str]:
-    book = simulation.rulebooks[entry.name]
-    return [id for id, agent in simulation.world.agents.items() if getattr(agent, "rulebook", None) is book]
+    return [id for id, agent in simulation.world.agents.items() if getattr(agent, "entry", None) == entry.name]

@@ -102,13 +102,18 @@ def create_run(root: Path, header: RunHeader, scenario: str) -> Path:
         private_file(draft / SCENARIO, scenario.encode())
         private_file(draft / DATABASE)
         private_file(draft / LOCK)
-        _create_database(draft / DATABASE, header, scenario)
+        _create_database(draft / DATABASE, label, header, scenario)
         folder = draft.rename(root / label)
         reach("run.created")
         return folder
     except (OSError, sqlite3.Error) as error:
         shutil.rmtree(draft, ignore_errors=True)
         raise failure(root / label, error) from error
+
+
+def remove_run(folder: Path) -> None:
+    """Remove a run that never came to be."""
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def slug(name: str) -> str:
@@ -272,7 +277,7 @@ class Database:
         return UsageError(f"the query is not valid: {error}")
 
 
-def _create_database(path: Path, header: RunHeader, scenario: str) -> None:
+def _create_database(path: Path, uid: str, header: RunHeader, scenario: str) -> None:
     connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
     try:
         connection.execute("PRAGMA page_size = 8192")  # long chunks: a fifth cheaper to write than with 4096
@@ -286,6 +291,7 @@ def _create_database(path: Path, header: RunHeader, scenario: str) -> None:
         row = {
             "id": 1,
             "schema": SCHEMA,
+            "uid": uid,
             "name": header.name,
             "seed": header.seed,
             "mode": header.mode,

@@ -50,7 +50,8 @@ class Past:
         chunk: the next events to compare with, None after the last.
         intent: the next effect to compare with, None after the last.
         cut: whether the rest of the record does not count.
-        unfinished: whether the record does not include the end of the run.
+        partial: whether the record does not include the end of the run, so that the last events may be missing in it.
+        unfinished: whether all of such a record is made again.
         over: whether all that is on record has been made again; never for a record that includes its end.
         on_over: called when it is.
     """
@@ -61,7 +62,8 @@ class Past:
         self.over = False
         self.on_over: Callable[[], None] | None = None
         self.cut = until_ns is not None
-        self.unfinished = until_ns is None and run.info.status != "finished"
+        self.partial = run.info.status != "finished"
+        self.unfinished = until_ns is None and self.partial
         ((self._endings,),) = run.query("SELECT count(*) FROM effects WHERE ending IS NOT NULL")
         self._chunks = self._read_chunks()
         self._intents = self._read_intents()
@@ -108,7 +110,7 @@ class Past:
     def answer(self, ticket: Ticket) -> tuple[bool, Outcome | None]:
         """Return whether it is on record what came of an effect, and the outcome if its place in the order is fixed.
 
-        The other outcomes are arrivals: those of measured effects, and of modelled ones about which a person had to decide.
+        The others are arrivals: those of measured effects, and of modelled ones about which a person had to decide.
         """
         rows = self._effect(ticket)
         if not rows or rows[0][0] is None:

@@ -38,6 +38,7 @@ class RunInfo:
     path: Path
     status: str
     problem: str | None = None
+    uid: str = ""  # the name that its folder was made under: keys of effects are made from it
     name: str = ""
     seed: int = 0
     mode: str = ""
@@ -244,8 +245,8 @@ def list_runs(root: Path) -> list[RunInfo]:
 
 
 def find_run(root: Path, text: str) -> Path:
-    """Return the folder of the run that `text` means: a path, the name of a scenario (its latest run), or the
-    beginning of a folder's name below `root`.
+    """Return the folder of the run that `text` means: a path, the name of a scenario (its latest run; `NAME~1` is the
+    one before it), or the beginning of a folder's name below `root`.
 
     Raises:
         UsageError: if there is none, or more than one.
@@ -258,9 +259,10 @@ def find_run(root: Path, text: str) -> Path:
     folders = {folder.name: folder for folder in root.glob("[!.]*/") if folder.is_dir()}
     if text in folders:
         return folders[text]
-    same = [name for name in folders if name.rsplit("-", 2)[0] == text]
-    if same:
-        return folders[max(same, key=lambda name: folders[name].stat().st_mtime_ns)]
+    name, _, back = text.partition("~")
+    same = [folder for folder in folders if folder.rsplit("-", 2)[0] == name]
+    if same and (back or "0").isdecimal():
+        return _back(root, sorted(same, key=lambda name: folders[name].stat().st_mtime_ns), name, int(back or 0))
     matches = sorted(name for name in folders if text and name.startswith(text))
     if len(matches) == 1:
         return folders[matches[0]]
@@ -270,6 +272,12 @@ def find_run(root: Path, text: str) -> Path:
     near = difflib.get_close_matches(text, folders, 1, cutoff=0.3)
     hint = f"did you mean {near[0]}?" if near else f"there are no runs in {root}"
     raise UsageError(f"there is no run {text!r} in {root}", hint=hint)
+
+
+def _back(root: Path, names: list[str], name: str, back: int) -> Path:
+    if back >= len(names):
+        raise UsageError(f"there are only {len(names)} runs of {name} in {root}", hint="`sim list` shows the runs")
+    return root / names[-1 - back]
 
 
 def _info(folder: Path) -> RunInfo:

@@ -18,6 +18,7 @@ TABLES: Final[dict[str, str]] = {
     "run": """
         id INTEGER PRIMARY KEY CHECK (id = 1),
         schema INTEGER NOT NULL,
+        uid TEXT NOT NULL,
         name TEXT NOT NULL,
         seed INTEGER NOT NULL,
         mode TEXT NOT NULL,

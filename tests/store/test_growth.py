@@ -58,7 +58,10 @@ class Talker(Agent):
 
 async def _answer(request: Any, key: str) -> Any:
     await anyio.lowlevel.checkpoint()
-    return {"content": text(f"answer {request['messages'][0]['content'][:20]}", ANSWER), "usage": len(request["messages"])}
+    return {
+        "content": text(f"answer {request['messages'][0]['content'][:20]}", ANSWER),
+        "usage": len(request["messages"]),
+    }
 
 
 def talk(folder: Path, calls: int) -> Path:
@@ -98,7 +101,9 @@ def test_a_conversation_grows_with_what_is_new(tmp_path: Path):
         ((parts, different, total),) = stored.query(
             "SELECT count(*), count(DISTINCT data), sum(length(CAST(data AS BLOB))) FROM contents"
         )
-        ((skeletons, answers),) = stored.query("SELECT sum(length(request) + length(parts)), sum(length(result)) FROM effects")
+        ((skeletons, answers),) = stored.query(
+            "SELECT sum(length(request) + length(parts)), sum(length(result)) FROM effects"
+        )
     messages = {encode(message) for request in requests for message in request["messages"]}
     assert parts == different == len(messages)
     assert total == sum(map(len, messages))
