@@ -174,12 +174,13 @@ async def _resume(
     take_over: bool,
     allow_loss: bool,
 ) -> RunResult:
+    missing = log_is_missing(folder)  # asked first: SQLite makes an empty log when it opens the file
     with open_run(folder, verify=False) as stored:
         if stored.info.status == "finished":
             raise UsageError(
                 f"{folder} has finished: there is nothing to go on with", hint="sim branch makes a new run"
             )
-        if log_is_missing(folder) and not allow_loss:
+        if missing and not allow_loss:
             raise RunError(
                 f"the log of {folder} is missing: what was recorded last is lost, and would be done again",
                 hint="put run.db-wal back; --allow-loss goes on from what is left",

@@ -10,7 +10,7 @@ from sim.kernel.duration import to_text
 from sim.kernel.ports import ClosedRow, Durable, EventRow, InputRow, IntentRow, ResultRow
 from sim.store.difference import Difference, first_difference, first_value
 from sim.store.hashing import CHUNK, RunHash, encode_events, final_hash
-from sim.store.past import Past
+from sim.store.past import Intent, Past
 from sim.store.recorder import RunRecorder
 from sim.store.schema import Status
 
@@ -128,6 +128,7 @@ class CheckedRecorder:
         if not self._live and status != "failed":
             self._compare_end(status, digest)
         if self._then is not None:
+            self._past.run.close()  # a reader would keep the writer from folding the log into the file
             return self._then.finish(status, digest, sim_ns, summary)
         self._feed()
         return final_hash(self._hash.events, self._hash.effects, digest)
@@ -135,6 +136,7 @@ class CheckedRecorder:
     def close(self) -> None:
         """Close the record."""
         if self._then is not None:
+            self._past.run.close()  # as in `finish`
             self._then.close()
 
     # -- events
@@ -187,10 +189,7 @@ class CheckedRecorder:
         now = (self.compared + len(self._rows), self._hash.events)
         if (there.events_before, there.hash_before) != now and "events" in self._parts:
             self._event_differs()
-            raise DivergenceError(
-                f"{name} comes after {now[0]:,} events now, and effect {there.ordinal} of {there.actor} after"
-                f" {there.events_before:,} on record"
-            )
+            raise self._out_of_step(name, there)
         same = (there.actor, there.ordinal, there.kind, there.latency, there.safety, there.time_ns)
         if same != (actor, ordinal, kind, latency, safety, time_ns):
             raise DivergenceError(
@@ -209,6 +208,21 @@ class CheckedRecorder:
         if not there.ended:
             self._open.add((actor, ordinal))
         self._past.intent_made()
+
+    def _out_of_step(self, name: str, there: Intent) -> DivergenceError:
+        """Return the error for an effect before which there is an event more, or less, than on record."""
+        chunk, made, kept = self._past.chunk, self.compared + len(self._rows), there.events_before
+        if made < kept and chunk is not None:
+            row: EventRow = tuple(decode(chunk.data)[len(self._rows)])
+            found = Difference(made + 1, row, None)
+        elif self.compared <= kept < made:
+            found = Difference(kept + 1, None, self._rows[kept - self.compared])
+        else:
+            return DivergenceError(
+                f"{name} comes after {made:,} events now, and effect {there.ordinal} of {there.actor} after {kept:,} on"
+                " record"
+            )
+        return DivergenceError(f"{found.sentence(_RECORD, _NOW)} before {name}")
 
     def _event_differs(self) -> None:
         found = self._first_difference()

@@ -3,6 +3,7 @@
 Wall time, chance (the run id) and the operating system appear here, never in what is hashed.
 """
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -31,6 +32,9 @@ if sys.platform != "win32":  # on Windows the epoch alone fences
 DATABASE = "run.db"
 SCENARIO = "scenario.yaml"
 LOCK = "run.lock"
+
+LOG_IN_USE, LOG_FOLDED = b"the log is in use\n", b"the log is folded in\n"
+"""What stands in the lock: whether the database alone is the run."""
 
 BUSY_SECONDS = 10.0
 """How long a connection waits for a lock that another program holds."""
@@ -167,14 +171,25 @@ def lock_folder(folder: Path, *, take_over: bool = False) -> int | None:
     return descriptor
 
 
+def mark_log(folder: Path, mark: bytes) -> None:
+    """Note in the lock whether the log is needed; without a note nobody believes that it was lost."""
+    with contextlib.suppress(OSError):
+        (folder / LOCK).write_bytes(mark)
+
+
 def log_is_missing(folder: Path) -> bool:
     """Whether a run that was not closed has lost its log (`run.db-wal`), and with it what was recorded last."""
     try:
         with (folder / DATABASE).open("rb") as stream:
             header = stream.read(20)
+    except FileNotFoundError:
+        return False
     except OSError as error:
         raise failure(folder, error) from error
-    return header[18:19] == b"\x02" and not (folder / f"{DATABASE}-wal").exists()  # 2: a log is in use
+    log, lock = folder / f"{DATABASE}-wal", folder / LOCK
+    kept = log.exists() and log.stat().st_size > 0  # a reader makes an empty one
+    in_use = header[18:19] == b"\x02" and lock.exists() and lock.read_bytes() == LOG_IN_USE  # 2: SQLite's own mark
+    return in_use and not kept
 
 
 def being_written(folder: Path) -> bool:

@@ -21,7 +21,16 @@ from sim.errors import RunError, SimError
 from sim.kernel.codec import encode
 from sim.kernel.ports import IntentRow
 from sim.store.contents import content_hash
-from sim.store.files import BUSY_SECONDS, DATABASE, failure, lock_folder, wall_label
+from sim.store.files import (
+    BUSY_SECONDS,
+    DATABASE,
+    LOG_FOLDED,
+    LOG_IN_USE,
+    failure,
+    lock_folder,
+    mark_log,
+    wall_label,
+)
 from sim.store.hashing import CHUNK, RunHash, arrival_hash, final_hash, result_hash
 from sim.store.schema import Status
 
@@ -48,6 +57,7 @@ class Tables:
         try:
             self._set_durable()
             self._epoch = self._claim(again)
+            mark_log(folder, LOG_IN_USE)
             if again:
                 self._catch_up()
         except Exception:
@@ -227,6 +237,9 @@ class Tables:
         reach("run.finished")
         with suppress(sqlite3.Error):  # a reader keeps the log: SQLite folds it in later
             self._execute("PRAGMA busy_timeout = 0")
+            busy = self._execute("PRAGMA wal_checkpoint(FULL)").fetchone()[0]
+            if not busy and self._execute("SELECT epoch FROM run").fetchone() == (self._epoch,):
+                mark_log(self._folder, LOG_FOLDED)  # before the log goes
             self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._execute("PRAGMA journal_mode = DELETE")
         self._connection.close()
