@@ -69,7 +69,8 @@ def again(folder: Path, steps: Sequence[Step], digest: Any = None, **options: An
 
 
 RUN = [
-    event(1), event(2, NS, "b"), intent(1, 2 * NS, request={"q": [1, 2]}), event(3, 2 * NS, data={"x": 1}), result(1, 5),
+    event(1), event(2, NS, "b"), intent(1, 2 * NS, request={"q": [1, 2]}), event(3, 2 * NS, data={"x": 1}),
+    result(1, 5),
     intent(2, 3 * NS, latency="measured", safety="unsafe"), event(4, 3 * NS, "c"), event(5, 4 * NS),
 ]  # fmt: skip
 
@@ -88,36 +89,45 @@ def test_the_same_is_the_same(record):
         (1, [event(2, NS, "z")], "event 2 is t of b at 1s on record and t of z at 1s now; they differ in actor"),
         (1, [event(2, 2 * NS, "b")], "event 2 is t of b at 1s on record and t of b at 2s now; they differ in time_ns"),
         (1, [event(9, NS, "b")], "event 2 (t of b at 1s) differs in counter, which is 2 on record and 9 now"),
-        (1, [], "effect 1 of a (ask) at 2s comes after 1 events now, and effect 1 of a after 2 on record"),
-        (1, [event(2, NS, "b"), event(7, NS, "b")], "event 3 is t of a at 2s on record and t of b at 1s now; they differ in time_ns"),
-        (3, [event(3, 2 * NS, data={"x": 2})], "event 3 (t of a at 2s) differs in data.x, which is 1 on record and 2 now"),
+        (
+            1, [],
+            "event 2 is t of b at 1s on record, and there is none now before effect 1 of a (ask) at 2s",
+        ),
+        (
+            1, [event(2, NS, "b"), event(7, NS, "b")],
+            "event 3 is t of a at 2s on record and t of b at 1s now; they differ in time_ns",
+        ),
+        (
+            3, [event(3, 2 * NS, data={"x": 2})],
+            "event 3 (t of a at 2s) differs in data.x, which is 1 on record and 2 now",
+        ),
         (7, [], "event 5 is t of a at 4s on record, and there is none now"),
         (7, [event(5, 4 * NS), event(6, 4 * NS)], "event 6 is t of a at 4s now, and there is none on record"),
-        (2, [], "effect 2 of a (ask) at 3s comes after 3 events now, and effect 1 of a after 2 on record"),
+        (2, [], "event 3 is t of a at 2s now, and there is none on record before effect 2 of a (ask) at 3s"),
         (
             2, [intent(1, 2 * NS, kind="tell", request={"q": [1, 2]})],
-            "effect 1 of a (tell) at 2s, modelled and pure, is begun now where effect 1 of a (ask) at 2s, modelled and"
-            " pure, is on record",
+            ("effect 1 of a (tell) at 2s, modelled and pure, is begun now where effect 1 of a (ask) at 2s, modelled and"
+            " pure, is on record"),
         ),
         (
             5, [intent(2, 3 * NS, latency="modelled", safety="unsafe")],
-            "effect 2 of a (ask) at 3s, modelled and unsafe, is begun now where effect 2 of a (ask) at 3s, measured and"
-            " unsafe, is on record",
+            ("effect 2 of a (ask) at 3s, modelled and unsafe, is begun now where effect 2 of a (ask) at 3s, measured"
+            " and unsafe, is on record"),
         ),
         (
             5, [intent(2, 3 * NS, latency="measured", safety="idempotent")],
-            "effect 2 of a (ask) at 3s, measured and idempotent, is begun now where effect 2 of a (ask) at 3s, measured"
-            " and unsafe, is on record",
+            ("effect 2 of a (ask) at 3s, measured and idempotent, is begun now where effect 2 of a (ask) at 3s,"
+            " measured and unsafe, is on record"),
         ),
         (
             5, [intent(1, 3 * NS, "b", latency="measured", safety="unsafe")],
-            "effect 1 of b (ask) at 3s, measured and unsafe, is begun now where effect 2 of a (ask) at 3s, measured and"
-            " unsafe, is on record",
+            ("effect 1 of b (ask) at 3s, measured and unsafe, is begun now where effect 2 of a (ask) at 3s, measured"
+            " and unsafe, is on record"),
         ),
         (
             2, [intent(1, 2 * NS, request={"q": [1, 3]})],
-            "effect 1 of a (ask) at 2s asks for something else than on record: it differs in q[1], which is 2 on record"
-            " and 3 now",
+            ("effect 1 of a (ask) at 2s asks for something else than on record: it differs in q[1], which is 2 on"
+            " record and 3 now"),
         ),
         (5, [], "effect 2 of a (ask) at 3s is on record, and is not begun now"),
         (
@@ -267,7 +277,7 @@ def test_what_is_in_doubt(record):
 
 
 def test_arrivals_come_in_their_order(record):
-    """Inputs and measured outcomes come in the order of the record; after a cut only outcomes of effects begun before."""
+    """Inputs and measured outcomes come in the order of the record; after a cut, those of effects begun before."""
     steps: list[Step] = [
         intent(1, latency="measured"), ("input", (2, 0, "wake", {"agent": "a"})), result(1, "late", (9, 1)),
         intent(2, 5, latency="measured"), ("input", (9, 1, "stop", 3)), result(2, "too late", (11, 0)),

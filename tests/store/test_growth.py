@@ -78,8 +78,8 @@ def talk(folder: Path, calls: int) -> Path:
 
 
 def test_a_conversation_grows_with_what_is_new(tmp_path: Path):
-    """200 calls with prompts of up to 800 KB, a system prompt that changes each time, a history that is summarised: below
-    5 MB, twice as much as 100 calls, each part stored once, and every request comes back as it was.
+    """200 calls with prompts of up to 800 KB, a system prompt that changes each time, a history that is summarised:
+    less than 5 MB, twice as much as 100 calls, each part stored once, and every request comes back as it was.
     """
     short = talk(tmp_path, 100)
     sizes = [(short / "run.db").stat().st_size]
