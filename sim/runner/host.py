@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,7 @@ import attrs
 from sim.errors import SimError, UsageError
 from sim.kernel import Duration, to_ns
 from sim.kernel.watchdog import Stuck, Watchdog
+from sim.llm import Access
 from sim.runner.result import RunResult
 from sim.runner.runner import Mode, SimulationRunner
 from sim.scenario import Scenario, load
@@ -61,6 +62,8 @@ class Options:
         overrides: `key=value` changes to the scenario.
         kinds: classes that the scenario may name as `kind`.
         allow: modules that a `kind: module:Class` may be imported from.
+        access: language models in place of the scenario's, and how they are reached.
+        expected: what `estimate` said of this run, to be compared with what it takes.
     """
 
     seed: int | None = None
@@ -73,6 +76,8 @@ class Options:
     overrides: Sequence[str] = ()
     kinds: Kinds | None = None
     allow: tuple[str, ...] = ()
+    access: Access | None = None
+    expected: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 def run(
@@ -138,7 +143,9 @@ async def run_async(
     autonomous = checked.execution.use_autonomous_loops
     mode: Mode = chosen.mode or ("autonomous" if autonomous else "tick")
     seed = checked.seed if chosen.seed is None else chosen.seed
-    simulation = build(checked, seed=seed, kinds=chosen.kinds, allow=chosen.allow)
+    simulation = build(checked, seed=seed, kinds=chosen.kinds, allow=chosen.allow, access=chosen.access)
+    if simulation.models is not None:
+        simulation.models.expected = chosen.expected
     speed = _speed(checked, chosen)
     keeper, folder = _keeper(checked, path, chosen, seed, mode)
     simulation.world.kernel.recorder = keeper
@@ -159,6 +166,8 @@ async def run_async(
         _fail(keeper, simulation.world.kernel.now, error)
         raise
     finally:
+        if simulation.models is not None:
+            await simulation.models.aclose()
         simulation.world.kernel.close()
 
 
@@ -188,6 +197,7 @@ def _keeper(
         "clock": options.clock,
         "speed": options.speed,
         "set": list(options.overrides),
+        "model": list(options.access.models) if options.access else [],
     }
     header = RunHeader(name=scenario.name, seed=seed, mode=mode, backend=options.backend, options=kept)
     folder = create_run(options.out, header, text)

@@ -64,6 +64,7 @@ class RunResult:
         metrics: the sampled values, and `time` in seconds.
         observations: how the numbers that agents recorded are distributed.
         overruns: ticks that began late (tick mode).
+        models: calls of language models, their tokens and cost; empty if there were none.
     """
 
     run: str | None
@@ -90,6 +91,7 @@ class RunResult:
     metrics: Mapping[str, list[float]]
     observations: Mapping[str, Distribution]
     overruns: int
+    models: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as a JSON-like mapping."""
