@@ -19,7 +19,16 @@ _NO_ARGUMENTS: Mapping[str, Any] = {}
 
 
 class Refused(Exception):
-    """Raised by a handler, before it has changed anything, to say why the action cannot be done."""
+    """Raised by a handler, before it has changed anything, to say why the action cannot be done.
+
+    Args:
+        why: for the agent and the record.
+        skip: a limit refuses whose policy is to skip: no fault of the agent.
+    """
+
+    def __init__(self, why: str, *, skip: bool = False) -> None:
+        super().__init__(why)
+        self.skip = skip
 
 
 @attrs.frozen

@@ -69,6 +69,7 @@ class World:
         kernel, event_bus, rate_tracker, budgets, quotas, ledger, artifacts, costs, pools, places: its parts.
         agents: by id, in the order in which they came.
         actions: the kinds of action that agents can take.
+        services: what higher layers offer to the code of agents, by name.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class World:
         self.agents: dict[str, Inhabitant] = {}
         self.actions = ActionRegistry()
         self.tools: dict[str, Callable[[Mapping[str, Any]], Any]] = {}  # pure functions, by name
+        self.services: dict[str, object] = {}
         self.tasks: dict[int, Task] = {}
         self.held: dict[str, dict[str, int]] = {}  # agent → pool → what it has acquired
         self.standing: dict[str, ActionHandler] = {}  # agent → the action that it waits for
@@ -266,7 +268,8 @@ class World:
             held.release()
             if not isinstance(error, Refused | ClosedError | LimitError | UsageError):
                 raise
-            return self._refuse(agent, action, Raw(encode(action.arguments)), str(error))
+            skipped = isinstance(error, Refused) and error.skip
+            return self._refuse(agent, action, Raw(encode(action.arguments)), str(error), skipped=skipped)
         finally:
             self.standing.pop(agent.agent_id, None)
         return self._finish(agent, action, handler, granted, held)

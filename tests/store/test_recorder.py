@@ -111,9 +111,7 @@ def test_effects_and_inputs_are_stored(start):
                 "SELECT actor, ordinal, kind, request_hash, request, parts, latency, safety, time_ns, events_before"
                 " FROM effects ORDER BY id"
             )
-            ends = run.query(
-                "SELECT outcome, result, attempts, ending, ended_ns, ended_delta FROM effects ORDER BY id"
-            )
+            ends = run.query("SELECT outcome, result, attempts, ending, ended_ns, ended_delta FROM effects ORDER BY id")
             (later,) = run.query("SELECT events_before, hash_before FROM effects WHERE ordinal = 5")
             arrivals = run.query("SELECT time_ns, delta, kind, data, effect FROM arrivals ORDER BY id")
             inputs = run.query("SELECT time_ns, delta, kind, data FROM inputs")
