@@ -41,7 +41,7 @@ class Loop(ABC):
         self._shuffled = shuffled
         self._max_deltas = max_deltas
         self._calendar = FutureEvents()
-        self._ready: list[Entry] = []  # what has been caused at this instant
+        self.ready: list[Entry] = []  # what has been caused at this instant; always the same list
         self._entry: Entry = (0, 0, SCENARIO, 0, None, 0)  # what runs now
         self._todo: Iterator[Entry] = _NOTHING  # what runs next, in key order
         self._begun = -1  # the latest instant that was begun; time may have passed further
@@ -79,19 +79,20 @@ class Loop(ABC):
         finally:
             self._draining = False
 
-    def _run_some(self, left: int) -> Pause:
-        budget, ready, calendar, push = left, self._ready, self._calendar, self._calendar.push
+    def _run_some(self, left: int) -> Pause:  # noqa: C901 - written out on purpose: a call costs a tenth of a wake-up
+        budget, ready, calendar, bucket_of = left, self.ready, self._calendar, self._calendar.buckets.get
         self._midway = True
         begun = self._begun
         try:
             while True:
+                shift = calendar.shift
                 for entry in self._todo:  # This is the loop: entries come in key order, an actor runs until it waits.
                     time = entry[0]
                     if time != begun:
                         if time >= self._horizon or (ready and time > self.now):
                             calendar.rewind()  # something comes first
                             break
-                        self.now = self._begun = begun = time
+                        self.now = begun = time
                         self.delta = 0
                     target = entry[4]
                     token = entry[5]
@@ -99,7 +100,8 @@ class Loop(ABC):
                         self._entry = entry
                         if target.__class__ is Actor:
                             self.current = target
-                            target.token = token = (token | 1) + 1
+                            if token & 1:  # something woke it; nothing but its entry pointed at a pause of its own
+                                target.token = token = token + 1
                             try:
                                 request = target.coro.send(target.value)  # type: ignore[union-attr]  # a check costs here
                             except BaseException as error:
@@ -107,20 +109,32 @@ class Loop(ABC):
                             else:
                                 if request.__class__ is int and request > 0:
                                     target.counter = counter = target.counter + 1
-                                    push((time + request, 0, target.ordinal, counter, target, token))
-                                else:
+                                    due = time + request
+                                    bucket = bucket_of(due >> shift)
+                                    if bucket is not None:  # it exists, so it is not open yet
+                                        bucket.append((due, 0, target.ordinal, counter, target, token))
+                                    else:
+                                        calendar.push((due, 0, target.ordinal, counter, target, token))
+                                elif request.__class__ is int or target.cancelling:
                                     self._arm(target, request)
+                                else:
+                                    try:
+                                        request.arm(self, target)
+                                    except Exception as error:
+                                        self._refuse(target, request, error)
                         else:
                             target.fire()
                     left -= 1
                     if not left:
                         return Pause.BUDGET
+                self._begun = begun
                 pause = self._go_on()
                 if pause is not None:
                     self._midway = False
                     return pause
                 begun = self._begun
         finally:
+            self._begun = begun
             self.current = None
             self.steps += budget - left
 
@@ -131,7 +145,7 @@ class Loop(ABC):
             calendar.renew()
         self._todo = _NOTHING
         time = calendar.due()
-        if self._ready and (time > self.now or self._draining):
+        if self.ready and (time > self.now or self._draining):
             if self._blocked_from <= self.now and self._missing(self.now):
                 return Pause.BLOCKED
             self._todo, self._begun = iter(self._next_delta()), self.now
@@ -152,21 +166,20 @@ class Loop(ABC):
 
     def _next_delta(self) -> list[Entry]:
         """Return what has been caused at this instant, to be run next."""
-        batch = self._ready[:]
+        batch = self.ready[:]
         if self.delta == self._max_deltas:
             raise livelock(batch, self.now, self._max_deltas)
         self.delta += 1
         if len(batch) > 1:
             sort(batch, self._ties if self._shuffled else None)
-        self._ready.clear()
+        self.ready.clear()
         return batch
 
     def _tidy(self) -> None:
         """Between two chunks: let go of the entries that have run, and keep the open bucket small."""
         reading = self._todo is self._calendar.reader
         self._calendar.relieve()
-        if reading:
-            self._todo = self._calendar.reader
+        self._todo = self._calendar.reader if reading else iter(list(self._todo))
 
     def _shuffle(self, bucket: list[Entry]) -> None:
         """Put the entries of this instant into shuffled order, where they stand."""
@@ -196,7 +209,7 @@ class Loop(ABC):
         if delay > 0:
             self._calendar.push((now + delay, priority, source.ordinal, source.counter, target, token))
         elif delay == 0:
-            self._ready.append((now, priority, source.ordinal, source.counter, target, token))
+            self.ready.append((now, priority, source.ordinal, source.counter, target, token))
         else:
             raise KernelError(f"{source.name} asked for a wake-up {-delay} ns in the past")
 
@@ -214,21 +227,25 @@ class Loop(ABC):
         if actor.cancelling:  # it cancelled itself: what raises that is on its way
             return
         try:
-            if request.__class__ is int:
-                if request < 0:
-                    raise UsageError(f"{actor.name} asked for a pause of {request} ns, which is negative")
-                self.schedule(request, actor, actor, actor.token)
-            elif hasattr(request, "arm"):
+            if request.__class__ is not int:
                 request.arm(self, actor)
+            elif request >= 0:
+                self.schedule(request, actor, actor, actor.token)
             else:
-                raise ForeignAwaitError(
-                    f"{actor.name} awaited {type(request).__name__!r}, which is not a wait of this kernel",
-                    hint="use perform(effect) for work outside, and sim's own sleep, queues and signals",
-                )
-        except RunError:
-            raise
+                raise UsageError(f"{actor.name} asked for a pause of {request} ns, which is negative")
         except Exception as error:
-            self.throw(actor, error)  # not at once: who tries again for ever must meet the guard against livelocks
+            self._refuse(actor, request, error)
+
+    def _refuse(self, actor: Actor, request: Any, error: Exception) -> None:
+        """Answer an actor whose wait could not be armed."""
+        if isinstance(error, RunError):
+            raise error
+        if not hasattr(request, "arm") and request.__class__ is not int:
+            error = ForeignAwaitError(
+                f"{actor.name} awaited {type(request).__name__!r}, which is not a wait of this kernel",
+                hint="use perform(effect) for work outside, and sim's own sleep, queues and signals",
+            )
+        self.throw(actor, error)  # not at once: who tries again for ever must meet the guard against livelocks
 
     def throw_now(self, actor: Actor, error: BaseException) -> None:
         """Raise `error` in the actor now, and go on raising while it swallows its cancellation."""

@@ -63,12 +63,12 @@ class Kernel(Loop):
             via: the wait that gave the value and can take it back.
             source: who causes it; the present one by default.
         """
-        source = source or self.acting()
-        actor.token += 1
+        source = source or self.current or self.acting()
+        actor.token = token = actor.token + 1
         actor.value = value
         actor.via = via
-        source.counter += 1
-        self._ready.append((self.now, 0, source.ordinal, source.counter, actor, actor.token))
+        source.counter = counter = source.counter + 1
+        self.ready.append((self.now, 0, source.ordinal, counter, actor, token))
 
     def throw(self, actor: Actor, error: BaseException) -> None:
         """Raise `error` in `actor` where it waits, at this instant, next delta."""
@@ -163,14 +163,14 @@ class Kernel(Loop):
             data: JSON-like; it must never change afterwards.
             actor: who it happened to; the present source by default.
         """
-        source = self.acting()
-        source.counter += 1
-        identity = (source.ordinal, source.counter)
+        source = self.current or self.acting()
+        ordinal = source.ordinal
+        source.counter = counter = source.counter + 1
         entry = self._entry
         self.recorder.event(
-            (self.now, self.delta, 0, *identity, actor or source.name, topic, data, (entry[2], entry[3]))
+            (self.now, self.delta, 0, ordinal, counter, actor or source.name, topic, data, (entry[2], entry[3]))
         )
-        return identity
+        return ordinal, counter
 
     def step_under_way(self) -> object:
         """Return something that is another object at each step, or None between runs; for the watchdog."""
@@ -223,7 +223,7 @@ class Kernel(Loop):
 
     def next_time(self) -> int | None:
         """Return when the next entry is due (nanoseconds), or None."""
-        if self._ready or self._midway:
+        if self.ready or self._midway:
             return self.now
         time = self._calendar.due()
         return None if time == NEVER else time
