@@ -8,7 +8,7 @@ layers add kinds; the built-in ones are in `builtin`.
 import difflib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -37,8 +37,7 @@ class Action:
     reasoning: str = ""
 
 
-@attrs.frozen
-class ActionResult:
+class ActionResult(NamedTuple):  # not a frozen class: every action makes one, and this takes half as long
     """What came of an action.
 
     Attributes:
