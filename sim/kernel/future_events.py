@@ -75,20 +75,17 @@ class FutureEvents:
         else:
             bucket.append(entry)
 
-    def renew(self) -> None:
-        """Begin an empty bucket if the reader has come to the end: an iterator that has ended stays so."""
-        if not self.reader.__length_hint__():
-            self.open = []
-            self.reader = iter(self.open)
-
     def due(self) -> int:
         """Return when the next entry is due, `NEVER` if there is none."""
         left: int = self.reader.__length_hint__()
-        while not left:
-            if not self._queue:
-                return NEVER
-            self._open_next()
-            left = self.reader.__length_hint__()
+        if not left:
+            self.open = []  # an iterator that has ended stays so: what comes next needs another one
+            self.reader = iter(self.open)
+            while not left:
+                if not self._queue:
+                    return NEVER
+                self._open_next()
+                left = self.reader.__length_hint__()
         return self.open[-left][0]
 
     def relieve(self) -> None:
