@@ -292,15 +292,17 @@ class World:
             handler = self._permitted(agent, action)
             if handler.wait is not None and not granted:
                 raise Refused(f"{action.kind} takes time: it has to be awaited (execute)")
-            charge = FREE if granted else self.costs.charge(action.kind, len(raw))  # what waited has paid
-            lack = self._lacking(agent, action, charge)
-            if lack is not None:
-                return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
+            costs = self.costs
+            charge = FREE if granted else costs.fixed(action.kind) or costs.charge(action.kind, len(raw))  # or has paid
+            if charge is not FREE:
+                lack = self._lacking(agent, action, charge)
+                if lack is not None:
+                    return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
             data = handler.apply(self, agent, *granted, **action.arguments)
         except Refused as refusal:
             return self._refuse(agent, action, raw, str(refusal))
         if charge is not FREE:
-            self.costs.take(agent.agent_id, charge, action.arguments.get("artifact"))
+            costs.take(agent.agent_id, charge, action.arguments.get("artifact"))
         self._record(agent, action, {"arguments": raw, "success": True, "result": data})
         return ActionResult(True, decode(data) if isinstance(data, Raw) else data)
 
