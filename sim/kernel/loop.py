@@ -11,6 +11,7 @@ Actors are coroutines resumed by `send`. asyncio and trio tasks were rejected as
 fire in heap order, trio shuffles every batch on purpose, and a wake-up costs two to six times as much.
 """
 
+import gc
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +26,7 @@ from sim.kernel.targets import Pause
 
 _CHUNK = 4096  # steps after which entries that have run are let go
 _NOTHING: Iterator[Entry] = iter(())
+_YOUNG = 10_000  # new objects before the collector looks at them during a run: rows wait for the recorder by thousands
 _RECANCELS = 100  # times a swallowed cancellation is raised again before the actor is abandoned
 
 
@@ -40,7 +42,7 @@ class Loop(ABC):
         self.actors: dict[int, Actor] = {}  # all that live: nothing else keeps a waiting actor
         self._shuffled = shuffled
         self._max_deltas = max_deltas
-        self._calendar = FutureEvents()
+        self.calendar = FutureEvents()
         self.ready: list[Entry] = []  # what has been caused at this instant; always the same list
         self._entry: Entry = (0, 0, SCENARIO, 0, None, 0)  # what runs now
         self._todo: Iterator[Entry] = _NOTHING  # what runs next, in key order
@@ -63,13 +65,19 @@ class Loop(ABC):
         """
         self._limit = 0 if self._halted else limit
         self._look_at_limits()
-        while budget > 0:
-            pause = self._run_some(min(budget, _CHUNK))
-            if pause is not Pause.BUDGET:
-                return pause
-            self._tidy()
-            budget -= _CHUNK
-        return Pause.BUDGET
+        young, *older = gc.get_threshold()
+        if 0 < young < _YOUNG:
+            gc.set_threshold(_YOUNG, *older)
+        try:
+            while budget > 0:
+                pause = self._run_some(min(budget, _CHUNK))
+                if pause is not Pause.BUDGET:
+                    return pause
+                self._tidy()
+                budget -= _CHUNK
+            return Pause.BUDGET
+        finally:
+            gc.set_threshold(young, *older)
 
     def drain(self) -> None:
         """Run what has been caused at this instant, and what that causes, but nothing that was due at it."""
@@ -80,7 +88,7 @@ class Loop(ABC):
             self._draining = False
 
     def _run_some(self, left: int) -> Pause:  # noqa: C901 - written out on purpose: a call costs a tenth of a wake-up
-        budget, ready, calendar, bucket_of = left, self.ready, self._calendar, self._calendar.buckets.get
+        budget, ready, calendar, bucket_of = left, self.ready, self.calendar, self.calendar.buckets.get
         self._midway = True
         begun = self._begun
         try:
@@ -140,11 +148,10 @@ class Loop(ABC):
 
     def _go_on(self) -> Pause | None:
         """Decide what runs next and put it into `_todo`, or return why nothing may."""
-        calendar = self._calendar
-        if self._todo is calendar.reader:
-            calendar.renew()
+        calendar = self.calendar
         self._todo = _NOTHING
-        time = calendar.due()
+        left = calendar.reader.__length_hint__()
+        time = calendar.open[-left][0] if left else calendar.due()
         if self.ready and (time > self.now or self._draining):
             if self._blocked_from <= self.now and self._missing(self.now):
                 return Pause.BLOCKED
@@ -166,7 +173,7 @@ class Loop(ABC):
 
     def _next_delta(self) -> list[Entry]:
         """Return what has been caused at this instant, to be run next."""
-        batch = self.ready[:]
+        batch = self.ready.copy()
         if self.delta == self._max_deltas:
             raise livelock(batch, self.now, self._max_deltas)
         self.delta += 1
@@ -177,13 +184,13 @@ class Loop(ABC):
 
     def _tidy(self) -> None:
         """Between two chunks: let go of the entries that have run, and keep the open bucket small."""
-        reading = self._todo is self._calendar.reader
-        self._calendar.relieve()
-        self._todo = self._calendar.reader if reading else iter(list(self._todo))
+        reading = self._todo is self.calendar.reader
+        self.calendar.relieve()
+        self._todo = self.calendar.reader if reading else iter(list(self._todo))
 
     def _shuffle(self, bucket: list[Entry]) -> None:
         """Put the entries of this instant into shuffled order, where they stand."""
-        start = end = len(bucket) - self._calendar.reader.__length_hint__()
+        start = end = len(bucket) - self.calendar.reader.__length_hint__()
         while end < len(bucket) and bucket[end][0] == self.now:
             end += 1
         batch = bucket[start:end]
@@ -207,7 +214,7 @@ class Loop(ABC):
         source.counter += 1
         now = self.now
         if delay > 0:
-            self._calendar.push((now + delay, priority, source.ordinal, source.counter, target, token))
+            self.calendar.push((now + delay, priority, source.ordinal, source.counter, target, token))
         elif delay == 0:
             self.ready.append((now, priority, source.ordinal, source.counter, target, token))
         else:

@@ -4,14 +4,14 @@ import contextlib
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-from sim.errors import Cancelled, KernelError
+from sim.errors import Cancelled, KernelError, UsageError
 from sim.kernel.effects import Effects
 from sim.kernel.future_events import NEVER
 from sim.kernel.loop import Loop
 from sim.kernel.ports import NullRecorder, Recorder
 from sim.kernel.rng import Streams, derive
 from sim.kernel.source import FIRST_ACTOR, FIRST_DERIVED, HOST, SCENARIO, SUPERVISOR, Actor, Exit, Source
-from sim.kernel.targets import Throw, Timer
+from sim.kernel.targets import Throw, Ticker, Timer
 
 _PURGE_FROM = 1024  # stale timers before they are looked for
 
@@ -155,6 +155,18 @@ class Kernel(Loop):
         self.schedule(time - self.now, source, timer, 0)
         return timer
 
+    def call_every(self, period: int, callback: Callable[[], object], source: Source | None = None) -> Ticker:
+        """Call `callback` each time that `period` nanoseconds have passed, on behalf of `source`, until cancelled.
+
+        The lightest kind of agent: no coroutine, no state machine, one object for all its steps.
+        """
+        if period.__class__ is not int or period <= 0:
+            raise UsageError(f"a period must be a whole number of nanoseconds above 0, not {period!r}")
+        source = source or self.acting()
+        ticker = Ticker(self, source, callback, period)
+        self.schedule(period, source, ticker, 0)
+        return ticker
+
     def emit(self, topic: str, data: object, actor: str | None = None) -> tuple[int, int]:
         """Record that something happened and return its identity: (source ordinal, source counter).
 
@@ -225,7 +237,7 @@ class Kernel(Loop):
         """Return when the next entry is due (nanoseconds), or None."""
         if self.ready or self._midway:
             return self.now
-        time = self._calendar.due()
+        time = self.calendar.due()
         return None if time == NEVER else time
 
     def pause(self) -> None:
@@ -241,7 +253,7 @@ class Kernel(Loop):
         """Count a timer that has become stale; they are removed when they are many."""
         self._stale += 1
         if self._stale >= self._purge_at:
-            live = self._calendar.purge(lambda entry: entry[4].token == entry[5])
+            live = self.calendar.purge(lambda entry: entry[4].token == entry[5])
             self._stale = 0
             self._purge_at = max(_PURGE_FROM, live)
 
