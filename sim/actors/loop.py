@@ -36,8 +36,6 @@ class AgentLoop(Lifecycle):
         "_backoff_ns",
         "_gate",
         "_greeted",
-        "_max_ns",
-        "_min_ns",
         "_restarts",
         "_start_ns",
         "_ticking",
@@ -51,9 +49,7 @@ class AgentLoop(Lifecycle):
         self.iteration_count = 0
         self.failures = 0
         self.consecutive_errors = 0
-        self._min_ns = config.min_delay_ns
-        self._max_ns = config.max_delay_ns
-        self._backoff_ns = self._min_ns
+        self._backoff_ns = config.min_delay_ns
         self._start_ns = 0
         self._restarts: RestartLimit | None = None
         self._gate: Signal | None = None
@@ -92,7 +88,7 @@ class AgentLoop(Lifecycle):
         self._greeted = self._ticking = False
         self.consecutive_errors = 0
         self.woken_by = self._stop_reason = ""
-        self._backoff_ns = self._min_ns
+        self._backoff_ns = self.config.min_delay_ns
         self._start_ns = delay_ns
         self._due = self._kernel.now + self._start_ns
         self.actor.on_exit = self._ended
@@ -180,7 +176,7 @@ class AgentLoop(Lifecycle):
         self.last_beat = now = kernel.now
         if error is None:
             self.consecutive_errors = 0
-            self._backoff_ns = self._min_ns
+            self._backoff_ns = self.config.min_delay_ns
         else:
             self._failed(error)
         self._due = now + (0 if self._ticking and error is None else self._backoff_ns)
@@ -199,7 +195,7 @@ class AgentLoop(Lifecycle):
         self.failures += 1
         self.world.count_error(error, self.agent_id)
         self.consecutive_errors += 1
-        self._backoff_ns = min(max(self._backoff_ns, 1) * 2, self._max_ns)
+        self._backoff_ns = min(max(self._backoff_ns, 1) * 2, self.config.max_delay_ns)
         self._kernel.emit(
             "agent.error",
             {"error": error[:500], "consecutive": self.consecutive_errors, "delay_ns": self._backoff_ns},
@@ -218,18 +214,18 @@ class AgentLoop(Lifecycle):
             return
         self._pause(PauseReason.ERRORS)
         kernel = self._kernel
-        self._disarm = kernel.call_at(kernel.now + to_ns(self.config.cool_down), self._retry).cancel
+        self._ending = kernel.call_at(kernel.now + to_ns(self.config.cool_down), self._retry)
 
     def _retry(self) -> None:
         self.consecutive_errors = 0
-        self._backoff_ns = self._min_ns
+        self._backoff_ns = self.config.min_delay_ns
         self._due = self._kernel.now
         self._unpause()
 
     async def _without_capacity(self, resource: str) -> None:
         """There is no capacity for an action: wait for it (block), or try again later (skip)."""
         if self.world.rate_tracker.policy(resource) == "skip":
-            self._due = self._kernel.now + max(self._min_ns, to_ns(self.config.resource_check_interval))
+            self._due = self._kernel.now + max(self.config.min_delay_ns, to_ns(self.config.resource_check_interval))
         else:
             await self._until_capacity(resource, {resource: 1})
 
@@ -251,7 +247,7 @@ class AgentLoop(Lifecycle):
     def _watch_for(self, resource: str) -> None:
         """End the pause when there is one unit of `resource`."""
         tracker = self.world.rate_tracker
-        self._disarm = tracker.on_level(self.agent_id, resource, 1, self._unpause, self.actor).cancel
+        self._ending = tracker.on_level(self.agent_id, resource, 1, self._unpause, self.actor)
 
     def _turn_ended(self, actor: Actor, exit: Exit) -> None:
         """An iteration of the tick mode has ended; the loop ends with it if it should."""

@@ -139,10 +139,11 @@ class EventBus:
             count = 0
         raw = Raw(encode(data))
         kernel = self.kernel
+        source = (kernel.current or kernel.acting()).name
         identity = kernel.emit(topic, raw)
         self.counts[topic] = count + 1
         self.sequence += 1
-        event = Event(self.sequence, kernel.now, kernel.acting().name, topic, raw, identity)
+        event = Event(self.sequence, kernel.now, source, topic, raw, identity)
         self._recent.append(event)
         audience = self._audience.get(topic)
         if audience is None:

@@ -283,7 +283,7 @@ class Loop(ABC):
     def _close(self, actor: Actor, end: Exit) -> None:
         actor.coro = None
         actor.token = (actor.token | 1) + 1
-        actor.exit = end
+        actor.value = end
         self.actors.pop(actor.ordinal, None)
         if actor.on_exit is not None:
             actor.on_exit(actor, end)

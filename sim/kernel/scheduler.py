@@ -49,6 +49,7 @@ class Kernel(Loop):
         self.current = self.scenario
         self.effects = Effects(self)
         self._declared = 0
+        self._children: dict[int, int] = {}  # by ordinal: how many actors it has made during the run
         self._stale = 0
         self._purge_at = _PURGE_FROM
 
@@ -116,8 +117,8 @@ class Kernel(Loop):
             ordinal = FIRST_ACTOR + self._declared
             self._declared += 1
         else:
-            parent.children += 1
-            ordinal = FIRST_DERIVED + (derive("ordinal", parent.ordinal, parent.children, name) >> 2)
+            children = self._children[parent.ordinal] = self._children.get(parent.ordinal, 0) + 1
+            ordinal = FIRST_DERIVED + (derive("ordinal", parent.ordinal, children, name) >> 2)
         if ordinal in self.actors:
             raise KernelError(f"{name} and {self.actors[ordinal].name} have one ordinal")
         return Actor(name, ordinal)
@@ -126,14 +127,12 @@ class Kernel(Loop):
         """Give `actor` a coroutine and let it run at this instant, next delta."""
         self.wake(actor, None, None)
         actor.coro = coro
-        actor.exit = None
         actor.cancelling = False
         self.actors[actor.ordinal] = actor
 
     def begin_now(self, actor: Actor, coro: Coroutine[Any, Any, Any]) -> None:
         """Give `actor` a coroutine and run its first step at once, inside the present step."""
         actor.coro = coro
-        actor.exit = None
         actor.cancelling = False
         actor.token = (actor.token | 1) + 1
         actor.value = actor.via = None

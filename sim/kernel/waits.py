@@ -158,7 +158,7 @@ class Queue:
         self.limit = limit
         self.items: deque[Any] | None = None
         self.closed = False
-        self._getters = Waiters()
+        self._getters: Waiters | None = None  # made when first needed: most mailboxes are never waited for
         self._putters: deque[tuple[Actor, int, Any]] | None = None
 
     def __len__(self) -> int:
@@ -195,7 +195,8 @@ class Queue:
         """Add an item or hand it to who waits first; return whether there was room."""
         if self.closed:
             raise ClosedError("the queue is closed and takes no more items")
-        kernel, waiting = self._kernel, self._getters.actors
+        kernel, getters = self._kernel, self._getters
+        waiting = None if getters is None else getters.actors
         source = kernel.current or kernel.acting()  # refuses a call from outside before anything has changed
         while waiting:
             actor, token = waiting.pop(0) if waiting.__class__ is list else waiting.popleft()  # type: ignore[union-attr]
@@ -221,7 +222,7 @@ class Queue:
         self.closed = True
         left = list(self.items or ())
         self.items = None
-        while (actor := self._getters.pop()) is not None:
+        while (actor := self._next()) is not None:
             self._kernel.throw(actor, ClosedError("what was waited on has been closed"))
         for actor, token, _ in self._putters or ():
             if actor.token == token:
@@ -241,15 +242,18 @@ class Queue:
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
         """Register an actor that waits for an item."""
-        waiting = self._getters.actors
+        getters = self._getters
+        if getters is None:
+            getters = self._getters = Waiters()
+        waiting = getters.actors
         if waiting is not None and len(waiting) < _MANY:
             waiting.append((actor, actor.token))
         else:
-            self._getters.add(actor)
+            getters.add(actor)
 
     def undo(self, value: Any) -> None:
         """Put an item back in front: its taker was cancelled. Who waits next gets it."""
-        actor = self._getters.pop()
+        actor = self._next()
         if actor is not None:
             self._kernel.wake(actor, value, self)
             return
@@ -259,6 +263,9 @@ class Queue:
 
     def leave(self) -> None:
         """Nobody is held up by who waits here: everybody wants one item."""
+
+    def _next(self) -> Actor | None:
+        return None if self._getters is None else self._getters.pop()
 
     def _admit(self) -> None:
         while self._putters and len(self) < self.limit:
