@@ -44,9 +44,8 @@ class Actor(Source):
     """A coroutine driven by the kernel.
 
     Attributes:
-        token: changes each time the actor is woken, and when it is resumed after that, so that whatever still points
-            at an earlier wait is stale without being removed. Odd: woken but not yet resumed. A pause that runs out
-            changes nothing: nothing else points at it.
+        token: changes each time the actor is woken or resumed, so that whatever still points at an earlier
+            wait is stale without being removed. Odd: woken but not yet resumed.
         value: what the wait that woke it gives it; once it has ended, how.
         via: the wait that woke it, which can take the value back.
         on_exit: called with (actor, exit) when it has ended; without it a crash ends the run.

@@ -353,8 +353,6 @@ class _FirstOf:
 
     def result(self, value: Any) -> Fired:
         via = self.actor.via
-        if via is None:
-            self.actor.token += 2  # the time woke it: what else it waited for is stale from here on
         self.leave(via)
         if via is None:
             return Fired(None)
