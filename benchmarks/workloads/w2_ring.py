@@ -6,7 +6,7 @@ Once all wait, every tenth gets a first message: the messages go round at one pa
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from importlib import import_module
 from typing import Any
 
@@ -183,6 +183,16 @@ def salabim(meter: Meter, lib: Any, agents: int, times: int) -> None:
 @W2.peer("asyncio", needs="asyncio", speed=150_000)
 def asyncio_queues(meter: Meter, lib: Any, agents: int, times: int) -> None:
     """asyncio tasks with a queue each."""
+    _queues(meter, agents, times, run_virtually)
+
+
+@W2.peer("uvloop", needs="uvloop", speed=200_000)
+def uvloop_queues(meter: Meter, lib: Any, agents: int, times: int) -> None:
+    """The same on uvloop, in real time: it has no virtual clock, and nothing here needs one."""
+    _queues(meter, agents, times, lib.run)
+
+
+def _queues(meter: Meter, agents: int, times: int, run: Callable[[Any], object]) -> None:
     woken = 0
 
     async def main() -> None:
@@ -198,13 +208,13 @@ def asyncio_queues(meter: Meter, lib: Any, agents: int, times: int) -> None:
         async with asyncio.TaskGroup() as group:
             for number in range(agents):
                 group.create_task(node(number))
-            await asyncio.sleep(1)
+            await asyncio.sleep(0)  # behind it all have begun to wait
             meter.begin()
             for queue in queues[::TENTH]:
                 queue.put_nowait(0)
         meter.end(woken)
 
-    run_virtually(main())
+    run(main())
 
 
 @W2.peer("trio", needs="trio", speed=80_000)

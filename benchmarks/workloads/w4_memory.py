@@ -1,4 +1,7 @@
-"""W4: the resident memory of one sleeping agent, in a fresh process. W4A: of a full agent with its loop."""
+"""W4: the resident memory of one sleeping agent, in a fresh process. W4A: of a full agent with its loop.
+
+Of everybody: what a peer's module takes is not counted, for it is loaded before.
+"""
 
 import asyncio
 from collections.abc import Generator
@@ -29,7 +32,7 @@ def floor(meter: Meter, lib: Any, agents: int, times: int) -> None:
         coro.close()
 
 
-@W4.peer("sim")
+@W4.peer("sim", needs="sim.kernel.waits")
 def sim(meter: Meter, lib: Any, agents: int, times: int) -> None:
     """Actors of the kernel that sleep for an hour."""
     from sim.kernel import Kernel
@@ -124,13 +127,13 @@ def anyio(meter: Meter, lib: Any, agents: int, times: int) -> None:
     run_virtually(main())
 
 
-@W4A.peer("sim, between iterations")
+@W4A.peer("sim, between iterations", needs="sim.actors")
 def sim_agent(meter: Meter, lib: Any, agents: int, times: int) -> None:
     """Agents with a loop each that have done one action (nothing) and wait for their next iteration."""
     _agents(meter, agents, lambda world: world.kernel.run(1))
 
 
-@W4A.peer("sim, asleep until an event")
+@W4A.peer("sim, asleep until an event", needs="sim.actors")
 def sim_agent_asleep(meter: Meter, lib: Any, agents: int, times: int) -> None:
     """The same, asleep until an event or a timeout."""
     from sim.actors import WakeCondition

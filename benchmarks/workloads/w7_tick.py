@@ -90,6 +90,20 @@ def sim_timers(meter: Meter, lib: Any, agents: int, times: int) -> None:
     meter.end(sum(one.steps for one in steppers))
 
 
+@W7.peer("sim, a ticker each", speed=700_000)
+def sim_tickers(meter: Meter, lib: Any, agents: int, times: int) -> None:
+    """The same with a timer that repeats itself."""
+    from sim.kernel import Kernel
+
+    kernel = Kernel()
+    steppers = [_Stepper() for _ in range(agents)]
+    for one in steppers:
+        kernel.call_every(NS, one.step)
+    meter.begin()
+    kernel.run(NS * times + 1)
+    meter.end(sum(one.steps for one in steppers))
+
+
 @W7.peer("sim, recorded", speed=40_000)
 def sim_recorded(meter: Meter, lib: Any, agents: int, times: int) -> None:
     """The full iteration of W6 in tick mode: same agents, same record."""

@@ -7,10 +7,6 @@ from sim.errors import UsageError
 from sim.kernel import to_ns
 
 
-def _ns(seconds: float) -> int:
-    return to_ns(seconds)
-
-
 @attrs.frozen
 class AgentLoopConfig:
     """Configuration of one loop. Times are simulated seconds.
@@ -26,6 +22,9 @@ class AgentLoopConfig:
         heartbeat_timeout: silence after which the health monitor reports a running agent; None is twice its own delay.
         mailbox_size: messages that wait.
         mailbox_policy: what happens to more.
+
+    Attributes:
+        min_delay_ns, max_delay_ns: the same delays in nanoseconds, which all loops of one configuration share.
     """
 
     min_loop_delay: float = 0.1
@@ -38,6 +37,16 @@ class AgentLoopConfig:
     heartbeat_timeout: float | None = None
     mailbox_size: int = 100
     mailbox_policy: MailboxPolicy = "fail"
+    min_delay_ns: int = attrs.field(init=False, eq=False, repr=False)
+    max_delay_ns: int = attrs.field(init=False, eq=False, repr=False)
+
+    @min_delay_ns.default
+    def _min_delay_ns(self) -> int:
+        return to_ns(self.min_loop_delay)
+
+    @max_delay_ns.default
+    def _max_delay_ns(self) -> int:
+        return to_ns(self.max_loop_delay)
 
     def __attrs_post_init__(self) -> None:
         for name in (
@@ -60,18 +69,8 @@ class AgentLoopConfig:
             raise UsageError(f"max_restarts must be at least 0, not {self.max_restarts}")
 
     @property
-    def min_delay_ns(self) -> int:
-        """`min_loop_delay` in nanoseconds."""
-        return _ns(self.min_loop_delay)
-
-    @property
-    def max_delay_ns(self) -> int:
-        """`max_loop_delay` in nanoseconds."""
-        return _ns(self.max_loop_delay)
-
-    @property
     def silence_ns(self) -> int:
         """How long a running agent may be silent: twice its own interval unless set (seed 000's health rule)."""
         if self.heartbeat_timeout is not None:
-            return _ns(self.heartbeat_timeout)
+            return to_ns(self.heartbeat_timeout)
         return 2 * max(self.min_delay_ns, 1)

@@ -8,7 +8,7 @@ from typing import Any
 from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
 from sim.actors.state import AgentState, PauseReason
-from sim.actors.wake import WakeCondition, arm
+from sim.actors.wake import Registration, WakeCondition, arm
 from sim.errors import RunError
 from sim.kernel import Actor, Duration, Exit, Fired, Signal, first_of, to_ns
 from sim.world import World
@@ -36,8 +36,8 @@ class Lifecycle(ABC):
 
     __slots__ = (
         "_changed",
-        "_disarm",
         "_due",
+        "_ending",
         "_kernel",
         "_pause_wanted",
         "_phase",
@@ -71,7 +71,7 @@ class Lifecycle(ABC):
         self._state = _S.STOPPED
         self._phase = Phase.OUTSIDE
         self._due = 0  # not before this time does the next iteration begin
-        self._disarm: Callable[[], None] | None = None
+        self._ending: Registration | None = None  # what will end a sleep or a pause
         self._changed: Signal | None = None
         self._stopped: Signal | None = None
         self._pause_wanted: PauseReason | None = None
@@ -159,9 +159,9 @@ class Lifecycle(ABC):
         else:
             self._change(_S.SLEEPING, condition.describe())
         self.agent.woken_event = None
-        disarm = arm(condition, self.world, self.agent, self._woken)
+        armed = arm(condition, self.world, self.agent, self._woken)
         if self._state is _S.SLEEPING:  # else it was met at once
-            self._disarm = disarm
+            self._ending = armed
 
     def wake(self) -> None:
         """Wake a sleeping agent; one that does not sleep is left alone."""
@@ -236,10 +236,10 @@ class Lifecycle(ABC):
 
     def _settle(self) -> None:
         """Take back what would have ended a sleep or a pause."""
-        if self._disarm is not None:
+        if self._ending is not None:
             self._kernel.acting()  # refuse a call from outside before anything has changed
-            self._disarm()
-            self._disarm = None
+            self._ending.cancel()
+            self._ending = None
 
     def _notify(self) -> None:
         if self._changed is not None:

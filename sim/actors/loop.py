@@ -15,9 +15,10 @@ from sim.actors.supervisor import RestartLimit
 from sim.errors import LimitError, RunError
 from sim.kernel import Actor, Duration, Exit, Signal, to_ns
 from sim.kernel.waits import sleep_ns
-from sim.world import Action, ActionResult, World
+from sim.world import World
 
 _S = AgentState
+_RUNNING = AgentState.RUNNING
 
 
 class AgentLoop(Lifecycle):
@@ -35,8 +36,6 @@ class AgentLoop(Lifecycle):
         "_backoff_ns",
         "_gate",
         "_greeted",
-        "_max_ns",
-        "_min_ns",
         "_restarts",
         "_start_ns",
         "_ticking",
@@ -50,9 +49,7 @@ class AgentLoop(Lifecycle):
         self.iteration_count = 0
         self.failures = 0
         self.consecutive_errors = 0
-        self._min_ns = config.min_delay_ns
-        self._max_ns = config.max_delay_ns
-        self._backoff_ns = self._min_ns
+        self._backoff_ns = config.min_delay_ns
         self._start_ns = 0
         self._restarts: RestartLimit | None = None
         self._gate: Signal | None = None
@@ -91,7 +88,7 @@ class AgentLoop(Lifecycle):
         self._greeted = self._ticking = False
         self.consecutive_errors = 0
         self.woken_by = self._stop_reason = ""
-        self._backoff_ns = self._min_ns
+        self._backoff_ns = self.config.min_delay_ns
         self._start_ns = delay_ns
         self._due = self._kernel.now + self._start_ns
         self.actor.on_exit = self._ended
@@ -110,7 +107,7 @@ class AgentLoop(Lifecycle):
         self._pause_if_wanted()
         kernel, tracker = self._kernel, self.world.rate_tracker
         while self._state is not _S.STOPPING and self.agent.alive:
-            if self._state is not _S.RUNNING:
+            if self._state is not _RUNNING:
                 await self._change_of_state()
             elif kernel.now < self._due:
                 await sleep_ns(self._due - kernel.now)
@@ -118,15 +115,15 @@ class AgentLoop(Lifecycle):
                 await self._without_capacity(resource)
             else:
                 await self.iterate()
-                if self._due <= kernel.now and self._state is _S.RUNNING:
-                    await sleep_ns(0)  # a round at least: agents that never wait must be seen as a livelock
+                if self._state is _RUNNING:  # a round at least: agents that never wait must be seen as a livelock
+                    await sleep_ns(max(0, self._due - kernel.now))
 
     def turn(self) -> bool:
         """The tick mode's iteration: begin one now if the agent is due, and return whether it was.
 
         Its first step runs at once. If it has to wait, the agent stays busy, and is not due, until it is through.
         """
-        if self._state is not _S.RUNNING or self.actor.coro is not None or self._kernel.now < self._due:
+        if self._state is not _RUNNING or self.actor.coro is not None or self._kernel.now < self._due:
             return False
         if not self.agent.alive:
             self.request_stop("shutdown")
@@ -153,9 +150,9 @@ class AgentLoop(Lifecycle):
 
     async def iterate(self) -> None:
         """One iteration: decide, execute, and draw the consequences."""
-        agent = self.agent
+        agent, kernel = self.agent, self._kernel
         self.iteration_count += 1
-        self.last_beat = self._kernel.now
+        self.last_beat = kernel.now
         self.world.event_bus.mark(self.agent_id)
         self._phase = Phase.INSIDE
         error: str | None = None
@@ -164,7 +161,10 @@ class AgentLoop(Lifecycle):
             if self._gate is not None:
                 await self._gate.wait()
             if action is not None and agent.alive:
-                result = await self._execute(action)
+                charge = self.world.price(action)
+                if charge.rates and (resource := self._short_of(charge.rates)) is not None:
+                    await self._until_capacity(resource, charge.rates)
+                result = await agent.execute_action(action)
                 if not (result.success or result.skipped):
                     error = result.error or "the action failed"
         except (MemoryError, RunError):
@@ -173,31 +173,29 @@ class AgentLoop(Lifecycle):
             error = f"{type(raised).__name__}: {raised}"
         finally:
             self._phase = Phase.OUTSIDE
-        self.last_beat = self._kernel.now
+        self.last_beat = now = kernel.now
         if error is None:
             self.consecutive_errors = 0
-            self._backoff_ns = self._min_ns
+            self._backoff_ns = self.config.min_delay_ns
         else:
             self._failed(error)
-        self._due = self._kernel.now + (0 if self._ticking and error is None else self._backoff_ns)
-        self._pause_if_wanted()
+        self._due = now + (0 if self._ticking and error is None else self._backoff_ns)
+        if self._pause_wanted is not None:
+            self._pause_if_wanted()
 
-    async def _execute(self, action: Action) -> ActionResult:
-        """Execute, first waiting for capacity if the action's limits block."""
-        charge = self.world.price(action)
-        if charge.rates:
-            tracker = self.world.rate_tracker
-            resource = tracker.blocked_by(self.agent_id, charge.rates)
-            if resource is not None and tracker.policy(resource) == "block" and self._state is _S.RUNNING:
-                await self._until_capacity(resource, charge.rates)
-        return await self.agent.execute_action(action)
+    def _short_of(self, rates: Mapping[str, int]) -> str | None:
+        """Return the limit that has to be waited for before an action that takes `rates`, if its policy is to block."""
+        tracker = self.world.rate_tracker
+        resource = tracker.blocked_by(self.agent_id, rates)
+        waits = resource is not None and tracker.policy(resource) == "block" and self._state is _RUNNING
+        return resource if waits else None
 
     def _failed(self, error: str) -> None:
         """Back off: the delay doubles up to its maximum, and at the error limit the agent is paused."""
         self.failures += 1
         self.world.count_error(error, self.agent_id)
         self.consecutive_errors += 1
-        self._backoff_ns = min(max(self._backoff_ns, 1) * 2, self._max_ns)
+        self._backoff_ns = min(max(self._backoff_ns, 1) * 2, self.config.max_delay_ns)
         self._kernel.emit(
             "agent.error",
             {"error": error[:500], "consecutive": self.consecutive_errors, "delay_ns": self._backoff_ns},
@@ -216,18 +214,18 @@ class AgentLoop(Lifecycle):
             return
         self._pause(PauseReason.ERRORS)
         kernel = self._kernel
-        self._disarm = kernel.call_at(kernel.now + to_ns(self.config.cool_down), self._retry).cancel
+        self._ending = kernel.call_at(kernel.now + to_ns(self.config.cool_down), self._retry)
 
     def _retry(self) -> None:
         self.consecutive_errors = 0
-        self._backoff_ns = self._min_ns
+        self._backoff_ns = self.config.min_delay_ns
         self._due = self._kernel.now
         self._unpause()
 
     async def _without_capacity(self, resource: str) -> None:
         """There is no capacity for an action: wait for it (block), or try again later (skip)."""
         if self.world.rate_tracker.policy(resource) == "skip":
-            self._due = self._kernel.now + max(self._min_ns, to_ns(self.config.resource_check_interval))
+            self._due = self._kernel.now + max(self.config.min_delay_ns, to_ns(self.config.resource_check_interval))
         else:
             await self._until_capacity(resource, {resource: 1})
 
@@ -249,7 +247,7 @@ class AgentLoop(Lifecycle):
     def _watch_for(self, resource: str) -> None:
         """End the pause when there is one unit of `resource`."""
         tracker = self.world.rate_tracker
-        self._disarm = tracker.on_level(self.agent_id, resource, 1, self._unpause, self.actor).cancel
+        self._ending = tracker.on_level(self.agent_id, resource, 1, self._unpause, self.actor)
 
     def _turn_ended(self, actor: Actor, exit: Exit) -> None:
         """An iteration of the tick mode has ended; the loop ends with it if it should."""

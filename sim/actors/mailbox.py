@@ -13,6 +13,9 @@ MailboxPolicy = Literal["block", "drop_oldest", "fail"]
 """What happens to a message for a full mailbox: its sender waits, the oldest gives way, or it is refused."""
 
 
+_NOBODY: dict["Watcher", None] = {}  # what most mailboxes share, so never changed
+
+
 class Room:
     """Senders that wait until there is room, let in one for one message that leaves, in order of arrival.
 
@@ -88,6 +91,20 @@ class Letters(Queue):
         return value
 
 
+class Watcher:
+    """Who is told about each message that is taken, until `cancel`."""
+
+    __slots__ = ("_mailbox", "callback")
+
+    def __init__(self, mailbox: "Mailbox", callback: Callable[[], None]) -> None:
+        self._mailbox = mailbox
+        self.callback = callback
+
+    def cancel(self) -> None:
+        """Tell it no more."""
+        self._mailbox.watchers.pop(self, None)
+
+
 class Mailbox:
     """The mailbox of one agent.
 
@@ -100,9 +117,10 @@ class Mailbox:
         queue: the messages; a wait of the kernel.
         dropped: how many gave way to newer ones.
         dead: how many were left, or arrived, when the agent had stopped.
+        watchers: who is told about each message that is taken, in order.
     """
 
-    __slots__ = ("_room", "_watchers", "dead", "dropped", "policy", "queue")
+    __slots__ = ("_room", "dead", "dropped", "policy", "queue", "watchers")
 
     def __init__(self, kernel: Kernel, size: int, policy: MailboxPolicy) -> None:
         if policy == "block":
@@ -115,7 +133,7 @@ class Mailbox:
         self.policy: MailboxPolicy = policy
         self.dropped = 0
         self.dead = 0
-        self._watchers: dict[object, Callable[[], None]] | None = None
+        self.watchers: dict[Watcher, None] = _NOBODY
 
     def __len__(self) -> int:
         return len(self.queue)
@@ -131,17 +149,18 @@ class Mailbox:
             self.queue.take()
             self.dropped += 1
             self.queue.put_nowait(message)
-        for callback in list((self._watchers or {}).values()):
-            callback()
+        if self.watchers:
+            for watcher in list(self.watchers):
+                watcher.callback()
         return None
 
-    def watch(self, callback: Callable[[], None]) -> Callable[[], object]:
-        """Have `callback` called with each message that is taken, until the function returned is called."""
-        if self._watchers is None:
-            self._watchers = {}
-        watchers, key = self._watchers, object()
-        watchers[key] = callback
-        return lambda: watchers.pop(key, None)
+    def watch(self, callback: Callable[[], None]) -> Watcher:
+        """Have `callback` called with each message that is taken, until what is returned is cancelled."""
+        watcher = Watcher(self, callback)
+        if self.watchers is _NOBODY:
+            self.watchers = {}
+        self.watchers[watcher] = None
+        return watcher
 
     async def wait_for_room(self) -> None:
         """Wait until a message would be taken, if the policy is to block; senders go in order of arrival.

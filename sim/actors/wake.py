@@ -28,6 +28,13 @@ Met = Callable[[str], None]
 _WHERE_NAMES = ("topic", "data", "source", "time")
 
 
+class Registration(Protocol):
+    """What can be taken back."""
+
+    def cancel(self) -> None:
+        """Take it back; once it is over, this does nothing."""
+
+
 class Sleeper(Protocol):
     """Who sleeps: what conditions need to know of an agent."""
 
@@ -142,65 +149,72 @@ class WakeCondition:
         }
 
 
-def arm(condition: WakeCondition, world: World, sleeper: Sleeper, met: Met) -> Callable[[], None]:
-    """Register `condition` for `sleeper`; `met` is called once when it is met, maybe at once.
-
-    Returns:
-        A function that takes the registration back; calling it again, or after the condition was met, does nothing.
-    """
+def arm(condition: WakeCondition, world: World, sleeper: Sleeper, met: Met) -> Registration:
+    """Register `condition` for `sleeper`; `met` is called once when it is met, maybe at once."""
     armed = _Armed(world, sleeper, met)
     armed.add(condition)
-    return armed.disarm
+    return armed
 
 
 class _Armed:
-    """One armed condition: whatever fires first ends it."""
+    """One armed condition: whatever fires first ends it. There is one for each sleeper, so it is small."""
+
+    __slots__ = ("done", "met", "registrations", "sleeper", "world")
 
     def __init__(self, world: World, sleeper: Sleeper, met: Met) -> None:
         self.world = world
         self.sleeper = sleeper
         self.met = met
         self.done = False
-        self.undo: list[Callable[[], None]] = []
+        self.registrations: tuple[Registration, ...] = ()
 
     def add(self, condition: WakeCondition) -> None:
         if condition.timeout_ns is not None:
-            self._after(condition.timeout_ns, "timeout")
+            self._after(condition.timeout_ns, self._timed_out)
         if not self.done:
             getattr(self, f"_{condition.condition_type}")(condition)
 
     def fire(self, cause: str) -> None:
         if not self.done:
-            self.disarm()
+            self.cancel()
             self.met(cause)
 
-    def disarm(self) -> None:
+    def cancel(self) -> None:
         self.done = True
-        for undo in self.undo:
-            undo()
-        self.undo.clear()
+        registrations, self.registrations = self.registrations, ()
+        for registration in registrations:
+            registration.cancel()
 
-    def _after(self, delay: int, cause: str) -> None:
+    def _keep(self, registration: Registration) -> None:
+        self.registrations += (registration,)
+
+    def _after(self, delay: int, ring: Callable[[], None]) -> None:
         kernel = self.world.kernel
-        self.undo.append(kernel.call_at(kernel.now + delay, lambda: self.fire(cause)).cancel)
+        self._keep(kernel.call_at(kernel.now + delay, ring))
+
+    def _timed_out(self) -> None:
+        self.fire("timeout")
+
+    def _time_came(self) -> None:
+        self.fire("time")
 
     def _time(self, condition: WakeCondition) -> None:
         now = self.world.kernel.now
-        self._after(condition.value if condition.after else max(0, condition.value - now), "time")
+        self._after(condition.value if condition.after else max(0, condition.value - now), self._time_came)
 
     def _event(self, condition: WakeCondition) -> None:
         bus, where = self.world.event_bus, condition.where
         test = None if where is None else (lambda event: _passes(where, event))
         missed = bus.missed_event(self.sleeper.agent_id, condition.value, test)
         if missed is not None:
-            self._happened(missed)
+            self(missed)
         elif bus.overtaken(self.sleeper.agent_id):
             self.fire("event")  # perhaps for nothing, but never too late
         else:
-            subscription = bus.subscribe(condition.value, filter=test, callback=self._happened)
-            self.undo.append(subscription.cancel)
+            self._keep(bus.subscribe(condition.value, filter=test, callback=self))
 
-    def _happened(self, event: Event) -> None:
+    def __call__(self, event: Event) -> None:
+        """An event has happened: the condition is the subscriber, which spares a bound method for each sleeper."""
         if not self.done:
             self.sleeper.woken_event = event
             self.fire("event")
@@ -208,15 +222,14 @@ class _Armed:
     def _resource(self, condition: WakeCondition) -> None:
         name, threshold = condition.value
         id, source = self.sleeper.agent_id, self.sleeper.loop.actor  # its own: what others watch leaves no trace here
-        watch = self.world.rate_tracker.on_level(id, name, threshold, lambda: self.fire("resource"), source)
-        self.undo.append(watch.cancel)
+        self._keep(self.world.rate_tracker.on_level(id, name, threshold, lambda: self.fire("resource"), source))
 
     def _message(self, condition: WakeCondition) -> None:
         mailbox = self.sleeper.mailbox
         if len(mailbox):
             self.fire("message")
         else:
-            self.undo.append(mailbox.watch(lambda: self.fire("message")))
+            self._keep(mailbox.watch(lambda: self.fire("message")))
 
     def _never(self, condition: WakeCondition) -> None:
         pass
@@ -243,7 +256,7 @@ class _Armed:
 
     def _part(self, part: WakeCondition, met: Met) -> None:
         armed = _Armed(self.world, self.sleeper, met)
-        self.undo.append(armed.disarm)
+        self._keep(armed)
         armed.add(part)
 
 

@@ -13,6 +13,7 @@ from sim.cli.progress import Progress
 from sim.cli.run import allow_imports, print_result
 from sim.errors import UsageError
 from sim.runner import Doubt, RunResult
+from sim.store import open_run
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -66,6 +67,12 @@ def decided(decisions: tuple[str, ...]) -> dict[int, str]:
             raise UsageError(f"--effect {text!r} is not of the form ID=DECISION", hint="for instance 17=retry")
         found[int(id)] = decision
     return found
+
+
+def models_of(folder: Path) -> list[str]:
+    """Return the language models that a run was started with, other than its scenario's."""
+    with open_run(folder, verify=False) as stored:
+        return list(stored.info.options.get("model", ()))
 
 
 def print_live(result: RunResult, *, as_json: bool, quiet: bool) -> int:

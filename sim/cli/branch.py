@@ -1,10 +1,12 @@
 """`sim branch`: what if? A new run whose past is the record of another one."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from sim.cli.again import EFFECT, again_options, at_work, decided, print_live
+from sim.cli.again import EFFECT, again_options, at_work, decided, models_of, print_live
+from sim.cli.models import access_of, endpoint_options
 from sim.cli.output import OUT, common
 from sim.cli.run import MAX_SEED
 from sim.runner import branch
@@ -25,22 +27,29 @@ from sim.store import find_run
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a live value of the scenario.")
 @click.option("--seed", type=click.IntRange(0, MAX_SEED), help="The seed of the draws after that time.")
 @click.option("--until", metavar="DURATION", help="Simulated time at which the branch ends.")
+@click.option(
+    "--model", "models", multiple=True, metavar="[TIER=]PROVIDER:NAME", help="Another language model after that time."
+)
 @EFFECT
+@endpoint_options
 @again_options
 @OUT
 @common
 def command(
     run: str, out: Path, *, at: str, overrides: tuple[str, ...], seed: int | None, until: str | None,
-    decisions: tuple[str, ...], backend: str, allow: tuple[str, ...], allow_change: bool, quiet: bool, as_json: bool,
+    models: tuple[str, ...], decisions: tuple[str, ...], backend: str, allow: tuple[str, ...], allow_change: bool,
+    quiet: bool, as_json: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
     """Make a new run: up to a time it is RUN, with its effects answered from the record, and then it goes on live.
 
-    What may change at a time above 0 is live: limits, costs, events, stop, and the rules and limits of agents.
+    What may change at a time above 0 is live: limits, costs, events, stop, the rules and limits of agents, and the
+    language models.
     """
     folder = find_run(out, run)
+    access = access_of(endpoint, models or models_of(folder))
     with at_work(folder, allow, quiet=quiet) as options:
         result = branch(
             folder, at=at, overrides=overrides, seed=seed, until=until, out=out, effects=decided(decisions),
-            backend=backend, allow_change=allow_change, **options,
+            models=models, backend=backend, allow_change=allow_change, access=access, **options,
         )  # fmt: skip
     return print_live(result, as_json=as_json, quiet=quiet)

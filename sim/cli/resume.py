@@ -1,10 +1,12 @@
 """`sim resume`: go on with a run that was killed or interrupted."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from sim.cli.again import EFFECT, again_options, at_work, decided, print_live
+from sim.cli.again import EFFECT, again_options, at_work, decided, models_of, print_live
+from sim.cli.models import access_of, endpoint_options
 from sim.cli.output import OUT, common
 from sim.runner import resume
 from sim.store import find_run
@@ -23,12 +25,13 @@ from sim.store import find_run
 @click.option("--undecided", is_flag=True, help="Go on although effects are in doubt; their agents stay paused.")
 @click.option("--take-over", is_flag=True, help="Fence out a process that has the run and hangs.")
 @click.option("--allow-loss", is_flag=True, help="Go on although the log of the run file is missing.")
+@endpoint_options
 @again_options
 @OUT
 @common
 def command(
     run: str, out: Path, *, decisions: tuple[str, ...], undecided: bool, take_over: bool, allow_loss: bool,
-    backend: str, allow: tuple[str, ...], allow_change: bool, quiet: bool, as_json: bool,
+    backend: str, allow: tuple[str, ...], allow_change: bool, quiet: bool, as_json: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
     """Go on with RUN where its record ends: what is on record is made again and checked, the rest is live.
 
@@ -36,9 +39,10 @@ def command(
     is in doubt: its agent is paused until you decide with --effect.
     """
     folder = find_run(out, run)
+    access = access_of(endpoint, models_of(folder))
     with at_work(folder, allow, quiet=quiet) as options:
         result = resume(
             folder, effects=decided(decisions), undecided=undecided, take_over=take_over, allow_loss=allow_loss,
-            backend=backend, allow_change=allow_change, **options,
+            backend=backend, allow_change=allow_change, access=access, **options,
         )  # fmt: skip
     return print_live(result, as_json=as_json, quiet=quiet)

@@ -1,16 +1,21 @@
 """`sim run`: run a scenario and say what came of it."""
 
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import click
 
+from sim.cli.models import access_of, model_options
+from sim.cli.money import print_models
 from sim.cli.output import OUT, PATH, common, plain, print_json, say
 from sim.cli.progress import Progress
 from sim.cli.summary import duration, print_summary
+from sim.errors import SimError
 from sim.runner import RunResult, run
+from sim.runner.estimate import estimate
 
 MAX_SEED = 2**63 - 1
 
@@ -22,7 +27,8 @@ MAX_SEED = 2**63 - 1
     \b
       sim run scenarios/contagion.yaml
       sim run scenarios/queue.yaml --seed 2 --until 8h --set pools.desk.slots=4
-      sim run scenarios/queue.yaml --clock wall --speed 60 --no-record""",
+      sim run scenarios/queue.yaml --clock wall --speed 60 --no-record
+      sim run scenarios/debate.yaml --model openai:NAME --base-url http://127.0.0.1:8000/v1""",
 )
 @click.argument("scenario", type=PATH)
 @click.option("--mode", type=click.Choice(["autonomous", "tick"]), help="Autonomous loops, or ticks.")
@@ -41,13 +47,22 @@ MAX_SEED = 2**63 - 1
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
 @click.option("--allow", multiple=True, metavar="MODULE", help="Code that a `kind: module:Class` may be imported from.")
+@model_options
 @OUT
 @click.option("--no-record", is_flag=True, help="Keep nothing.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress, and only the folder of the run at the end.")
 @click.option("-v", "--verbose", is_flag=True, help="Progress also where stderr is no terminal, a line now and then.")
 @common
 def command(
-    scenario: Path, out: Path, *, no_record: bool, quiet: bool, verbose: bool, as_json: bool, **options: Any
+    scenario: Path,
+    out: Path,
+    *,
+    no_record: bool,
+    quiet: bool,
+    verbose: bool,
+    as_json: bool,
+    only_estimate: bool,
+    **options: Any,
 ) -> int:
     """Run SCENARIO and print a summary.
 
@@ -56,16 +71,43 @@ def command(
     """
     if options["allow"]:
         allow_imports(scenario.resolve().parent)
+    options["access"] = access_of(options)
+    if only_estimate:
+        _estimate(scenario, options, as_json=as_json)
+        return 0
     live = sys.stderr.isatty()
     progress = Progress(live=live)
     shown = progress if (live or verbose) and not quiet else None
     try:
         with redirect_stdout(sys.stderr):  # what agents print is no result
+            if options["access"] is not None and options["access"].outside:
+                options["expected"] = _expected(scenario, options)
             result = run(scenario, progress=shown, stuck=progress.stuck, out=None if no_record else out, **options)
     finally:
         progress.clear()
     print_result(result, as_json=as_json, quiet=quiet)
     return 0 if result.status == "finished" else 1
+
+
+def _estimate(scenario: Path, options: dict[str, Any], *, as_json: bool) -> None:
+    """Say what the language models of a run would cost."""
+    with redirect_stdout(sys.stderr):
+        expected = estimate(scenario, **options)
+    if as_json:
+        print_json({"estimate": expected})
+    elif expected:
+        print_models(expected)
+    else:
+        click.echo("no language model would be called")
+
+
+def _expected(scenario: Path, options: dict[str, Any]) -> Mapping[str, Any]:
+    """Return what the run is expected to spend, to be shown beside what it does; nothing if that cannot be said."""
+    try:
+        return estimate(scenario, **options)
+    except SimError as error:
+        say(f"sim: warning: there is no estimate: {plain(error)}")
+        return {}
 
 
 def allow_imports(folder: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+import sim.llm.views  # noqa: F401  # registers the views of model calls
 from sim.cli.output import OUT, common, print_json, say
 from sim.cli.story import choose, event_json, line
 from sim.cli.summary import print_summary
@@ -32,7 +33,7 @@ _COUNT = click.IntRange(0)
 @click.option("--events", type=_COUNT, metavar="N", help="The last N events.")
 @click.option("--topic", metavar="PATTERN", help="Events of these topics, such as 'action.*'.")
 @click.option("--agent", metavar="NAME", help="The story of one agent: states, actions, messages.")
-@click.option("--view", metavar="NAME", help="A view: events, transitions, actions, messages, samples, observations.")
+@click.option("--view", metavar="NAME", help="A view: events, actions, messages, llm_calls, ...")
 @click.option("--sql", metavar="QUERY", help="A SELECT over the views.")
 @click.option("--limit", type=_COUNT, default=50, show_default=True, help="Lines at most; 0 is all.")
 @OUT

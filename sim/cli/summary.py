@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from sim.cli.money import print_models
 from sim.cli.table import number, print_pairs, print_table
 from sim.kernel.duration import to_text
 
@@ -34,6 +35,9 @@ def print_summary(fields: Mapping[str, Any]) -> None:
             ("observation", "n", "mean", "sd", "median", "p95", "max"),
             [(name, *(d[column] for column in columns)) for name, d in observations.items()],
         )
+    if models := fields.get("models"):
+        click.echo()
+        print_models(models)
 
 
 def sparkline(values: Sequence[float], width: int = WIDTH) -> str:

@@ -5,8 +5,9 @@ woken at the same instant, next delta, in the order of subscription. A mailbox c
 happened; an event never commands.
 """
 
+import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Literal
 
 import attrs
@@ -42,9 +43,14 @@ class BusStatistics:
 
 
 class Subscription:
-    """A bounded queue of events that match a pattern; a wait of the kernel (`get`, and a part of `first_of`)."""
+    """A bounded queue of events that match a pattern, or what is called with each of them.
 
-    __slots__ = ("_bus", "callback", "dropped", "filter", "number", "pattern", "policy", "queue")
+    Attributes:
+        queue: the events, a wait of the kernel (`get`, and a part of `first_of`); None with a callback.
+        closed: whether the subscription was cancelled.
+    """
+
+    __slots__ = ("_bus", "callback", "closed", "dropped", "filter", "number", "pattern", "policy", "queue")
 
     def __init__(
         self,
@@ -61,41 +67,42 @@ class Subscription:
         self.policy: DropPolicy = policy
         self.filter = filter
         self.callback = callback
+        self.closed = False
         self.dropped = 0
-        self.queue = Queue(bus.kernel, limit)
+        self.queue = Queue(bus.kernel, limit) if callback is None else None
 
     def __len__(self) -> int:
-        return len(self.queue)
+        return 0 if self.queue is None else len(self.queue)
 
-    async def get(self) -> Event:
+    @types.coroutine
+    def get(self) -> Generator[Any, Any, Event]:
         """Wait for the next event.
 
         Raises:
             ClosedError: if the subscription was cancelled.
+            UsageError: if the events go to a callback.
         """
-        event: Event = await self.queue.get()
-        return event
+        queue = self.queue
+        if queue is None:
+            raise UsageError("the events of this subscription go to its callback: there is nothing to wait for")
+        if queue.items or queue.closed:
+            return queue.take()  # type: ignore[no-any-return]
+        return (yield queue)  # type: ignore[no-any-return]
 
     def take(self) -> Event | None:
         """Return the next event, or None."""
-        return self.queue.take() if len(self.queue) else None
+        return self.queue.take() if self.queue else None
 
     def cancel(self) -> None:
         """End the subscription; who waits on it is answered with `ClosedError`."""
         self._bus.unsubscribe(self)
 
-    def offer(self, event: Event) -> bool:
-        """Take an event that matches; return False if it, or the oldest one, was dropped."""
-        if self.callback is not None:
-            self.callback(event)
-            return True
-        if self.queue.put_nowait(event):
-            return True
+    def make_room(self, event: Event) -> None:
+        """Take an event although the queue is full: it, or the oldest one, is dropped."""
         self.dropped += 1
-        if self.policy == "drop_oldest":
+        if self.policy == "drop_oldest" and self.queue is not None:
             self.queue.take()
             self.queue.put_nowait(event)
-        return False
 
 
 class EventBus:
@@ -110,6 +117,7 @@ class EventBus:
         self.sequence = 0
         self._subscriptions: dict[str, dict[Subscription, None]] = {}  # by pattern, in order of subscription
         self._wild: dict[str, tuple[str, ...]] = {}  # by topic: the patterns with stars that match it
+        self._audience: dict[str, tuple[Subscription, ...]] = {}  # by topic: who gets its events, in order
         self._number = 0
         self._recent: deque[Event] = deque(maxlen=RECENT)
         self._marks: dict[str, int] = {}
@@ -131,13 +139,27 @@ class EventBus:
             count = 0
         raw = Raw(encode(data))
         kernel = self.kernel
+        source = (kernel.current or kernel.acting()).name
         identity = kernel.emit(topic, raw)
         self.counts[topic] = count + 1
         self.sequence += 1
-        event = Event(self.sequence, kernel.now, kernel.acting().name, topic, raw, identity)
+        event = Event(self.sequence, kernel.now, source, topic, raw, identity)
         self._recent.append(event)
-        for subscription in self._matching(topic):
-            self._deliver(subscription, event)
+        audience = self._audience.get(topic)
+        if audience is None:
+            audience = self._gather(topic)
+        for subscription in audience:
+            if subscription.filter is not None and not self._passes(subscription.filter, event):
+                continue
+            if subscription.closed:
+                continue  # by an earlier subscriber of the same event
+            self._delivered += 1
+            queue = subscription.queue
+            if queue is None:
+                subscription.callback(event)  # type: ignore[misc]  # it has one of the two
+            elif not queue.put_nowait(event):
+                subscription.make_room(event)
+                self._dropped += 1
         return event
 
     def next_number(self) -> int:
@@ -170,17 +192,22 @@ class EventBus:
             self._subscriptions[pattern] = {}
             self._forget(pattern)
         self._subscriptions[pattern][subscription] = None
+        self._disperse(pattern)
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription; ending it twice is allowed."""
         held = self._subscriptions.get(subscription.pattern, {})
         if subscription in held:
+            self.kernel.acting()  # refuse a call from outside before anything has changed
             del held[subscription]
             if not held:
                 del self._subscriptions[subscription.pattern]
                 self._forget(subscription.pattern)
-            subscription.queue.close()
+            self._disperse(subscription.pattern)
+            subscription.closed = True
+            if subscription.queue is not None:
+                subscription.queue.close()
 
     def mark(self, agent_id: str) -> None:
         """Remember that `agent_id` begins to decide: `has_event` looks back to here."""
@@ -224,11 +251,12 @@ class EventBus:
         held = sum(map(len, self._subscriptions.values()))
         return BusStatistics(self.sequence, self._delivered, self._dropped, self._failed, held)
 
-    def _matching(self, topic: str) -> list[Subscription]:
+    def _gather(self, topic: str) -> tuple[Subscription, ...]:
         patterns = self._wild.get(topic)
         if patterns is None:
             if len(self._wild) > _TOPICS:
                 self._wild.clear()
+                self._audience.clear()
             patterns = tuple(p for p in self._subscriptions if "*" in p and matches(p, topic))
             self._wild[topic] = patterns
         found = list(self._subscriptions.get(topic, ()))
@@ -236,20 +264,18 @@ class EventBus:
             for pattern in patterns:
                 found.extend(self._subscriptions[pattern])
             found.sort(key=lambda subscription: subscription.number)
-        return found
+        audience = self._audience[topic] = tuple(found)
+        return audience
+
+    def _disperse(self, pattern: str) -> None:
+        if "*" in pattern:
+            self._audience.clear()
+        else:
+            self._audience.pop(pattern, None)
 
     def _forget(self, pattern: str) -> None:
         if "*" in pattern:
             self._wild.clear()
-
-    def _deliver(self, subscription: Subscription, event: Event) -> None:
-        if subscription.filter is not None and not self._passes(subscription.filter, event):
-            return
-        if subscription.queue.closed:
-            return  # ended by an earlier subscriber of the same event
-        self._delivered += 1
-        if not subscription.offer(event):
-            self._dropped += 1
 
     def _passes(self, filter: Filter, event: Event) -> bool:
         try:

@@ -12,10 +12,10 @@ from sim.kernel.ports import Recorder
 from sim.kernel.rng import Stream
 from sim.kernel.scheduler import Kernel
 from sim.kernel.source import Actor, Exit, Source
-from sim.kernel.targets import Pause, Timer
+from sim.kernel.targets import Pause, Ticker, Timer
 from sim.kernel.waits import Fired, Queue, Signal, first_of, sleep
 
 __all__ = [
     "NS", "Actor", "Duration", "Effect", "Exit", "Fired", "Kernel", "Outcome", "Pause", "Queue", "Recorder",
-    "Signal", "Source", "Stream", "Timer", "first_of", "perform", "sleep", "to_ns", "to_seconds", "to_text",
+    "Signal", "Source", "Stream", "Ticker", "Timer", "first_of", "perform", "sleep", "to_ns", "to_seconds", "to_text",
 ]  # fmt: skip

@@ -38,23 +38,25 @@ class FutureEvents:
     Attributes:
         open: the sorted entries of the bucket whose turn it is.
         reader: the iterator over `open`: it sees what is pushed behind it. What it has read stays until it is let go.
+        buckets: the buckets whose turn has not come, by number: always the same object.
+        shift: `time >> shift` is the number of a bucket; changes only when a bucket is opened or `relieve` is called.
     """
 
-    __slots__ = ("_buckets", "_opened", "_queue", "_shift", "_taken", "_turn", "_unadapted", "open", "reader")
+    __slots__ = ("_opened", "_queue", "_taken", "_turn", "_unadapted", "buckets", "open", "reader", "shift")
 
     def __init__(self) -> None:
         self.open: list[Entry] = []
         self.reader: Any = iter(self.open)
-        self._buckets: dict[int, list[Entry]] = {}
+        self.buckets: dict[int, list[Entry]] = {}
         self._queue: list[int] = []  # heap of the numbers of the buckets that are not open
         self._turn = -1  # the number of the open bucket
-        self._shift = _START_SHIFT
+        self.shift = _START_SHIFT
         self._opened = 0
         self._taken = 0
         self._unadapted = 0  # entries to take before the width may change again
 
     def __len__(self) -> int:
-        return int(self.reader.__length_hint__()) + sum(map(len, self._buckets.values()))
+        return int(self.reader.__length_hint__()) + sum(map(len, self.buckets.values()))
 
     def rewind(self) -> None:
         """Give back the entry that was read last: something comes first."""
@@ -62,31 +64,28 @@ class FutureEvents:
 
     def push(self, entry: Entry) -> None:
         """Add an entry."""
-        turn = entry[0] >> self._shift
+        turn = entry[0] >> self.shift
         if turn <= self._turn:
             insort(self.open, entry)
             return
-        bucket = self._buckets.get(turn)
+        bucket = self.buckets.get(turn)
         if bucket is None:
-            self._buckets[turn] = [entry]
+            self.buckets[turn] = [entry]
             heappush(self._queue, turn)
         else:
             bucket.append(entry)
 
-    def renew(self) -> None:
-        """Begin an empty bucket if the reader has come to the end: an iterator that has ended stays so."""
-        if not self.reader.__length_hint__():
-            self.open = []
-            self.reader = iter(self.open)
-
     def due(self) -> int:
         """Return when the next entry is due, `NEVER` if there is none."""
         left: int = self.reader.__length_hint__()
-        while not left:
-            if not self._queue:
-                return NEVER
-            self._open_next()
-            left = self.reader.__length_hint__()
+        if not left:
+            self.open = []  # an iterator that has ended stays so: what comes next needs another one
+            self.reader = iter(self.open)
+            while not left:
+                if not self._queue:
+                    return NEVER
+                self._open_next()
+                left = self.reader.__length_hint__()
         return self.open[-left][0]
 
     def relieve(self) -> None:
@@ -100,15 +99,17 @@ class FutureEvents:
         """Drop the entries that are not alive and have not been read, and return how many are left."""
         start = len(self.open) - self.reader.__length_hint__()
         self.open[start:] = [entry for entry in self.open[start:] if alive(entry)]
-        filtered = {turn: [entry for entry in bucket if alive(entry)] for turn, bucket in self._buckets.items()}
-        self._buckets = {turn: bucket for turn, bucket in filtered.items() if bucket}
-        self._queue = list(self._buckets)
+        for turn, bucket in list(self.buckets.items()):
+            bucket[:] = [entry for entry in bucket if alive(entry)]
+            if not bucket:
+                del self.buckets[turn]
+        self._queue = list(self.buckets)
         heapify(self._queue)
         return len(self)
 
     def _open_next(self) -> None:
         self._turn = heappop(self._queue)
-        entries = self.open = self._buckets.pop(self._turn)
+        entries = self.open = self.buckets.pop(self._turn)
         entries.sort()
         self.reader = iter(entries)
         self._opened += 1
@@ -120,25 +121,25 @@ class FutureEvents:
         """Change the width if the open bucket is crowded, or the latest ones were nearly empty."""
         entries = self.open
         span = entries[-1][0] - entries[0][0]
-        shift = self._shift
+        shift = self.shift
         if self._taken >= self._unadapted:
             if len(entries) > _CROWDED and span > 0:
                 shift = min(shift, max(0, (span * _IDEAL // len(entries)).bit_length()))
             elif self._opened == _SAMPLE and self._taken < _SAMPLE * _SPARSE:
                 shift = min(shift + 4, _MAX_SHIFT)
-        if shift != self._shift:
+        if shift != self.shift:
             self._rebuild(shift)
         elif self._opened >= _SAMPLE:
             self._opened = self._taken = 0
 
     def _rebuild(self, shift: int) -> None:
         entries = self.open
-        for bucket in self._buckets.values():
+        for bucket in self.buckets.values():
             entries.extend(bucket)
         self._unadapted = len(entries)
-        self._shift = shift
-        buckets: dict[int, list[Entry]] = {}
-        self._buckets = buckets
+        self.shift = shift
+        buckets = self.buckets
+        buckets.clear()
         for entry in entries:
             buckets.setdefault(entry[0] >> shift, []).append(entry)
         self._queue = list(buckets)

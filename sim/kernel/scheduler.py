@@ -4,14 +4,14 @@ import contextlib
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-from sim.errors import Cancelled, KernelError
+from sim.errors import Cancelled, KernelError, UsageError
 from sim.kernel.effects import Effects
 from sim.kernel.future_events import NEVER
 from sim.kernel.loop import Loop
 from sim.kernel.ports import NullRecorder, Recorder
 from sim.kernel.rng import Streams, derive
 from sim.kernel.source import FIRST_ACTOR, FIRST_DERIVED, HOST, SCENARIO, SUPERVISOR, Actor, Exit, Source
-from sim.kernel.targets import Throw, Timer
+from sim.kernel.targets import Throw, Ticker, Timer
 
 _PURGE_FROM = 1024  # stale timers before they are looked for
 
@@ -51,6 +51,7 @@ class Kernel(Loop):
         self.effects = Effects(self)
         self.inputs: dict[str, Callable[[Any], object]] = {}
         self._declared = 0
+        self._children: dict[int, int] = {}  # by ordinal: how many actors it has made during the run
         self._stale = 0
         self._purge_at = _PURGE_FROM
 
@@ -65,12 +66,12 @@ class Kernel(Loop):
             via: the wait that gave the value and can take it back.
             source: who causes it; the present one by default.
         """
-        source = source or self.acting()
-        actor.token += 1
+        source = source or self.current or self.acting()
+        actor.token = token = actor.token + 1
         actor.value = value
         actor.via = via
-        source.counter += 1
-        self._ready.append((self.now, 0, source.ordinal, source.counter, actor, actor.token))
+        source.counter = counter = source.counter + 1
+        self.ready.append((self.now, 0, source.ordinal, counter, actor, token))
 
     def throw(self, actor: Actor, error: BaseException) -> None:
         """Raise `error` in `actor` where it waits, at this instant, next delta."""
@@ -118,8 +119,8 @@ class Kernel(Loop):
             ordinal = FIRST_ACTOR + self._declared
             self._declared += 1
         else:
-            parent.children += 1
-            ordinal = FIRST_DERIVED + (derive("ordinal", parent.ordinal, parent.children, name) >> 2)
+            children = self._children[parent.ordinal] = self._children.get(parent.ordinal, 0) + 1
+            ordinal = FIRST_DERIVED + (derive("ordinal", parent.ordinal, children, name) >> 2)
         if ordinal in self.actors:
             raise KernelError(f"{name} and {self.actors[ordinal].name} have one ordinal")
         return Actor(name, ordinal)
@@ -128,14 +129,12 @@ class Kernel(Loop):
         """Give `actor` a coroutine and let it run at this instant, next delta."""
         self.wake(actor, None, None)
         actor.coro = coro
-        actor.exit = None
         actor.cancelling = False
         self.actors[actor.ordinal] = actor
 
     def begin_now(self, actor: Actor, coro: Coroutine[Any, Any, Any]) -> None:
         """Give `actor` a coroutine and run its first step at once, inside the present step."""
         actor.coro = coro
-        actor.exit = None
         actor.cancelling = False
         actor.token = (actor.token | 1) + 1
         actor.value = actor.via = None
@@ -157,6 +156,18 @@ class Kernel(Loop):
         self.schedule(time - self.now, source, timer, 0)
         return timer
 
+    def call_every(self, period: int, callback: Callable[[], object], source: Source | None = None) -> Ticker:
+        """Call `callback` each time that `period` nanoseconds have passed, on behalf of `source`, until cancelled.
+
+        The lightest kind of agent: no coroutine, no state machine, one object for all its steps.
+        """
+        if period.__class__ is not int or period <= 0:
+            raise UsageError(f"a period must be a whole number of nanoseconds above 0, not {period!r}")
+        source = source or self.acting()
+        ticker = Ticker(self, source, callback, period)
+        self.schedule(period, source, ticker, 0)
+        return ticker
+
     def emit(self, topic: str, data: object, actor: str | None = None) -> tuple[int, int]:
         """Record that something happened and return its identity: (source ordinal, source counter).
 
@@ -165,14 +176,14 @@ class Kernel(Loop):
             data: JSON-like; it must never change afterwards.
             actor: who it happened to; the present source by default.
         """
-        source = self.acting()
-        source.counter += 1
-        identity = (source.ordinal, source.counter)
+        source = self.current or self.acting()
+        ordinal = source.ordinal
+        source.counter = counter = source.counter + 1
         entry = self._entry
         self.recorder.event(
-            (self.now, self.delta, 0, *identity, actor or source.name, topic, data, (entry[2], entry[3]))
+            (self.now, self.delta, 0, ordinal, counter, actor or source.name, topic, data, (entry[2], entry[3]))
         )
-        return identity
+        return ordinal, counter
 
     def step_under_way(self) -> object:
         """Return something that is another object at each step, or None between runs; for the watchdog."""
@@ -225,7 +236,7 @@ class Kernel(Loop):
 
     def whole(self) -> bool:
         """Whether all that is due at this instant has run: what comes from outside is put at its end."""
-        return not self._ready and not self._midway and self._calendar.due() > self.now
+        return not self.ready and not self._midway and self.calendar.due() > self.now
 
     def advance_to(self, time: int) -> None:
         """Let simulated time pass to `time`, before which nothing may be due."""
@@ -238,9 +249,9 @@ class Kernel(Loop):
 
     def next_time(self) -> int | None:
         """Return when the next entry is due (nanoseconds), or None."""
-        if self._ready or self._midway:
+        if self.ready or self._midway:
             return self.now
-        time = self._calendar.due()
+        time = self.calendar.due()
         return None if time == NEVER else time
 
     def pause(self) -> None:
@@ -256,7 +267,7 @@ class Kernel(Loop):
         """Count a timer that has become stale; they are removed when they are many."""
         self._stale += 1
         if self._stale >= self._purge_at:
-            live = self._calendar.purge(lambda entry: entry[4].token == entry[5])
+            live = self.calendar.purge(lambda entry: entry[4].token == entry[5])
             self._stale = 0
             self._purge_at = max(_PURGE_FROM, live)
 

@@ -17,13 +17,12 @@ FIRST_DERIVED = 2**40  # ordinals derived by hash lie above all declared ones
 class Source:
     """Whatever causes wake-ups and events: it has a place in the order and counts what it causes."""
 
-    __slots__ = ("children", "counter", "name", "ordinal")
+    __slots__ = ("counter", "name", "ordinal")
 
     def __init__(self, name: str, ordinal: int) -> None:
         self.name = name
         self.ordinal = ordinal
         self.counter = 0
-        self.children = 0
 
 
 @attrs.frozen
@@ -47,12 +46,12 @@ class Actor(Source):
     Attributes:
         token: changes each time the actor is woken or resumed, so that whatever still points at an earlier
             wait is stale without being removed. Odd: woken but not yet resumed.
-        value: what the wait that woke it gives it.
+        value: what the wait that woke it gives it; once it has ended, how.
         via: the wait that woke it, which can take the value back.
         on_exit: called with (actor, exit) when it has ended; without it a crash ends the run.
     """
 
-    __slots__ = ("cancelling", "coro", "exit", "on_exit", "token", "value", "via")
+    __slots__ = ("cancelling", "coro", "on_exit", "token", "value", "via")
 
     def __init__(self, name: str, ordinal: int) -> None:
         super().__init__(name, ordinal)
@@ -61,8 +60,12 @@ class Actor(Source):
         self.value: Any = None
         self.via: Any = None
         self.cancelling = False
-        self.exit: Exit | None = None
         self.on_exit: Callable[[Actor, Exit], object] | None = None
+
+    @property
+    def exit(self) -> Exit | None:
+        """How it ended, or None while it has not."""
+        return self.value if self.coro is None and self.value.__class__ is Exit else None
 
     def __repr__(self) -> str:
         state = self.exit.kind if self.exit else "woken" if self.token & 1 else "waiting"

@@ -47,6 +47,24 @@ class Timer:
             self.kernel.drop_timer()
 
 
+class Ticker(Timer):
+    """A callback once every period; `cancel` ends it. One object serves all its calls."""
+
+    __slots__ = ("period",)
+
+    def __init__(self, kernel: "Kernel", source: Source, callback: Callable[[], object], period: int) -> None:
+        super().__init__(kernel, source, callback)
+        self.period = period
+
+    def fire(self) -> None:
+        """Run the callback; its next call has its place in the order before anything that this one causes."""
+        kernel, source = self.kernel, self.source
+        kernel.current = source
+        source.counter = counter = source.counter + 1
+        kernel.calendar.push((kernel.now + self.period, 0, source.ordinal, counter, self, 0))
+        self.callback()
+
+
 class Throw:
     """An entry's target: raise an error in an actor where it waits."""
 

@@ -42,29 +42,35 @@ class Wait(Protocol):
 
 
 class Waiters:
-    """Actors in order of arrival; those that no longer wait are skipped."""
+    """Actors in order of arrival; those that no longer wait are skipped.
+
+    Attributes:
+        actors: who waits, each with its token; a list while they are few, for an empty deque takes 760 bytes.
+    """
 
     __slots__ = ("_purge_at", "actors")
 
     def __init__(self) -> None:
-        self.actors: deque[tuple[Actor, int]] | None = None  # made when first needed: an empty deque takes 760 bytes
+        self.actors: list[tuple[Actor, int]] | deque[tuple[Actor, int]] | None = None
         self._purge_at = _MANY
 
     def add(self, actor: Actor) -> None:
         """Put the actor last."""
-        if self.actors is None:
-            self.actors = deque()
-        elif len(self.actors) >= self._purge_at:
-            live = [item for item in self.actors if item[0].token == item[1]]
-            self.actors = deque(live)
-            self._purge_at = max(_MANY, 2 * len(live))
-        self.actors.append((actor, actor.token))
+        waiting = self.actors
+        if waiting is None:
+            self.actors = [(actor, actor.token)]
+        elif len(waiting) < self._purge_at:
+            waiting.append((actor, actor.token))
+        else:
+            self.actors = deque(item for item in waiting if item[0].token == item[1])
+            self._purge_at = max(_MANY, 2 * len(self.actors))
+            self.actors.append((actor, actor.token))
 
     def pop(self) -> Actor | None:
         """Remove and return the first that still waits."""
         waiting = self.actors
         while waiting:
-            actor, token = waiting.popleft()
+            actor, token = waiting.pop(0) if isinstance(waiting, list) else waiting.popleft()
             if actor.token == token:
                 return actor
         return None
@@ -80,11 +86,12 @@ class Waiters:
 class Signal:
     """Wakes those who wait for it when it is fired; it remembers nothing."""
 
-    __slots__ = ("_kernel", "_waiters")
+    __slots__ = ("_kernel", "_purge_at", "_waiting")
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._waiters = Waiters()
+        self._waiting: list[tuple[Actor, int]] = []
+        self._purge_at = _MANY
 
     @types.coroutine
     def wait(self) -> Generator[Any, Any, Any]:
@@ -93,20 +100,27 @@ class Signal:
 
     def fire(self, value: Any = None) -> int:
         """Wake everyone who waits, in order of arrival, and return how many that were."""
-        self._kernel.acting()  # refuse a call from outside before anything has changed
-        waiters, self._waiters = self._waiters, Waiters()
-        count = 0
-        while (actor := waiters.pop()) is not None:
-            self._kernel.wake(actor, value, self)
-            count += 1
-        return count
+        kernel = self._kernel
+        source = kernel.acting()  # refuses a call from outside before anything has changed
+        waiting, self._waiting = self._waiting, []
+        counter = before = source.counter
+        for actor, token in waiting:  # `wake`, written out: this is the hot path of events
+            if actor.token == token:
+                actor.token = token = token + 1
+                actor.value = value
+                actor.via = self
+                counter += 1
+                kernel.ready.append((kernel.now, 0, source.ordinal, counter, actor, token))
+        source.counter = counter
+        return counter - before
 
     def fail(self, error: Exception) -> None:
         """Raise `error` in everyone who waits."""
         self._kernel.acting()
-        waiters, self._waiters = self._waiters, Waiters()
-        while (actor := waiters.pop()) is not None:
-            self._kernel.throw(actor, error)
+        waiting, self._waiting = self._waiting, []
+        for actor, token in waiting:
+            if actor.token == token:
+                self._kernel.throw(actor, error)
 
     def take(self) -> Any:
         """A signal that was fired before is gone."""
@@ -114,7 +128,11 @@ class Signal:
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
         """Register the actor."""
-        self._waiters.add(actor)
+        waiting = self._waiting
+        if len(waiting) >= self._purge_at:
+            waiting[:] = [item for item in waiting if item[0].token == item[1]]
+            self._purge_at = max(_MANY, 2 * len(waiting))
+        waiting.append((actor, actor.token))
 
     def undo(self, value: Any) -> None:
         """Nothing was taken."""
@@ -140,7 +158,7 @@ class Queue:
         self.limit = limit
         self.items: deque[Any] | None = None
         self.closed = False
-        self._getters = Waiters()
+        self._getters: Waiters | None = None  # made when first needed: most mailboxes are never waited for
         self._putters: deque[tuple[Actor, int, _Put]] | None = None
 
     def __len__(self) -> int:
@@ -177,12 +195,20 @@ class Queue:
         """Add an item or hand it to who waits first; return whether there was room."""
         if self.closed:
             raise ClosedError("the queue is closed and takes no more items")
-        kernel, items = self._kernel, self.items
-        if kernel.current is None:
-            kernel.acting()  # refuses a call from outside before anything has changed
-        if self._getters.actors and (actor := self._getters.pop()) is not None:
-            kernel.wake(actor, item, self)
-        elif items is None:
+        kernel, getters = self._kernel, self._getters
+        waiting = None if getters is None else getters.actors
+        source = kernel.current or kernel.acting()  # refuses a call from outside before anything has changed
+        while waiting:
+            actor, token = waiting.pop(0) if waiting.__class__ is list else waiting.popleft()  # type: ignore[union-attr]
+            if actor.token == token:  # `pop` and `wake`, written out: this is the hot path of messages
+                actor.token = token = token + 1
+                actor.value = item
+                actor.via = self
+                source.counter = counter = source.counter + 1
+                kernel.ready.append((kernel.now, 0, source.ordinal, counter, actor, token))
+                return True
+        items = self.items
+        if items is None:
             self.items = deque((item,))
         elif len(items) >= self.limit:
             return False
@@ -196,7 +222,7 @@ class Queue:
         self.closed = True
         left = list(self.items or ())
         self.items = None
-        while (actor := self._getters.pop()) is not None:
+        while (actor := self._next()) is not None:
             self._kernel.throw(actor, ClosedError("what was waited on has been closed"))
         for actor, token, _ in self._putters or ():
             if actor.token == token:
@@ -216,11 +242,18 @@ class Queue:
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
         """Register an actor that waits for an item."""
-        self._getters.add(actor)
+        getters = self._getters
+        if getters is None:
+            getters = self._getters = Waiters()
+        waiting = getters.actors
+        if waiting is not None and len(waiting) < _MANY:
+            waiting.append((actor, actor.token))
+        else:
+            getters.add(actor)
 
     def undo(self, value: Any) -> None:
         """Put an item back in front: its taker was cancelled. Who waits next gets it."""
-        actor = self._getters.pop()
+        actor = self._next()
         if actor is not None:
             self._kernel.wake(actor, value, self)
             return
@@ -230,6 +263,9 @@ class Queue:
 
     def leave(self) -> None:
         """Nobody is held up by who waits here: everybody wants one item."""
+
+    def _next(self) -> Actor | None:
+        return None if self._getters is None else self._getters.pop()
 
     def _admit(self) -> None:
         while self._putters and len(self) < self.limit:

@@ -2,7 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -20,12 +21,20 @@ changed.
 
 
 class Line:
-    """Actors that wait, in order of arrival; those that no longer wait are skipped, never searched for."""
+    """Actors that wait, in order of arrival; those that no longer wait are skipped, never searched for.
 
-    __slots__ = ("_arrivals", "_purge_at", "_ranked", "places")
+    Attributes:
+        places: always the same object.
+        pop: remove and return the first place.
+    """
+
+    __slots__ = ("_arrivals", "_purge_at", "_put", "_ranked", "places", "pop")
 
     def __init__(self, ranked: bool = False) -> None:
-        self.places: deque[Place] | list[Place] = [] if ranked else deque()
+        places: Any = [] if ranked else deque[Place]()
+        self.places: list[Place] | deque[Place] = places
+        self.pop: Callable[[], Place] = partial(heappop, places) if ranked else places.popleft
+        self._put: Callable[[Place], None] = partial(heappush, places) if ranked else places.append
         self._ranked = ranked
         self._arrivals = 0
         self._purge_at = _MANY
@@ -35,11 +44,7 @@ class Line:
         if len(self.places) >= self._purge_at:
             self._purge()
         self._arrivals += 1
-        place = (priority, self._arrivals, actor, actor.token, need, wait)
-        if isinstance(self.places, list):
-            heappush(self.places, place)
-        else:
-            self.places.append(place)
+        self._put((priority, self._arrivals, actor, actor.token, need, wait))
 
     def head(self) -> Place | None:
         """Return the place of the first that still waits."""
@@ -55,13 +60,6 @@ class Line:
         head = self.head()
         return head is not None and (not self._ranked or head[0] <= priority)
 
-    def pop(self) -> None:
-        """Remove the first place."""
-        if isinstance(self.places, list):
-            heappop(self.places)
-        else:
-            self.places.popleft()
-
     def live(self) -> list[Place]:
         """Return the places of all that still wait; in order, unless the line is ranked."""
         return [place for place in self.places if place[2].token == place[3]]
@@ -70,10 +68,11 @@ class Line:
         return len(self.live())
 
     def _purge(self) -> None:
-        live = self.live()
+        live = self.live()  # of a heap, so perhaps no heap any more
         if self._ranked:
             heapify(live)
-        self.places = live if self._ranked else deque(live)
+        self.places.clear()
+        self.places.extend(live)
         self._purge_at = max(_MANY, 2 * len(live))
 
 

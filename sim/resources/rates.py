@@ -163,9 +163,11 @@ class RateTracker:
 
     def blocked_by(self, agent_id: str, costs: Mapping[str, int]) -> str | None:
         """Return the first resource of `costs` (units by resource) that has no capacity for its amount, or None."""
+        scopes = (self._plans.get(agent_id) or self._make_plan(agent_id)).scopes
         for resource, amount in costs.items():
-            if not self.has_capacity(agent_id, resource, amount):
-                return resource
+            for window in scopes.get(resource, ()):
+                if window.used + amount > window.limit and not self.has_capacity(agent_id, resource, amount):
+                    return resource
         return None
 
     def has_capacity(self, agent_id: str, resource: str, amount: int = 1) -> bool:

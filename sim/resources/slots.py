@@ -37,7 +37,7 @@ class _Slots(Pool):
         """
         if not self.acquire_nowait(amount, priority):
             try:
-                yield self.wait(amount, priority)
+                yield self._one if amount == 1 and priority == 0 else SlotWait(self, amount, priority)
             except (Exception, Cancelled):
                 self.serve()  # who was behind may go on
                 raise
@@ -81,16 +81,16 @@ class _Slots(Pool):
 
     def serve(self) -> None:
         """Hand out free slots in order, up to the first that needs more than are free."""
-        line = self._line
-        while line.places:
-            _, _, actor, token, amount, wait = line.places[0]
+        places, pop = self._line.places, self._line.pop
+        while places and self._free:
+            _, _, actor, token, amount, wait = places[0]
             if actor.token == token:
                 if amount > self._free:
                     return
                 self._kernel.wake(actor, amount, wait)  # first, for it refuses while the run is paused
                 self._free -= amount
                 self._served += 1
-            line.pop()
+            pop()
 
     def _refuse(self, amount: int) -> None:
         self._check_open()

@@ -12,6 +12,7 @@ from sim.errors import DivergenceError, RunError, UsageError
 from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.codec import decode
 from sim.kernel.watchdog import Stuck
+from sim.llm import Access
 from sim.runner.code import code_hashes
 from sim.runner.doubt import Doubts
 from sim.runner.host import Backend, Options, Progress, Session, blocking, run_async, running_on, speed_of
@@ -20,6 +21,7 @@ from sim.runner.runner import SimulationRunner
 from sim.scenario.build import Kinds, Simulation, build
 from sim.scenario.live import change, check_live
 from sim.scenario.load import loads
+from sim.scenario.model_service import change_models, check_models
 from sim.store import RunHeader, RunRecorder, create_run
 from sim.store.checked import PARTS, CheckedRecorder, Part
 from sim.store.files import SCENARIO, log_is_missing, remove_run
@@ -37,6 +39,7 @@ class Again:
         allow: modules that a `kind: module:Class` may be imported from.
         allow_change: go on although the scenario, or the code, is not that of the record; what is made again is checked
             all the same.
+        access: how language models at an endpoint are reached; which ones is on record. A replay reaches none.
         progress: called now and then with the runner.
         stuck: called with each step that does not yield.
     """
@@ -45,6 +48,7 @@ class Again:
     kinds: Kinds | None = None
     allow: tuple[str, ...] = ()
     allow_change: bool = False
+    access: Access | None = None
     progress: Progress | None = None
     stuck: Callable[[Stuck], None] | None = None
 
@@ -104,6 +108,7 @@ def branch(
     until: Duration | None = None,
     out: str | Path | None = None,
     effects: Mapping[int, str] | None = None,
+    models: Sequence[str] = (),
     **options: Any,
 ) -> RunResult:
     """Make a new run whose past is the record of another one, and whose future is live.
@@ -116,6 +121,7 @@ def branch(
         until: simulated time at which the branch ends; by default that of the run that it leaves.
         out: the folder for run folders; by default that of the run that it leaves.
         effects: what becomes of effects that were begun before `at` and have no outcome on record; as in `resume`.
+        models: language models in place of those before `at`, as in `Access.models`.
         options: see `Again`.
 
     Raises:
@@ -126,7 +132,7 @@ def branch(
     work = partial(
         _branch, Path(run), to_ns(at), Again(**options), overrides=tuple(overrides), seed=seed, until=until,
         out=None if out is None else Path(out),
-        effects=effects or {},
+        effects=effects or {}, models=tuple(models),
     )  # fmt: skip
     return blocking(work, options.get("backend"))
 
@@ -205,12 +211,15 @@ async def _branch(
     until: Duration | None,
     out: Path | None,
     effects: Mapping[int, str],
+    models: tuple[str, ...],
 ) -> RunResult:
     with open_run(folder) as stored:
         info = stored.info
-        origin = {"run": info.id, "at_ns": at_ns, "set": list(overrides), "seed": seed}
+        changes = {"set": list(overrides), "seed": seed, "model": list(models)}
+        origin = {"run": info.id, "at_ns": at_ns, **changes}
         kept = {**info.options, "until": info.options.get("until") if until is None else until}
         if at_ns == 0:
+            kept["model"] = list(models) or kept.get("model", [])
             return await _from_start(stored, again, kept, overrides, seed, out or folder.parent)
         end = _end_of(stored)
         if at_ns > end:
@@ -220,6 +229,8 @@ async def _branch(
         if plan.until_ns <= at_ns:
             raise UsageError(f"the branch ends at {to_text(plan.until_ns)}, before it begins", hint="give --until")
         loads(plan.text, SCENARIO, [*plan.overrides, *overrides])  # refused here, before there is a run
+        if models:
+            plan.check_models(models)
         doubts = Doubts(stored, effects, undecided=False)
         header = RunHeader(
             name=info.name, seed=info.seed, mode=info.mode, backend=running_on(), options=kept, code=plan.code,
@@ -227,14 +238,15 @@ async def _branch(
         )  # fmt: skip
         new = create_run(out or folder.parent, header, plan.text)
         past = Past(stored, at_ns)
-
         gone_live = False
 
         def live(runner: SimulationRunner, doubtful: list[Any]) -> None:
             nonlocal gone_live
             gone_live = True
-            if overrides or seed is not None:  # else there is nothing to do, and nothing may show that it was done
-                runner.host.submit("branch", {"set": list(overrides), "seed": seed})
+            if (
+                overrides or seed is not None or models
+            ):  # else there is nothing to do, and nothing may show that it was done
+                runner.host.submit("branch", changes)
             doubts.settle(runner, doubtful)
 
         with RunRecorder(new) as recorder:
@@ -266,6 +278,7 @@ async def _from_start(
         overrides=[*kept["set"], *overrides],
         kinds=again.kinds,
         allow=again.allow,
+        access=attrs.evolve(again.access or Access(), models=tuple(kept.get("model", ()))),
     )
 
 
@@ -294,6 +307,7 @@ class _Plan:
     until_ns: int
     mode: Any
     speed: float | None
+    access: Access
     code: Mapping[str, str]
     changed_code: tuple[str, ...]
 
@@ -316,7 +330,8 @@ class _Plan:
         )
         overrides = tuple(info.options.get("set", ()))
         scenario = loads(text, str(stored.path / SCENARIO), overrides)
-        simulation = build(scenario, seed=info.seed, kinds=again.kinds, allow=again.allow)
+        access = attrs.evolve(again.access or Access(), models=tuple(info.options.get("model", ())))
+        simulation = build(scenario, seed=info.seed, kinds=again.kinds, allow=again.allow, access=access)
         code = code_hashes(simulation.classes)
         changed = tuple(name for name in sorted({*code, *info.code}) if code.get(name) != info.code.get(name))
         if changed and checked and not again.allow_change:
@@ -325,7 +340,7 @@ class _Plan:
                 hint="--allow-change goes on with it, and checks it against the record",
             )
         until_ns = scenario.until if options.until is None else to_ns(options.until)
-        return cls(simulation, text, overrides, until_ns, info.mode, speed_of(scenario, options), code, changed)
+        return cls(simulation, text, overrides, until_ns, info.mode, speed_of(scenario, options), access, code, changed)
 
     def pause(self) -> None:
         """Let the kernel stop at the end of the present instant."""
@@ -358,8 +373,27 @@ class _Plan:
                 runner.feed.change(scenario)
             if data["seed"] is not None:
                 self.simulation.world.kernel.reseed(data["seed"])
+            if data["model"]:
+                self._change_models(tuple(data["model"]))
 
         self.simulation.world.on_input("branch", leave)
+
+    def check_models(self, names: tuple[str, ...]) -> None:
+        """Check that these models can stand in for the scenario's.
+
+        Raises:
+            UsageError: if not.
+        """
+        models = self.simulation.scenario.models
+        if models is None:
+            raise UsageError("the scenario has no language models to replace", hint="add `models: {}` to it")
+        check_models(models, attrs.evolve(self.access, models=names))
+
+    def _change_models(self, names: tuple[str, ...]) -> None:
+        service, models = self.simulation.models, self.simulation.scenario.models
+        assert service is not None, "checked before"
+        assert models is not None, "checked before"
+        change_models(service, models, attrs.evolve(self.access, models=names))
 
 
 def _scenario_text(stored: StoredRun, again: Again) -> str:

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -21,6 +21,7 @@ from sim.kernel import Duration, to_ns
 from sim.kernel.effects import Ticket
 from sim.kernel.ports import Past
 from sim.kernel.watchdog import Stuck, Watchdog
+from sim.llm import Access
 from sim.runner.code import code_hashes
 from sim.runner.result import RunResult
 from sim.runner.runner import Keeper, Mode, SimulationRunner
@@ -65,6 +66,8 @@ class Options:
         overrides: `key=value` changes to the scenario.
         kinds: classes that the scenario may name as `kind`.
         allow: modules that a `kind: module:Class` may be imported from.
+        access: language models in place of the scenario's, and how they are reached.
+        expected: what `estimate` said of this run, to be compared with what it takes.
     """
 
     seed: int | None = None
@@ -77,6 +80,8 @@ class Options:
     overrides: Sequence[str] = ()
     kinds: Kinds | None = None
     allow: tuple[str, ...] = ()
+    access: Access | None = None
+    expected: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 def run(
@@ -155,7 +160,9 @@ async def run_async(
     autonomous = checked.execution.use_autonomous_loops
     mode: Mode = chosen.mode or ("autonomous" if autonomous else "tick")
     seed = checked.seed if chosen.seed is None else chosen.seed
-    simulation = build(checked, seed=seed, kinds=chosen.kinds, allow=chosen.allow)
+    simulation = build(checked, seed=seed, kinds=chosen.kinds, allow=chosen.allow, access=chosen.access)
+    if simulation.models is not None:
+        simulation.models.expected = chosen.expected
     speed = speed_of(checked, chosen)
     keeper, folder = _keeper(simulation, path, chosen, seed, mode)
     uid = "" if folder is None else folder.name
@@ -215,6 +222,8 @@ class Session:
                 self.keeper.close()
             raise
         finally:
+            if self.simulation.models is not None:
+                await self.simulation.models.aclose()
             kernel.close()
 
 
@@ -244,6 +253,7 @@ def _keeper(
         "speed": options.speed,
         "set": list(options.overrides),
         "allow": list(options.allow),
+        "model": list(options.access.models) if options.access else [],
     }
     header = RunHeader(
         name=simulation.scenario.name, seed=seed, mode=mode, backend=options.backend, options=kept,

@@ -120,6 +120,7 @@ class RunResult:
         metrics: the sampled values, and `time` in seconds.
         observations: how the numbers that agents recorded are distributed.
         overruns: ticks that began late (tick mode).
+        models: calls of language models, their tokens and cost; empty if there were none.
         doubts: effects that wait for a decision; only after a crash.
     """
 
@@ -147,6 +148,7 @@ class RunResult:
     metrics: Mapping[str, list[float]]
     observations: Mapping[str, Distribution]
     overruns: int
+    models: Mapping[str, Any]
     doubts: tuple[Doubt, ...] = ()
 
     def to_json(self) -> dict[str, Any]:

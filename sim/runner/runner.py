@@ -137,7 +137,11 @@ class SimulationRunner:
             "metrics": {"time": self.feed.times, **self.feed.samples} if self.feed.times else {},
             "observations": {n: Distribution.of(v) for n, v in sorted(world.observations.items())},
             "overruns": self.ticks.overruns,
+            "models": self._models(),
         }
+
+    def _models(self) -> Mapping[str, Any]:
+        return {} if self.simulation.models is None else self.simulation.models.summary()
 
 
 def _commonest(errors: Mapping[str, tuple[int, str]]) -> str | None:

@@ -188,6 +188,19 @@ class _Get(f.Part):
     amount: f.NumberValue | None = None
 
 
+class _Ask(f.Part):
+    """Ask a language model."""
+
+    prompt: f.TextValue
+    system: f.TextValue | None = None
+    use: f.TextValue | None = None
+    tier: f.TierValue | None = None
+    tools: f.ToolsValue | None = None
+    history: f.HistoryValue | None = None
+    max_tokens: f.NumberValue | None = None
+    temperature: f.NumberValue | None = None
+
+
 class _Sleep(f.Part):
     """Sleep until something happens; exactly one of for, until, event, resource, message, any, all."""
 
@@ -252,6 +265,7 @@ class _Actions(f.Part):
     release: _Release | None = None
     put: _Put | None = None
     get: _Get | None = None
+    ask: _Ask | None = None
     stop: _Stop | None = None
     sleep: _Sleep | None = None
 

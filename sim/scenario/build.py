@@ -12,10 +12,12 @@ from sim.conditions import PURE_FUNCTIONS, Expression
 from sim.errors import LimitError, UsageError
 from sim.kernel import Recorder, to_ns, to_seconds
 from sim.kernel.codec import Raw, encode
+from sim.llm import Access, Models
 from sim.resources import Container, Limit, Pool, PriorityResource, Rate, Resource, Store, to_micro
 from sim.scenario import schema, units
 from sim.scenario.actions import SleepSpec
 from sim.scenario.census import PI, Census
+from sim.scenario.model_service import furnish_models
 from sim.scenario.values import Compiled
 from sim.world import ActionHandler, Places, Refused, World
 from sim.world.artifact import Artifact
@@ -38,6 +40,7 @@ class Simulation:
     per_tick: tuple[str, ...]  # the limits that are refreshed at each tick
     rulebooks: Mapping[str, Rulebook]  # by entry of `agents`
     classes: tuple[type[Agent], ...]  # of its agents
+    models: Models | None  # the language models, if there are any
 
 
 def build(
@@ -47,6 +50,7 @@ def build(
     recorder: Recorder | None = None,
     kinds: Kinds | None = None,
     allow: tuple[str, ...] = (),
+    access: Access | None = None,
 ) -> Simulation:
     """Return the world that a scenario describes.
 
@@ -56,9 +60,11 @@ def build(
         recorder: keeps what happens.
         kinds: classes that `kind` may name.
         allow: modules that `kind: module:Class` may import from.
+        access: the language models that the operator gives in place of the scenario's.
 
     Raises:
-        UsageError: if an agent's kind is not known or not allowed, or a start value cannot be computed.
+        UsageError: if an agent's kind is not known or not allowed, a start value cannot be computed, or the operator
+            gives models that do not fit.
     """
     execution = scenario.execution
     world = World(
@@ -69,19 +75,25 @@ def build(
     )
     manager = AgentLoopManager(world)
     _furnish(world, scenario)
-    nursery = Nursery(world, manager, scenario, kinds or {}, allow)
+    toolbox = Toolbox(world)
+    models = _models(world, scenario, toolbox, access or Access())
+    nursery = Nursery(world, manager, scenario, toolbox, kinds or {}, allow)
     starts = nursery.populate()
     world.actions.register(ActionHandler("spawn", nursery.spawn))
     return Simulation(
-        scenario,
-        world,
-        manager,
-        Census(world, manager),
-        starts,
-        _per_tick(scenario),
-        nursery.rulebooks,
-        nursery.classes,
-    )
+        scenario, world, manager, Census(world, manager), starts, _per_tick(scenario), nursery.rulebooks,
+        nursery.classes, models,
+    )  # fmt: skip
+
+
+def _models(world: World, scenario: schema.Scenario, toolbox: Toolbox, access: Access) -> Models | None:
+    if scenario.models is not None:
+        return furnish_models(world, scenario.models, toolbox, access)
+    if access.models:
+        raise UsageError(
+            f"the scenario {scenario.name} has no language models to replace", hint="add `models: {}` to it"
+        )
+    return None
 
 
 # -- the world's furniture
@@ -187,13 +199,14 @@ class Nursery:
         world: World,
         manager: AgentLoopManager,
         scenario: schema.Scenario,
+        toolbox: Toolbox,
         kinds: Kinds,
         allow: tuple[str, ...],
     ) -> None:
         self._world = world
         self._manager = manager
         self._scenario = scenario
-        self._toolbox = Toolbox(world)
+        self._toolbox = toolbox
         self._entries = {entry.name: entry for entry in scenario.agents}
         self.rulebooks = {entry.name: Rulebook(to_rules(entry)) for entry in scenario.agents}
         self._classes = {entry.name: _class(entry, kinds, allow) for entry in scenario.agents}

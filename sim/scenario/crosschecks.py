@@ -28,6 +28,7 @@ def cross_check(tree: Map, known: Known) -> Iterator[Problem]:
     yield from _total(tree)
     yield from _repetitions(tree)
     yield from _delays(tree)
+    yield from _models(tree)
 
 
 def _unique_names(entries: list[dict[str, Any]], key: str, what: str) -> Iterator[Problem]:
@@ -129,3 +130,22 @@ def _delays(tree: Map) -> Iterator[Problem]:
         crossed = _ns(loop, "min_loop_delay", 0) > _ns(loop, "max_loop_delay", MAX_NS)
         if crossed and isinstance(loop, Map):
             yield loop.mark.problem(f"{path}: min_loop_delay is longer than max_loop_delay")
+
+
+def _models(tree: Map) -> Iterator[Problem]:
+    """Who asks needs models; and what they take of limits and budgets they take themselves."""
+    agents = tree.get("agents")
+    for number, entry in enumerate(agents if isinstance(agents, list) else []):
+        for rule, content in enumerate(items(entry, "rules")):
+            do = content.get("do")
+            if "models" not in tree and (do == "ask" or (isinstance(do, dict) and "ask" in do)):
+                message = f"agents[{number}].rules[{rule}].do: ask needs language models, and the file has none"
+                yield _at(content, "do").problem(message, "add `models:` with `rules:`")
+    prices = mapping(mapping(tree, "costs"), "ask")
+    for name in prices:
+        if name in _TAKEN and isinstance(prices, Map):
+            message = f"costs.ask.{name}: every model call takes {name} by itself, so this would count twice"
+            yield prices.keys_at[name].problem(message)
+
+
+_TAKEN = ("llm_calls", "llm_tokens", "llm_cost")

@@ -107,7 +107,8 @@ class ReadValue:
         return None if context is None else lambda expression: context.check(self.place, expression)
 
 
-def _number(value: Any, context: Context | None) -> None:
+def check_number(value: Any, context: Context | None) -> None:
+    """Check that a literal is a number from 0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Wrong(f"expected a number or an expression, found {shown(value)}")
     if value < 0:
@@ -163,6 +164,20 @@ class Refers:
         """Return the text; see AfterValidator."""
         _refer(self.kind, value, context_of(info))
         return value
+
+
+def _tools(value: Any, context: Context | None) -> None:
+    if not isinstance(value, list):
+        raise Wrong(f"expected a list of tools or an expression, found {shown(value)}")
+    for name in value:
+        if not is_expression(name):
+            named("tool")(name, context)
+
+
+def _history(value: Any, context: Context | None) -> None:
+    _text(value, context)
+    if context is not None and value not in context.state:
+        raise Wrong(f"the agent has no state {value!r} for a history", did_you_mean(value, context.state))
 
 
 def _pattern(value: str) -> str:
@@ -256,7 +271,7 @@ Where = Annotated[Expression, PlainValidator(ReadExpression("where")), WithJsonS
 Formula = Annotated[Expression, PlainValidator(_formula), WithJsonSchema(_EXPRESSION)]
 
 Value = Annotated[Compiled, PlainValidator(ReadValue("agent")), WithJsonSchema(_ANY)]
-NumberValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _number)), WithJsonSchema(_NUMBER)]
+NumberValue = Annotated[Compiled, PlainValidator(ReadValue("agent", check_number)), WithJsonSchema(_NUMBER)]
 TextValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _text)), WithJsonSchema(_TEXT)]
 TimeValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _time)), WithJsonSchema(_TIME)]
 MappingValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _mapping)), WithJsonSchema(_ANY)]
@@ -269,12 +284,15 @@ ArtifactValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("art
 EntryValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("entry"))), WithJsonSchema(_TEXT)]
 SlotsValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("slots"))), WithJsonSchema(_TEXT)]
 StockValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("stock"))), WithJsonSchema(_TEXT)]
+TierValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("tier"))), WithJsonSchema(_TEXT)]
+ToolsValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _tools)), WithJsonSchema(_ANY)]
+HistoryValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _history)), WithJsonSchema(_TEXT)]
 
 StartValue = Annotated[Compiled, PlainValidator(ReadValue("start")), WithJsonSchema(_ANY)]
 StartTime = Annotated[Compiled, PlainValidator(ReadValue("start", _time)), WithJsonSchema(_TIME)]
-StartNumber = Annotated[Compiled, PlainValidator(ReadValue("start", _number)), WithJsonSchema(_NUMBER)]
+StartNumber = Annotated[Compiled, PlainValidator(ReadValue("start", check_number)), WithJsonSchema(_NUMBER)]
 StartPlace = Annotated[Compiled, PlainValidator(ReadValue("start", _place)), WithJsonSchema(_ANY)]
-CostValue = Annotated[Compiled, PlainValidator(ReadValue("cost", _number)), WithJsonSchema(_NUMBER)]
+CostValue = Annotated[Compiled, PlainValidator(ReadValue("cost", check_number)), WithJsonSchema(_NUMBER)]
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]

@@ -13,7 +13,7 @@ from sim.errors import UsageError
 
 Kind = Literal[
     "agent", "entry", "group", "recipient", "account", "artifact", "pool", "limit", "budget", "resource",
-    "place", "record", "slots", "stock",
+    "place", "record", "slots", "stock", "tier", "tool",
 ]  # fmt: skip
 
 MAX_CELLS = 100_000
@@ -22,6 +22,7 @@ MAX_CELLS = 100_000
 _CALLED: Mapping[str, str] = {
     "entry": "entry in agents", "recipient": "agent or group", "account": "agent or account",
     "resource": "limit, budget or quota", "record": "recorded value", "slots": "pool", "stock": "pool",
+    "tier": "tier in models", "tool": "tool in models",
 }  # fmt: skip
 _POOL_KINDS = {"slots": ("resource", "priority"), "stock": ("container", "store")}
 
@@ -41,6 +42,8 @@ class Known:
     quotas: frozenset[str]
     places: frozenset[str] | None
     records: frozenset[str] | None
+    tiers: frozenset[str]
+    tools: frozenset[str]
     _table: dict[Kind, frozenset[str] | None] = attrs.field(init=False, repr=False)
 
     def require(self, kind: Kind, name: str) -> None:
@@ -79,6 +82,8 @@ class Known:
             "resource": self.limits | self.budgets | self.quotas,
             "place": self.places,
             "record": self.records,
+            "tier": self.tiers,
+            "tool": self.tools,
         }
 
     def _pools(self, kind: Kind) -> frozenset[str]:
@@ -121,6 +126,8 @@ def collect(tree: Any) -> Known:
         records=None if foreign else frozenset(
             key for entry in agents for rule in items(entry, "rules") for key in mapping(rule, "record")
         ),
+        tiers=frozenset(mapping(mapping(tree, "models"), "tiers")),
+        tools=frozenset(mapping(mapping(tree, "models"), "tools")),
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from sim.permissions import Permission
 from sim.scenario import fields as f
 from sim.scenario.actions import Do, DoField, action_kind
 from sim.scenario.known import MAX_CELLS
+from sim.scenario.models import Models
 from sim.scenario.units import (
     HOUR,
     MINUTE,
@@ -320,6 +321,7 @@ class Scenario(f.Part):
     places: Places | None = None
     artifacts: Annotated[tuple[Artifact, ...], Field(strict=False)] = ()
     pools: dict[f.Name, Pool] = Field(default_factory=dict)
+    models: Annotated[Models | None, Field(description="language models; null: there are none")] = None
     agents: Annotated[tuple[Agent, ...], Field(strict=False, min_length=1)]
     events: Annotated[tuple[Event, ...], Field(strict=False)] = ()
     metrics: Metrics = Metrics()

@@ -7,11 +7,12 @@ from typing import Literal
 import attrs
 
 from sim.conditions import PURE_FUNCTIONS, Expression
+from sim.llm.scripted import NAMES as MODEL_NAMES
 from sim.scenario.known import Kind, Known
 
-Place = Literal["agent", "start", "world", "where", "cost", "formula"]
+Place = Literal["agent", "start", "world", "where", "cost", "formula", "model"]
 """Where an expression stands: in a rule, in a value computed once at the start, in metrics and stop, in the
-`where` of an event condition, in costs, or in the formula of an artifact."""
+`where` of an event condition, in costs, in the formula of an artifact, or in a scripted answer."""
 
 CHANCE = frozenset({"chance", "uniform", "exponential", "gauss", "randint", "choice"})
 """Functions that draw from the agent's own random stream."""
@@ -41,6 +42,7 @@ _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "where": (frozenset({"topic", "data", "source", "time"}), _PURE),
     "cost": (frozenset({"size"}), _PURE),
     "formula": (frozenset({"args", "content", "now", "caller"}), _PURE),
+    "model": (MODEL_NAMES, AGENT_FUNCTIONS | _PURE),
 }
 
 _FIRST_ARGUMENT: dict[str, Kind] = {
@@ -52,10 +54,13 @@ _FIRST_ARGUMENT: dict[str, Kind] = {
 
 @attrs.define
 class Context:
-    """What validation needs to know of the rest of the file; `state` is that of the agent at hand."""
+    """What validation needs to know of the rest of the file; `state` is that of the agent at hand, `kept` what the
+    patterns of the scripted rule at hand keep.
+    """
 
     known: Known
     state: Collection[str] = ()
+    kept: Collection[str] = ()
 
     def check(self, place: Place, expression: Expression) -> None:
         """Check the names, functions and literal references of an expression.
@@ -66,6 +71,8 @@ class Context:
         names, functions = _PLACES[place]
         if place == "agent" and self.state:
             names = names | frozenset(self.state)
+        if place == "model":
+            names = names | frozenset(self.kept)
         Expression.parse(expression.text, names, functions)
         for literal in expression.literals:
             kind = _FIRST_ARGUMENT.get(literal.function)

@@ -8,7 +8,7 @@ layers add kinds; the built-in ones are in `builtin`.
 import difflib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -19,11 +19,19 @@ _NO_ARGUMENTS: Mapping[str, Any] = {}
 
 
 class Refused(Exception):
-    """Raised by a handler, before it has changed anything, to say why the action cannot be done."""
+    """Raised by a handler, before it has changed anything, to say why the action cannot be done.
+
+    Args:
+        why: for the agent and the record.
+        skip: a limit refuses whose policy is to skip: no fault of the agent.
+    """
+
+    def __init__(self, why: str, *, skip: bool = False) -> None:
+        super().__init__(why)
+        self.skip = skip
 
 
-@attrs.frozen
-class Action:
+class Action(NamedTuple):  # not a frozen class: agents make one in each iteration, and this takes half as long
     """What an agent wants done.
 
     Args:
@@ -37,8 +45,7 @@ class Action:
     reasoning: str = ""
 
 
-@attrs.frozen
-class ActionResult:
+class ActionResult(NamedTuple):  # as with actions
     """What came of an action.
 
     Attributes:
@@ -57,6 +64,7 @@ class ActionResult:
 NOOP = Action("noop")
 DONE = ActionResult(True)
 
+_ANY = (object,)
 _TYPES: dict[Any, tuple[type, ...]] = {
     str: (str,),
     int: (int,),
@@ -93,7 +101,7 @@ class ActionHandler:
 
     @allowed.default
     def _allowed(self) -> Mapping[str, tuple[type, ...]]:
-        return {p.name: _TYPES.get(p.annotation, (object,)) for p in self._parameters()}
+        return {p.name: _TYPES.get(p.annotation, _ANY) for p in self._parameters()}
 
     @required.default
     def _required(self) -> tuple[str, ...]:
@@ -108,11 +116,14 @@ class ActionHandler:
         Raises:
             Refused: naming the argument that is unknown, missing or of the wrong type.
         """
+        allowed = self.allowed
         for name, value in arguments.items():
-            types = self.allowed.get(name)
+            types = allowed.get(name)
+            if types is _ANY or (types is not None and value.__class__ in types):
+                continue
             if types is None:
                 raise Refused(f"{self.kind} has no argument {name!r}{_near(name, self.allowed)}")
-            if not isinstance(value, types) or (value.__class__ is bool and bool not in types and object not in types):
+            if not isinstance(value, types) or value.__class__ is bool:
                 raise Refused(f"{self.kind}: {name} must be {types[-1].__name__}, not {type(value).__name__}")
         for name in self.required:
             if name not in arguments:

@@ -1,9 +1,7 @@
 """Artifacts: named things with content that agents read, write, edit, delete and invoke."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
-
-import attrs
+from typing import Any, Literal, NamedTuple
 
 from sim.conditions import Expression
 from sim.kernel.codec import Raw, decode, encode
@@ -15,8 +13,7 @@ FORMULA_NAMES = ("args", "content", "now", "caller")
 """What a formula can see."""
 
 
-@attrs.frozen
-class Artifact:
+class Artifact(NamedTuple):  # not a frozen class: each change makes one, and this takes half as long
     """One artifact; a change makes a new record with the next version.
 
     Attributes:

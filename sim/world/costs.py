@@ -15,11 +15,20 @@ Pot = Literal["rate", "budget", "quota"]
 
 @attrs.frozen
 class Charge:
-    """What one action takes, by kind of pot; budgets in micro-units."""
+    """What one action takes, by kind of pot; budgets in micro-units.
+
+    Attributes:
+        pots: whether it takes more than rates.
+    """
 
     rates: Mapping[str, int]
     budgets: Mapping[str, int]
     quotas: Mapping[str, int]
+    pots: bool = attrs.field(init=False)
+
+    @pots.default
+    def _pots(self) -> bool:
+        return bool(self.budgets or self.quotas)
 
 
 @attrs.frozen
@@ -91,10 +100,9 @@ class Costs:
 
     def charge(self, kind: str, size: int) -> Charge:
         """Return what an action of `kind` takes whose arguments have `size` bytes."""
-        fixed = self.fixed(kind)
-        if fixed is not None:
-            return fixed
-        prices = self._prices[kind]
+        prices = self._prices.get(kind)
+        if prices is None:
+            return FREE
         taken: dict[Pot, dict[str, int]] = {"rate": {}, "budget": {}, "quota": {}}
         for name, (pot, amount) in prices.items():
             if callable(amount):
@@ -107,6 +115,8 @@ class Costs:
         resource = self.rates.blocked_by(agent_id, charge.rates) if charge.rates else None
         if resource is not None:
             return Lack(f"the limit on {resource} is reached", self.rates.policy(resource) == "skip")
+        if not charge.pots:
+            return None
         for name, micro in charge.budgets.items():
             if self.budgets.remaining(agent_id, name) < micro:
                 return Lack(f"the budget {name} has less than {micro / MICRO:g} left")
@@ -127,6 +137,8 @@ class Costs:
         """Take what `lacking` found to be there; quota held for an artifact's earlier content goes back first."""
         for resource, units in charge.rates.items():
             self.rates.consume(agent_id, resource, units)
+        if not charge.pots:
+            return
         for name, micro in charge.budgets.items():
             self.budgets.spend(agent_id, name, micro)
         if charge.quotas and artifact is not None:

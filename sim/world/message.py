@@ -1,14 +1,11 @@
 """Messages: what one agent addresses to another."""
 
-from typing import Any
-
-import attrs
+from typing import Any, NamedTuple
 
 from sim.kernel.codec import Raw, decode
 
 
-@attrs.frozen(eq=False)
-class Message:
+class Message(NamedTuple):  # as with events
     """A message.
 
     Attributes:

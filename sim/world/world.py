@@ -1,7 +1,7 @@
 """The world: holds the parts and coordinates; it decides nothing."""
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol, Self
 
 import attrs
@@ -43,6 +43,7 @@ class Inhabitant(Protocol):
         """Return all that makes up the agent's state, JSON-like."""
 
 
+_ALONE: dict[str, None] = {}  # the group of an agent that has none but itself: shared by all of them, never changed
 _MANY_ERRORS = 1000  # different ones that are counted
 
 
@@ -69,6 +70,7 @@ class World:
         kernel, event_bus, rate_tracker, budgets, quotas, ledger, artifacts, costs, pools, places: its parts.
         agents: by id, in the order in which they came.
         actions: the kinds of action that agents can take.
+        services: what higher layers offer to the code of agents, by name.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class World:
         self.agents: dict[str, Inhabitant] = {}
         self.actions = ActionRegistry()
         self.tools: dict[str, Callable[[Mapping[str, Any]], Any]] = {}  # pure functions, by name
+        self.services: dict[str, object] = {}
         self.tasks: dict[int, Task] = {}
         self.held: dict[str, dict[str, int]] = {}  # agent → pool → what it has acquired
         self.standing: dict[str, ActionHandler] = {}  # agent → the action that it waits for
@@ -187,7 +190,12 @@ class World:
         if agent.agent_id in self.agents or agent.agent_id in self._groups:
             raise UsageError(f"the name {agent.agent_id!r} is taken already")
         self.agents[agent.agent_id] = agent
-        self._groups.setdefault(agent.group, {})[agent.agent_id] = None
+        if agent.group == agent.agent_id:
+            self._groups[agent.group] = _ALONE
+        else:
+            if self._groups.get(agent.group, _ALONE) is _ALONE:
+                self._groups[agent.group] = dict.fromkeys(self._ids(agent.group))
+            self._groups[agent.group][agent.agent_id] = None
         self.rate_tracker.set_group(agent.agent_id, agent.group)
 
     def leave(self, agent: Inhabitant) -> None:
@@ -208,7 +216,7 @@ class World:
 
     def group(self, name: str) -> list[str]:
         """Return the ids of a group's agents that are alive, in the order in which they came."""
-        return [id for id in self._groups.get(name, ()) if self.agents[id].alive]
+        return [id for id in self._ids(name) if self.agents[id].alive]
 
     def balance(self, account: str) -> float:
         """Return the balance of an account in units; 0 if there is none."""
@@ -230,12 +238,16 @@ class World:
 
     def members(self, name: str) -> list[Inhabitant]:
         """Return a group's agents, stopped ones too, in the order in which they came."""
-        return [self.agents[id] for id in self._groups.get(name, ())]
+        return [self.agents[id] for id in self._ids(name)]
+
+    def _ids(self, name: str) -> Collection[str]:
+        ids = self._groups.get(name, _ALONE)
+        return (name,) if ids is _ALONE and name in self.agents else ids
 
     def forget(self, agent: Inhabitant) -> None:
         """Drop a stopped agent that was made during the run: what it did stays in the record."""
         del self.agents[agent.agent_id]
-        del self._groups[agent.group][agent.agent_id]
+        self._groups[agent.group].pop(agent.agent_id, None)
         self.rate_tracker.forget(agent.agent_id)
         self.event_bus.forget(agent.agent_id)
         self._left_at.pop(agent.agent_id, None)
@@ -249,7 +261,7 @@ class World:
         """
         handler = self.actions.find(action.kind)
         if handler is None or handler.wait is None:
-            return self.act(agent, action)
+            return self._apply(agent, action, ())
         try:
             self._permitted(agent, action)
         except Refused as refusal:
@@ -266,7 +278,8 @@ class World:
             held.release()
             if not isinstance(error, Refused | ClosedError | LimitError | UsageError):
                 raise
-            return self._refuse(agent, action, Raw(encode(action.arguments)), str(error))
+            skipped = isinstance(error, Refused) and error.skip
+            return self._refuse(agent, action, Raw(encode(action.arguments)), str(error), skipped=skipped)
         finally:
             self.standing.pop(agent.agent_id, None)
         return self._finish(agent, action, handler, granted, held)
@@ -302,15 +315,17 @@ class World:
             handler = self._permitted(agent, action)
             if handler.wait is not None and not granted:
                 raise Refused(f"{action.kind} takes time: it has to be awaited (execute)")
-            charge = FREE if granted else self.costs.charge(action.kind, len(raw))  # what waited has paid
-            lack = self._lacking(agent, action, charge)
-            if lack is not None:
-                return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
+            costs = self.costs
+            charge = FREE if granted else costs.fixed(action.kind) or costs.charge(action.kind, len(raw))  # or has paid
+            if charge is not FREE:
+                lack = self._lacking(agent, action, charge)
+                if lack is not None:
+                    return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
             data = handler.apply(self, agent, *granted, **action.arguments)
         except Refused as refusal:
             return self._refuse(agent, action, raw, str(refusal))
         if charge is not FREE:
-            self.costs.take(agent.agent_id, charge, action.arguments.get("artifact"))
+            costs.take(agent.agent_id, charge, action.arguments.get("artifact"))
         self._record(agent, action, {"arguments": raw, "success": True, "result": data})
         return ActionResult(True, decode(data) if isinstance(data, Raw) else data)
 

@@ -103,9 +103,9 @@ def test_disarming_leaves_nothing_behind(condition: WakeCondition, time: float |
     lab.world.rate_tracker.consume("a", "calls", 1)
     loop = lab.add("a")
     fired: list[str] = []
-    disarm = arm(condition, lab.world, loop.agent, fired.append)
-    disarm()
-    disarm()
+    armed = arm(condition, lab.world, loop.agent, fired.append)
+    armed.cancel()
+    armed.cancel()
     assert lab.bus.statistics().subscriptions == 0
     assert not lab.world.rate_tracker._agent_windows["calls", "a"].watches
     lab.at(5, lambda: lab.bus.publish("rain.falls", {"mm": 9}))

@@ -1,3 +1,4 @@
+import gc
 import subprocess
 import sys
 import tracemalloc
@@ -439,8 +440,9 @@ def test_many_at_once_are_no_livelock(kernel, rows):
         lambda kernel, actor, queue, signal: signal.fail(ValueError()),
         lambda kernel, actor, queue, signal: kernel.adopt("x"),
         lambda kernel, actor, queue, signal: kernel.call_at(5, print),
+        lambda kernel, actor, queue, signal: kernel.call_every(5, print),
     ],
-    ids=["emit", "cancel", "throw", "wake", "put", "close", "fire", "fail", "adopt", "call_at"],
+    ids=["emit", "cancel", "throw", "wake", "put", "close", "fire", "fail", "adopt", "call_at", "call_every"],
 )
 def test_changing_from_outside_is_refused(kernel, rows, change):
     """While the run is paused nothing can be changed, and the refusal leaves everything as it was."""
@@ -545,6 +547,71 @@ def test_timers(kernel):
     assert ran == [(5, "scenario"), (5, "supervisor")]
 
 
+def test_a_ticker_calls_once_every_period_until_it_is_cancelled(kernel):
+    """`call_every` calls at one period, two periods, ...; cancelled, also by its own callback, it calls no more."""
+    times: list[int] = []
+
+    def step() -> None:
+        times.append(kernel.now)
+        if len(times) == 4:
+            own.cancel()
+
+    own = kernel.call_every(10, step)
+    others: list[int] = []
+    other = kernel.call_every(3, lambda: others.append(kernel.now))
+    kernel.call_at(100, other.cancel)
+    assert kernel.run() is Pause.IDLE
+    assert times == [10, 20, 30, 40]
+    assert others == list(range(3, 100, 3))
+
+
+def test_a_ticker_has_its_place_in_the_order(kernel, rows):
+    """Each call is a step of its source with a key of its own: what it emits names the call as its cause."""
+    kernel.call_every(10, lambda: kernel.emit("tick", None))
+    kernel.run(35)
+    assert [(row[0], row[6]) for row in rows.events] == [(10, "tick"), (20, "tick"), (30, "tick")]
+    assert len({row[8] for row in rows.events}) == 3
+
+
+@pytest.mark.parametrize("period", [0, -1, 1.5, True])
+def test_a_period_must_be_whole_nanoseconds(kernel, period):
+    """A period of nothing, a negative or a broken one is refused."""
+    with pytest.raises(UsageError, match="period"):
+        kernel.call_every(period, print)
+
+
+def test_the_collector_is_as_before_when_a_run_is_over(kernel):
+    """A run looks for garbage less often; afterwards the settings are those of the program, also after a crash."""
+    before, during = gc.get_threshold(), []
+    kernel.call_at(1, lambda: during.append(gc.get_threshold()))
+    kernel.call_at(2, lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        kernel.run()
+    assert during[0][0] >= before[0]
+    assert during[0][1:] == before[1:]
+    assert gc.get_threshold() == before
+
+
+def test_a_timeout_leaves_nothing_behind_for_other_waits(kernel):
+    """Once the time has woken an actor, a queue that it also waited for keeps its items, also while it pauses again."""
+    queue, got = Queue(kernel, 3), list[Any]()
+
+    async def waiter() -> None:
+        got.append((await first_of(queue, timeout_ns=10)).index)
+        await sleep_ns(10)
+        got.append((kernel.now, len(queue)))
+
+    async def putter() -> None:  # it comes after the waiter at each instant
+        for delay in (10, 5):
+            await sleep_ns(delay)
+            queue.put_nowait(delay)
+
+    kernel.spawn("waiter", waiter())
+    kernel.spawn("putter", putter())
+    kernel.run()
+    assert got == [None, (20, 2)]
+
+
 @pytest.mark.parametrize("how", ["timeout", "cancelled sleepers"])
 def test_stale_timers_are_purged(kernel, how):
     """A hundred thousand timers that were decided otherwise do not pile up."""
@@ -578,7 +645,7 @@ def test_stale_timers_are_purged(kernel, how):
         assert tracemalloc.get_traced_memory()[1] < 4_000_000
     finally:
         tracemalloc.stop()
-    assert len(kernel._calendar) < 5000
+    assert len(kernel.calendar) < 5000
 
 
 # -- the same run everywhere

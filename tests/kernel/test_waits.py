@@ -563,7 +563,7 @@ class QueueMachine(RuleBasedStateMachine):
         places = self.got + list(self.queue.items or ())
         assert len(places) == len(set(places))
         if self.queue.items:
-            assert not self.queue._getters.live()
+            assert self.queue._next() is None
 
     def teardown(self) -> None:
         self.kernel.run(self.kernel.now + 1)  # what was asked for at an instant that has entries of its own to run

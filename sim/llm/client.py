@@ -1,0 +1,241 @@
+"""The client: one call from its first request to an answer, over retries and a chain of models.
+
+For each request: the breaker lets it, the governor gives it its turn, the provider answers it within a time limit, and
+the retry policy says what a failure means: wait and try again, step down to the next model of the chain, or give up.
+The code is the same in real time (at the edge) and on simulated time (in the core): see `ClientClock`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+
+from sim.errors import UsageError
+from sim.llm.breaker import Breaker
+from sim.llm.governor import Governor, Limits, Permit
+from sim.llm.port import Answer, Attempt, ClientClock, Completion, ModelError, ModelRequest, Observer, Provider, Usage
+from sim.llm.retry import OVER_ADVICE, RetryPolicy
+from sim.llm.router import Target, step_down, steps_down
+from sim.llm.tokens import APPROXIMATE, Tokenizer, count_request
+
+FIRST_GUESS = 256.0
+"""Tokens that an answer is expected to have before any was seen."""
+
+_MEMORY = 0.1  # the weight of the latest answer in the mean length of answers
+
+_FREE = frozenset({"rate_limit", "overload", "quota", "auth", "bad_request", "context_length"})
+"""Failures before any token was spent."""
+
+
+@attrs.define
+class Lane:
+    """One endpoint: who answers there, who may ask, and what is known about it."""
+
+    provider: Provider
+    governor: Governor
+    breaker: Breaker
+    mean_output: float = FIRST_GUESS
+
+    def expect(self, request: ModelRequest, input_tokens: int) -> float:
+        """Return the tokens that a request will probably cost."""
+        most = request.sampling.max_tokens
+        return input_tokens + (self.mean_output if most is None else min(self.mean_output, most))
+
+    def learn(self, usage: Usage) -> None:
+        """Let an answer count in what is expected of the next."""
+        self.mean_output += _MEMORY * (usage.output_tokens - self.mean_output)
+
+
+def lane(clock: ClientClock, provider: Provider, limits: Limits | None = None) -> Lane:
+    """Return a lane to `provider` with a governor and a breaker of its own."""
+    return Lane(provider, Governor(clock, limits), Breaker(clock))
+
+
+class Client:
+    """Has requests answered. One for all agents of a run.
+
+    Args:
+        clock: time, real or simulated.
+        lanes: provider's name → its lane.
+        policy: how often and how long a call tries.
+        tokenizer: estimates what a request will cost.
+        cost: (model, usage) → micro-units of money.
+    """
+
+    def __init__(
+        self,
+        clock: ClientClock,
+        lanes: Mapping[str, Lane],
+        policy: RetryPolicy | None = None,
+        *,
+        tokenizer: Tokenizer = APPROXIMATE,
+        cost: Callable[[str, Usage], int] = lambda model, usage: 0,
+    ) -> None:
+        self.clock = clock
+        self.lanes = lanes
+        self.policy = policy or RetryPolicy()
+        self.tokenizer = tokenizer
+        self._cost = cost
+
+    async def complete(
+        self,
+        chain: Sequence[Target],
+        request: ModelRequest,
+        *,
+        agent: str,
+        observe: Observer | None = None,
+        on_attempt: Callable[[Attempt], None] | None = None,
+    ) -> Answer:
+        """Have `request` answered by the first model of `chain` that does.
+
+        Args:
+            chain: the models to ask, best first.
+            request: what to ask.
+            agent: who asks; the governor is fair among agents.
+            observe: follows the answer while it comes; text that it sees may belong to a try that fails later.
+            on_attempt: called after each try.
+
+        Raises:
+            ModelError: the last failure, with all attempts, if nobody answers.
+            UsageError: if the chain is empty, or names a provider that is not there.
+        """
+        missing = [target.provider for target in chain if target.provider not in self.lanes]
+        if missing or not chain:
+            there = ", ".join(sorted(self.lanes)) or "none"
+            raise UsageError(f"a model of {missing[0] if missing else 'no provider'!r} was asked for; there is {there}")
+        call = _Call(self, agent, request, observe, on_attempt)
+        fallbacks: list[str] = []
+        for position, target in enumerate(chain):
+            below = len(chain) - position - 1
+            tried = len(call.attempts)
+            outcome = await call.ask(target, keep=below)
+            if isinstance(outcome, Completion):
+                cost = sum(self._cost(attempt.model, attempt.usage) for attempt in call.attempts if attempt.usage)
+                return Answer(outcome, tuple(call.attempts), cost, tuple(fallbacks))
+            if not below or not steps_down(outcome.kind) or call.spent >= self.policy.deadline:
+                outcome.attempts = tuple(call.attempts)
+                raise outcome
+            fallbacks.append(step_down(target, chain[position + 1], outcome, len(call.attempts) - tried))
+        raise AssertionError("the last model of a chain answers or raises")
+
+
+class _Call:
+    """One call under way."""
+
+    def __init__(
+        self,
+        client: Client,
+        agent: str,
+        request: ModelRequest,
+        observe: Observer | None,
+        on_attempt: Callable[[Attempt], None] | None,
+    ) -> None:
+        self._client = client
+        self._clock = client.clock
+        self._policy = client.policy
+        self._agent = agent
+        self._request = request
+        self._observe = observe
+        self._on_attempt = on_attempt
+        self._input_tokens = count_request(client.tokenizer, request)
+        self.attempts: list[Attempt] = []
+        self.spent = 0.0  # seconds of requests and of waiting between them
+
+    async def ask(self, target: Target, *, keep: int) -> Completion | ModelError:
+        """Ask one model until it answers or is given up.
+
+        Args:
+            target: the model.
+            keep: requests to leave for the models below it in the chain.
+        """
+        tries: Counter[str] = Counter()
+        while True:
+            permit = await self._turn(target, wait=keep == 0)
+            if isinstance(permit, ModelError):
+                return permit
+            started = self._clock.now()
+            outcome = await self._request_once(target, permit)
+            seconds = self._clock.now() - started
+            self.spent += seconds
+            pause = None
+            if isinstance(outcome, ModelError):
+                tries[outcome.kind] += 1
+                pause = self._pause(outcome, tries[outcome.kind], keep)
+            self._note(target, outcome, seconds, pause or 0.0)
+            if pause is None:
+                return outcome
+            await self._sleep(pause)
+
+    def _pause(self, error: ModelError, tries: int, keep: int) -> float | None:
+        """Return the seconds to wait before the same model is asked again, or None to give it up."""
+        if len(self.attempts) + 1 + keep >= self._policy.requests:
+            return None
+        pause = self._policy.pause(error, tries, self._clock.random())
+        return None if pause is None or self.spent + pause >= self._policy.deadline else pause
+
+    async def _turn(self, target: Target, *, wait: bool) -> Permit | ModelError:
+        """Wait for the breaker, if that is worth it, and for one's turn."""
+        lane = self._client.lanes[target.provider]
+        while True:
+            shut = lane.breaker.wait()
+            if not shut:
+                permit = await lane.governor.admit(self._agent, lane.expect(self._request, self._input_tokens))
+                shut = lane.breaker.wait()  # it may have opened in the meantime
+                if not shut:
+                    return permit
+                permit.close(0.0)
+            if not wait or self.spent + shut >= self._policy.deadline:
+                return ModelError("overload", f"{target.provider} is left alone: it fails too often", retry_after=shut)
+            await self._sleep(shut * (1 + OVER_ADVICE * self._clock.random()))
+
+    async def _request_once(self, target: Target, permit: Permit) -> Completion | ModelError:
+        """Make one request, and let the governor, the breaker and the mean learn from how it ends."""
+        lane = self._client.lanes[target.provider]
+        lane.breaker.begin()
+        seconds = min(self._policy.timeout, max(1.0, self._policy.deadline - self.spent))
+        outcome: Completion | ModelError
+        try:
+            outcome = await self._clock.within(
+                seconds, lambda: lane.provider.complete(target.model, self._request, self._observe)
+            )
+        except TimeoutError:
+            outcome = ModelError("timeout", f"{target} did not answer within {seconds:g} s")
+        except ModelError as error:
+            outcome = error
+        except BaseException:
+            permit.close()
+            raise
+        if isinstance(outcome, ModelError):
+            lane.breaker.record(outcome.kind)
+            permit.close(_tokens(outcome), outcome)
+        else:
+            lane.breaker.record(None)
+            lane.learn(outcome.usage)
+            permit.close(outcome.usage.input_tokens + outcome.usage.output_tokens)
+        return outcome
+
+    def _note(self, target: Target, outcome: Completion | ModelError, seconds: float, waited: float) -> None:
+        failed = isinstance(outcome, ModelError)
+        attempt = Attempt(
+            provider=target.provider,
+            model=target.model,
+            outcome=outcome.kind if isinstance(outcome, ModelError) else "ok",
+            seconds=seconds,
+            waited=waited,
+            detail=str(outcome) if failed else "",
+            usage=outcome.usage,
+        )
+        self.attempts.append(attempt)
+        if self._on_attempt is not None:
+            self._on_attempt(attempt)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.spent += seconds
+        await self._clock.sleep(seconds)
+
+
+def _tokens(error: ModelError) -> float | None:
+    """Return the tokens that a failed request cost, None if nobody knows."""
+    if error.usage is not None:
+        return error.usage.input_tokens + error.usage.output_tokens
+    return 0.0 if error.kind in _FREE else None

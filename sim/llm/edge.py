@@ -1,0 +1,139 @@
+"""The client against real endpoints: real time over anyio, connections, and what paces requests (edge).
+
+On asyncio the requests are paced by `aiolimiter`; it needs an asyncio loop, so on trio `ClockPacer` does it, first in,
+first out. Both are asked by one waiter at a time, whom the governor chooses, so they differ in nothing else.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anyio
+import sniffio
+
+from sim.kernel.rng import Stream
+from sim.llm.access import Access
+from sim.llm.breaker import Breaker
+from sim.llm.client import Client, Lane
+from sim.llm.governor import Governor, Limits, Rates
+from sim.llm.openai_provider import OpenAIProvider
+from sim.llm.pace import SLACK, ClockPacer, Pacer
+from sim.llm.port import Answer, ClientClock, ModelRequest, Observer, Provider, Usage, Wake
+from sim.llm.retry import RetryPolicy
+from sim.llm.router import Target
+from sim.llm.tokens import APPROXIMATE, Tokenizer
+
+CONCURRENCY = 64
+"""Requests that one endpoint answers at once, if nothing else is known."""
+
+
+class LoopPacer:
+    """Paces with aiolimiter, in the time of the asyncio loop.
+
+    Args:
+        rate: places per second.
+        slack: seconds whose places may be used at once.
+    """
+
+    def __init__(self, rate: float, slack: float = SLACK) -> None:
+        from aiolimiter import AsyncLimiter
+
+        places = max(1.0, rate * slack)
+        self._limiter = AsyncLimiter(places, places / rate)
+
+    async def acquire(self) -> None:
+        """Wait for the next place."""
+        await self._limiter.acquire()
+
+
+class EdgeClock:
+    """Real, monotonic time of the running loop; to be used inside one.
+
+    Args:
+        seed: of the jitter; None for another one in each process, so that processes do not wait in step.
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._stream = Stream(seed)
+
+    def now(self) -> float:
+        """Return the loop's seconds."""
+        return anyio.current_time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await anyio.sleep(max(0.0, seconds))
+
+    def wake(self) -> Wake:
+        """Return something to wait for."""
+        return anyio.Event()
+
+    def random(self) -> float:
+        """Return a number in [0, 1)."""
+        return self._stream.random()
+
+    async def within(self, seconds: float, work: Callable[[], Any]) -> Any:
+        """Await `work()` for at most `seconds`, else cancel it and raise TimeoutError."""
+        with anyio.fail_after(None if math.isinf(seconds) else seconds):
+            return await work()
+
+    def pacer(self, rate: float) -> Pacer:
+        """Return what paces requests on the running loop, at `rate` a second."""
+        return LoopPacer(rate) if sniffio.current_async_library() == "asyncio" else ClockPacer(self, rate)
+
+
+class EdgeClient:
+    """Has requests answered by the operator's endpoint, as the provider `openai`. One for all agents of a run.
+
+    It belongs to the loop in which it is first used, and connects then.
+
+    Args:
+        access: the endpoint, the key, and its limits as far as they are known.
+        policy: how often and how long a call tries.
+        tokenizer: estimates what is reserved, and what an endpoint does not report.
+        cost: (model, usage) → micro-units of money.
+        wrap: puts something around the provider, such as the faults of a scenario.
+        clock: real time; another one for tests.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        policy: RetryPolicy | None = None,
+        tokenizer: Tokenizer = APPROXIMATE,
+        cost: Callable[[str, Usage], int] = lambda model, usage: 0,
+        wrap: Callable[[Provider, ClientClock], Provider] = lambda provider, clock: provider,
+        clock: EdgeClock | None = None,
+    ) -> None:
+        self._access = access
+        self._wrap = wrap
+        self._clock = clock or EdgeClock()
+        self._lanes: dict[str, Lane] = {}
+        self._client = Client(self._clock, self._lanes, policy, tokenizer=tokenizer, cost=cost)
+        self._provider = OpenAIProvider(access, tokenizer=tokenizer, on_rates=self._learn)
+
+    async def complete(
+        self, chain: Sequence[Target], request: ModelRequest, *, agent: str, observe: Observer | None = None
+    ) -> Answer:
+        """Have `request` answered: see `Client.complete`."""
+        if not self._lanes:
+            self._open()
+        return await self._client.complete(chain, request, agent=agent, observe=observe)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._provider.aclose()
+
+    @property
+    def lane(self) -> Lane:
+        """The way to the endpoint, once something was asked: what its governor and breaker do."""
+        return self._lanes[self._provider.name]
+
+    def _open(self) -> None:
+        limits = Limits(self._access.requests_per_minute, self._access.tokens_per_minute, CONCURRENCY)
+        governor = Governor(self._clock, limits, pacer=self._clock.pacer)
+        self._lanes[self._provider.name] = Lane(self._wrap(self._provider, self._clock), governor, Breaker(self._clock))
+
+    def _learn(self, rates: Rates) -> None:
+        self.lane.governor.learn(rates)

@@ -1,0 +1,383 @@
+"""The language models of a world: the service that an agent's code calls.
+
+    answer = await Models.of(self.world).complete(self, request)
+
+A call is routed to a chain of models, waits for what the scenario limits (`llm_calls`, `llm_tokens`, `llm_cost`), and
+is answered in the core (`scripted`, `simulated`: simulated time) or by an endpoint (`openai`: one measured effect, at
+whose end the core learns of every attempt). What came of it is an event; what it cost is settled.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+from sim.actors import Agent, PauseReason
+from sim.errors import Cancelled, LimitError, UsageError
+from sim.kernel import Effect, perform, to_seconds
+from sim.kernel.codec import Raw, encode
+from sim.llm.access import INSIDE, Access
+from sim.llm.port import Answer, Attempt, ModelError, ModelRequest, Observer, Usage
+from sim.llm.prices import Prices
+from sim.llm.router import Route, Router, Target
+from sim.llm.spend import Held, Spend
+from sim.llm.tokens import APPROXIMATE, Tokenizer, count_request
+from sim.llm.wire import (
+    answer_from_json,
+    answer_to_json,
+    error_from_json,
+    error_to_json,
+    request_from_json,
+    request_to_json,
+)
+from sim.resources import Earmark, Reservation
+from sim.world import World
+
+CALLS, TOKENS, COST = "llm_calls", "llm_tokens", "llm_cost"
+"""The names under which a scenario may limit calls: rate limits (the first two) or budgets (all three)."""
+
+SERVICE = "models"
+"""Under this name the service stands in `World.services`."""
+
+_HOUR_NS = 3600 * 10**9
+_LONGEST = 4 * 3600.0  # real seconds: the queue of a small endpoint is long, and each try has its own deadline
+
+
+class Caller(Protocol):
+    """Who calls a model; agents do."""
+
+    agent_id: str
+    group: str
+
+
+class Client(Protocol):
+    """Who retries, waits for the endpoint's limits and falls back."""
+
+    async def complete(
+        self, chain: Sequence[Target], request: ModelRequest, /, *, agent: str, observe: Observer | None = None
+    ) -> Answer:
+        """Answer a request with the first model of the chain that can."""
+
+
+class OutsideClient(Client, Protocol):
+    """A client of endpoints: it has connections to close."""
+
+    async def aclose(self) -> None:
+        """Close them."""
+
+
+class Skipped(LimitError):
+    """A limit whose policy is to skip leaves nothing now: no fault of the caller."""
+
+
+@attrs.frozen
+class Plan:
+    """What a call may take at most."""
+
+    route: Route
+    input_tokens: int
+    max_tokens: int
+    cost_micro: int
+
+    @property
+    def tokens(self) -> int:
+        """Both ways."""
+        return self.input_tokens + self.max_tokens
+
+
+@attrs.frozen
+class _Stake:
+    """What a call has set aside."""
+
+    money: Held
+    reservations: Mapping[str, Reservation]
+    earmarks: Mapping[str, Earmark]
+
+
+class Models:
+    """The models of one world.
+
+    Args:
+        world: where those who call live.
+        router: use cases and tiers to models.
+        core: the client on simulated time.
+        edge: makes the client of endpoints when it is first needed; None: there are none.
+        prices: by model.
+        spend: the run's ceiling and totals.
+        access: whose secrets are taken out of what endpoints say.
+        max_tokens: of an answer whose request does not say.
+        tokenizer: counts what a call will take.
+
+    Attributes:
+        spend: what was spent so far.
+        expected: what the run was expected to spend, as `summary` says it; empty if nobody asked.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        router: Router,
+        core: Client,
+        edge: Callable[[], OutsideClient] | None = None,
+        prices: Prices | None = None,
+        spend: Spend | None = None,
+        access: Access | None = None,
+        max_tokens: int = 1024,
+        tokenizer: Tokenizer = APPROXIMATE,
+    ) -> None:
+        self.spend = spend or Spend()
+        self.expected: Mapping[str, Any] = {}
+        self._world = world
+        self._router = router
+        self._core = core
+        self._make_edge = edge
+        self._edge: OutsideClient | None = None
+        self._closing: OutsideClient | None = None  # of models that are called no more
+        self._prices = prices or Prices.shipped()
+        self._access = access or Access()
+        self._max_tokens = max_tokens
+        self._tokenizer = tokenizer
+        world.services[SERVICE] = self
+
+    @classmethod
+    def of(cls, world: World) -> "Models":
+        """Return the models of a world.
+
+        Raises:
+            UsageError: if it has none.
+        """
+        service = world.services.get(SERVICE)
+        if not isinstance(service, cls):
+            raise UsageError("this world has no language models", hint="add `models:` to the scenario")
+        return service
+
+    async def complete(self, agent: Caller, request: ModelRequest, observe: Observer | None = None) -> Answer:
+        """Answer a request of an agent.
+
+        Args:
+            agent: who calls; limits, budgets and the route depend on it.
+            request: what is asked.
+            observe: told of every part of the answer while it comes; what it does is not recorded, so it must not
+                change the world.
+
+        Raises:
+            ModelError: if no model answered; of kind `quota` if the run's ceiling or a hard limit of the account is
+                reached.
+            LimitError: if a limit or budget of the agent does not allow it; `Skipped` if its policy is to skip.
+        """
+        plan = self.plan(agent, request)
+        request = attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=plan.max_tokens))
+        stake = await self._hold(agent, plan)
+        started = self._world.kernel.now
+        try:
+            answer = await self._answer(agent, plan, request, observe)
+        except ModelError as error:
+            self._close(agent, plan, request, stake, started, error)
+            if error.kind == "quota":
+                _pause(agent)
+            raise
+        except (Cancelled, Exception):  # not GeneratorExit: nothing is settled while memory is freed
+            self._abandon(agent, plan, stake)
+            raise
+        self._close(agent, plan, request, stake, started, answer)
+        return answer
+
+    def plan(self, agent: Caller, request: ModelRequest) -> Plan:
+        """Return where a request would go and what it may take at most; nothing is called or set aside."""
+        input_tokens = count_request(self._tokenizer, request)
+        route = self._router.route(agent.agent_id, agent.group, request, input_tokens)
+        max_tokens = request.sampling.max_tokens or self._max_tokens
+        usage = Usage(input_tokens, max_tokens)
+        cost = max((self.cost(target.model, usage) for target in route.targets), default=0)
+        return Plan(route, input_tokens, max_tokens, cost)
+
+    def cost(self, model: str, usage: Usage) -> int:
+        """Return what tokens of a model cost, in micro-units; nothing for a model without a price."""
+        return self._prices.cost(model, usage)
+
+    def summary(self) -> Mapping[str, Any]:
+        """Return what was called and what it cost, JSON-like: `total`, `models`, `groups`, and what was `expected`.
+
+        Models that no price is known for count as free, and are listed in `unpriced`.
+        """
+        if not (self.spend.models or self.expected):
+            return {}
+        models = [name.partition(":")[2] for name in self.spend.models]
+        unpriced = sorted({model for model in models if self._prices.find(model) is None})
+        ceiling = self.spend.ceiling_micro
+        return {**self.spend.summary(), "unpriced": unpriced, "ceiling_micro": ceiling, "expected": self.expected}
+
+    def change(self, router: Router, edge: Callable[[], OutsideClient] | None, access: Access) -> None:
+        """From now on route calls with `router`, and have those for endpoints made by what `edge` makes.
+
+        Calls under way end as they began.
+        """
+        self._router = router
+        self._access = access
+        self._make_edge = edge
+        self._closing, self._edge = self._edge or self._closing, None
+
+    async def aclose(self) -> None:
+        """Close the connections to endpoints; called by the host at the end of a run."""
+        for edge in (self._edge, self._closing):
+            if edge is not None:
+                await edge.aclose()
+        self._edge = self._closing = None
+
+    # -- what a call takes
+
+    async def _hold(self, agent: Caller, plan: Plan) -> _Stake:
+        """Wait for capacity, then set aside what the call may take; all in the step in which it is there."""
+        agent_id, tracker, budgets = agent.agent_id, self._world.rate_tracker, self._world.budgets
+        wanted = {CALLS: 1, TOKENS: plan.tokens}
+        lacking = tracker.blocked_by(agent_id, wanted)
+        if lacking is not None:
+            if tracker.policy(lacking) == "skip":
+                raise Skipped(lacking, wanted[lacking], tracker.get_remaining(agent_id, lacking), agent_id)
+            await tracker.wait_for_capacity(agent_id, wanted)
+        takes = {CALLS: 1, TOKENS: plan.tokens, COST: plan.cost_micro}
+        units = {CALLS: 10**6, TOKENS: 10**6, COST: 1}  # budgets count in millionths, and money does already
+        earmarks: dict[str, Earmark] = {}
+        try:
+            for name, amount in takes.items():
+                if name in budgets:
+                    earmarks[name] = budgets.reserve(agent_id, name, amount * units[name])
+            money = self.spend.reserve(plan.cost_micro)
+        except (LimitError, ModelError) as error:
+            for earmark in earmarks.values():
+                budgets.release(earmark)
+            if isinstance(error, ModelError):
+                _pause(agent)
+            raise
+        return _Stake(money, {name: tracker.reserve(agent_id, name, n) for name, n in wanted.items()}, earmarks)
+
+    def _settle(self, stake: _Stake, tokens: int, cost_micro: int) -> None:
+        """Take what was used and give the rest back; a call counts as one, whatever came of it."""
+        tracker, budgets = self._world.rate_tracker, self._world.budgets
+        tracker.settle(stake.reservations[CALLS], 1)
+        tracker.settle(stake.reservations[TOKENS], tokens)
+        used = {CALLS: 10**6, TOKENS: tokens * 10**6, COST: cost_micro}
+        for name, earmark in stake.earmarks.items():
+            budgets.settle(earmark, used[name])
+
+    # -- the call itself
+
+    async def _answer(self, agent: Caller, plan: Plan, request: ModelRequest, observe: Observer | None) -> Answer:
+        targets = plan.route.targets
+        if all(target.provider in INSIDE for target in targets):
+            return await self._core.complete(targets, request, agent=agent.agent_id, observe=observe)
+        if self._make_edge is None:
+            raise ModelError("bad_request", f"{targets[0].provider} needs an endpoint, and this run has none")
+        return await self._outside(agent, targets, request, observe)
+
+    async def _outside(
+        self, agent: Caller, targets: Sequence[Target], request: ModelRequest, observe: Observer | None
+    ) -> Answer:
+        """Have an endpoint answer, in one effect: what it tried and how often is part of the recorded outcome."""
+        value = request_to_json(request)
+        value["agent"] = agent.agent_id
+        value["chain"] = [[target.provider, target.model] for target in targets]
+
+        async def call(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+            return await self._at_edge(value, observe)
+
+        outcome = await perform(
+            Effect("llm", value, call, deadline_ns=4 * _HOUR_NS, timeout=_LONGEST, safety="idempotent")
+        )
+        if outcome.kind != "ok":
+            detail = outcome.value["message"] if outcome.kind == "error" else "nobody answered in time"
+            raise ModelError("timeout" if outcome.kind == "timeout" else "server", f"the call failed: {detail}")
+        if "error" in outcome.value:
+            raise error_from_json(outcome.value["error"])
+        return answer_from_json(outcome.value["answer"])
+
+    async def _at_edge(self, value: Mapping[str, Any], observe: Observer | None) -> Mapping[str, Any]:
+        """Carry a call out (in a host task). Failures are values; no secret is in what comes back."""
+        assert self._make_edge is not None, "only calls for endpoints get here"
+        if self._edge is None:
+            self._edge = self._make_edge()
+        chain = tuple(Target(provider, model) for provider, model in value["chain"])
+        result: Mapping[str, Any]
+        try:
+            answer = await self._edge.complete(chain, request_from_json(value), agent=value["agent"], observe=observe)
+            result = {"answer": answer_to_json(answer)}
+        except ModelError as error:
+            result = {"error": error_to_json(error)}
+        except Exception as error:  # a fault of ours or of a library: its text may hold anything
+            message = f"{type(error).__name__}: {error}"
+            result = {"error": error_to_json(ModelError("server", message))}
+        scrubbed: Mapping[str, Any] = self._access.scrub(result)
+        return scrubbed
+
+    # -- what came of it
+
+    def _close(
+        self,
+        agent: Caller,
+        plan: Plan,
+        request: ModelRequest,
+        stake: _Stake,
+        started: int,
+        outcome: Answer | ModelError,
+    ) -> None:
+        """Settle a call that has ended, and say so in events."""
+        answered = isinstance(outcome, Answer)
+        target, usage, cost = self._bill(plan, outcome)
+        attempts = outcome.attempts
+        tokens = 0 if usage is None else usage.input_tokens + usage.output_tokens
+        self._settle(stake, tokens, cost)
+        self.spend.settle(
+            stake.money, agent=agent.agent_id, group=agent.group, model=str(target), usage=usage, cost_micro=cost,
+            attempts=len(attempts), failed=not answered,
+        )  # fmt: skip
+        for number, attempt in enumerate(attempts, start=1):
+            self._emit("model.attempt", {"number": number, **_attempt(attempt)}, agent)
+        note: dict[str, Any] = {
+            "group": agent.group, "use": request.use, "tier": plan.route.tier, "provider": target.provider,
+            "model": target.model, "seconds": to_seconds(self._world.kernel.now - started), "attempts": len(attempts),
+            "planned_tokens": plan.tokens, "planned_cost_micro": plan.cost_micro, "cost_micro": cost,
+        }  # fmt: skip
+        if usage is not None:
+            note |= attrs.asdict(usage)
+        if isinstance(outcome, Answer):
+            note |= {"stop": outcome.completion.stop, "fallbacks": [*plan.route.skipped, *outcome.fallbacks]}
+        else:
+            note |= {"error": outcome.kind, "message": str(outcome)[:500]}
+        self._emit("model.call", note, agent)
+
+    def _bill(self, plan: Plan, outcome: Answer | ModelError) -> tuple[Target, Usage | None, int]:
+        """Return which model it was in the end, its tokens, and the cost of all attempts."""
+        attempts = outcome.attempts
+        target = plan.route.targets[0]
+        if attempts:
+            target = Target(attempts[-1].provider, attempts[-1].model)
+        if isinstance(outcome, Answer):
+            return target, outcome.completion.usage, outcome.cost_micro
+        cost = sum(self.cost(attempt.model, attempt.usage) for attempt in attempts if attempt.usage is not None)
+        usage = outcome.usage
+        return target, usage, cost or (0 if usage is None else self.cost(target.model, usage))
+
+    def _abandon(self, agent: Caller, plan: Plan, stake: _Stake) -> None:
+        """Settle a call whose agent waits no longer. What an endpoint was sent is billed; the core's is not."""
+        target = plan.route.targets[0]
+        usage = None if target.provider in INSIDE else Usage(plan.input_tokens, 0, estimated=True)
+        cost = 0 if usage is None else self.cost(target.model, usage)
+        self._settle(stake, 0 if usage is None else usage.input_tokens, cost)
+        self.spend.settle(
+            stake.money, agent=agent.agent_id, group=agent.group, model=str(target), usage=usage, cost_micro=cost,
+            attempts=0, failed=True,
+        )  # fmt: skip
+
+    def _emit(self, topic: str, note: Mapping[str, Any], agent: Caller) -> None:
+        self._world.kernel.emit(topic, Raw(encode(note)), agent.agent_id)
+
+
+def _pause(agent: Caller) -> None:
+    """A hard limit of the account, or the run's ceiling: trying again helps nobody until the operator says so."""
+    if isinstance(agent, Agent):
+        agent.loop.pause(PauseReason.OPERATOR)
+
+
+def _attempt(attempt: Attempt) -> Mapping[str, Any]:
+    return {name: value for name, value in attrs.asdict(attempt).items() if value not in (None, "")}

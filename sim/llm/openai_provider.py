@@ -1,0 +1,310 @@
+"""The real client: chat completions of any OpenAI-compatible endpoint, over AsyncOpenAI, on asyncio and on trio (edge).
+
+It tries once (`max_retries=0`) and says what happened. What comes back is not believed: responses are bounded
+(`transport`), fields are checked (`openai_answer`), redirects are refused, so that the key goes nowhere else, and the
+key is cut out of every text. Neither proxies nor keys are taken from the environment. `openai` takes a second to
+import, so that happens with the first call.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from sim.llm.access import REDACTED, Access
+from sim.llm.governor import Rates
+from sim.llm.openai_answer import Assembly
+from sim.llm.openai_errors import classify, read_rates, reset_after
+from sim.llm.port import ChatMessage, Completion, Delta, ErrorClass, ModelError, ModelRequest, Observer
+from sim.llm.retry import parse_retry_after
+from sim.llm.tokens import APPROXIMATE, Tokenizer
+
+if TYPE_CHECKING:
+    import openai
+
+OPENAI_URL: Final = "https://api.openai.com/v1"
+
+CONNECTIONS: Final = 256
+"""The most connections at once: above what any governor lets through."""
+
+CONNECT_TIMEOUT: Final = 10.0
+"""Seconds for a connection, and for a place in the pool: who waits that long for a place shows that some leaked."""
+
+READ_TIMEOUT: Final = 120.0
+"""Seconds between two reads. The time limit of a whole request is the client's."""
+
+_PATH: Final = "/chat/completions"
+
+_LONGEST_DETAIL: Final = 300
+
+_LOGGERS: Final = ("httpcore2.connection", "httpcore2.http11", "httpx2", "openai._base_client")
+"""Who may log what comes over the wire, and in it what the endpoint repeats."""
+
+
+class _Discretion(logging.Filter):
+    """Cuts secrets out of what the libraries log."""
+
+    def __init__(self, cut: Callable[[str], str]) -> None:
+        super().__init__()
+        self._cut = cut
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record pass, without secrets."""
+        record.msg, record.args = self._cut(record.getMessage()), ()
+        return True
+
+
+@attrs.define
+class _Pool:
+    """A client with its connections, and how many calls use it."""
+
+    client: "openai.AsyncOpenAI"
+    calls: int = 0
+
+
+class OpenAIProvider:
+    """Answers requests through one endpoint.
+
+    Args:
+        access: the endpoint, the key and the headers; in no text that comes from here.
+        tokenizer: estimates the usage that an endpoint does not report.
+        on_rates: called with what a response says about limits.
+    """
+
+    name = "openai"
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        tokenizer: Tokenizer = APPROXIMATE,
+        on_rates: Callable[[Rates], None] = lambda rates: None,
+    ) -> None:
+        self._access = access
+        self._tokenizer = tokenizer
+        self._on_rates = on_rates
+        self._pool: _Pool | None = None
+        self._discretion = _Discretion(self._cut)
+        for name in _LOGGERS:
+            logging.getLogger(name).addFilter(self._discretion)
+
+    async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None) -> Completion:
+        """Answer a request; streamed if it asks for that, or if somebody follows.
+
+        Raises:
+            ModelError: if it cannot be answered.
+        """
+        follow = None if observe is None else self._discreet(observe)
+        assembly = Assembly(request, model, self._tokenizer, follow)
+        failure = await self._exchange(model, request, assembly, stream=request.stream or observe is not None)
+        if failure is not None and assembly.finish is None:
+            raise failure
+        try:
+            return self._clean(assembly.completion())
+        except ModelError as error:
+            raise ModelError(error.kind, self._said(str(error)), usage=error.usage) from None
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for name in _LOGGERS:
+            logging.getLogger(name).removeFilter(self._discretion)
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.client.close()
+
+    # -- one exchange
+
+    async def _exchange(
+        self, model: str, request: ModelRequest, assembly: Assembly, *, stream: bool
+    ) -> ModelError | None:
+        """Send a request, feed what comes back to `assembly`, and return what went wrong.
+
+        The error is made here and raised elsewhere: one that is chained would carry the request, and with it the key.
+        """
+        import httpx2
+        import openai
+
+        pool = self._pool = self._pool or self._connect()
+        pool.calls += 1
+        try:
+            if stream:
+                await self._stream(pool.client, model, request, assembly)
+            else:
+                arguments = self._arguments(model, request, stream=False)
+                assembly.feed_whole(await pool.client.post(_PATH, cast_to=object, **arguments))
+        except ModelError as error:
+            return ModelError(error.kind, self._said(str(error)), usage=error.usage or assembly.usage())
+        except openai.APITimeoutError as error:
+            if isinstance(error.__cause__, httpx2.PoolTimeout) and pool.calls < CONNECTIONS:
+                self._drop(pool)
+                return ModelError("network", "the pool lost its connections and was made anew", retry_after=0.0)
+            return self._failed("timeout", "the endpoint sent nothing for too long", assembly)
+        except openai.APIStatusError as error:
+            return self._refused(error.status_code, error.body, error.message, error.response.headers)
+        except openai.APIConnectionError as error:
+            cause = error.__cause__
+            return self._failed("network", f"{type(cause).__name__}: {cause}", assembly)
+        except openai.APIError as error:  # an error inside a stream
+            failure = self._refused(None, error.body, error.message, {})
+            failure.usage = assembly.usage() if assembly.begun else None
+            return failure
+        except httpx2.HTTPError as error:
+            return self._failed("network", f"{type(error).__name__}: {error}", assembly)
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+            return self._failed("malformed", f"the endpoint sent no JSON: {error}", assembly)
+        finally:
+            pool.calls -= 1
+            if pool.calls == 0 and pool is not self._pool:
+                await pool.client.close()
+        return None
+
+    async def _stream(
+        self, client: "openai.AsyncOpenAI", model: str, request: ModelRequest, assembly: Assembly
+    ) -> None:
+        """Feed a streamed answer to `assembly`, to its end: so the connection can be used again.
+
+        The chunks come as plain JSON values: the library's own types promise fields that it does not check. It leaves
+        its generators to the collector, of which trio warns in development mode; the connection is given back.
+        """
+        import openai
+
+        arguments = self._arguments(model, request, stream=True)
+        stream = await client.post(
+            _PATH, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object], **arguments
+        )
+        async with stream:
+            async for chunk in stream:
+                assembly.feed(chunk)
+
+    def _arguments(self, model: str, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
+        import openai
+
+        arguments: dict[str, Any] = {"body": _body(model, request, stream=stream)}
+        if not self._access.api_key and "authorization" not in map(str.lower, self._access.headers):
+            arguments["options"] = {"headers": {"Authorization": openai.Omit()}}  # as a local server wants it
+        return arguments
+
+    def _connect(self) -> _Pool:
+        import httpx2
+        import openai
+
+        from sim.llm.transport import BoundedTransport
+
+        access = self._access
+        headers: dict[str, Any] = {
+            "OpenAI-Organization": openai.Omit(),  # the library would look for these in the environment
+            "OpenAI-Project": openai.Omit(),
+            **({"Authorization": f"Bearer {access.api_key}"} if access.api_key else {}),
+            **access.headers,
+        }
+        limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
+        timeout = httpx2.Timeout(READ_TIMEOUT, connect=CONNECT_TIMEOUT, pool=CONNECT_TIMEOUT)
+        http_client = httpx2.AsyncClient(
+            transport=BoundedTransport(httpx2.AsyncHTTPTransport(limits=limits), self._look_at),
+            follow_redirects=False,
+            trust_env=False,
+            timeout=timeout,
+            headers={"Accept-Encoding": "identity"},
+        )
+        client = openai.AsyncOpenAI(
+            api_key=access.api_key or "none",
+            base_url=access.base_url or OPENAI_URL,
+            max_retries=0,
+            timeout=timeout,
+            default_headers=headers,
+            http_client=http_client,
+        )
+        return _Pool(client)
+
+    def _drop(self, pool: _Pool) -> None:
+        """Let calls that use `pool` end, and give new ones another; the last that uses it closes it."""
+        if self._pool is pool:
+            self._pool = None
+
+    def _look_at(self, headers: Mapping[str, str]) -> None:
+        rates = read_rates(headers)
+        if rates is not None:
+            self._on_rates(rates)
+
+    # -- what is said about it
+
+    def _failed(self, kind: ErrorClass, detail: str, assembly: Assembly) -> ModelError:
+        usage = assembly.usage() if assembly.begun else None
+        return ModelError(kind, self._said(detail), usage=usage)
+
+    def _refused(self, status: int | None, body: object, message: str, headers: Mapping[str, str]) -> ModelError:
+        if status is not None and 300 <= status < 400:
+            return ModelError(
+                "bad_request",
+                f"the endpoint redirects (status {status}), and the key is not sent elsewhere",
+                hint="give the address that it redirects to, if it is right, as the base URL",
+            )
+        kind = classify(status, body, message, headers)
+        after = parse_retry_after(headers, time.time())
+        if after is None and kind == "rate_limit":
+            after = reset_after(read_rates(headers))
+        return ModelError(kind, self._said(message), retry_after=after)
+
+    def _said(self, text: str) -> str:
+        """Return a text for people: one short line without secrets."""
+        text = self._cut(text)[: 4 * _LONGEST_DETAIL]
+        line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+        return line if len(line) <= _LONGEST_DETAIL else f"{line[:_LONGEST_DETAIL]}…"
+
+    def _clean(self, completion: Completion) -> Completion:
+        """Return an answer without secrets: an endpoint may repeat what it was sent."""
+        calls = tuple(
+            attrs.evolve(call, id=self._cut(call.id), name=self._cut(call.name), arguments=self._cut(call.arguments))
+            for call in completion.tool_calls
+        )
+        return attrs.evolve(
+            completion, text=self._cut(completion.text), model=self._cut(completion.model), tool_calls=calls
+        )
+
+    def _cut(self, text: str) -> str:
+        for secret in self._access.secrets:
+            text = text.replace(secret, REDACTED)
+        return text
+
+    def _discreet(self, observe: Observer) -> Observer:
+        """Return an observer that sees no secret, as long as it comes in one piece."""
+
+        def follow(delta: Delta) -> None:
+            observe(attrs.evolve(delta, text=self._cut(delta.text), tool=self._cut(delta.tool)))
+
+        return follow
+
+
+def _body(model: str, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
+    """Return a request as the endpoint wants it; what is not asked for is left out."""
+    sampling = request.sampling
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [_message(message) for message in request.messages],
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_tokens": sampling.max_tokens,  # not `max_completion_tokens`: servers other than OpenAI's ignore that
+        "stop": list(sampling.stop) or None,
+        "seed": sampling.seed,
+    }
+    if request.tools:
+        body["tools"] = [{"type": "function", "function": attrs.asdict(tool, recurse=False)} for tool in request.tools]
+    if stream:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+    return {key: value for key, value in body.items() if value is not None}
+
+
+def _message(message: ChatMessage) -> dict[str, Any]:
+    result: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        result["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+        result["content"] = message.content or None
+    if message.tool_call_id is not None:
+        result["tool_call_id"] = message.tool_call_id
+    return result

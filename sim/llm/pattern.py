@@ -1,0 +1,157 @@
+"""Text patterns of scripted rules, matched in a time that grows linearly with the text.
+
+`*` stands for any text, `{name}` for one word that is kept, `{name*}` for any text that is kept; the rest stands for
+itself, and letters A to Z match in either case. A pattern may match anywhere in the text.
+
+There is no backtracking. Stars cut a pattern into pieces; each piece is looked for once, from where the last one
+ended, and takes the first place where it fits. A word is as long as it can be, and at most `MAX_WORD` signs, so trying
+a piece at one place takes a bounded number of steps.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+import attrs
+
+from sim.errors import UsageError
+
+MAX_WORD = 64
+"""Signs in a word; longer ones are no words."""
+
+# Each looks at one class of signs, so there is nothing to go back over.
+_BEGINNING = re.compile(r"(?<![\w-])[\w-]")
+_WORD = re.compile(rf"[\w-]{{1,{MAX_WORD + 1}}}")
+_TOKEN = re.compile(r"\*|\{([A-Za-z][A-Za-z0-9_]{0,63})(\*?)\}")
+_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}  # one sign for one: positions stay the same
+
+
+@attrs.frozen
+class _Part:
+    """Literal text, or a word under a name."""
+
+    kind: Literal["text", "word"]
+    value: str
+
+
+@attrs.frozen
+class _Piece:
+    """Parts in a row, and the name under which the text before them is kept, if a star with a name stands there."""
+
+    parts: tuple[_Part, ...]
+    keep: str | None
+
+
+@attrs.frozen
+class Pattern:
+    """A pattern that was read once and is matched many times.
+
+    Attributes:
+        text: what was written.
+        names: what a match keeps.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    _pieces: tuple[_Piece, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "Pattern":
+        """Return the pattern that a text holds.
+
+        Raises:
+            UsageError: if it is empty, has a brace that opens no name, or a name twice.
+        """
+        pieces, names, parts = list[_Piece](), list[str](), list[_Part]()
+        keep, at = None, 0
+        for token in _TOKEN.finditer(text):
+            parts += _literal(text, at, token.start())
+            at = token.end()
+            if token[1] is not None:
+                names.append(token[1])
+            if token[1] is not None and not token[2]:
+                parts.append(_Part("word", token[1]))
+            else:  # a star ends the piece
+                pieces.append(_Piece(tuple(parts), keep))
+                parts, keep = [], token[1]
+        parts += _literal(text, at, len(text))
+        pieces.append(_Piece(tuple(parts), keep))
+        if not text:
+            raise UsageError("a pattern must not be empty")
+        for name in names:
+            if names.count(name) > 1:
+                raise UsageError(f"the pattern keeps {name!r} twice")
+        return cls(text, tuple(names), tuple(pieces))
+
+    def match(self, text: str) -> Mapping[str, str] | None:
+        """Return what the pattern keeps of a text, or None if the text does not match."""
+        kept: dict[str, str] = {}
+        lower, at = text.translate(_LOWER), 0
+        last = len(self._pieces) - 1
+        for number, piece in enumerate(self._pieces):
+            if number == last and number and not piece.parts:
+                found = (len(text), len(text))  # a star at the end takes all that is left
+            else:
+                place = _find(piece.parts, lower, text, at, kept)
+                if place is None:
+                    return None
+                found = place
+            if piece.keep is not None:
+                kept[piece.keep] = text[at : found[0]].strip()
+            at = found[1]
+        return kept
+
+
+def _literal(text: str, start: int, end: int) -> list[_Part]:
+    part = text[start:end]
+    if "{" in part or "}" in part:
+        raise UsageError(f"{part[:40]!r} has a brace that is no name", hint="write {name} for a word, {name*} for text")
+    return [_Part("text", part.translate(_LOWER))] if part else []
+
+
+def _find(parts: tuple[_Part, ...], lower: str, text: str, at: int, kept: dict[str, str]) -> tuple[int, int] | None:
+    """Return where parts that follow each other first fit, from `at` on; words are kept."""
+    if not parts:
+        return at, at
+    first = parts[0]
+    start = at
+    while start <= len(text):
+        start = lower.find(first.value, start) if first.kind == "text" else _word_start(text, start)
+        if start < 0:
+            return None
+        words: dict[str, str] = {}
+        end = _fits(parts, lower, text, start, words)
+        if end is not None:
+            kept.update(words)
+            return start, end
+        start = start + 1 if first.kind == "text" else _word_end(text, start)
+    return None
+
+
+def _fits(parts: tuple[_Part, ...], lower: str, text: str, start: int, words: dict[str, str]) -> int | None:
+    """Return where parts that begin at `start` end, or None if they do not fit there."""
+    at = start
+    for part in parts:
+        if part.kind == "text":
+            if not lower.startswith(part.value, at):
+                return None
+            at += len(part.value)
+        else:
+            end = _word_end(text, at)
+            if not 0 < end - at <= MAX_WORD:
+                return None
+            words[part.value] = text[at:end]
+            at = end
+    return at
+
+
+def _word_start(text: str, start: int) -> int:
+    """Return where the next whole word begins, or -1."""
+    found = _BEGINNING.search(text, start)
+    return -1 if found is None else found.start()
+
+
+def _word_end(text: str, start: int) -> int:
+    """Return where the word that begins at `start` ends, or a sign beyond the longest word."""
+    found = _WORD.match(text, start)
+    return start if found is None else found.end()

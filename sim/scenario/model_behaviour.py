@@ -1,0 +1,144 @@
+"""What `simulated` models are like, and how models fail: parts of a scenario's `models`."""
+
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from sim.errors import UsageError
+from sim.kernel import to_seconds
+from sim.llm import faulty, server, simulated
+from sim.llm.faulty import FaultKind
+from sim.llm.port import ErrorClass
+from sim.scenario import fields as f
+from sim.scenario.units import Nanoseconds, PositiveNanoseconds, Wrong, wrong_as
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Draw(f.Part):
+    """A distribution; exactly one of its keys."""
+
+    constant: f.NotNegative | None = None
+    uniform: Annotated[tuple[f.NotNegative, f.NotNegative] | None, Field(strict=False, description="low, high")] = None
+    exponential: Annotated[f.NotNegative | None, Field(description="mean")] = None
+    lognormal: Annotated[
+        tuple[f.NotNegative, f.NotNegative] | None, Field(strict=False, description="median, 95th percentile")
+    ] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, data: Any) -> Any:
+        """A number alone is constant."""
+        if isinstance(data, int | float) and not isinstance(data, bool):
+            return {"constant": data}
+        return data
+
+    @model_validator(mode="after")
+    def _one(self) -> "Draw":
+        given = [name for name in Draw.model_fields if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = " and ".join(given) or "none"
+            raise Wrong(f"expected exactly one of {', '.join(Draw.model_fields)}, found {found}")
+        if self.uniform is not None and self.uniform[0] > self.uniform[1]:
+            raise Wrong("expected [low, high] with low at most high")
+        if self.lognormal is not None and not 0 < self.lognormal[0] <= self.lognormal[1]:
+            raise Wrong("expected [median, p95] with 0 < median <= p95")
+        return self
+
+    def made(self) -> simulated.Draw:
+        """Return the distribution."""
+        kind = next(name for name in Draw.model_fields if getattr(self, name) is not None)
+        value = getattr(self, kind)
+        return simulated.Draw(kind, *value) if isinstance(value, tuple) else simulated.Draw(kind, value)  # type: ignore[arg-type]
+
+
+class Failure(f.Part):
+    """One way in which simulated calls fail."""
+
+    kind: ErrorClass
+    share: Annotated[Share, Field(description="of all calls")]
+    after: Annotated[Draw | None, Field(description="seconds until it shows; default 0.1")] = None
+    retry_after: Annotated[Nanoseconds | None, Field(description="what the endpoint asks to wait")] = None
+
+    def made(self) -> simulated.Failure:
+        """Return the failure."""
+        after = {} if self.after is None else {"after": self.after.made()}
+        return simulated.Failure(self.kind, self.share, retry_after=_seconds(self.retry_after), **after)
+
+
+class Server(f.Part):
+    """A modelled server. The defaults are round figures for an 8-billion model on one large GPU."""
+
+    replicas: Annotated[int, Field(ge=1, le=10_000, description="machines")] = 1
+    slots: Annotated[int, Field(ge=1, le=10_000, description="calls that one works on at once")] = 32
+    prefill_rate: Annotated[f.Positive, Field(description="tokens a second that one reads")] = 8000.0
+    decode_rate: Annotated[f.Positive, Field(description="tokens a second for a call that is alone")] = 60.0
+    decode_total: Annotated[
+        f.Positive | None, Field(description="tokens a second of one over all its calls; null: no ceiling")
+    ] = 1500.0
+    queue: Annotated[int | None, Field(ge=0, description="calls that may wait; null: any number")] = None
+    context: Annotated[int | None, Field(ge=1, description="tokens that a call may have")] = None
+    requests_per_minute: Annotated[f.Positive | None, Field(description="what is let in")] = None
+    tokens_per_minute: Annotated[f.Positive | None, Field(description="the same for tokens")] = None
+
+    def made(self) -> server.ServerSpec:
+        """Return the specification."""
+        return server.ServerSpec(**self.model_dump())
+
+
+class Simulated(f.Part):
+    """How calls of `simulated` models go: drawn times, or a modelled server."""
+
+    first_token: Annotated[Draw | None, Field(description="seconds until the answer begins")] = None
+    per_token: Annotated[Draw | None, Field(description="seconds for each token of the answer")] = None
+    output_tokens: Annotated[Draw | None, Field(description="length of answers; null: as they are")] = None
+    failures: Annotated[tuple[Failure, ...], Field(strict=False)] = ()
+    server: Annotated[Server | None, Field(description="takes the place of the drawn times")] = None
+
+    @model_validator(mode="after")
+    def _sound(self) -> "Simulated":
+        try:
+            self.profile()
+        except UsageError as error:
+            raise wrong_as(error) from None
+        return self
+
+    def profile(self) -> simulated.Profile:
+        """Return how calls go, without the server."""
+        draws = {name: getattr(self, name) for name in ("first_token", "per_token", "output_tokens")}
+        given = {name: draw.made() for name, draw in draws.items() if draw is not None}
+        return simulated.Profile(failures=tuple(failure.made() for failure in self.failures), **given)
+
+
+class Fault(f.Part):
+    """One thing that goes wrong with model calls, whoever answers them."""
+
+    kind: FaultKind
+    share: Annotated[float, Field(gt=0, le=1, description="of the calls while it is active")] = 1.0
+    start: Annotated[Nanoseconds, Field(description="when it begins")] = 0
+    end: Annotated[PositiveNanoseconds | None, Field(description="when it is over; null: never")] = None
+    every: Annotated[PositiveNanoseconds | None, Field(description="from one burst to the next")] = None
+    lasting: Annotated[PositiveNanoseconds | None, Field(description="how long a burst lasts")] = None
+    models: Annotated[tuple[str, ...], Field(strict=False, description="which it hits; default: all")] = ()
+    retry_after: Annotated[Nanoseconds | None, Field(description="what the endpoint asks to wait")] = None
+    seconds: Annotated[Nanoseconds | None, Field(description="until it shows, breaks (hang) or is complete (slow)")] = (
+        None
+    )
+
+    @model_validator(mode="after")
+    def _sound(self) -> "Fault":
+        try:
+            self.made()
+        except UsageError as error:
+            raise wrong_as(error) from None
+        return self
+
+    def made(self) -> faulty.Fault:
+        """Return the fault."""
+        times = {name: getattr(self, name) for name in ("start", "end", "every", "lasting", "retry_after", "seconds")}
+        given = {name: to_seconds(time) for name, time in times.items() if time is not None}
+        return faulty.Fault(self.kind, self.share, models=self.models, **given)
+
+
+def _seconds(time: int | None) -> float | None:
+    return None if time is None else to_seconds(time)

@@ -1,0 +1,167 @@
+"""The scripted rules of a scenario's `models`: which requests they answer, and how."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema, model_validator
+
+from sim.conditions import Expression
+from sim.errors import UsageError
+from sim.kernel import to_seconds
+from sim.llm import scripted
+from sim.llm.pattern import Pattern
+from sim.llm.port import ErrorClass, Role, StopReason
+from sim.llm.scripted import NAMES
+from sim.scenario import fields as f
+from sim.scenario.scopes import Context
+from sim.scenario.units import Nanoseconds, Wrong, shown, wrong_as
+from sim.scenario.values import Compiled
+from sim.scenario.yaml_tree import Map
+
+_PATTERNS = ("text", "system", "result")
+
+_TEXT = {"type": "string", "description": "text; * is any text, {name} keeps a word, {name*} keeps any text"}
+_ONE_OR_MORE = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+
+
+def _pattern(value: Any) -> Pattern:
+    if isinstance(value, Pattern):
+        return value
+    if not isinstance(value, str):
+        raise Wrong(f"expected a pattern, found {shown(value)}")
+    try:
+        return Pattern.parse(value)
+    except UsageError as error:
+        raise wrong_as(error) from None
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """Return one text, or a list of texts, as a tuple."""
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple) or not listed or not all(isinstance(item, str) for item in listed):
+        raise Wrong(f"expected text or a list of texts, found {shown(value)}")
+    return tuple(listed)
+
+
+def _recipients(value: Any, info: ValidationInfo) -> tuple[str, ...]:
+    return tuple(f.Refers("recipient")(name, info) for name in _names(value))
+
+
+def _tools(value: Any, context: Context | None) -> None:
+    if not isinstance(value, dict) or not value:
+        raise Wrong(f"expected tools with their arguments, such as {{vote: {{choice: yes}}}}, found {shown(value)}")
+    for name, arguments in value.items():
+        f.named("tool")(name, context)
+        if not isinstance(arguments, dict | str):
+            raise Wrong(f"expected the arguments of {name} as a mapping or an expression, found {shown(arguments)}")
+
+
+Names = Annotated[tuple[str, ...], PlainValidator(_names), WithJsonSchema(_ONE_OR_MORE)]
+"""One text, or a list of them."""
+
+Askers = Annotated[tuple[str, ...], PlainValidator(_recipients), WithJsonSchema(_ONE_OR_MORE)]
+PatternField = Annotated[Pattern, PlainValidator(_pattern), WithJsonSchema(_TEXT)]
+Condition = Annotated[
+    Expression, PlainValidator(f.ReadExpression("model")), WithJsonSchema({"type": ["string", "boolean"]})
+]
+Said = Annotated[Compiled, PlainValidator(f.ReadValue("model")), WithJsonSchema({"description": "text, or ="})]
+Called = Annotated[Compiled, PlainValidator(f.ReadValue("model", _tools)), WithJsonSchema({"type": "object"})]
+Weight = Annotated[
+    Compiled, PlainValidator(f.ReadValue("model", f.check_number)), WithJsonSchema({"type": ["number", "string"]})
+]
+
+
+class Reply(f.Part):
+    """One way to answer a request."""
+
+    say: Annotated[Said | None, Field(description="the text")] = None
+    call: Annotated[Called | None, Field(description="tools with their arguments")] = None
+    fail: Annotated[ErrorClass | None, Field(description="fail in this way")] = None
+    retry_after: Annotated[Nanoseconds | None, Field(description="what a failure asks to wait")] = None
+    stop: Annotated[StopReason | None, Field(description="why the answer ended")] = None
+    weight: Annotated[Weight | None, Field(description="in choose: how often, against the others; default 1")] = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Reply":
+        if self.fail is not None and (self.say is not None or self.call is not None or self.stop is not None):
+            raise Wrong("fail goes with neither say, call nor stop: a call that fails has no answer")
+        if self.retry_after is not None and self.fail is None:
+            raise Wrong("retry_after goes together with fail")
+        return self
+
+
+class ModelRule(Reply):
+    """If a request fits, answer it like this."""
+
+    name: Annotated[str | None, Field(max_length=100)] = None
+    agent: Annotated[Askers | None, Field(description="agents or groups that ask")] = None
+    use: Annotated[Names | None, Field(description="what the call is for")] = None
+    role: Annotated[Role | None, Field(description="of the last message")] = None
+    text: Annotated[PatternField | None, Field(description="a pattern for the last message")] = None
+    system: Annotated[PatternField | None, Field(description="a pattern for the system message")] = None
+    result: Annotated[PatternField | None, Field(description="a pattern for the last tool result")] = None
+    tool: Annotated[str | None, AfterValidator(f.Refers("tool")), Field(description="a tool that is offered")] = None
+    when: Annotated[Condition | None, Field(description="a condition")] = None
+    choose: Annotated[tuple[Reply, ...] | None, Field(strict=False, min_length=1)] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _note_kept(cls, data: Any, info: ValidationInfo) -> Any:
+        """Tell the validators of the expressions what the patterns of this rule keep."""
+        context = f.context_of(info)
+        if context is not None and isinstance(data, Map):
+            context.kept = _kept(data)
+        return data
+
+    @model_validator(mode="after")
+    def _answers(self) -> "ModelRule":
+        own = [name for name in ("say", "call", "fail", "stop") if getattr(self, name) is not None]
+        if self.choose is not None and own:
+            raise Wrong(f"choose stands in place of {' and '.join(own)}")
+        if self.choose is None and not own:
+            raise Wrong("expected say, call, fail or choose")
+        if self.weight is not None:
+            raise Wrong("weight belongs to a reply in choose")
+        return self
+
+    def made(self, number: int) -> scripted.ScriptedRule:
+        """Return the rule; `number` names it if it has no name."""
+        return scripted.ScriptedRule(
+            tuple(_scripted(reply) for reply in self.choose or (self,)),
+            agents=self.agent or (),
+            uses=self.use or (),
+            role=self.role,
+            text=self.text,
+            system=self.system,
+            result=self.result,
+            tool=self.tool,
+            when=self.when,
+            name=self.name or f"models.rules[{number}]",
+        )
+
+
+def _scripted(reply: Reply) -> scripted.Reply:
+    retry_after = None if reply.retry_after is None else to_seconds(reply.retry_after)
+    return scripted.Reply(reply.say, reply.call, reply.fail, retry_after, reply.stop, reply.weight)
+
+
+def _kept(data: Map) -> frozenset[str]:
+    """Return what the patterns of a rule keep, as far as they can be read.
+
+    Raises:
+        Wrong: if two of them keep something under one name.
+    """
+    names: list[str] = []
+    for key in _PATTERNS:
+        value = data.get(key)
+        if isinstance(value, str):
+            try:
+                names += Pattern.parse(value).names
+            except UsageError:
+                continue  # reported at its own place
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise Wrong(f"two patterns of the rule keep {twice!r}")
+    taken = next((name for name in names if name in NAMES), None)
+    if taken is not None:
+        raise Wrong(f"a pattern cannot keep {taken!r}: the name has a meaning of its own")
+    return frozenset(names)

@@ -1,0 +1,118 @@
+"""The options of language models, the estimate, and the table at the end."""
+
+import json
+
+import pytest
+
+from tests.llm.endpoint import Endpoint, fitting
+
+ASKS = """
+name: asks
+until: 1m
+models:
+  tiers: {small: gpt-4o-mini}
+  rules: [{say: it is}]
+agents:
+  - name: asker
+    state: {n: 0}
+    rules:
+      - {when: n < 2, do: {ask: {prompt: Is it raining?}}, set: {n: "=n + 1"}}
+      - do: stop
+"""
+KEY = "sk-canary-0123456789"
+
+
+@pytest.fixture
+def asks(tmp_path, monkeypatch):
+    """A scenario that asks twice, in the folder where the command runs; no key and no address in the environment."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    path = tmp_path / "asks.yaml"
+    path.write_text(ASKS)
+    return path
+
+
+def test_a_run_ends_with_a_table_of_its_calls(sim, asks):
+    """Calls, attempts, tokens and cost by model; a scripted model may have the name and the price of a real one."""
+    done = sim("run", asks, "--no-record")
+    assert done.code == 0
+    assert "scripted:gpt-4o-mini" in done.out
+    models = json.loads(sim("run", asks, "--no-record", "--json").out)["models"]
+    assert models["total"]["calls"] == 2
+    assert models["total"]["cost_micro"] > 0
+
+
+def test_the_table_is_shown_later_too(sim, asks):
+    """`sim show` prints what `sim run` printed, and the calls are a view."""
+    sim("run", asks)
+    assert "scripted:gpt-4o-mini" in sim("show", "asks").out
+    rows = json.loads(sim("show", "asks", "--view", "llm_calls", "--json").out)
+    assert len(rows["rows"]) == 2
+    assert {"agent", "use", "model", "input_tokens", "cost", "stop"} <= set(rows["columns"])
+
+
+def test_an_estimate_spends_nothing_and_keeps_nothing(sim, asks, tmp_path):
+    """With --estimate nothing is called: the address leads nowhere, and there is no folder of a run."""
+    done = sim("run", asks, "--estimate", "--model", "openai:gpt-4o", "--base-url", "http://127.0.0.1:1/v1")
+    assert done.code == 0
+    assert "simulated:gpt-4o" in done.out
+    assert not (tmp_path / "runs").exists()
+    found = json.loads(sim("run", asks, "--estimate", "--model", "openai:unheard-of", "--json").out)["estimate"]
+    assert found["unpriced"] == ["unheard-of"]
+
+
+def test_a_real_run_shows_the_estimate_beside_what_it_took(sim, asks, monkeypatch):
+    """The endpoint and the key come from the environment; the table compares; the key is in no output."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with Endpoint(lambda seen: fitting(seen, f"the key is {KEY}")) as endpoint:
+        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
+        done = sim("run", asks, "--no-record", "--model", "openai:gpt-4o-mini", "--header", "x-team: secret-team")
+        headers = endpoint.seen[0].headers
+    assert done.code == 0, done.err
+    assert (headers["authorization"], headers["x-team"]) == (f"Bearer {KEY}", "secret-team")
+    assert "openai:gpt-4o-mini" in done.out
+    assert "expected" in done.out
+    assert KEY not in done.out + done.err
+
+
+def test_a_local_server_needs_no_key(sim, asks):
+    """Without a key in the environment a run against one's own server works."""
+    with Endpoint(fitting) as endpoint:
+        done = sim("run", asks, "--no-record", "--model", "openai:local", "--base-url", endpoint.url)
+    assert done.code == 0, done.err
+    assert "no price is known for local" in done.out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--model", "gpt-4o"], "PROVIDER:NAME"),
+        (["--model", "opnai:x"], "no model provider"),
+        (["--model", "big=openai:x"], "the scenario has not"),
+        (["--base-url", "http://x"], "no model that is there"),
+        (["--model", "scripted:x", "--tokens-per-minute", "5"], "no model that is there"),
+        (["--model", "openai:x", "--header", "sk-canary"], "NAME:VALUE"),
+    ],
+)
+def test_wrong_options_are_errors_of_usage(sim, asks, options, words):
+    """Exit code 2 and a sentence, without what may be a secret."""
+    done = sim("run", asks, "--no-record", *options)
+    assert done.code == 2
+    assert words in done.err
+    assert "sk-canary" not in done.err
+
+
+def test_a_scenario_without_models_takes_none(sim, tiny):
+    """--model needs something to replace."""
+    done = sim("run", tiny, "--no-record", "--model", "scripted:x")
+    assert done.code == 2
+    assert "no language models" in done.err
+
+
+def test_what_code_does_cannot_be_estimated(sim, asks):
+    """Agents of other kinds are code, which an estimate must not run."""
+    asks.write_text(ASKS.replace("name: asker", "name: asker\n    kind: thing:Thing"))
+    done = sim("run", asks, "--estimate", "--allow", "thing")
+    assert done.code == 2
+    assert "cannot be estimated" in done.err

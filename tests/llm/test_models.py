@@ -1,0 +1,329 @@
+"""The service: what a call takes, where it goes, what is recorded of it, and that a call outside is one effect."""
+
+import anyio
+import pytest
+
+from sim.errors import UsageError
+from sim.kernel.codec import decode, encode
+from sim.llm.access import Access
+from sim.llm.models import Models
+from sim.llm.port import Answer, Attempt, ChatMessage, Completion, ModelError, ModelRequest, Usage
+from sim.world import World
+from tests.llm.scenes import ASKER, Scene
+
+YES = "  rules: [{say: it is}]\n"
+PRICED = f"{YES}  max_tokens: 100\n  prices: {{scripted: {{input: 1000, output: 2000}}}}\n"  # 0.001 and 0.002 a token
+KEY = "sk-canary-0123456789"
+OUTSIDE = Access(("openai:m",), api_key=KEY)
+
+TWICE = """
+  - name: asker
+    state: {n: 0}
+    loop: {min_loop_delay: 1s, max_loop_delay: 2s, max_consecutive_errors: 50}
+    rules:
+      - {when: n < 2, do: {ask: {prompt: "Is it raining, or not?"}}, set: {n: "=n + 1"}}
+      - do: stop
+"""
+
+
+class Edge:
+    """A client of endpoints that answers what it is told to, after a little real time, or as long as it is told."""
+
+    def __init__(self, *outcomes):
+        self.outcomes = list(outcomes)
+        self.asked = []
+        self.closed = False
+
+    async def complete(self, chain, request, *, agent, observe=None):
+        self.asked.append((agent, chain, request))
+        await anyio.sleep(0.001)
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, float):
+            await anyio.sleep(outcome)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def aclose(self):
+        self.closed = True
+
+
+def answered(text="it is", usage=None, attempts=1):
+    """Return an answer of an endpoint."""
+    tries = [Attempt("openai", "m", "server", 0.5, 1.0)] * (attempts - 1) + [Attempt("openai", "m", "ok", 0.5)]
+    return Answer(Completion(text, (), "end_turn", usage or Usage(12, 3), "m"), tuple(tries), 7)
+
+
+# -- what is recorded
+
+
+def test_a_call_is_an_event_and_so_is_every_attempt():
+    """The events say who called what for what use, how often it was tried, what it took and how it ended."""
+    scene = Scene(PRICED).run()
+    (attempt,), (call,) = scene.events("model.attempt"), scene.events("model.call")
+    assert (attempt["provider"], attempt["outcome"], attempt["number"]) == ("scripted", "ok", 1)
+    wanted = {"group": "asker", "use": "agent", "provider": "scripted", "stop": "end_turn", "attempts": 1}
+    assert wanted.items() <= call.items()
+    assert call["cost_micro"] == 1000 * call["input_tokens"] + 2000 * call["output_tokens"] > 0
+    assert scene.models.spend.total.cost_micro == call["cost_micro"]
+
+
+def test_a_failed_call_is_an_event_with_its_reason():
+    """A call that was given up is recorded with the class of the error and every attempt."""
+    scene = Scene("  rules: [{fail: overload}]\n  retry: {requests: 3}\n").run()
+    call = scene.events("model.call")[0]
+    assert (call["error"], call["attempts"]) == ("overload", 3)
+    assert [attempt["outcome"] for attempt in scene.events("model.attempt")[:3]] == ["overload"] * 3
+    assert "no model answered" in scene.refusals()[0]
+    assert (scene.models.spend.total.calls, scene.models.spend.total.failed) == (0, len(scene.refusals()))
+
+
+def test_a_chain_is_gone_down_with_a_reason():
+    """When the first model is given up, the next answers, and the event says why."""
+    models = "  tiers: {main: [big, small]}\n  rules: [{when: \"model == 'big'\", fail: quota}, {say: it is}]\n"
+    (call,) = Scene(models).run().events("model.call")
+    assert call["model"] == "small"
+    assert "quota" in call["fallbacks"][0]
+
+
+def test_the_route_follows_agent_use_and_tier():
+    """A tier for the use, one for the agent, one for the group: the model of each call is the one that was named."""
+    models = """  tiers: {a: model-a, b: model-b, c: model-c}
+  default: a
+  uses: {judge: b}
+  agents: {asker: {agent: c}}
+  rules: [{say: "=model"}]
+"""
+    agents = """
+  - name: asker
+    rules:
+      - when: iteration == 1
+        do: {ask: {prompt: x}}
+      - when: iteration == 2
+        do: {ask: {prompt: x, use: judge}}
+      - when: iteration == 3
+        do: {ask: {prompt: x, use: chat}}
+      - when: iteration == 4
+        do: {ask: {prompt: x, use: judge, tier: a}}
+      - do: stop
+"""
+    calls = Scene(models, agents).run().events("model.call")
+    assert [call["model"] for call in calls] == ["model-c", "model-b", "model-a", "model-a"]
+
+
+# -- limits, budgets, money
+
+
+def test_a_rate_limit_makes_the_second_call_wait():
+    """`llm_calls` counts model calls, and who is over it waits exactly until there is capacity."""
+    scene = Scene(YES, TWICE, "until: 10m\nlimits: {llm_calls: {agent: 1 per 1m}}").run()
+    assert scene.state()["n"] == 2
+    times = [row[0] for row in scene.recorder.rows if row[6] == "model.call"]
+    assert times[1] - times[0] == 60 * 10**9
+
+
+def test_tokens_are_reserved_and_settled():
+    """`llm_tokens` holds what the call may take, and in the end counts what it took."""
+    scene = Scene(YES, rest="until: 10m\nlimits: {llm_tokens: {agent: 2000 per 1h}}").run()
+    total = scene.models.spend.total
+    used = scene.world.rate_tracker.get_usage("asker", "llm_tokens")
+    assert used == total.input_tokens + total.output_tokens
+    assert scene.events("model.call")[0]["planned_tokens"] > 1000
+
+
+def test_a_call_that_never_fits_is_refused():
+    """A window smaller than one call refuses it at once, and takes nothing."""
+    scene = Scene(YES, rest="until: 1m\nlimits: {llm_tokens: {agent: 500 per 1h}}").run()
+    assert "over the limit of 500" in scene.refusals()[0]
+    assert scene.world.rate_tracker.get_usage("asker", "llm_tokens") == 0
+
+
+def test_a_limit_that_skips_is_no_failure():
+    """With the policy `skip` the call is refused, the agent's error count does not grow, and it goes on."""
+    rest = "until: 1m\nlimits: {llm_tokens: {agent: 500 per 1h, policy: skip}}"
+    scene = Scene(YES, rest=rest).run()
+    assert scene.refusals()
+    assert not scene.events("agent.error")
+
+
+def test_a_token_budget_ends_the_calls_of_an_agent():
+    """A budget named `llm_tokens` is seed 002's monthly budget: used up, calls are refused until it resets."""
+    scene = Scene(f"{YES}  max_tokens: 10\n", TWICE, "until: 10m\nbudgets: {llm_tokens: {amount: 30}}").run()
+    assert scene.state()["n"] == 1
+    assert "llm_tokens" in scene.refusals()[0]
+    left = scene.world.budgets.remaining("asker", "llm_tokens") / 10**6
+    total = scene.models.spend.total
+    assert left == 30 - total.input_tokens - total.output_tokens
+
+
+def test_a_money_budget_holds_what_a_call_may_cost():
+    """A budget named `llm_cost` is in units of money: a call that might cost more is refused before it starts."""
+    scene = Scene(PRICED, rest="until: 1m\nbudgets: {llm_cost: {amount: 0.2}}").run()
+    assert "llm_cost" in scene.refusals()[0]
+    assert scene.models.spend.total.cost_micro == 0
+    scene = Scene(PRICED, rest="until: 1m\nbudgets: {llm_cost: {amount: 0.3}}").run()
+    spent = 0.3 - scene.world.budgets.remaining("asker", "llm_cost") / 10**6
+    assert spent == pytest.approx(scene.models.spend.total.cost_micro / 10**6)
+
+
+def test_the_ceiling_of_the_run_pauses_who_asks():
+    """A call that the ceiling does not allow is refused, and its agent waits for the operator instead of retrying."""
+    scene = Scene(f"{PRICED}  ceiling: 0.01\n").run()
+    assert "ceiling" in scene.refusals()[0]
+    assert len(scene.refusals()) == 1
+    assert scene.simulation.manager.states()["paused"] == 1
+    assert scene.models.spend.total.cost_micro == 0
+
+
+def test_a_hard_quota_of_the_account_pauses_who_asks():
+    """Exhausted money is not retried: one attempt, and the agent is paused."""
+    scene = Scene("  rules: [{fail: quota}]\n").run()
+    assert len(scene.events("model.attempt")) == 1
+    assert scene.simulation.manager.states()["paused"] == 1
+
+
+def test_a_cancelled_call_gives_back_what_it_held():
+    """An agent that is stopped during a simulated call leaves no reservation behind, in windows, budgets and money."""
+    models = f"{PRICED}  provider: simulated\n  simulated: {{first_token: 60}}\n  ceiling: 5\n"
+    rest = "until: 10m\nlimits: {llm_tokens: {agent: 5000 per 1h}}\nbudgets: {llm_cost: {amount: 4}}"
+    scene = Scene(models.replace("scripted:", "simulated:"), rest=rest)
+    kernel = scene.world.kernel
+    with kernel.acting_as(kernel.scenario):
+        kernel.call_at(30 * 10**9, lambda: kernel.cancel(scene.simulation.manager.loops["asker"].actor))
+    scene.run()
+    assert scene.models.spend.left_micro == 5 * 10**6
+    assert scene.world.budgets.remaining("asker", "llm_cost") == 4 * 10**6
+    assert scene.world.rate_tracker.get_usage("asker", "llm_tokens") == 0
+    assert scene.models.spend.total.failed == 1
+
+
+# -- simulated
+
+
+def test_simulated_models_take_time_and_answer_what_is_scripted():
+    """The same rules answer, later."""
+    models = f"{YES}  provider: simulated\n  simulated: {{first_token: 2, per_token: 0.5}}\n"
+    scene = Scene(models).run()
+    (call,) = scene.events("model.call")
+    assert scene.state()["said"] == "it is"
+    assert call["seconds"] == 2 + 0.5 * call["output_tokens"]
+
+
+def test_scenario_faults_hit_whoever_answers():
+    """A fault on a schedule makes the first tries fail, and the retry layer gets through when it is over."""
+    models = f"{YES}  faults: [{{kind: server, end: 1s}}]\n"
+    scene = Scene(models).run()
+    assert [attempt["outcome"] for attempt in scene.events("model.attempt")] == ["server", "ok"]
+    assert scene.state()["said"] == "it is"
+
+
+@pytest.mark.parametrize("mode", ["autonomous", "tick"])
+def test_both_modes_and_backends_agree(mode):
+    """A simulated run is the same on asyncio and trio."""
+    models = f"{YES}  provider: simulated\n  simulated: {{failures: [{{kind: rate_limit, share: 0.5}}]}}\n"
+    runs = [Scene(models, TWICE).run(backend, mode).recorder.rows for backend in ("asyncio", "trio")]
+    assert runs[0] == runs[1]
+
+
+# -- outside
+
+
+def outside(*outcomes, agents=ASKER, models=YES, **options):
+    """Return a scene whose models are at an endpoint."""
+    return Scene(models, agents, edge=Edge(*outcomes), access=OUTSIDE, **options)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_call_outside_is_one_effect(backend):
+    """The request goes out as one idempotent effect whose outcome holds the answer with all attempts."""
+    scene = outside(answered(attempts=3)).run(backend)
+    (intent,), (result,) = scene.recorder.intents, scene.recorder.results
+    actor, _, kind, _, request, latency, safety, _ = intent
+    assert (actor, kind, latency, safety) == ("asker", "llm", "measured", "idempotent")
+    assert [message["role"] for message in request["messages"]] == ["user"]
+    assert request["chain"] == [["openai", "m"]]
+    assert len(result[3]["answer"]["attempts"]) == 3
+    assert scene.state()["said"] == "it is"
+    assert [a["outcome"] for a in scene.events("model.attempt")] == ["server", "server", "ok"]
+    assert scene.models.spend.total.cost_micro == 7
+
+
+def test_a_failure_outside_is_a_value_with_its_class():
+    """What the client gave up arrives in the core as the same error, with its attempts."""
+    tries = (Attempt("openai", "m", "auth", 0.1),)
+    scene = outside(ModelError("auth", "401: no", attempts=tries)).run()
+    assert scene.recorder.results[0][2] == "ok"
+    assert scene.events("model.call")[0]["error"] == "auth"
+    assert "401: no" in scene.refusals()[0]
+
+
+def test_a_fault_of_the_client_itself_is_a_failed_call():
+    """An exception that nobody foresaw at the edge fails the call, not the run."""
+    scene = outside(RuntimeError("boom")).run()
+    assert "RuntimeError: boom" in scene.refusals()[0]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        answered(f"your key is {KEY}"),
+        ModelError("auth", f"bad key {KEY}", attempts=(Attempt("openai", "m", "auth", 0.1, 0.0, KEY),)),
+        RuntimeError(f"headers: {KEY}"),
+    ],
+    ids=["answer", "error", "exception"],
+)
+def test_the_key_is_in_nothing_that_is_recorded(outcome):
+    """Whatever an endpoint repeats or a library puts into an error: no event, request, result or state has the key."""
+    scene = outside(outcome).run()
+    everything = str([scene.recorder.rows, scene.recorder.intents, scene.recorder.results, scene.state()])
+    assert "[redacted]" in everything
+    assert KEY not in everything
+
+
+def test_what_is_abandoned_outside_is_billed_with_an_estimate():
+    """At the end of the run a call is under way: its input counts, because it was sent."""
+    models = f"{YES}  prices: {{m: {{input: 1000, output: 2000}}}}\n"
+    scene = Scene(models, rest="until: 0.05s", access=OUTSIDE, edge=Edge(60.0))
+
+    scene.run()
+    scene.world.close()
+    total = scene.models.spend.total
+    assert (total.failed, total.estimated) == (1, 1)
+    assert total.cost_micro == 1000 * total.input_tokens > 0
+
+
+def test_connections_are_closed_once():
+    """The host closes what was opened; nothing was opened, nothing is closed."""
+    scene = outside(answered()).run()
+    edge = scene.models._edge
+    anyio.run(scene.models.aclose)
+    assert edge.closed
+    anyio.run(scene.models.aclose)
+
+
+# -- in code
+
+
+def test_models_are_found_by_code_and_missed_with_a_hint():
+    """`Models.of(world)` is how an agent's code gets the service."""
+    scene = Scene(YES)
+    assert Models.of(scene.world) is scene.models
+    with pytest.raises(UsageError, match="no language models"):
+        Models.of(World())
+
+
+def test_a_plan_takes_nothing():
+    """A plan says where a call would go and what it may take; nothing is called or set aside."""
+    scene = Scene(f"{PRICED}  ceiling: 1\n")
+    plan = scene.models.plan(scene.world.agents["asker"], ModelRequest((ChatMessage("user", "x" * 400),)))
+    assert plan.tokens == plan.input_tokens + 100
+    assert plan.cost_micro == 1000 * plan.input_tokens + 2000 * 100
+    assert scene.models.spend.left_micro == 10**6
+
+
+def test_the_summary_is_json_like():
+    """What the run's table shows can be recorded."""
+    scene = Scene(PRICED).run()
+    summary = scene.models.summary()
+    assert decode(encode(summary)) == summary
+    assert summary["models"]["scripted:scripted"]["calls"] == 1
