@@ -215,7 +215,7 @@ async def _branch(
 ) -> RunResult:
     with open_run(folder) as stored:
         info = stored.info
-        changes = {"set": list(overrides), "seed": seed, "model": list(models)}
+        changes = {"set": list(overrides), "seed": seed, **({"model": list(models)} if models else {})}
         origin = {"run": info.id, "at_ns": at_ns, **changes}
         kept = {**info.options, "until": info.options.get("until") if until is None else until}
         if at_ns == 0:
@@ -373,7 +373,7 @@ class _Plan:
                 runner.feed.change(scenario)
             if data["seed"] is not None:
                 self.simulation.world.kernel.reseed(data["seed"])
-            if data["model"]:
+            if "model" in data:
                 self._change_models(tuple(data["model"]))
 
         self.simulation.world.on_input("branch", leave)

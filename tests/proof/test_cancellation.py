@@ -72,7 +72,12 @@ def _queue_put(kernel: Kernel, number: int) -> Thing:
 
 def _signal(kernel: Kernel, number: int) -> Thing:
     signal = Signal(kernel)
-    return Thing(lambda: signal, signal.wait, lambda: signal.fire(kernel.now), lambda: len(signal._waiters))
+    return Thing(
+        lambda: signal,
+        signal.wait,
+        lambda: signal.fire(kernel.now),
+        lambda: sum(actor.token == token for actor, token in signal._waiting),
+    )
 
 
 def _slots(kernel: Kernel, number: int, kind: Any = Resource, amount: int = 1) -> Thing:
