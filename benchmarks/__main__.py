@@ -10,12 +10,12 @@ from benchmarks.day import day
 from benchmarks.harness import Row
 from benchmarks.workloads import WORKLOADS
 
-DAY, REPLAY = "day", "W9"
+DAY = "day"
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure sim beside its peers.")
-    parser.add_argument("--only", help=f"some of {','.join(WORKLOADS)},{REPLAY},{DAY}; {DAY} runs only if it is named")
+    parser.add_argument("--only", help=f"some of {','.join(WORKLOADS)},{DAY}; {DAY} runs only if it is named")
     parser.add_argument("--sizes", help="numbers of agents instead of each workload's own, such as 1000,10000")
     parser.add_argument("--full", action="store_true", help="the largest sizes too: 1M agents, 2 GB, half an hour")
     parser.add_argument("--repeats", type=int, default=3, help="rounds through all peers (default 3)")
@@ -34,11 +34,9 @@ def main() -> None:
     if options.update_bounds:
         print(json.dumps(calls.update(), indent=2))
         return
-    keys = options.only.split(",") if options.only else [*WORKLOADS, REPLAY]
-    if unknown := [key for key in keys if key not in (*WORKLOADS, REPLAY, DAY)]:
-        sys.exit(
-            f"benchmarks: there is no workload {', '.join(unknown)}; there are {', '.join(WORKLOADS)}, {REPLAY}, {DAY}"
-        )
+    keys = options.only.split(",") if options.only else [*WORKLOADS]
+    if unknown := [key for key in keys if key not in (*WORKLOADS, DAY)]:
+        sys.exit(f"benchmarks: there is no workload {', '.join(unknown)}; there are {', '.join(WORKLOADS)}, {DAY}")
     about = machine.describe()
     rows = _measure(options, keys)
     notes = _notes(keys)
@@ -71,7 +69,7 @@ def _measure(options: argparse.Namespace, keys: list[str]) -> list[Row]:
 
 
 def _notes(keys: list[str]) -> list[str]:
-    notes = ["W9 replay speed: not built yet"] if REPLAY in keys else []
+    notes = []
     if missing := harness.missing(WORKLOADS[key] for key in keys if key in WORKLOADS):
         notes.append(f"not installed, so left out: {', '.join(missing)}")
     return notes
