@@ -41,10 +41,10 @@ def again_options(command: Command) -> Command:
 
 
 @contextmanager
-def at_work(folder: Path, allow: tuple[str, ...], *, quiet: bool) -> Iterator[dict[str, Any]]:
+def at_work(allow: tuple[str, ...], *, quiet: bool) -> Iterator[dict[str, Any]]:
     """Show progress, keep stdout for the result, and give the options that go with it."""
     if allow:
-        allow_imports(folder)
+        allow_imports()
     live = sys.stderr.isatty()
     progress = Progress(live=live)
     try:

@@ -47,7 +47,7 @@ def command(
     """
     folder = find_run(out, run)
     access = access_of(endpoint, models or models_of(folder))
-    with at_work(folder, allow, quiet=quiet) as options:
+    with at_work(allow, quiet=quiet) as options:
         result = branch(
             folder, at=at, overrides=overrides, seed=seed, until=until, out=out, effects=decided(decisions),
             models=models, backend=backend, allow_change=allow_change, access=access, **options,

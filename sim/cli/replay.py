@@ -31,7 +31,7 @@ def command(
     that differs is named.
     """
     folder = find_run(out, run)
-    with at_work(folder, allow, quiet=quiet) as options:
+    with at_work(allow, quiet=quiet) as options:
         result = replay(folder, backend=backend, allow_change=allow_change, **options)
     print_replay(result.to_json(), as_json=as_json)
     if result.code_changed:

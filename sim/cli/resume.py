@@ -40,7 +40,7 @@ def command(
     """
     folder = find_run(out, run)
     access = access_of(endpoint, models_of(folder))
-    with at_work(folder, allow, quiet=quiet) as options:
+    with at_work(allow, quiet=quiet) as options:
         result = resume(
             folder, effects=decided(decisions), undecided=undecided, take_over=take_over, allow_loss=allow_loss,
             backend=backend, allow_change=allow_change, access=access, **options,

@@ -110,10 +110,10 @@ def _expected(scenario: Path, options: dict[str, Any]) -> Mapping[str, Any]:
         return {}
 
 
-def allow_imports(folder: Path) -> None:
-    """Let agents be imported from a folder, and from the present one."""
+def allow_imports(*folders: Path) -> None:
+    """Let agents be imported from folders, and from the present one."""
     # Last, so that nothing beside a scenario can stand in for an installed module.
-    sys.path += [str(folder), str(Path.cwd())]
+    sys.path += [*map(str, folders), str(Path.cwd())]
 
 
 def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:

@@ -14,9 +14,9 @@ import anyio.abc
 import anyio.lowlevel
 
 from sim.crashpoints import reach
-from sim.errors import Cancelled
+from sim.errors import Cancelled, SimError
 from sim.kernel.codec import decode, encode
-from sim.kernel.effects import Effect, Outcome, Ticket
+from sim.kernel.effects import Outcome, Ticket
 from sim.kernel.scheduler import Kernel
 
 
@@ -87,7 +87,7 @@ class EffectTasks:
 
     def set_aside(self, doubtful: Callable[[Ticket], bool]) -> list[Ticket]:
         """Take back, and return, those taken that `doubtful` is true of."""
-        aside = [ticket for ticket in self._fresh if doubtful(ticket) and ticket.state == "running"]
+        aside = [ticket for ticket in dict.fromkeys(self._fresh) if doubtful(ticket) and ticket.state == "running"]
         self._fresh = [ticket for ticket in self._fresh if ticket not in aside]
         for ticket in aside:
             ticket.doubtful = True
@@ -102,7 +102,8 @@ class EffectTasks:
         """Start what has been taken, as soon as the intents are durable."""
         if not self._fresh:
             return
-        batch, self._fresh = self._fresh, []
+        batch = [ticket for ticket in dict.fromkeys(self._fresh) if not ticket.held]
+        self._fresh = []
         self.when_durable(lambda: self._start(batch))
 
     def when_durable(self, then: Callable[[], object]) -> None:
@@ -123,14 +124,14 @@ class EffectTasks:
                 self._group.start_soon(self._carry_out, ticket)
 
     async def _carry_out(self, ticket: Ticket) -> None:
-        if ticket.state != "running":
+        if ticket.state != "running" or ticket.held or ticket in self._scopes:
             return
         outcome = Outcome("timeout")
         with anyio.CancelScope(deadline=anyio.current_time() + ticket.effect.timeout) as scope:
             self._scopes[ticket] = scope
             try:
                 reach("effect.started")
-                outcome = await _outcome(ticket.effect, ticket.key)
+                outcome = await _outcome(ticket)
             except anyio.get_cancelled_exc_class() as error:
                 if scope.cancel_called or self._group is None:
                     raise
@@ -138,7 +139,10 @@ class EffectTasks:
             finally:
                 del self._scopes[ticket]
         reach("effect.done")
-        self._answered(ticket, outcome)
+        try:
+            self._answered(ticket, outcome)
+        except SimError as error:  # it cannot be recorded: the run fails, and not this task alone
+            self._failed(error)
 
     def _answered(self, ticket: Ticket, outcome: Outcome) -> None:
         effects = self._kernel.effects
@@ -155,10 +159,10 @@ class EffectTasks:
         self._news()
 
 
-async def _outcome(effect: Effect, key: str) -> Outcome:
-    """Carry `effect` out. The value takes the way through the record, so that a replay sees the same."""
+async def _outcome(ticket: Ticket) -> Outcome:
+    """Carry an effect out. Request and value take the way through the record, so that a replay sees the same."""
     try:
-        result: Any = effect.call(effect.request, key)
+        result: Any = ticket.effect.call(decode(ticket.request), ticket.key)
         value = await result if inspect.isawaitable(result) else result
         return Outcome("ok", decode(encode(value)))
     except (Exception, SystemExit, Cancelled) as error:

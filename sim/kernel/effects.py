@@ -8,11 +8,11 @@ import hashlib
 import types
 from collections.abc import Callable, Generator
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import attrs
 
-from sim.errors import ActorError, Cancelled
+from sim.errors import ActorError, Cancelled, UsageError
 from sim.kernel.codec import encode
 from sim.kernel.duration import MAX_NS
 from sim.kernel.source import Actor
@@ -47,6 +47,9 @@ class Effect:
         deadline_ns: simulated time after which the outcome is `timeout`.
         timeout: real seconds after which the edge gives up.
         safety: whether it may be repeated after a crash.
+
+    Raises:
+        UsageError: if a time is negative or not a number, or the safety is none.
     """
 
     kind: str
@@ -56,6 +59,19 @@ class Effect:
     deadline_ns: int = HOUR_NS
     timeout: float = 120.0
     safety: Safety = "unsafe"
+
+    def __attrs_post_init__(self) -> None:
+        latency, deadline = self.latency_ns, self.deadline_ns
+        if latency is not None and (latency.__class__ is not int or not 0 <= latency <= MAX_NS):
+            raise UsageError(
+                f"the latency of {self.kind!r} must be a whole number of nanoseconds from 0, not {latency!r}"
+            )
+        if deadline.__class__ is not int or not 0 < deadline <= MAX_NS:
+            raise UsageError(f"the deadline of {self.kind!r} must be a whole number of nanoseconds, not {deadline!r}")
+        if not 0 < self.timeout < 1e9:
+            raise UsageError(f"the timeout of {self.kind!r} must be a finite number of seconds, not {self.timeout!r}")
+        if self.safety not in get_args(Safety):
+            raise UsageError(f"the safety of {self.kind!r} is {', '.join(get_args(Safety))}, not {self.safety!r}")
 
 
 @attrs.frozen
@@ -71,6 +87,7 @@ class Ticket:
     """One effect under way: a wait of the kernel, and the target of its own delivery entry.
 
     Attributes:
+        request: what is asked for, as canonical JSON.
         modelled: whether its place of delivery was fixed when it began.
         doubtful: it is going to be held: whoever brings in what comes from outside knows it already.
         held: nobody knows whether it was done outside, and a person has not said yet (after a crash).
@@ -86,6 +103,7 @@ class Ticket:
         "modelled",
         "ordinal",
         "outcome",
+        "request",
         "request_hash",
         "state",
         "token",
@@ -94,7 +112,8 @@ class Ticket:
 
     def __init__(self, effect: Effect) -> None:
         self.effect = effect
-        self.request_hash = hash_request(effect.kind, encode(effect.request))
+        self.request = encode(effect.request)  # as it is now: the actor may go on changing its own
+        self.request_hash = hash_request(effect.kind, self.request)
         self.outcome: Outcome | None = None
         self.ordinal = 0
         self.token = 0
@@ -289,6 +308,8 @@ class Effects:
         ticket.token += 1
         self._kernel.drop_timer()
         self._uncount(ticket)
+        if self.on_end is not None:
+            self.on_end()  # a barrier need not wait for it
 
     def again(self, ticket: Ticket) -> None:
         """A person has decided that a held effect is to be done (again)."""

@@ -6,6 +6,7 @@ any actor sees it. A run that is made again brings in first what is on record (i
 the past is over, it goes on live.
 """
 
+import secrets
 import threading
 import time
 from collections import deque
@@ -75,6 +76,7 @@ class Host:
         self._arrivals: deque[Callable[[], object]] = deque()  # what applies each
         self._suspend = False
         self._uncommitted = False
+        self._committed = anyio.Event()
         self._failure: Exception | None = None
         self._thread = threading.get_ident()
         self._door: LoopDoor | None = None
@@ -86,6 +88,8 @@ class Host:
         self._again = None if past is None else Remake(kernel, past, self._stepper)
         self._tasks = EffectTasks(kernel, measured=self._arrived, news=self._notify, failed=self._failed)
         kernel.effects.performer = self
+        if not kernel.effects.namespace:  # nothing is kept of this run, but its keys must not be those of another one
+            kernel.effects.namespace = secrets.token_hex(8)
 
     # -- from outside, any thread
 
@@ -131,22 +135,19 @@ class Host:
         """Run the kernel until a simulated time (nanoseconds, exclusive) and say why it stopped.
 
         Returns `LIMIT` when the time was reached or nothing more can happen, `HALTED` when a step asked for
-        it, `BUDGET` when it was suspended. Effects in flight go on if the host was entered (`async with`),
-        and are recorded as abandoned if not.
+        it, `BUDGET` when it was suspended. Effects in flight live on only if the host was entered (`async with`):
+        else they are recorded as abandoned when this returns, and who waits for one waits for ever.
 
         Raises:
             DivergenceError: if what is made again is not what is on record.
         """
         if self._door is not None:
             return await self._run(until)
-        pause: Pause | None = None
         try:
             async with self:
-                pause = await self._run(until)
-            return pause
+                return await self._run(until)
         finally:
-            if pause is not Pause.BUDGET:
-                self.kernel.effects.abandon_all()
+            self.kernel.effects.abandon_all()
 
     async def _run(self, until: int) -> Pause:
         pause = await self._remake(until) or await self._drive(until)
@@ -278,7 +279,7 @@ class Host:
     async def _commit(self) -> None:
         """Wait until what was placed is durable: no actor sees it before."""
         reach("arrivals.applied")
-        durable = anyio.Event()
+        durable = self._committed = anyio.Event()
         self._tasks.when_durable(durable.set)
         await durable.wait()
         self._uncommitted = False
@@ -314,8 +315,19 @@ class Host:
         self.live = True
         if self._on_live is None:
             return Pause.BUDGET
+        if await self._end_instant() is Pause.HALTED:
+            return Pause.HALTED
         self._on_live(self._tasks.set_aside(remake.in_doubt))
         reach("resume.live")
+        return None
+
+    async def _end_instant(self) -> Pause | None:
+        """Run what is left of the instant in which the past ended: it belongs to what is on record there."""
+        while not self.kernel.whole():
+            pause = self._stepper.run(self.kernel.now + 1)
+            if pause is not Pause.BUDGET:
+                return pause
+            await anyio.lowlevel.checkpoint()
         return None
 
     # -- effects
@@ -347,6 +359,7 @@ class Host:
 
     def _failed(self, error: Exception) -> None:
         self._failure = error
+        self._committed.set()  # who waits for a commit must learn that none comes
         self._news.set()
 
 

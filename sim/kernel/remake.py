@@ -22,6 +22,7 @@ class Remake:
         self._kernel = kernel
         self._past = past
         self._stepper = stepper
+        self._begun: set[Ticket] = set()  # before the past was over; never iterated over
 
     @property
     def over(self) -> bool:
@@ -30,7 +31,7 @@ class Remake:
 
     def in_doubt(self, ticket: Ticket) -> bool:
         """Whether an effect was begun, must not be done again without asking, and has no outcome on record."""
-        return self._past.in_doubt(ticket)
+        return ticket in self._begun and self._past.in_doubt(ticket)
 
     def late(self) -> Arrival | None:
         """Return what came from outside next; after the past is over, outcomes that are on record all the same."""
@@ -112,6 +113,7 @@ class Remake:
         past = self._past
         if past.over:
             return False
+        self._begun.add(ticket)
         known, outcome = past.answer(ticket)
         if outcome is not None:
             self._kernel.effects.record(ticket, outcome)

@@ -18,7 +18,7 @@ from sim.runner.doubt import Doubts
 from sim.runner.host import Backend, Options, Progress, Session, blocking, run_async, running_on, speed_of
 from sim.runner.result import ReplayResult, RunResult
 from sim.runner.runner import SimulationRunner
-from sim.scenario.build import Kinds, Simulation, build
+from sim.scenario.build import Kinds, Simulation, build, limits_per_tick
 from sim.scenario.live import change, check_live
 from sim.scenario.load import loads
 from sim.scenario.model_service import change_models, check_models
@@ -142,6 +142,7 @@ def branch(
 
 async def _replay(folder: Path, parts: frozenset[Part], again: Again) -> ReplayResult:
     with open_run(folder) as stored:
+        _check_still(stored)
         plan = _Plan.of(stored, again, checked=False)
         past = Past(stored)
         keeper = CheckedRecorder(past, plan.pause, parts=parts)
@@ -189,7 +190,8 @@ async def _resume(
         if missing and not allow_loss:
             raise RunError(
                 f"the log of {folder} is missing: what was recorded last is lost, and would be done again",
-                hint="put run.db-wal back; --allow-loss goes on from what is left",
+                hint="put run.db-wal back; --allow-loss goes on from what is left (all, if another SQLite program has"
+                " opened the file since)",
             )
     recorder = RunRecorder(folder, again=True, take_over=take_over)
     with recorder, open_run(folder) as stored:
@@ -214,11 +216,13 @@ async def _branch(
     models: tuple[str, ...],
 ) -> RunResult:
     with open_run(folder) as stored:
+        _check_still(stored)
         info = stored.info
         changes = {"set": list(overrides), "seed": seed, **({"model": list(models)} if models else {})}
         origin = {"run": info.id, "at_ns": at_ns, **changes}
         kept = {**info.options, "until": info.options.get("until") if until is None else until}
         if at_ns == 0:
+            _scenario_text(stored, again)
             kept["model"] = list(models) or kept.get("model", [])
             return await _from_start(stored, again, kept, overrides, seed, out or folder.parent)
         end = _end_of(stored)
@@ -231,7 +235,7 @@ async def _branch(
         loads(plan.text, SCENARIO, [*plan.overrides, *overrides])  # refused here, before there is a run
         if models:
             plan.check_models(models)
-        doubts = Doubts(stored, effects, undecided=False)
+        doubts = Doubts(stored, effects, undecided=False, at_ns=at_ns)
         header = RunHeader(
             name=info.name, seed=info.seed, mode=info.mode, backend=running_on(), options=kept, code=plan.code,
             origin=origin,
@@ -280,6 +284,12 @@ async def _from_start(
         allow=again.allow,
         access=attrs.evolve(again.access or Access(), models=tuple(kept.get("model", ()))),
     )
+
+
+def _check_still(stored: StoredRun) -> None:
+    """Refuse a run that still grows."""
+    if stored.info.status == "running":
+        raise RunError(f"{stored.path} is being written by another process", hint="wait until that run has ended")
 
 
 def _end_of(stored: StoredRun) -> int:
@@ -332,7 +342,7 @@ class _Plan:
         scenario = loads(text, str(stored.path / SCENARIO), overrides)
         access = attrs.evolve(again.access or Access(), models=tuple(info.options.get("model", ())))
         simulation = build(scenario, seed=info.seed, kinds=again.kinds, allow=again.allow, access=access)
-        code = code_hashes(simulation.classes)
+        code = code_hashes(simulation.nursery.classes)
         changed = tuple(name for name in sorted({*code, *info.code}) if code.get(name) != info.code.get(name))
         if changed and checked and not again.allow_change:
             raise RunError(
@@ -371,6 +381,7 @@ class _Plan:
                 scenario = loads(self.text, SCENARIO, applied)
                 change(self.simulation, scenario)
                 runner.feed.change(scenario)
+                runner.ticks.refreshed = limits_per_tick(scenario)
             if data["seed"] is not None:
                 self.simulation.world.kernel.reseed(data["seed"])
             if "model" in data:

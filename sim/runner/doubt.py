@@ -6,6 +6,7 @@ from typing import Any, Final
 from sim.errors import UsageError
 from sim.kernel import to_seconds
 from sim.kernel.codec import decode, encode
+from sim.kernel.duration import MAX_NS
 from sim.kernel.effects import Ticket
 from sim.runner.result import Doubt
 from sim.runner.runner import SimulationRunner
@@ -23,6 +24,7 @@ class Doubts:
         stored: the run.
         decisions: by id: `retry`, `done`, `done:JSON` (with the value that its agent gets) or `failed`.
         undecided: go on although some are not decided; their agents stay paused.
+        at_ns: simulated time at which a branch leaves the run.
 
     Attributes:
         open: those that wait for a decision; known when the run has gone live.
@@ -31,13 +33,16 @@ class Doubts:
         UsageError: if a decision is none, or is about an effect that is not in doubt.
     """
 
-    def __init__(self, stored: StoredRun, decisions: Mapping[int, str], *, undecided: bool) -> None:
+    def __init__(
+        self, stored: StoredRun, decisions: Mapping[int, str], *, undecided: bool, at_ns: int = MAX_NS
+    ) -> None:
         self.open: tuple[Doubt, ...] = ()
         self._undecided = undecided
         self._stored = stored
         rows = stored.query(
             "SELECT id, actor, ordinal FROM effects WHERE safety = 'unsafe' AND outcome IS NULL"
-            " AND (ending IS NULL OR ending = 'abandoned')"  # a branch may leave before its actor was cancelled
+            " AND (ending IS NULL OR ending = 'abandoned' OR (ending = 'delivered' AND ended_ns >= ?))",
+            (at_ns,),  # a branch may leave before its actor was cancelled, or a person decided
         )
         self._ids = {(actor, ordinal): id for id, actor, ordinal in rows}
         known = [str(id) for id in self._ids.values()]

@@ -209,7 +209,7 @@ class Session:
         try:
             with Watchdog(kernel, self.stuck or _ignore), _patient_collector():
                 status = await _watched(runner)
-            if status == "interrupted" and self.live is not None and not runner.host.live:
+            if status == "interrupted" and self.past is not None and not runner.host.live:
                 raise RunError("interrupted while the record was made again: the run is as it was")
             return runner.finish(
                 status, self.keeper, run=None if self.folder is None else str(self.folder), backend=self.backend,
@@ -257,7 +257,7 @@ def _keeper(
     }
     header = RunHeader(
         name=simulation.scenario.name, seed=seed, mode=mode, backend=options.backend, options=kept,
-        code=code_hashes(simulation.classes),
+        code=code_hashes(simulation.nursery.classes),
     )  # fmt: skip
     folder = create_run(options.out, header, path.read_text(encoding="utf-8"))
     return RunRecorder(folder), folder

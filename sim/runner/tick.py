@@ -29,6 +29,7 @@ class TickDriver:
     Attributes:
         ticks: how many were begun.
         overruns: how many began late, because the barrier before was passed late.
+        refreshed: the limits that begin anew with each tick.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class TickDriver:
         self._period_ns = period_ns
         self._turns = self._parallel if concurrency == "parallel" else self._sequential
         self._shuffled = shuffled
-        self._refreshed = refreshed
+        self.refreshed = refreshed
         self._effect_ended = Signal(self._kernel)
 
     def start(self) -> None:
@@ -71,7 +72,7 @@ class TickDriver:
             self.ticks += 1
             for _ in range(2):  # who wakes at this instant takes part: a sleep ends in round 0, a pause in round 1
                 await sleep_ns(0)
-            for resource in self._refreshed:
+            for resource in self.refreshed:
                 self._manager.world.rate_tracker.refresh(resource)
             await self._turns(self._ordered())
 

@@ -38,8 +38,7 @@ class Simulation:
     census: Census
     starts: tuple[tuple[AgentLoop, int], ...]  # each loop and its delay in nanoseconds
     per_tick: tuple[str, ...]  # the limits that are refreshed at each tick
-    rulebooks: Mapping[str, Rulebook]  # by entry of `agents`
-    classes: tuple[type[Agent], ...]  # of its agents
+    nursery: "Nursery"
     models: Models | None  # the language models, if there are any
 
 
@@ -81,8 +80,7 @@ def build(
     starts = nursery.populate()
     world.actions.register(ActionHandler("spawn", nursery.spawn))
     return Simulation(
-        scenario, world, manager, Census(world, manager), starts, _per_tick(scenario), nursery.rulebooks,
-        nursery.classes, models,
+        scenario, world, manager, Census(world, manager), starts, limits_per_tick(scenario), nursery, models,
     )  # fmt: skip
 
 
@@ -123,7 +121,8 @@ def set_limits(world: World, scenario: schema.Scenario) -> None:
 
 
 def set_prices(world: World, scenario: schema.Scenario) -> None:
-    """Set what actions take."""
+    """Set what actions take, in place of what they took before."""
+    world.costs.clear()
     for kind, prices in scenario.costs.items():
         for name, value in prices.items():
             pot = "rate" if name in scenario.limits else "budget" if name in scenario.budgets else "quota"
@@ -135,7 +134,8 @@ def to_rate(rate: units.Rate | None, scenario: schema.Scenario) -> Rate | None:
     return None if rate is None else Rate(rate.amount, rate.window or scenario.execution.tick.period)
 
 
-def _per_tick(scenario: schema.Scenario) -> tuple[str, ...]:
+def limits_per_tick(scenario: schema.Scenario) -> tuple[str, ...]:
+    """Return the limits that begin anew with each tick."""
     own = [(name, rate) for entry in scenario.agents for name, rate in entry.limits.items()]
     shared = [(n, r) for n, limit in scenario.limits.items() for r in (limit.agent, limit.group, limit.global_) if r]
     return tuple(dict.fromkeys(name for name, rate in [*shared, *own] if rate.window == 0))
@@ -214,6 +214,13 @@ class Nursery:
             entry.name: _config(entry.loop.over(scenario.execution.agent_loop)) for entry in scenario.agents
         }
         self._spawned: dict[tuple[str, str], int] = {}
+
+    def change(self, scenario: schema.Scenario) -> None:
+        """From now on take rules and limits from `scenario`, also for agents that are made later."""
+        self._scenario = scenario
+        self._entries = {entry.name: entry for entry in scenario.agents}
+        for entry in scenario.agents:
+            self.rulebooks[entry.name].rules = to_rules(entry)
 
     @property
     def classes(self) -> tuple[type[Agent], ...]:

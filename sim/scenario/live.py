@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sim.errors import UsageError
 from sim.scenario import schema
-from sim.scenario.build import Simulation, set_limits, set_prices, to_rate, to_rules
+from sim.scenario.build import Simulation, set_limits, set_prices, to_rate
 
 LIVE = ("limits", "costs", "events", "stop", "agents.NAME.rules", "agents.NAME.limits")
 """The parameters that a branch may change at a time above 0; `until` and the seed it may change too."""
@@ -36,8 +36,8 @@ def change(simulation: Simulation, scenario: schema.Scenario) -> None:
     world = simulation.world
     set_limits(world, scenario)
     set_prices(world, scenario)
+    simulation.nursery.change(scenario)
     for entry in scenario.agents:
-        simulation.rulebooks[entry.name].rules = to_rules(entry)
         for agent_id in _made_from(simulation, entry):
             for resource, rate in entry.limits.items():
                 world.rate_tracker.set_agent_limit(agent_id, resource, to_rate(rate, scenario))

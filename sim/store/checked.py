@@ -250,6 +250,8 @@ class CheckedRecorder:
     def _compare_cut(self) -> None:
         """Compare the events of the last chunk as far as they lie before the cut."""
         chunk, until = self._past.chunk, self._past.until_ns
+        if self._past.intent is not None and self._past.intent.time_ns < until:
+            raise _not_begun(self._past.intent)
         if chunk is None and self._past.partial:
             return  # these events were not on disk yet; the effects among them have been compared
         before = [] if chunk is None else [tuple(row) for row in decode(chunk.data) if row[0] < until]
@@ -267,11 +269,7 @@ class CheckedRecorder:
             if found is not None:
                 raise _divergence(found)
         if past.intent is not None:
-            there = past.intent
-            raise DivergenceError(
-                f"effect {there.ordinal} of {there.actor} ({there.kind}) at {to_text(there.time_ns)} is on record,"
-                " and is not begun now"
-            )
+            raise _not_begun(past.intent)
         if info.status == "finished" and info.digest is not None and "digest" in self._parts:
             found_value = first_value(info.digest, dict(digest))
             if found_value is not None:
@@ -284,3 +282,10 @@ class CheckedRecorder:
 
 def _divergence(found: Difference) -> DivergenceError:
     return DivergenceError(found.sentence(_RECORD, _NOW))
+
+
+def _not_begun(there: Intent) -> DivergenceError:
+    return DivergenceError(
+        f"effect {there.ordinal} of {there.actor} ({there.kind}) at {to_text(there.time_ns)} is on record, and is not"
+        " begun now"
+    )

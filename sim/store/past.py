@@ -116,7 +116,17 @@ class Past:
         if not rows or rows[0][0] is None:
             return bool(rows) and rows[0][4] == "timeout", None  # an outcome that did not come in time never counts
         kind, value, attempts, arrived, _ = rows[0]
-        return True, None if arrived else Outcome(kind, decode(value), attempts)
+        late = arrived and not (ticket.modelled and self._decided_later(ticket))
+        return True, None if late else Outcome(kind, decode(value), attempts)
+
+    def _decided_later(self, ticket: Ticket) -> bool:
+        """Whether a person decided about a modelled effect after this past ends: here its place is still fixed."""
+        sql = (
+            "SELECT a.time_ns FROM arrivals AS a JOIN effects AS e ON e.id = a.effect"
+            " WHERE e.actor = ? AND e.ordinal = ?"
+        )
+        rows = self.run.query(sql, (ticket.actor.name, ticket.ordinal))
+        return self.cut and bool(rows) and rows[0][0] >= self.until_ns
 
     def in_doubt(self, ticket: Ticket) -> bool:
         """Whether an effect was begun, must not be done again without asking, and has no outcome on record."""
@@ -162,17 +172,17 @@ class Past:
         """Yield what came from outside before `until_ns`, and later outcomes of effects that were begun before it."""
         sql = (
             "SELECT a.id, a.time_ns, a.delta, a.kind, CAST(a.data AS BLOB), e.actor, e.ordinal, e.outcome,"
-            " CAST(e.result AS BLOB), e.attempts, e.time_ns FROM arrivals AS a LEFT JOIN effects AS e"
+            " CAST(e.result AS BLOB), e.attempts, e.time_ns, e.latency FROM arrivals AS a LEFT JOIN effects AS e"
             " ON e.id = a.effect WHERE a.id > ? ORDER BY a.id LIMIT 256"
         )
         last = 0
         while rows := self.run.query(sql, (last,)):
             for row in rows:
                 last = row[0]
-                time_ns, delta, kind, data, actor, ordinal, outcome, value, attempts, begun = row[1:]
+                time_ns, delta, kind, data, actor, ordinal, outcome, value, attempts, begun, latency = row[1:]
                 if begun is None and time_ns < self.until_ns:
                     yield Arrival(time_ns, delta, kind, decode(data))
-                elif begun is not None and begun < self.until_ns:
+                elif begun is not None and begun < self.until_ns and (time_ns < self.until_ns or latency == "measured"):
                     if outcome is None:
                         raise RunError(f"{self.run.path} is damaged: an outcome on record is missing")
                     yield Arrival(

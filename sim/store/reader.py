@@ -17,7 +17,7 @@ from sim.kernel.codec import decode, encode
 from sim.kernel.effects import hash_request
 from sim.kernel.ports import EventRow
 from sim.store.contents import content_hash, join
-from sim.store.files import DATABASE, Database, being_written
+from sim.store.files import DATABASE, SCENARIO, Database, being_written
 from sim.store.hashing import RunHash, arrival_hash, final_hash, result_hash
 from sim.store.schema import APPLICATION, SCHEMA, TABLES
 from sim.store.views import VIEWS
@@ -59,6 +59,8 @@ class RunInfo:
     digest: Mapping[str, Any] | None = None
     summary: Mapping[str, Any] | None = None
 
+
+_MAX_PARTS = 10_000_000  # bytes of the list of a request's parts
 
 _COLUMNS = [field.name for field in attrs.fields(RunInfo)][4:]
 _JSON = {"versions", "options", "code", "origin", "digest", "summary"}
@@ -107,7 +109,13 @@ class StoredRun:
         """
         try:
             self._verify()
-        except (AttributeError, LookupError, TypeError, ValueError) as error:  # the tables are strict, damage is not
+        except (
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:  # the tables are strict, damage is not
             raise self._damaged("it holds a value of the wrong type") from error
 
     def _verify(self) -> None:
@@ -152,6 +160,8 @@ class StoredRun:
         if not rows:
             raise UsageError(f"there is no effect {ordinal} of {actor} in {self.path}")
         skeleton, ids = rows[0]
+        if len(ids) > _MAX_PARTS:
+            raise self._damaged("a request has too many parts")
         return join(skeleton, [self._part(id) for id in decode(ids.encode())])
 
     def _part(self, id: int) -> bytes:
@@ -262,7 +272,7 @@ def find_run(root: Path, text: str) -> Path:
     name, _, back = text.partition("~")
     same = [folder for folder in folders if folder.rsplit("-", 2)[0] == name]
     if same and (back or "0").isdecimal():
-        return _back(root, sorted(same, key=lambda name: folders[name].stat().st_mtime_ns), name, int(back or 0))
+        return _back(root, sorted(same, key=lambda name: _begun(folders[name])), name, int(back or 0))
     matches = sorted(name for name in folders if text and name.startswith(text))
     if len(matches) == 1:
         return folders[matches[0]]
@@ -272,6 +282,12 @@ def find_run(root: Path, text: str) -> Path:
     near = difflib.get_close_matches(text, folders, 1, cutoff=0.3)
     hint = f"did you mean {near[0]}?" if near else f"there are no runs in {root}"
     raise UsageError(f"there is no run {text!r} in {root}", hint=hint)
+
+
+def _begun(folder: Path) -> int:
+    """Return when a run was begun: its scenario was written then, and never since."""
+    kept = folder / SCENARIO
+    return (kept if kept.exists() else folder).stat().st_mtime_ns
 
 
 def _back(root: Path, names: list[str], name: str, back: int) -> Path:
@@ -293,6 +309,10 @@ def _info(folder: Path) -> RunInfo:
 def _check_kind(file: Path, database: Database) -> None:
     application, schema = database.pragma("application_id"), database.pragma("user_version")
     database.seal()
+    if application == APPLICATION and schema == SCHEMA:
+        kinds = dict(database.rows("SELECT name, type FROM sqlite_schema"))
+        if any(kinds.get(name) != "table" for name in TABLES):  # a view could be endless
+            raise RunError(f"{file} is damaged: a table is missing or is none", hint="use a copy of it")
     if application != APPLICATION:
         raise UsageError(f"{file} is not a run: another program made it", hint="`sim list` shows the runs")
     if schema != SCHEMA:
@@ -309,7 +329,9 @@ def _read_info(path: Path, database: Database) -> RunInfo:
     try:
         for name in _JSON:
             known[name] = None if known[name] is None else decode(known[name].encode())
-    except (AttributeError, TypeError, ValueError):
+        if not all(known[name] is None or isinstance(known[name], dict) for name in _JSON):
+            raise TypeError
+    except (AttributeError, RecursionError, TypeError, ValueError):
         raise RunError(f"{path} is damaged: its run row is not JSON", hint="use a copy of it") from None
     if status == "running" and not being_written(path):
         status = "killed"

@@ -51,7 +51,11 @@ VIEWS: dict[str, str] = {
     "calls": """
         SELECT id, time_ns / 1e9 AS time, actor AS agent, ordinal, kind, latency, safety,
                CASE WHEN outcome IS NULL AND ending = 'abandoned' AND safety = 'unsafe' THEN 'unknown'
-                    ELSE coalesce(outcome, ending, 'in flight') END AS outcome,
+                    ELSE coalesce(outcome, (
+                        SELECT 'decided: ' || (a.data ->> '$.decision') FROM arrivals AS a
+                        WHERE a.kind = 'effect.decision' AND a.data ->> '$.decision' <> 'retry'
+                          AND a.data ->> '$.actor' = actor AND a.data ->> '$.ordinal' = ordinal
+                    ), ending, 'in flight') END AS outcome,
                ending, result, attempts, ended_ns / 1e9 AS ended, (ended_ns - time_ns) / 1e9 AS seconds
         FROM effects
     """,

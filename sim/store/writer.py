@@ -101,8 +101,8 @@ class Tables:
         """A resumed run has caught up with its record: from here on it is written again."""
         self._ended = False
         self._execute(
-            "UPDATE run SET status = 'running', ended_at = NULL, events = NULL, hash = NULL, digest = NULL,"
-            " summary = NULL"
+            "UPDATE run SET status = 'running', ended_at = NULL, sim_ns = NULL, events = NULL, hash = NULL,"
+            " digest = NULL, summary = NULL"
         )
 
     def begin(self) -> None:

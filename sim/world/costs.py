@@ -94,6 +94,11 @@ class Costs:
         if not any(callable(amount) for _, amount in prices.values()):
             self._fixed[kind] = self.charge(kind, 0)
 
+    def clear(self) -> None:
+        """Forget all prices."""
+        self._prices.clear()
+        self._fixed.clear()
+
     def fixed(self, kind: str) -> Charge | None:
         """Return what every action of `kind` takes, or None if that depends on the size of its arguments."""
         return self._fixed.get(kind) if kind in self._prices else FREE

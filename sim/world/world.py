@@ -134,6 +134,8 @@ class World:
     async def run(self, until: Duration) -> None:
         """Run until a simulated time since the start (seconds, or text such as `10m`); call it again to go on.
 
+        Effects in flight live on from one call to the next only inside `async with`; else they are abandoned.
+
         Awaitable in any asyncio or trio program; the program keeps getting turns.
 
         Raises:

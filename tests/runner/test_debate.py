@@ -107,10 +107,10 @@ def test_the_same_file_runs_against_an_endpoint(backend, tmp_path):
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_faults_of_the_scenario_hit_an_endpoint_too(backend):
     """A rate limit that the scenario injects fails calls before they are sent; the retry layer gets all through."""
-    fault = "models.faults=[{kind: rate_limit, share: 0.3, retry_after: 10ms}]"
+    fault = "models.faults=[{kind: rate_limit, share: 0.1, retry_after: 10ms}]"  # 5 in a row: one in 100,000 calls
     with Endpoint(lambda seen: answers(attrs.evolve(seen, number=0))) as endpoint:
         access = Access(("openai:m",), base_url=endpoint.url, api_key=KEY)
-        options = ["models.retry.requests=20", "metrics.every=100ms", fault]
+        options = ["models.retry.requests=20", "metrics.every=100ms", "agents.debater.count=20", fault]
         result = run(DEBATE, backend=backend, access=access, overrides=options)
         sent = len(endpoint.seen)
     assert result.stopped_by == "exists('result')"
