@@ -1,5 +1,6 @@
 """What the verbs that make a run again (`replay`, `resume`, `branch`) share."""
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -11,6 +12,7 @@ import click
 from sim.cli.output import plain, print_json, say
 from sim.cli.progress import Progress
 from sim.cli.run import allow_imports, print_result
+from sim.cli.summary import duration
 from sim.errors import UsageError
 from sim.runner import Doubt, RunResult
 from sim.store import open_run
@@ -65,6 +67,8 @@ def decided(decisions: tuple[str, ...]) -> dict[int, str]:
         id, separator, decision = text.partition("=")
         if not separator or not id.isdecimal():
             raise UsageError(f"--effect {text!r} is not of the form ID=DECISION", hint="for instance 17=retry")
+        if int(id) in found:
+            raise UsageError(f"two decisions are given for effect {id}")
         found[int(id)] = decision
     return found
 
@@ -81,15 +85,20 @@ def print_live(result: RunResult, *, as_json: bool, quiet: bool) -> int:
         _print_doubts(result.doubts)
     print_result(result, as_json=as_json, quiet=quiet)
     if result.doubts and result.status == "interrupted":
-        first = result.doubts[0].id
-        say(f"sim: the run waits for a decision: sim resume {plain(result.run)} --effect {first}=retry|done|failed")
+        choices = " ".join(f"--effect {doubt.id}=retry" for doubt in result.doubts[:5])
+        more = " ..." if len(result.doubts) > 5 else ""
+        say("sim: the run waits for decisions (retry, done, done:JSON or failed), and for --allow if it needed one:")
+        say(f"hint: sim resume {shlex.quote(plain(result.run))} {choices}{more}")
+    elif result.doubts:
+        say(f"sim: warning: nobody decided about {len(result.doubts)} effects; the run has ended without them")
     return 0 if result.status == "finished" else 1
 
 
 def _print_doubts(doubts: tuple[Doubt, ...]) -> None:
-    say(f"sim: {len(doubts)} effects are in doubt: begun before the run ended, with no outcome on record")
+    effects = "1 effect is" if len(doubts) == 1 else f"{len(doubts)} effects are"
+    say(f"sim: {effects} in doubt: begun before the run ended, with no outcome on record")
     for doubt in doubts:
-        say(plain(f"  {doubt.id}: {doubt.kind} of {doubt.agent} at {doubt.time:g} s: {doubt.request}"))
+        say(plain(f"  {doubt.id}: {doubt.kind} of {doubt.agent} at {duration(doubt.time)}: {doubt.request}"))
 
 
 def print_replay(fields: dict[str, Any], *, as_json: bool) -> None:

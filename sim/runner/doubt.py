@@ -81,5 +81,5 @@ def _decision(id: int, text: str) -> dict[str, Any]:
         raise UsageError(f"effect {id} can be {', '.join(DECISIONS)} or done:JSON, not {text!r}")
     try:
         return {"decision": word, "value": decode(value.encode()) if separator else None}
-    except ValueError as error:
-        raise UsageError(f"effect {id}: what follows done: must be JSON, not {value!r}") from error
+    except (RecursionError, ValueError) as error:
+        raise UsageError(f"effect {id}: what follows done: must be JSON, not {value[:80]!r}") from error

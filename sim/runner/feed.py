@@ -42,10 +42,11 @@ class Feed:
         only. Events of the past are not made up for.
         """
         sampling = bool(self._scenario.metrics.values or self._scenario.stop)
-        self._scenario = scenario
-        self._version += 1
+        same, self._scenario = scenario.events == self._scenario.events, scenario
         now = self._kernel.now
-        for event in scenario.events:
+        if not same:
+            self._version += 1
+        for event in () if same else scenario.events:
             number = 1
             if event.at <= now and event.every is not None:
                 number += (now - event.at) // event.every + 1

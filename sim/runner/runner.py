@@ -74,6 +74,7 @@ class SimulationRunner:
             simulation.manager, tick.period, tick.concurrency, shuffled, refreshed=simulation.per_tick
         )
         self._begun = False
+        self._seed = simulation.world.kernel.seed  # a branch may change it on the way
 
     def begin(self) -> None:
         """Start the agents and the scenario's own timers; `run` does it if it was not done."""
@@ -120,7 +121,7 @@ class SimulationRunner:
         return {
             "scenario": self.simulation.scenario.name,
             "mode": self.mode,
-            "seed": world.kernel.seed,
+            "seed": self._seed,
             "status": status,
             "stopped_by": self.feed.stopped_by,
             "sim_seconds": world.now,

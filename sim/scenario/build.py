@@ -361,8 +361,9 @@ def _class(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> type[Ag
         raise UsageError(f"{where}: {kind!r} names code, which is not allowed here", hint=f"allow it: --allow {module}")
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"{where}: {kind!r} cannot be imported: {error}") from error
+    except (Exception, SystemExit) as error:  # whatever that code does when it is imported
+        what = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
+        raise UsageError(f"{where}: {kind!r} cannot be imported: {what}") from error
     if not (isinstance(found, type) and issubclass(found, Agent)):
         raise UsageError(f"{where}: {kind!r} is not a subclass of sim.Agent")
     return found

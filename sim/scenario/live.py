@@ -21,13 +21,17 @@ def check_live(overrides: Sequence[str], when: str) -> None:
         UsageError: naming the first structural parameter.
     """
     for override in overrides:
-        path = override.partition("=")[0]
+        path, separator, _ = override.partition("=")
+        if not separator or not path:
+            raise UsageError(f"--set {override!r} is not of the form path=value")
         parts = path.split(".")
         pattern = ".".join(("agents", "NAME", *parts[2:3])) if parts[0] == "agents" else parts[0]
         if pattern not in LIVE:
             raise UsageError(
                 f"{path} is structural: it shapes a run from its start and cannot change at {when}",
-                hint=f"branch at 0s, or change what is live: {', '.join(LIVE)}",
+                hint=f"a branch has --{path}"
+                if path in ("until", "seed")
+                else f"branch at 0s, or change what is live: {', '.join(LIVE)}",
             )
 
 

@@ -280,7 +280,8 @@ def find_run(root: Path, text: str) -> Path:
         some = ", ".join(matches[:5]) + (", ..." if len(matches) > 5 else "")
         raise UsageError(f"{text!r} means {len(matches)} runs: {some}", hint="write more of the name")
     near = difflib.get_close_matches(text, folders, 1, cutoff=0.3)
-    hint = f"did you mean {near[0]}?" if near else f"there are no runs in {root}"
+    hint = "`sim list` shows the runs" if folders else f"there are no runs in {root}"
+    hint = f"did you mean {near[0]}?" if near else hint
     raise UsageError(f"there is no run {text!r} in {root}", hint=hint)
 
 
