@@ -8,9 +8,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from sim.errors import ActorError, Cancelled, UsageError
+from sim.errors import ActorError, Cancelled, RunError, UsageError
 from sim.kernel import NS, Effect, Kernel, Pause, Queue, first_of, perform, sleep
+from sim.kernel.codec import encode
+from sim.kernel.effects import hash_request
 from sim.kernel.host import Host, run_actor
+from sim.kernel.ports import Durable, NullRecorder, ResultRow
 from sim.kernel.waits import sleep_ns
 from sim.kernel.watchdog import Stuck, Watchdog
 
@@ -588,3 +591,135 @@ def test_the_watchdog_reports_a_stuck_step(kernel):
         kernel.run()
     assert [report.actor for report in reports] == ["victim"]
     assert "stuck_here" in reports[0].stack
+
+
+# -- what the record must be able to rely on
+
+
+class FullDisk(NullRecorder):
+    """What is recorded becomes durable a number of times, and then no more."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def durable(self, done: Durable, /) -> None:
+        self.left -= 1
+        done(RunError("the disk is full") if self.left < 0 else None)
+
+
+@both_hosts
+@pytest.mark.parametrize("left", [0, 1, 2])
+@pytest.mark.parametrize("options", [{}, {"latency_ns": 5 * MS}])
+def test_a_failed_commit_ends_the_run(backend, left, options):
+    """Whatever waits for a commit that fails, an intent, a result or an arrival, the run ends with the failure."""
+    kernel = Kernel(recorder=FullDisk(left))
+    kernel.spawn("asker", ask(kernel, effect(**options), 10))
+
+    async def main() -> None:
+        with anyio.fail_after(20):
+            await Host(kernel).run(NS)
+
+    with pytest.raises(RunError, match="the disk is full"):
+        anyio.run(main, backend=backend)
+
+
+@both_hosts
+@pytest.mark.parametrize("options", [{}, {"latency_ns": 5 * MS}])
+def test_a_result_that_cannot_be_recorded_ends_the_run(backend, options):
+    """When a recorder refuses a result the run ends with that one error, not with a group of them."""
+
+    class Refuses(NullRecorder):
+        def result(self, row: ResultRow, /) -> None:
+            raise RunError("nothing can be written any more")
+
+    kernel = Kernel(recorder=Refuses())
+    kernel.spawn("asker", ask(kernel, effect(**options)))
+    with pytest.raises(RunError, match="nothing can be written"):
+        anyio.run(Host(kernel).run, NS, backend=backend)
+
+
+@both_hosts
+@pytest.mark.parametrize("options", [{}, {"latency_ns": 5 * MS}])
+def test_what_is_asked_for_is_what_is_on_record(make_kernel, backend, options):
+    """A request is taken as it is when the effect begins: neither its agent nor the work can change it later."""
+    kernel, rows = make_kernel()
+    history = ["a"]
+    sent: list[list[str]] = []
+
+    async def call(request: Any, key: str) -> None:
+        await anyio.lowlevel.checkpoint()
+        sent.append([*request])
+        request.append("added by the work")
+
+    async def asker() -> None:
+        await perform(Effect("test", history, call, **options))
+
+    async def other() -> None:
+        history.append("added by another actor")
+
+    kernel.spawn("asker", asker())
+    kernel.spawn("other", other())
+    anyio.run(Host(kernel).run, NS, backend=backend)
+    assert sent == [["a"]]
+    assert history == ["a", "added by another actor"]
+    assert [row[3] for row in rows.intents] == [hash_request("test", encode(["a"]))]
+
+
+@pytest.mark.parametrize("options", [{}, {"latency_ns": 5 * MS}])
+def test_keys_of_runs_that_are_not_kept_differ(make_kernel, options):
+    """Two runs without a record do the same work, and no service may take the second one for a repetition."""
+    keys: list[str] = []
+
+    async def call(request: Any, key: str) -> None:
+        keys.append(key)
+
+    for _ in range(2):
+        kernel, _ = make_kernel()
+        kernel.spawn("asker", ask(kernel, effect(call, safety="idempotent", **options), 2))
+        anyio.run(Host(kernel).run, NS)
+    assert len(set(keys)) == 4
+
+
+@both_hosts
+def test_effects_end_with_a_run_that_nobody_entered(make_kernel, backend):
+    """Outside `async with` a run that is suspended leaves nothing in flight that would be waited for later."""
+    kernel, rows = make_kernel()
+    host = Host(kernel)
+
+    async def call(request: Any, key: str) -> None:
+        host.suspend()
+        await anyio.sleep(60)
+
+    async def main() -> None:
+        with anyio.fail_after(20):
+            assert await host.run(NS) is Pause.BUDGET
+            assert [row[2] for row in rows.endings] == ["abandoned"]
+            assert await host.run(NS) is Pause.LIMIT
+
+    kernel.spawn("asker", ask(kernel, effect(call, latency_ns=5 * MS)))
+    anyio.run(main, backend=backend)
+    assert not kernel.effects.in_flight
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"latency_ns": 0.5e9}, "the latency of 'test' must be a whole number of nanoseconds from 0, not 500000000.0"),
+        ({"latency_ns": True}, "the latency of 'test' must be a whole number"),
+        ({"latency_ns": -1}, "the latency of 'test' .* not -1"),
+        ({"latency_ns": float("nan")}, "the latency of 'test' .* not nan"),
+        ({"latency_ns": 2**63}, "the latency of 'test'"),
+        ({"deadline_ns": 0}, "the deadline of 'test' must be a whole number of nanoseconds, not 0"),
+        ({"deadline_ns": -5}, "the deadline of 'test' .* not -5"),
+        ({"deadline_ns": 1.5}, "the deadline of 'test' .* not 1.5"),
+        ({"deadline_ns": 2**63}, "the deadline of 'test'"),
+        ({"timeout": 0}, "the timeout of 'test' must be a finite number of seconds, not 0"),
+        ({"timeout": float("inf")}, "the timeout of 'test' .* not inf"),
+        ({"timeout": float("nan")}, "the timeout of 'test' .* not nan"),
+        ({"safety": "puer"}, "the safety of 'test' is pure, idempotent, unsafe, not 'puer'"),
+    ],
+)
+def test_effects_are_checked_when_they_are_made(options, sentence):
+    """A time that is none and a safety that does not exist are refused by name, before they can be recorded."""
+    with pytest.raises(UsageError, match=sentence):
+        effect(**options)

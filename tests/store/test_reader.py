@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sim.errors import RunError, SimError, UsageError
-from sim.store import find_run, list_runs, open_run
+from sim.store import RunRecorder, find_run, list_runs, open_run
+from sim.store.schema import TABLES
 from tests.helpers import wait_until_durable
 
 
@@ -251,6 +252,26 @@ def test_an_empty_query_is_refused(folder):
         run.headings("")
 
 
+def test_a_run_that_goes_on_or_is_looked_at_does_not_become_the_latest(start, tmp_path):
+    """`NAME~1` counts by when runs were begun: neither resuming an older one nor looking at it changes the order."""
+    folders: list[Path] = []
+    for number in range(3):
+        recorder = start(name="town")
+        recorder.finish("interrupted", {}, 1, {})
+        folders.append(recorder.folder)
+        os.utime(recorder.folder / "scenario.yaml", ns=(number * 10**9, number * 10**9))
+        os.utime(recorder.folder, ns=(number * 10**9, number * 10**9))
+    root = tmp_path / "runs"
+
+    for folder in folders[1::-1]:
+        with RunRecorder(folder, again=True, take_over=False) as again:
+            again.go_on(0)
+            again.finish("finished", {}, 1, {})
+        with open_run(folder):
+            os.utime(folder)
+    assert [find_run(root, text) for text in ("town~2", "town~1", "town")] == folders
+
+
 def test_the_name_of_a_scenario_means_its_latest_run(start, tmp_path):
     """Who has run a scenario twice means the later run by its name."""
     for _ in range(2):
@@ -283,3 +304,28 @@ def test_a_value_of_another_type_is_damage(folder, sql):
     with pytest.raises(RunError, match="is damaged"):
         open_run(folder)
     assert len(list_runs(folder.parent)) == 1
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_view_in_place_of_a_table_is_damage(folder, table):
+    """A view could be endless, so it is refused where a table belongs, before anything is read from it."""
+    change(folder, f"ALTER TABLE {table} RENAME TO old_{table}")
+    with pytest.raises(RunError, match="is damaged: a table is missing or is none"):
+        open_run(folder)
+    if table != "run":
+        endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n FROM t) SELECT n FROM t"
+        change(folder, f"CREATE VIEW {table} AS {endless}")
+        with pytest.raises(RunError, match="is damaged: a table is missing or is none"):
+            open_run(folder)
+    assert [info.status for info in list_runs(folder.parent)] == ["unreadable"]
+
+
+@pytest.mark.parametrize("column", ["versions", "options", "code", "origin", "digest", "summary"])
+@pytest.mark.parametrize("value", ["[]", "5", "[" * 100_000 + "]" * 100_000], ids=["list", "number", "deep"])
+def test_a_run_row_of_another_shape_is_damage(folder, column, value):
+    """What a run says about itself is mappings: anything else, and what nests too deep to be read, is damage."""
+    with closing(sqlite3.connect(folder / "run.db", isolation_level=None)) as connection:
+        connection.execute(f"UPDATE run SET {column} = ?", (value,))  # noqa: S608 - ours
+    with pytest.raises(RunError, match="is damaged: its run row is not JSON"):
+        open_run(folder)
+    assert [info.status for info in list_runs(folder.parent)] == ["unreadable"]
