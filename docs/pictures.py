@@ -1,10 +1,24 @@
-"""Draws docs/contagion.svg from a run of scenarios/contagion.yaml: `uv run python docs/pictures.py`."""
+"""Draws docs/contagion.svg and docs/live.svg from runs of the scenarios: `uv run python docs/pictures.py`.
 
+docs/report.png is the beginning of the report of scenarios/ecology.yaml, as Chromium draws it 1180 pixels wide.
+"""
+
+import io
+import re
 from pathlib import Path
 
+from rich.console import Console
+
 import sim
+from sim.cli.live import picture
+from sim.cli.look import Pulse, look_at
+from sim.runner import SimulationRunner
+from sim.scenario import load
+from sim.scenario.build import build
+from sim.store import HashRecorder
 
 ROOT = Path(__file__).parent.parent
+HOUR = 3600 * 10**9
 WIDTH, HEIGHT, LEFT, BOTTOM = 760, 300, 46, 36
 COLOURS = {"S": ("#4878a8", "susceptible"), "I": ("#c8503c", "ill"), "R": ("#5a9a5a", "recovered")}
 
@@ -24,6 +38,28 @@ def contagion() -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" {style}>\n'
         f'<rect width="100%" height="100%" fill="#fff"/>\n{body}\n</svg>\n'
     )
+
+
+def live(hours: float = 41.5, speed: float = 3600.0) -> str:
+    """Return what `sim run scenarios/ecology.yaml --live --clock wall --speed 3600` shows after some hours, as an SVG.
+
+    Args:
+        hours: simulated.
+        speed: simulated seconds a real second, for the rates: here nobody waits.
+    """
+    runner = SimulationRunner(build(load(ROOT / "scenarios" / "ecology.yaml")), until_ns=48 * HOUR, mode="autonomous")
+    kernel, pulse = runner.simulation.world.kernel, Pulse()
+    kernel.recorder = HashRecorder()
+    runner.begin()
+    for second in range(3):
+        now = hours * 3600 + second * speed / 3
+        kernel.run(round(now * 10**9))
+        look = look_at(runner)
+        rates = pulse.rates(look, now / speed)
+    console = Console(file=io.StringIO(), record=True, width=112, highlight=False, markup=False, emoji=False)
+    console.print(picture(look, rates, list(look.newest[-6:])))
+    svg = console.export_svg(title="sim run scenarios/ecology.yaml --live", font_aspect_ratio=0.61)
+    return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # they would come from another machine
 
 
 def _frame(days: float, people: int) -> str:
@@ -49,3 +85,4 @@ def _y(count: float, people: int) -> float:
 
 if __name__ == "__main__":
     (ROOT / "docs" / "contagion.svg").write_text(contagion(), encoding="utf-8")
+    (ROOT / "docs" / "live.svg").write_text(live(), encoding="utf-8")

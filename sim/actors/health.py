@@ -23,10 +23,15 @@ class HealthMonitor:
         manager: whose loops are watched.
         every_ns: simulated nanoseconds between two looks.
         cure: `restart` cancels the silent iteration and starts the loop anew.
+
+    Attributes:
+        missed: silences that were found.
+        restarted: loops that were started anew.
     """
 
     def __init__(self, manager: AgentLoopManager, every_ns: int, cure: Cure = "none") -> None:
         self.missed = 0
+        self.restarted = 0
         self._manager = manager
         self._world = manager.world
         self._every_ns = every_ns
@@ -67,6 +72,7 @@ class HealthMonitor:
             await self._restart(loop)
 
     async def _restart(self, loop: AgentLoop) -> None:
+        self.restarted += 1
         forget, loop.on_stopped = loop.on_stopped, None
         await loop.stop(0)
         loop.on_stopped = forget

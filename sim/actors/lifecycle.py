@@ -213,8 +213,7 @@ class Lifecycle(ABC):
 
     def _unpause(self) -> None:
         self._settle()
-        self.last_beat = self._kernel.now
-        self.wakeups += 1
+        self._count_wakeup("paused", self.pause_reason or "")
         self._change(_S.RUNNING, self.pause_reason or "")
         self.pause_reason = None
         self._pause_if_wanted()
@@ -222,12 +221,17 @@ class Lifecycle(ABC):
 
     def _woken(self, cause: str) -> None:
         self._settle()
-        self.last_beat = self._kernel.now
+        self._count_wakeup("sleeping", cause)
         self.woken_by = cause
-        self.wakeups += 1
         self._change(_S.RUNNING, cause)
         self._pause_if_wanted()
         self._notify()
+
+    def _count_wakeup(self, left: str, cause: str) -> None:
+        self.last_beat = self._kernel.now
+        self.wakeups += 1
+        counts = self.world.wakeup_counts
+        counts[left, cause] = counts.get((left, cause), 0) + 1
 
     def _pause_if_wanted(self) -> None:
         if self._pause_wanted is not None and self._state is _S.RUNNING and self._phase is Phase.OUTSIDE:
@@ -273,6 +277,7 @@ class Lifecycle(ABC):
             raise  # they concern the process or the run
         except BaseException as error:
             self._kernel.emit("agent.error", {"error": f"on_stop: {type(error).__name__}: {error}"}, self.agent_id)
+        self.world.crashes += reason == "crashed"
         dead = self.agent.mailbox.close()
         self.pause_reason = self._pause_wanted = None
         self.world.leave(self.agent)

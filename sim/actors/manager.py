@@ -19,13 +19,27 @@ from sim.world import ActionHandler, Refused, World
 
 @attrs.frozen
 class Totals:
-    """What loops have done: how many they are, their iterations, how many of these failed, and how often one left
-    SLEEPING or PAUSED."""
+    """What loops have done.
+
+    Attributes:
+        loops: how many they are.
+        iterations: that were begun.
+        errors: how many of these failed.
+        wakeups: how often one left SLEEPING or PAUSED.
+        dropped: messages that gave way to newer ones.
+        dead: messages that were left, or came, when an agent had stopped.
+    """
 
     loops: int = 0
     iterations: int = 0
     errors: int = 0
     wakeups: int = 0
+    dropped: int = 0
+    dead: int = 0
+
+    def __add__(self, other: "Totals") -> "Totals":
+        pairs = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
+        return Totals(*(mine + theirs for mine, theirs in pairs))
 
     def plus(self, loop: AgentLoop) -> "Totals":
         """Return the totals with one more loop."""
@@ -34,6 +48,8 @@ class Totals:
             self.iterations + loop.iteration_count,
             self.errors + loop.failures,
             self.wakeups + loop.wakeups,
+            self.dropped + loop.agent.mailbox.dropped,
+            self.dead + loop.agent.mailbox.dead,
         )
 
 
@@ -43,7 +59,7 @@ class AgentLoopManager:
     def __init__(self, world: World) -> None:
         self.world = world
         self.ticking = False  # how loops that are made during the run are started
-        self.ended = Totals()
+        self.ended: dict[str, Totals] = {}  # of loops that are kept no more, by group
         self._loops: dict[str, AgentLoop] = {}
         self._made = 0
         world.actions.register(ActionHandler("sleep", _sleep, Permission.GUEST))
@@ -72,7 +88,7 @@ class AgentLoopManager:
     def _forget(self, loop: AgentLoop) -> None:
         del self._loops[loop.agent_id]
         self.world.forget(loop.agent)
-        self.ended = self.ended.plus(loop)
+        self.ended[loop.agent.group] = self.ended.get(loop.agent.group, Totals()).plus(loop)
 
     async def start_all(self) -> None:
         """Start all loops that are stopped, in the order in which they were made."""
@@ -109,7 +125,7 @@ class AgentLoopManager:
 
     def totals(self) -> "Totals":
         """Return what all loops have done, those that were made during the run and have stopped included."""
-        totals = self.ended
+        totals = sum(self.ended.values(), Totals())
         for loop in self._loops.values():
             totals = totals.plus(loop)
         return totals
@@ -117,7 +133,7 @@ class AgentLoopManager:
     def states(self) -> dict[str, int]:
         """Return how many loops are in each state."""
         counts = dict.fromkeys(AgentState, 0)
-        counts[AgentState.STOPPED] = self.ended.loops
+        counts[AgentState.STOPPED] = sum(ended.loops for ended in self.ended.values())
         for loop in self._loops.values():
             counts[loop.state] += 1
         return {str(state): count for state, count in counts.items()}

@@ -1,8 +1,9 @@
 """The command `sim`: one module a verb, imported when the verb is used, so that `sim --help` stays quick.
 
 Layout: `output` (text, JSON and errors), `table`, `summary` (one run as tables), `story` (events as lines),
-`progress`, `again` (what making a run again shares), `comparison` (two runs); and the verbs `run`, `check`, `listing`
-(`list`), `show`, `replay`, `resume`, `branch`, `diff`, `export`, `new`, `schema`.
+`progress`, `look` and `follow` (what is seen of a run that is under way), `live` (the same as a picture), `metrics`,
+`again` (what making a run again shares), `comparison` (two runs); and the verbs `run`, `check`, `listing` (`list`),
+`show`, `watch`, `report`, `replay`, `resume`, `branch`, `diff`, `export`, `new`, `schema`.
 """
 
 import sys
@@ -14,7 +15,7 @@ from typing import NoReturn
 import click
 
 from sim import __version__
-from sim.cli.output import INTERRUPTED, report, still, tolerate_all_text
+from sim.cli.output import INTERRUPTED, complain, still, tolerate_all_text
 
 VERBS = {
     "new": "Write a small scenario to start from.",
@@ -22,6 +23,8 @@ VERBS = {
     "run": "Run a scenario.",
     "list": "List the runs that were kept.",
     "show": "Show what happened in a run.",
+    "watch": "Follow a run that is under way, from another terminal.",
+    "report": "Write a report of a run: one HTML file.",
     "replay": "Make a run again and say whether it is the same.",
     "resume": "Go on with a run that was killed or interrupted.",
     "branch": "Make a new run that leaves another one at some time.",
@@ -95,7 +98,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:
         code = still()
     except (click.Abort, KeyboardInterrupt):
-        code = report(INTERRUPTED, as_json="--json" in flags, debug="--debug" in flags)
+        code = complain(INTERRUPTED, as_json="--json" in flags, debug="--debug" in flags)
     except Exception as error:
-        code = report(error, as_json="--json" in flags, debug="--debug" in flags)
+        code = complain(error, as_json="--json" in flags, debug="--debug" in flags)
     sys.exit(code)

@@ -12,6 +12,7 @@ from typing import Any, TextIO, TypeVar
 import click
 
 from sim.errors import Problem, RunError, ScenarioError, SimError, UsageError
+from sim.text import plain as plain  # the verbs take it from here
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -29,17 +30,6 @@ def common(command: Command) -> Command:
         "--json", "as_json", is_flag=True, help="Print one JSON object instead, and nothing else, on stdout."
     )
     return as_json(debug(command))
-
-
-def plain(text: object) -> str:
-    """Return text that does nothing to a terminal: control characters and marks that reorder text are spelled out.
-
-    Names and messages come from scenarios, agents and runs, which are not trusted.
-    """
-    text = str(text)
-    if text.isprintable():
-        return text
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def say(text: str) -> None:
@@ -75,7 +65,7 @@ def still() -> int:
     return 1
 
 
-def report(error: Exception, *, as_json: bool, debug: bool) -> int:
+def complain(error: Exception, *, as_json: bool, debug: bool) -> int:
     """Tell the user what went wrong and return the exit code."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

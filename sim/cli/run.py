@@ -8,12 +8,15 @@ from typing import Any
 
 import click
 
+from sim.cli.live import LiveProgress
+from sim.cli.metrics import Metrics, exporting, metrics_of, metrics_options
 from sim.cli.models import access_of, model_options
 from sim.cli.money import print_models
 from sim.cli.output import OUT, PATH, common, plain, print_json, say
 from sim.cli.progress import Progress
 from sim.cli.summary import duration, print_summary
 from sim.errors import SimError
+from sim.kernel.watchdog import Stuck
 from sim.runner import RunResult, run
 from sim.runner.estimate import estimate
 
@@ -28,6 +31,8 @@ MAX_SEED = 2**63 - 1
       sim run scenarios/contagion.yaml
       sim run scenarios/queue.yaml --seed 2 --until 8h --set pools.desk.slots=4
       sim run scenarios/queue.yaml --clock wall --speed 60 --no-record
+      sim run scenarios/ecology.yaml --clock wall --speed 3600 --live
+      sim run scenarios/ecology.yaml --clock wall --speed 60 --metrics 9464
       sim run scenarios/debate.yaml --model openai:NAME --base-url http://127.0.0.1:8000/v1""",
 )
 @click.argument("scenario", type=PATH)
@@ -48,9 +53,13 @@ MAX_SEED = 2**63 - 1
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
 @click.option("--allow", multiple=True, metavar="MODULE", help="Code that a `kind: module:Class` may be imported from.")
 @model_options
+@metrics_options
 @OUT
 @click.option("--no-record", is_flag=True, help="Keep nothing.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress, and only the folder of the run at the end.")
+@click.option(
+    "--live", is_flag=True, help="Progress as a picture: agents, rates, limits, newest events; else as lines."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Progress also where stderr is no terminal, a line now and then.")
 @common
 def command(
@@ -60,6 +69,7 @@ def command(
     no_record: bool,
     quiet: bool,
     verbose: bool,
+    live: bool,
     as_json: bool,
     only_estimate: bool,
     **options: Any,
@@ -72,21 +82,36 @@ def command(
     if options["allow"]:
         allow_imports(scenario.resolve().parent)
     options["access"] = access_of(options)
+    wanted = metrics_of(options)
     if only_estimate:
         _estimate(scenario, options, as_json=as_json)
         return 0
-    live = sys.stderr.isatty()
-    progress = Progress(live=live)
-    shown = progress if (live or verbose) and not quiet else None
+    with exporting(wanted) as metrics:
+        if options["access"] is not None and options["access"].outside:
+            with redirect_stdout(sys.stderr):
+                options["expected"] = _expected(scenario, options)
+        shown = not quiet and (live or verbose or sys.stderr.isatty())
+        result = _run(scenario, metrics, shown=shown, live=live, out=None if no_record else out, **options)
+        print_result(result, as_json=as_json, quiet=quiet)
+        metrics.linger()
+    return 0 if result.status == "finished" else 1
+
+
+def _run(scenario: Path, metrics: Metrics, *, shown: bool, live: bool, **options: Any) -> RunResult:
+    """Run with the observers that are wanted."""
+    progress = LiveProgress() if live and shown else Progress(live=sys.stderr.isatty())
+
+    def stuck(step: Stuck) -> None:
+        metrics.stuck(step)
+        progress.stuck(step)
+
     try:
         with redirect_stdout(sys.stderr):  # what agents print is no result
-            if options["access"] is not None and options["access"].outside:
-                options["expected"] = _expected(scenario, options)
-            result = run(scenario, progress=shown, stuck=progress.stuck, out=None if no_record else out, **options)
+            result = run(scenario, progress=progress if shown else None, stuck=stuck, begun=metrics.begun, **options)
     finally:
         progress.clear()
-    print_result(result, as_json=as_json, quiet=quiet)
-    return 0 if result.status == "finished" else 1
+    metrics.ended(result)
+    return result
 
 
 def _estimate(scenario: Path, options: dict[str, Any], *, as_json: bool) -> None:

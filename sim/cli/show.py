@@ -58,7 +58,7 @@ def command(
             rows = stored.query(sql)
             _rows(stored.headings(sql), rows[:first], len(rows), as_json)
         else:
-            fields = _fields(stored.info)
+            fields = fields_of(stored.info)
             print_json(fields) if as_json else print_summary(fields)
 
 
@@ -94,7 +94,7 @@ def _say_rest(shown: int, count: int | None) -> None:
         say(f"sim: {shown:,} of {count:,} shown; --limit 0 shows all")
 
 
-def _fields(info: RunInfo) -> dict[str, Any]:
+def fields_of(info: RunInfo) -> dict[str, Any]:
     """Return what is known of a run, under the names that a result has."""
     return {
         **(info.summary or {}),

@@ -10,10 +10,8 @@ from sim.cli.summary import duration
 from sim.errors import UsageError
 from sim.events.topic import check_pattern, matches
 from sim.kernel import to_seconds
-from sim.kernel.codec import encode
 from sim.kernel.ports import EventRow
-
-_LONGEST = 200  # signs of data in a line
+from sim.report.words import words
 
 
 def choose(
@@ -51,7 +49,7 @@ def choose(
 def line(row: EventRow, agent: str | None = None) -> str:
     """Return an event as harmless text; in the story of `agent` its name is left out."""
     time, name, topic, data = duration(to_seconds(row[0])), row[5], row[6], row[7]
-    what = " ".join(part for part in _words(topic, data, agent) if part)
+    what = " ".join(part for part in words(topic, data, agent) if part)
     who = "" if agent is not None else f"{name}  "
     return plain(f"{time:>14}  {who}{what}")
 
@@ -73,33 +71,3 @@ def _matching(rows: Iterable[EventRow], agent: str | None, topic: str | None, ac
 
 def _is_to(row: EventRow, agent: str) -> bool:
     return row[6] == "message.sent" and isinstance(row[7], Mapping) and row[7].get("to") == agent
-
-
-def _words(topic: str, data: Any, agent: str | None) -> tuple[str, ...]:
-    known = data if isinstance(data, Mapping) else {}
-    if topic == "agent.state":
-        reason = known.get("reason")
-        why = reason if isinstance(reason, str) else _short(reason)
-        return "state", f"{known.get('from')} > {known.get('to')}", f"({why})" if why else ""
-    if topic == "message.sent":
-        mine = known.get("sender") == agent
-        other = f"to {known.get('to')}" if mine or agent is None else f"from {known.get('sender')}"
-        return "message", other, str(known.get("topic") or ""), _short(known.get("data"))
-    if topic.startswith("action.") and known:
-        return "action", topic.removeprefix("action."), _short(known.get("arguments")), *_outcome(known)
-    return topic, _short(data)
-
-
-def _outcome(action: Mapping[str, Any]) -> tuple[str, ...]:
-    reason = f"({action['reasoning']})" if action.get("reasoning") else ""
-    if not action.get("success"):
-        return f"refused: {action.get('error')}", reason
-    result = _short(action.get("result"))
-    return f"= {result}" if result else "", reason
-
-
-def _short(data: Any) -> str:
-    if data is None or data == {}:
-        return ""
-    text = encode(data).decode()
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

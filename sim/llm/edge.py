@@ -5,7 +5,7 @@ first out. Both are asked by one waiter at a time, whom the governor chooses, so
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -124,6 +124,11 @@ class EdgeClient:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._provider.aclose()
+
+    @property
+    def lanes(self) -> Mapping[str, Lane]:
+        """The way to the endpoint by the provider's name; empty until something was asked."""
+        return self._lanes
 
     @property
     def lane(self) -> Lane:

@@ -17,6 +17,8 @@ from sim.errors import Cancelled, LimitError, UsageError
 from sim.kernel import Effect, perform, to_seconds
 from sim.kernel.codec import Raw, encode
 from sim.llm.access import INSIDE, Access
+from sim.llm.client import Lane
+from sim.llm.counts import Counts
 from sim.llm.port import Answer, Attempt, ModelError, ModelRequest, Observer, Usage
 from sim.llm.prices import Prices
 from sim.llm.router import Route, Router, Target
@@ -52,6 +54,10 @@ class Caller(Protocol):
 
 class Client(Protocol):
     """Who retries, waits for the endpoint's limits and falls back."""
+
+    @property
+    def lanes(self) -> Mapping[str, Lane]:
+        """The ways to providers, by their names."""
 
     async def complete(
         self, chain: Sequence[Target], request: ModelRequest, /, *, agent: str, observe: Observer | None = None
@@ -110,6 +116,7 @@ class Models:
 
     Attributes:
         spend: what was spent so far.
+        counts: what calls came to so far.
         expected: what the run was expected to spend, as `summary` says it; empty if nobody asked.
     """
 
@@ -127,6 +134,7 @@ class Models:
         tokenizer: Tokenizer = APPROXIMATE,
     ) -> None:
         self.spend = spend or Spend()
+        self.counts = Counts()
         self.expected: Mapping[str, Any] = {}
         self._world = world
         self._router = router
@@ -170,6 +178,7 @@ class Models:
         request = attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=plan.max_tokens))
         stake = await self._hold(agent, plan)
         started = self._world.kernel.now
+        self.counts.in_flight += 1
         try:
             answer = await self._answer(agent, plan, request, observe)
         except ModelError as error:
@@ -207,6 +216,11 @@ class Models:
         unpriced = sorted({model for model in models if self._prices.find(model) is None})
         ceiling = self.spend.ceiling_micro
         return {**self.spend.summary(), "unpriced": unpriced, "ceiling_micro": ceiling, "expected": self.expected}
+
+    def lanes(self) -> Mapping[str, Lane]:
+        """Return the ways to providers that are open, by their names: what their governors and breakers do."""
+        edge = self._edge
+        return dict(self._core.lanes) | ({} if edge is None else dict(edge.lanes))
 
     def change(self, router: Router, edge: Callable[[], OutsideClient] | None, access: Access) -> None:
         """From now on route calls with `router`, and have those for endpoints made by what `edge` makes.
@@ -331,11 +345,13 @@ class Models:
             stake.money, agent=agent.agent_id, group=agent.group, model=str(target), usage=usage, cost_micro=cost,
             attempts=len(attempts), failed=not answered,
         )  # fmt: skip
+        seconds = to_seconds(self._world.kernel.now - started)
+        self.counts.ended(str(target), seconds, attempts)
         for number, attempt in enumerate(attempts, start=1):
             self._emit("model.attempt", {"number": number, **_attempt(attempt)}, agent)
         note: dict[str, Any] = {
             "group": agent.group, "use": request.use, "tier": plan.route.tier, "provider": target.provider,
-            "model": target.model, "seconds": to_seconds(self._world.kernel.now - started), "attempts": len(attempts),
+            "model": target.model, "seconds": seconds, "attempts": len(attempts),
             "planned_tokens": plan.tokens, "planned_cost_micro": plan.cost_micro, "cost_micro": cost,
         }  # fmt: skip
         if usage is not None:
@@ -363,6 +379,7 @@ class Models:
         target = plan.route.targets[0]
         usage = None if target.provider in INSIDE else Usage(plan.input_tokens, 0, estimated=True)
         cost = 0 if usage is None else self.cost(target.model, usage)
+        self.counts.in_flight -= 1
         self._settle(stake, 0 if usage is None else usage.input_tokens, cost)
         self.spend.settle(
             stake.money, agent=agent.agent_id, group=agent.group, model=str(target), usage=usage, cost_micro=cost,

@@ -25,6 +25,21 @@ class Budget:
     reset_ns: int | None
 
 
+@attrs.frozen
+class BudgetStatistics:
+    """How much of one budget is spent in the present period. Money, or whatever it is for, in micro-units.
+
+    Attributes:
+        amount_micro: what each agent may spend.
+        spent_micro: what all have spent.
+        fullest: the share of its amount that the agent who has spent most has spent.
+    """
+
+    amount_micro: int
+    spent_micro: int
+    fullest: float
+
+
 class Earmark:
     """A part of a budget that was taken and may still be settled or released, once.
 
@@ -119,6 +134,19 @@ class Budgets:
         """Return in exactly how many nanoseconds the next period starts, or None if never."""
         reset_ns = self._find(name).reset_ns
         return None if reset_ns is None else reset_ns - self._kernel.now % reset_ns
+
+    def statistics(self) -> dict[str, BudgetStatistics]:
+        """Return how much is spent, by budget. Changes nothing: any thread may ask while a run is under way."""
+        spent = dict.fromkeys(self._budgets, 0)
+        most = dict.fromkeys(self._budgets, 0)
+        for name, agent_id in list(self._spent):
+            used = self._used(agent_id, name)
+            spent[name] += used
+            most[name] = max(most[name], used)
+        return {
+            name: BudgetStatistics(budget.amount_micro, spent[name], most[name] / max(1, budget.amount_micro))
+            for name, budget in self._budgets.items()
+        }
 
     def state(self) -> dict[str, dict[str, int]]:
         """Return what was spent in the present periods by budget and agent, sorted; nothing is left out but

@@ -62,7 +62,7 @@ class Line:
 
     def live(self) -> list[Place]:
         """Return the places of all that still wait; in order, unless the line is ranked."""
-        return [place for place in self.places if place[2].token == place[3]]
+        return [place for place in list(self.places) if place[2].token == place[3]]  # a copy: observers ask, too
 
     def __len__(self) -> int:
         return len(self.live())

@@ -1,7 +1,18 @@
 """Quotas are held and given back: bytes on a disk, files, open conversations."""
 
+import attrs
+
 from sim.errors import UsageError
 from sim.resources.windows import check_amount
+
+
+@attrs.frozen
+class QuotaStatistics:
+    """What each agent may hold of one quota, what all hold, and the share of its limit that the fullest holds."""
+
+    limit: int
+    held: int
+    fullest: float
 
 
 class Quotas:
@@ -54,6 +65,17 @@ class Quotas:
     def remaining(self, agent_id: str, name: str) -> int:
         """Return how much more the agent may hold."""
         return max(0, self._limit(name) - self.held(agent_id, name))
+
+    def statistics(self) -> dict[str, QuotaStatistics]:
+        """Return how much is held, by quota. Changes nothing: any thread may ask while a run is under way."""
+        held = dict.fromkeys(self._limits, 0)
+        most = dict.fromkeys(self._limits, 0)
+        for (name, _), amount in list(self._held.items()):
+            held[name] += amount
+            most[name] = max(most[name], amount)
+        return {
+            name: QuotaStatistics(limit, held[name], most[name] / max(1, limit)) for name, limit in self._limits.items()
+        }
 
     def state(self) -> dict[str, dict[str, int]]:
         """Return what is held by quota and agent, sorted; who holds nothing is left out."""

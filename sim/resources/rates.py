@@ -18,6 +18,7 @@ from sim.kernel.rng import derive
 from sim.kernel.source import FIRST_DERIVED
 from sim.resources.admission import Admission
 from sim.resources.capacity import Capacity, Tally, Watch
+from sim.resources.uses import RateUse, Scope, uses
 from sim.resources.windows import Need, Rate, Reservation, Window, check_amount, time_until
 
 Policy = Literal["block", "skip"]
@@ -112,11 +113,7 @@ class RateTracker:
 
     def refresh(self, resource: str) -> None:
         """Begin a new period of a resource that is limited per tick: what was consumed before counts no more."""
-        windows = [
-            *(window for (name, _), window in self._agent_windows.items() if name == resource),
-            *(window for (name, _), window in self._group_windows.items() if name == resource),
-            *(window for name, window in self._total_windows.items() if name == resource),
-        ]
+        windows = [window for name, _, window in self._scoped() if name == resource]
 
         def clear() -> None:
             for window in windows:
@@ -320,6 +317,13 @@ class RateTracker:
             for name, tally in sorted(self._tallies.items())
         }
 
+    def uses(self) -> list[RateUse]:
+        """Return how much counts now, by resource and scope; windows that nobody has used yet are left out.
+
+        Changes nothing, so that any thread may ask while a run is under way.
+        """
+        return uses(self._scoped(), self._kernel.now)
+
     def state(self) -> dict[str, Any]:
         """Return what counts now in every window, JSON-like and sorted; windows in which nothing counts are
         left out.
@@ -417,12 +421,16 @@ class RateTracker:
             for resource, window in self._total_windows.items():
                 _set_rate(window, self._limits.get(resource, _NO_LIMIT).total)
 
-        self._line.start_over(list(self._windows()), apply)
+        self._line.start_over([window for *_, window in self._scoped()], apply)
 
-    def _windows(self) -> Iterator[Window]:
-        yield from self._agent_windows.values()
-        yield from self._group_windows.values()
-        yield from self._total_windows.values()
+    def _scoped(self) -> Iterator[tuple[str, Scope, Window]]:
+        """Yield all windows, from copies of the tables, which a run may change meanwhile."""
+        for (resource, _), window in list(self._agent_windows.items()):
+            yield resource, "agent", window
+        for (resource, _), window in list(self._group_windows.items()):
+            yield resource, "group", window
+        for resource, window in list(self._total_windows.items()):
+            yield resource, "total", window
 
 
 _NO_LIMIT = Limit()

@@ -90,6 +90,15 @@ class Window:
                 entry[1] = 0
         return self.limit - self.used
 
+    def count(self, now: int) -> int:
+        """Return how many units count now. Changes nothing, so that any thread may ask while a run is under way."""
+        used, edge = self.used, now - self.span
+        for time, amount in list(self.entries or ()):
+            if time > edge:
+                break
+            used -= amount
+        return max(0, used)
+
     def add(self, amount: int, now: int) -> Entry:
         """Consume `amount` now and return the entry that it is part of."""
         self.used += amount

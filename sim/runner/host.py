@@ -31,6 +31,7 @@ from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
 
 Backend = Literal["asyncio", "trio"]
 Progress = Callable[[SimulationRunner], None]
+Begun = Callable[[SimulationRunner], None]
 T = TypeVar("T")
 
 _ENDINGS: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
@@ -89,6 +90,7 @@ def run(
     *,
     progress: Progress | None = None,
     stuck: Callable[[Stuck], None] | None = None,
+    begun: Begun | None = None,
     **options: Any,
 ) -> RunResult:
     """Run a scenario and return what came of it.
@@ -99,6 +101,7 @@ def run(
         scenario: a scenario, or the path of a scenario file.
         progress: called now and then with the runner.
         stuck: called with each step that does not yield.
+        begun: called once with the runner, before the first step: for observers, who read it from threads of their own.
         options: see `Options`.
 
     Raises:
@@ -106,7 +109,8 @@ def run(
         UsageError: if an option is wrong.
         RunError: if the run fails.
     """
-    return blocking(partial(run_async, scenario, progress=progress, stuck=stuck, **options), options.get("backend"))
+    work = partial(run_async, scenario, progress=progress, stuck=stuck, begun=begun, **options)
+    return blocking(work, options.get("backend"))
 
 
 def blocking(work: Callable[[], Coroutine[Any, Any, T]], backend: str | None) -> T:
@@ -146,6 +150,7 @@ async def run_async(
     *,
     progress: Progress | None = None,
     stuck: Callable[[Stuck], None] | None = None,
+    begun: Begun | None = None,
     **options: Any,
 ) -> RunResult:
     """As `run`, inside an asyncio or trio program. The host program keeps getting turns."""
@@ -167,8 +172,9 @@ async def run_async(
     keeper, folder = _keeper(simulation, path, chosen, seed, mode)
     uid = "" if folder is None else folder.name
     session = Session(
-        simulation, keeper, folder, uid, until_ns, mode, speed, chosen.backend, progress=progress, stuck=stuck
-    )
+        simulation, keeper, folder, uid, until_ns, mode, speed, chosen.backend, progress=progress, stuck=stuck,
+        begun=begun,
+    )  # fmt: skip
     return await session.carry_out()
 
 
@@ -186,6 +192,7 @@ class Session:
     backend: Backend
     progress: Progress | None = None
     stuck: Callable[[Stuck], None] | None = None
+    begun: Begun | None = None
     past: Past | None = None
     live: Callable[[SimulationRunner, list[Ticket]], None] | None = None
     inputs: Callable[[SimulationRunner], None] | None = None  # teaches the kernel further inputs
@@ -206,6 +213,8 @@ class Session:
         )  # fmt: skip
         if self.inputs is not None:
             self.inputs(runner)
+        if self.begun is not None:
+            self.begun(runner)
         try:
             with Watchdog(kernel, self.stuck or _ignore), _patient_collector():
                 status = await _watched(runner)

@@ -45,6 +45,8 @@ class SimulationRunner:
 
     Attributes:
         host: the door for calls from outside.
+        health: who looks for silent agents, if the scenario wants it.
+        speed: simulated seconds per real second; None jumps.
     """
 
     def __init__(
@@ -61,6 +63,8 @@ class SimulationRunner:
         self.simulation = simulation
         self.mode = mode
         self.until_ns = until_ns
+        self.speed = speed
+        self.health: HealthMonitor | None = None
         self._world = simulation.world
         self._manager = simulation.manager
         told = None if progress is None else (lambda: progress(self))
@@ -89,7 +93,8 @@ class SimulationRunner:
             self.ticks.start()
         health = self.simulation.scenario.execution.health
         if health is not None:
-            HealthMonitor(self._manager, health.every, health.cure).start()
+            self.health = HealthMonitor(self._manager, health.every, health.cure)
+            self.health.start()
 
     async def run(self) -> Status:
         """Run until the time limit, the stop condition, or `host.suspend()`."""

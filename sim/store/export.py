@@ -2,6 +2,7 @@
 
 import csv
 import glob
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,9 @@ Format = Literal["csv", "parquet", "json"]
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """How text begins that a spreadsheet would run as a formula (OWASP, CSV injection)."""
 
+_ACTING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Signs that act on a terminal or reorder text; CSV is what people look at with any tool."""
+
 _ROW_BYTES = 2**28
 """The longest row, as JSON, that goes into Parquet."""
 
@@ -29,8 +33,9 @@ Rows = Iterator[tuple[Any, ...]]
 def export(run: StoredRun, view: str, target: Path, format: Format, *, force: bool = False) -> int:  # noqa: A002
     """Write a view or table of `run` to the file `target`, which only its owner can read; return its rows.
 
-    CSV: text that a spreadsheet would take for a formula gets a ' in front; None is an empty cell. JSON: a
-    list with one object a line. Parquet: columns are BIGINT, DOUBLE or VARCHAR, as their values are.
+    CSV: text that a spreadsheet would take for a formula gets a ' in front, signs that act on a terminal or reorder
+    text are spelled out (`\\x1b`), and None is an empty cell. JSON: a list with one object a line. Parquet: columns are
+    BIGINT, DOUBLE or VARCHAR, as their values are. Both hold text as it is.
 
     Raises:
         UsageError: if the view is not known, the file exists (unless `force`), or Parquet needs duckdb.
@@ -69,7 +74,10 @@ def _csv(draft: Path, columns: list[str], rows: Rows) -> int:
 
 
 def _cell(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    if not isinstance(value, str):
+        return value
+    text = _ACTING.sub(lambda sign: sign[0].encode("unicode_escape").decode(), value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _json(draft: Path, columns: list[str], rows: Rows) -> int:

@@ -102,6 +102,8 @@ class World:
         self.messages = 0  # taken
         self.errors: dict[str, tuple[int, str]] = {}  # how often, and who had it first
         self.action_counts: dict[tuple[str, bool], int] = {}
+        self.wakeup_counts: dict[tuple[str, str], int] = {}  # by the state that was left, and the cause
+        self.crashes = 0  # loops that were stopped because they failed too often, or ended in an error
         self._host: Host | None = None
         self._left_at: dict[str, str] = {}  # where stopped agents stood
         self._groups: dict[str, dict[str, None]] = {}

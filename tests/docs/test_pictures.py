@@ -6,11 +6,23 @@ from pathlib import Path
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_epidemic_curve_is_what_the_scenario_gives():
-    """The picture in the README is drawn from a run: it repeats, so the picture repeats."""
+def _pictures():
+    """Import docs/pictures.py."""
     spec = importlib.util.spec_from_file_location("pictures", DOCS / "pictures.py")
     assert spec is not None
     assert spec.loader is not None
     pictures = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(pictures)
-    assert pictures.contagion() == (DOCS / "contagion.svg").read_text(encoding="utf-8")
+    return pictures
+
+
+def test_the_epidemic_curve_is_what_the_scenario_gives():
+    """The picture in the README is drawn from a run: it repeats, so the picture repeats."""
+    assert _pictures().contagion() == (DOCS / "contagion.svg").read_text(encoding="utf-8")
+
+
+def test_the_live_view_is_what_a_run_shows():
+    """The picture of the live view is drawn from a run, too, and loads nothing from anywhere."""
+    svg = _pictures().live()
+    assert svg == (DOCS / "live.svg").read_text(encoding="utf-8")
+    assert "url(http" not in svg

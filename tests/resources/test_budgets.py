@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from sim.errors import LimitError, UsageError
 from sim.kernel import Kernel
 from sim.resources import Budgets
+from sim.resources.budgets import BudgetStatistics
 
 
 @pytest.fixture
@@ -96,3 +97,14 @@ def test_no_period_holds_more_than_the_amount(steps):
         fits = granted.get(period, 0) + micro <= 10
         assert budgets.spend("a", "money", micro) == fits
         granted[period] = granted.get(period, 0) + micro * fits
+
+
+def test_statistics_sum_up_the_present_period(kernel, budgets):
+    """Of each budget: its amount, what all have spent in this period, and the share of whoever spent most."""
+    budgets.spend("a", "money", 2)
+    budgets.spend("b", "money", 5)
+    amount = budgets.statistics()["money"].amount_micro
+    assert budgets.statistics()["money"] == BudgetStatistics(amount, 7, 5 / amount)
+    assert budgets.statistics()["once"].spent_micro == 0
+    kernel.advance_to(100)
+    assert budgets.statistics()["money"] == BudgetStatistics(amount, 0, 0.0)

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from sim.errors import UsageError
 from sim.resources import Quotas
+from sim.resources.quotas import QuotaStatistics
 
 
 def test_what_is_held_stays_held_until_given_back():
@@ -48,3 +49,13 @@ def test_holdings_follow_a_plain_count(steps):
             held -= amount
         assert quotas.held("a", "disk") == held
         assert quotas.remaining("a", "disk") == 10 - held
+
+
+def test_statistics_sum_up_what_is_held():
+    """Of each quota: its limit, what all hold, and the share of whoever holds most; a limit of 0 divides nothing."""
+    quotas = Quotas()
+    quotas.define("disk", 10)
+    quotas.define("none", 0)
+    quotas.hold("a", "disk", 3)
+    quotas.hold("b", "disk", 4)
+    assert quotas.statistics() == {"disk": QuotaStatistics(10, 7, 0.4), "none": QuotaStatistics(0, 0, 0.0)}

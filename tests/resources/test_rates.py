@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sim.errors import LimitError, UsageError
 from sim.kernel import NS, Kernel, first_of
 from sim.kernel.waits import Signal, sleep_ns
-from sim.resources import Limit, Rate, RateStatistics, RateTracker
+from sim.resources import Limit, Rate, RateStatistics, RateTracker, RateUse
 
 
 @pytest.fixture
@@ -435,3 +435,36 @@ def test_waiting_agrees_with_looking_at_every_nanosecond(arrivals):
         kernel.spawn(f"{index}", run(index, at, agent, costs))
     kernel.run()
     assert sorted(served) == naive(arrivals)
+
+
+def test_uses_sum_up_each_scope(kernel, tracker):
+    """For each resource and scope: what counts now in all windows, what fits, and the fullest; nothing is changed."""
+    limited(tracker, x=Limit(agent=Rate(4, NS), total=Rate(10, NS)), y=Limit(group=Rate(0, NS)))
+    tracker.set_group("a", "g")
+    assert tracker.uses() == []
+    assert tracker.consume("a", "x", 1)
+    kernel.advance_to(NS // 2)
+    assert tracker.consume("a", "x", 2)
+    assert tracker.consume("b", "x", 1)
+    assert tracker.uses() == [
+        RateUse("x", "agent", 4, 8, 0.75), RateUse("y", "group", 0, 0, 0.0), RateUse("x", "total", 4, 10, 0.4)
+    ]  # fmt: skip
+    kernel.advance_to(NS)
+    before = tracker._agent_windows["x", "a"].used
+    assert [use.used for use in tracker.uses()] == [3, 0, 3]
+    assert tracker._agent_windows["x", "a"].used == before == 3
+    assert tracker.state()["total"] == {"x": 3}
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 4)), max_size=30))
+def test_uses_are_what_counts(steps):
+    """Whatever was consumed and when, the observer counts exactly what the tracker counts."""
+    kernel = Kernel()
+    tracker = RateTracker(kernel)
+    tracker.set_limit("x", Limit(agent=Rate(9, 20)))
+    for by, amount in steps:
+        kernel.advance_to(kernel.now + by)
+        tracker.consume("a", "x", amount)
+        kernel.advance_to(kernel.now + by)
+        seen = sum(use.used for use in tracker.uses())
+        assert seen == tracker.get_usage("a", "x")

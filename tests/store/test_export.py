@@ -109,6 +109,19 @@ def test_an_existing_file_is_kept(record, tmp_path, kind):
     assert [target] == list(target.parent.iterdir())
 
 
+def test_csv_acts_on_nobody(record, tmp_path):
+    """Signs that act on a terminal or reorder text are spelled out in CSV; a cell keeps its lines; JSON is exact."""
+    hostile = '"><script>\x1b[31m\u202eevil\nline'
+    with open_run(record(("message.sent", {"sender": hostile, "to": "b", "topic": "", "data": None}))) as run:
+        export(run, "messages", tmp_path / "x.csv", "csv")
+        export(run, "messages", tmp_path / "x.json", "json")
+    with (tmp_path / "x.csv").open(newline="", encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+
+    assert row["sender"] == '"><script>\\x1b[31m\\u202eevil\nline'
+    assert json.loads((tmp_path / "x.json").read_text())[0]["sender"] == hostile
+
+
 def test_what_cannot_be_exported_is_refused(record, tmp_path):
     """An unknown view or format, also one with SQL in it, and a folder that is not there are refused."""
     target = tmp_path / "x"

@@ -1,0 +1,37 @@
+"""`sim report`: one HTML file that shows what happened in a run."""
+
+from pathlib import Path
+
+import click
+
+import sim.llm.views  # noqa: F401  # registers the views of model calls
+from sim.cli.output import OUT, PATH, common, plain, print_json
+from sim.report import REPORT, write_report
+from sim.store import find_run, open_run
+
+
+@click.command(
+    "report",
+    epilog="""Examples:
+
+    \b
+      sim report ecology
+      sim report ecology-1-3f --to ecology.html""",
+)
+@click.argument("run")
+@click.option(
+    "--to", "target", type=PATH, metavar="FILE", help=f"The file to write; else {REPORT} in the run's folder."
+)
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@OUT
+@common
+def command(run: str, target: Path | None, force: bool, out: Path, as_json: bool) -> None:
+    """Write a report of RUN: one HTML file that needs no network and can be sent to others. RUN is a folder, or the
+    beginning of a name that `sim list` shows; it may be under way still.
+    """
+    with open_run(find_run(out, run)) as stored:
+        file = write_report(stored, target, force=force)
+    if as_json:
+        print_json({"file": file, "bytes": file.stat().st_size})
+    else:
+        click.echo(plain(file))

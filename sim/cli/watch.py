@@ -1,0 +1,59 @@
+"""`sim watch`: follow a run that is under way, from another terminal."""
+
+import sys
+import time
+from pathlib import Path
+
+import attrs
+import click
+
+from sim.cli.follow import Follower
+from sim.cli.live import DRAW_SECONDS, Screen
+from sim.cli.output import OUT, common, print_json
+from sim.cli.progress import PLAIN_SECONDS
+from sim.cli.show import fields_of
+from sim.cli.summary import print_summary
+from sim.store import find_run
+
+
+@click.command(
+    "watch",
+    epilog="""Examples:
+
+    \b
+      sim watch ecology
+      sim watch ecology --json""",
+)
+@click.argument("run")
+@click.option(
+    "--every",
+    type=click.FloatRange(0.05),
+    metavar="SECONDS",
+    help="How often to look; else 0.2, or 5 without a terminal.",
+)
+@OUT
+@common
+def command(run: str, every: float | None, out: Path, as_json: bool) -> int:
+    """Follow RUN until it ends, and print its summary. RUN is a folder, or the beginning of a name that `sim list`
+    shows. It is only read: the run does not notice, and Ctrl-C ends the watching alone.
+
+    With --json, look once and say what is seen.
+    """
+    follower = Follower(find_run(out, run))
+    if as_json:
+        look, _ = follower.look()
+        print_json(attrs.asdict(look))
+        return 0
+    screen = Screen(sys.stdout, terminal=sys.stdout.isatty())
+    pause = every or (DRAW_SECONDS if screen.terminal else PLAIN_SECONDS)
+    try:
+        while True:
+            look, info = follower.look()
+            if info.status != "running":
+                break
+            screen.draw(look)
+            time.sleep(pause)
+    finally:
+        screen.clear()
+    print_summary(fields_of(info))
+    return 0 if info.status == "finished" else 1

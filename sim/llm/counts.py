@@ -1,0 +1,63 @@
+"""What model calls came to, as plain numbers: for whoever watches a run, never for what happens in it."""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import Final
+
+import attrs
+
+from sim.llm.port import Attempt
+
+BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
+"""Upper bounds, in seconds, of the buckets in which calls are counted by how long they took: from a cached answer of a
+small model to the time limit of a large one.
+"""
+
+
+@attrs.define
+class Durations:
+    """How long calls took: how many fell into each bucket of `BOUNDS` (the last one has no bound), and their sum."""
+
+    buckets: list[int] = attrs.field(factory=lambda: [0] * (len(BOUNDS) + 1))
+    seconds: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one call."""
+        self.buckets[bisect_left(BOUNDS, seconds)] += 1
+        self.seconds += seconds
+
+
+class Counts:
+    """The calls of one run.
+
+    Attributes:
+        in_flight: calls under way.
+        requests: requests that were sent, by model (`provider:model`) and outcome (`ok`, or a class of error).
+        retries: requests beyond the first of a call, by model.
+        durations: how long calls took, by model; simulated time.
+    """
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        self.requests: dict[tuple[str, str], int] = {}
+        self.retries: dict[str, int] = {}
+        self.durations: dict[str, Durations] = {}
+
+    def ended(self, model: str, seconds: float, attempts: Iterable[Attempt]) -> None:
+        """Count a call that has ended.
+
+        Args:
+            model: the one that answered, or failed last.
+            seconds: how long the call took.
+            attempts: what was tried.
+        """
+        self.in_flight -= 1
+        for number, attempt in enumerate(attempts):
+            name = f"{attempt.provider}:{attempt.model}"
+            key = (name, attempt.outcome)
+            self.requests[key] = self.requests.get(key, 0) + 1
+            self.retries[name] = self.retries.get(name, 0) + (number > 0)
+        durations = self.durations.get(model)
+        if durations is None:
+            durations = self.durations[model] = Durations()
+        durations.add(seconds)

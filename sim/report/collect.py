@@ -1,0 +1,181 @@
+"""From the record of a run to what its report shows: one pass over the events."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sim.errors import SimError
+from sim.kernel.codec import decode
+from sim.kernel.ports import EventRow
+from sim.report.bins import Bins
+from sim.report.given import mapping
+from sim.report.graph import Graph
+from sim.report.groups import Groups
+from sim.report.models import ModelCalls, effects
+from sim.report.people import MAX_ROWS, People, state_text
+from sim.report.states import States
+from sim.report.topics import Measures, Topics
+from sim.report.troubles import Troubles
+from sim.report.usage import Usage
+from sim.resources import MICRO
+from sim.scenario import Scenario
+from sim.scenario.load import loads
+from sim.store import StoredRun
+from sim.store.files import SCENARIO
+
+_LONGEST_SCENARIO = 50_000
+
+
+def collect(stored: StoredRun) -> dict[str, Any]:
+    """Return what the report of a run shows, JSON-like. Also of a run that is under way, or was killed.
+
+    Args:
+        stored: the run; its events are read once, in order, and a bounded amount of them is kept.
+
+    Raises:
+        RunError: if the run is damaged.
+    """
+    return _Collector(stored).collect()
+
+
+class _Collector:
+    """All collectors of one report, and which events each of them gets."""
+
+    def __init__(self, stored: StoredRun) -> None:
+        self.stored = stored
+        self.scenario = _scenario(stored)
+        self.bins = Bins.until(_end_of(stored))
+        self.groups = Groups(self.scenario)
+        self.states = States(self.bins)
+        self.topics = Topics(self.bins)
+        self.measures = Measures()
+        self.models = ModelCalls(self.bins)
+        self.usage = None if self.scenario is None else Usage(self.scenario, self.bins, self.groups)
+        self.graphs = {name: Graph(name, self.groups) for name in ("messages", "payments")}
+        self.troubles = Troubles(self.bins)
+        self.people = People()
+
+    def collect(self) -> dict[str, Any]:
+        """Read all events and say what came of it."""
+        for row in self.stored.events():
+            self._add(row)
+        self.states.finish()
+        info = self.stored.info
+        summary, digest = info.summary or {}, info.digest or {}
+        usage = None if self.usage is None else self.usage.to_json(digest.get("quotas", {}))
+        return {
+            "run": self._run(),
+            "end": self.bins.end_ns / 1e9,
+            "numbers": self._numbers(summary),
+            "states": self.states.to_json(),
+            "finals": self.states.finals(),
+            "topics": self.topics.to_json(),
+            "actions": self.topics.kinds(),
+            "samples": self.measures.samples(),
+            "observations": self.measures.observations(),
+            "usage": usage,
+            "models": self.models.to_json(summary.get("models") or {}),
+            "effects": effects(self.stored),
+            "graphs": [graph for graph in (graph.to_json() for graph in self.graphs.values()) if graph],
+            "troubles": self.troubles.to_json(),
+            "agents": self._agents(digest),
+            "agents_in_all": len(self.people.known),
+            "agents_at_most": MAX_ROWS,
+        }
+
+    def _add(self, row: EventRow) -> None:
+        time_ns, actor, topic, data = row[0], row[5], row[6], mapping(row[7])
+        part = self.bins.at(time_ns)
+        self.topics.add(part, topic, data)
+        self.troubles.add(time_ns, actor, topic, data)
+        match topic:
+            case "agent.state":
+                self.states.add(time_ns, actor, data)
+            case "message.sent":
+                self.graphs["messages"].add(str(data.get("sender")), str(data.get("to")))
+            case "ledger.transferred":
+                self.graphs["payments"].add(str(data.get("from")), str(data.get("to")))
+            case "metric.sample":
+                self.measures.sample(time_ns, data)
+            case "observation":
+                self.measures.observe(data)
+            case "model.call":
+                self.models.call(part, data)
+                self.usage.call(time_ns, actor, data) if self.usage is not None else None
+            case "model.attempt":
+                self.models.attempt(data)
+            case _ if topic.startswith("action.") and self.usage is not None:
+                self.usage.action(time_ns, actor, topic[7:], data)
+        self.people.add(row, data, agent=actor in self.states.lanes)
+
+    def _run(self) -> dict[str, Any]:
+        """What ran."""
+        info = self.stored.info
+        given = {name: value for name, value in info.options.items() if value not in (None, [], "")}
+        return {
+            "id": info.id, "name": info.name, "seed": str(info.seed), "mode": info.mode, "backend": info.backend,
+            "status": info.status, "started": info.started_at, "ended": info.ended_at, "hash": info.hash,
+            "stopped_by": (info.summary or {}).get("stopped_by"), "error": (info.summary or {}).get("error"),
+            "versions": dict(info.versions), "options": given, "origin": info.origin,
+            "description": "" if self.scenario is None else self.scenario.description,
+            "scenario": _text(self.stored)[:_LONGEST_SCENARIO].split("\n"),
+        }  # fmt: skip
+
+    def _numbers(self, summary: Mapping[str, Any]) -> dict[str, Any]:
+        """What came of it, in numbers, counted here: a run that was killed has no summary."""
+        done = sum(done for done, _ in self.topics.actions.values())
+        refused = sum(refused for _, refused in self.topics.actions.values())
+        return {
+            "agents": len(self.people.known),
+            "events": self.topics.total,
+            "iterations": summary.get("iterations"),
+            "actions": done,
+            "refused": refused,
+            "errors": summary.get("errors"),
+            "wakeups": sum(lane.wakeups for lane in self.states.lanes.values()),
+            "messages": sum(self.graphs["messages"].sent.values()),
+        }
+
+    def _agents(self, digest: Mapping[str, Any]) -> list[dict[str, Any]]:
+        chosen = self.people.chosen(self.troubles.by_agent)
+        known = digest.get("agents", {})
+        balances = digest.get("ledger", {}).get("balances", {})
+        sent, received = self.graphs["messages"].sent, self.graphs["messages"].received
+        rows = []
+        for name in chosen:
+            person, lane = self.people.known[name], self.states.lanes[name]
+            micro = balances.get(name)
+            state = known.get(name, {}).get("state")
+            rows.append({
+                "name": name, "group": self.groups.of(name), "state": lane.final, "done": person.done,
+                "refused": person.refused, "troubles": self.troubles.by_agent.get(name, 0), "wakeups": lane.wakeups,
+                "sent": sent[name], "received": received[name], "calls": person.calls,
+                "cost": person.cost_micro / MICRO, "balance": None if micro is None else micro / MICRO,
+                "lane": lane.signs.decode(), "has": None if state is None else state_text(state),
+                **self.people.story(name, len(chosen)),
+            })  # fmt: skip
+        return rows
+
+
+def _scenario(stored: StoredRun) -> Scenario | None:
+    """Return the scenario as run, with the changes of a branch; None if there is none, or it is not valid any more."""
+    changes = [*stored.info.options.get("set", ()), *(stored.info.origin or {}).get("set", ())]
+    try:
+        return loads(_text(stored), SCENARIO, changes)
+    except SimError:
+        return None
+
+
+def _text(stored: StoredRun) -> str:
+    """Return the text of the scenario as run; nothing if it cannot be read."""
+    try:
+        return (stored.path / SCENARIO).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _end_of(stored: StoredRun) -> int:
+    """Return the simulated time of the end of the run, or of its last event so far, in nanoseconds."""
+    if stored.info.sim_ns is not None:
+        return stored.info.sim_ns
+    rows = stored.query("SELECT CAST(data AS BLOB) FROM chunks ORDER BY id DESC LIMIT 1")
+    return int(decode(rows[0][0])[-1][0]) if rows else 0

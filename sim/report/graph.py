@@ -1,0 +1,76 @@
+"""Who addressed or paid whom, as a graph; of groups where there are too many agents to draw."""
+
+from collections import Counter
+from typing import Any
+
+from sim.report.groups import Groups
+
+_NODES = 64
+"""Nodes that a circle has room for."""
+
+_GROUPS = 4
+"""Groups from which on they are drawn in place of too many agents; of fewer there is nothing to see."""
+
+_EDGES = 600
+"""Edges that are drawn, the heaviest first."""
+
+
+class Graph:
+    """Counts what went from one agent to another.
+
+    Args:
+        name: what goes from one to another.
+        groups: of the agents.
+    """
+
+    def __init__(self, name: str, groups: Groups) -> None:
+        self.name = name
+        self.sent: Counter[str] = Counter()
+        self.received: Counter[str] = Counter()
+        self._groups = groups
+        self._edges: Counter[tuple[str, str]] = Counter()
+
+    def add(self, sender: str, receiver: str) -> None:
+        """Count one."""
+        self._edges[sender, receiver] += 1
+        self.sent[sender] += 1
+        self.received[receiver] += 1
+
+    def to_json(self) -> dict[str, Any] | None:
+        """Return the graph; None if nothing went anywhere. Nodes are in order of group and name."""
+        if not self._edges:
+            return None
+        agents = {*self.sent, *self.received}
+        grouped = len(agents) > _NODES and len({self._groups.of(name) for name in agents}) >= _GROUPS
+        edges = self._by_group() if grouped else self._edges
+        traffic: Counter[str] = Counter()
+        for (sender, receiver), count in edges.items():
+            traffic[sender] += count
+            traffic[receiver] += count
+        busiest = sorted(traffic, key=lambda name: (-traffic[name], name))[:_NODES]
+        ordered = sorted(busiest, key=lambda name: (name if grouped else self._groups.of(name), _natural(name)))
+        number = {name: index for index, name in enumerate(ordered)}
+        heaviest = sorted(edges.items(), key=lambda item: (-item[1], item[0]))
+        kept = [(number[a], number[b], count) for (a, b), count in heaviest if a in number and b in number]
+        return {
+            "name": self.name,
+            "grouped": grouped,
+            "nodes": [{"name": name, "group": name if grouped else self._groups.of(name)} for name in ordered],
+            "edges": kept[:_EDGES],
+            "total": sum(self._edges.values()),
+            "pairs": len(self._edges),
+            "left_out": len(heaviest) - min(len(kept), _EDGES),
+            "nodes_left_out": len(traffic) - len(ordered),
+        }
+
+    def _by_group(self) -> Counter[tuple[str, str]]:
+        edges: Counter[tuple[str, str]] = Counter()
+        for (sender, receiver), count in self._edges.items():
+            edges[self._groups.of(sender), self._groups.of(receiver)] += count
+        return edges
+
+
+def _natural(name: str) -> tuple[str, int]:
+    """Order `writer-10` after `writer-9`."""
+    head, _, tail = name.rpartition("-")
+    return (head, int(tail[:15])) if head and tail.isdecimal() and tail.isascii() else (name, 0)

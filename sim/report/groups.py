@@ -1,0 +1,44 @@
+"""Which group an agent belongs to. The record does not say so for each event; the scenario's names do."""
+
+import re
+from collections.abc import Mapping
+
+from sim.scenario import Scenario
+
+_NUMBERED = re.compile(r"(.+?)-\d+")
+
+
+class Groups:
+    """Finds the entry of the scenario that an agent was made from, by its name: `writer-3` is from `writer`.
+
+    Args:
+        scenario: as run; None for a run without one, whose agents are grouped by name.
+    """
+
+    def __init__(self, scenario: Scenario | None) -> None:
+        entries = {} if scenario is None else {entry.name: entry for entry in scenario.agents}
+        self._groups: Mapping[str, str] = {name: entry.group or name for name, entry in entries.items()}
+        self._longest_first = sorted(entries, key=lambda name: (-len(name), name))
+        self._known: dict[str, tuple[str, str]] = {}
+
+    def of(self, agent: str) -> str:
+        """Return the group of an agent."""
+        return self._find(agent)[1]
+
+    def entry(self, agent: str) -> str:
+        """Return the entry of `agents` that it was made from; its group if there is none."""
+        return self._find(agent)[0]
+
+    def _find(self, agent: str) -> tuple[str, str]:
+        found = self._known.get(agent)
+        if found is None:
+            found = self._known[agent] = self._look_up(agent)
+        return found
+
+    def _look_up(self, agent: str) -> tuple[str, str]:
+        for name in self._longest_first:
+            if agent == name or agent.startswith(f"{name}-"):
+                return name, self._groups[name]
+        match = _NUMBERED.fullmatch(agent)
+        name = match[1] if match else agent
+        return name, name

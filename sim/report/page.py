@@ -1,0 +1,124 @@
+"""The report as one HTML file: data, style and script in one, under a policy that allows nothing else.
+
+Text of agents and scenarios is not trusted. It stands in the file only inside the JSON, where `<`, `>` and `&` are
+spelled `\\u003c` and so on, with control characters and marks that reorder text spelled out; the script turns it into
+text nodes and never into markup. And if it did: the policy of the page names the hashes of its own script and style, so
+no other one runs, and nothing is loaded from anywhere.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import math
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from sim.errors import UsageError
+from sim.report.collect import collect
+from sim.store import StoredRun
+from sim.store.files import DATABASE, failure
+from sim.text import plain
+
+REPORT = "report.html"
+"""The name of the report in the folder of its run."""
+
+_SCRIPTS = ("basics.js", "charts.js", "agents.js", "graph.js", "page.js")
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="sim">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<main id="page"></main>
+<noscript><p>This report needs JavaScript; it loads nothing from anywhere.</p></noscript>
+<script type="application/json" id="data">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def write_report(stored: StoredRun, target: Path | None = None, *, force: bool = False) -> Path:
+    """Write the report of a run as one HTML file, which only its owner can read, and return its path.
+
+    Args:
+        stored: the run.
+        target: the file; by default `report.html` in the folder of the run, which is replaced.
+        force: replace the target if it exists.
+
+    Raises:
+        UsageError: if the target exists, or lies in the folder of another run.
+        RunError: if the run is damaged, or the file cannot be written.
+    """
+    own = stored.path / REPORT
+    file = own if target is None else target
+    if file.resolve() != own.resolve():
+        if (file.parent / DATABASE).exists():
+            raise UsageError(f"{file} is in the folder of a run", hint=f"choose another folder, or {own}")
+        if file.exists() and not force:
+            raise UsageError(f"{file} exists", hint="choose another name, or allow it to be replaced (--force)")
+    text = render(collect(stored))
+    try:
+        with tempfile.TemporaryDirectory(prefix=".report-", dir=file.parent) as folder:
+            draft = Path(folder) / "draft"
+            draft.touch(0o600)
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(file)
+    except OSError as error:
+        raise failure(file, error) from error
+    return file
+
+
+def render(data: Mapping[str, Any]) -> str:
+    """Return the page for what `collect` returned."""
+    style, script = _resources()
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    run = data["run"]
+    title = html.escape(plain(f"{run['name']} (seed {run['seed']}): report"))
+    return _PAGE.format(policy=policy, title=title, style=style, script=script, data=_embedded(data))
+
+
+def _embedded(data: Mapping[str, Any]) -> str:
+    """Return data as JSON that can stand in HTML: pure ASCII, without a sign that HTML knows."""
+    text = json.dumps(_harmless(data), separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _harmless(value: Any) -> Any:
+    """Spell out what is not printable in every text, and give JSON null for numbers that it does not have."""
+    match value:
+        case str():
+            return plain(value)
+        case Mapping():
+            return {plain(key): _harmless(part) for key, part in value.items()}
+        case list() | tuple():
+            return [_harmless(part) for part in value]
+        case float() if not math.isfinite(value):
+            return None
+    return value
+
+
+@cache
+def _resources() -> tuple[str, str]:
+    """Return the style and the script of the page."""
+    folder = files("sim.report") / "web"
+    scripts = "\n".join((folder / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    return (folder / "style.css").read_text(encoding="utf-8"), f'(() => {{\n"use strict";\n{scripts}}})();\n'
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

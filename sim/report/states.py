@@ -1,0 +1,103 @@
+"""How many agents were in each state over a run, and what each of them was in."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from sim.actors import AgentState
+from sim.report.bins import Bins
+
+LIVE = tuple(str(state) for state in AgentState if state is not AgentState.STOPPED)
+"""The states that are drawn: an agent that has stopped, or has not started yet, is not there."""
+
+_SIGNS = dict(zip(LIVE, "irspx", strict=True))
+"""One sign for each state; `.` is none."""
+
+_KNOWN = frozenset(map(str, AgentState))
+
+
+@attrs.define
+class Lane:
+    """One agent's states over time.
+
+    Attributes:
+        state: the present one.
+        final: the last one before the run was ended.
+        wakeups: how often it left SLEEPING or PAUSED to run.
+    """
+
+    state: str
+    since_ns: int
+    signs: bytearray
+    final: str
+    wakeups: int = 0
+    ended: bool = False
+    part: int = -1
+    longest_ns: dict[str, int] = attrs.field(factory=dict)  # of each state, within the present part
+
+    def close(self) -> None:
+        """Say which state took most of the part that has been passed."""
+        if self.longest_ns:
+            state = max(self.longest_ns, key=self.longest_ns.__getitem__)
+            self.signs[self.part] = ord(_SIGNS.get(state, "."))
+            self.longest_ns = {}
+
+
+class States:
+    """Adds up how long agents were in each state, for each part of the run."""
+
+    def __init__(self, bins: Bins) -> None:
+        self.lanes: dict[str, Lane] = {}
+        self._bins = bins
+        self._spent = {state: bins.zeros() for state in LIVE}
+
+    def add(self, time_ns: int, agent: str, data: Mapping[str, Any]) -> None:
+        """Take in a change of state."""
+        before, after = str(data.get("from")), str(data.get("to"))
+        if before not in _KNOWN or after not in _KNOWN:
+            return
+        lane = self.lanes.get(agent)
+        if lane is None:
+            signs = bytearray(b"." * self._bins.count)
+            lane = self.lanes[agent] = Lane(before, time_ns, signs, before)
+        self._spend(lane, time_ns)
+        lane.state = after
+        lane.wakeups += after == "running" and before in ("sleeping", "paused")
+        lane.ended = lane.ended or data.get("reason") == "end"
+        if not lane.ended:
+            lane.final = after
+
+    def finish(self) -> None:
+        """Bring all agents to the end of the run."""
+        for lane in self.lanes.values():
+            self._spend(lane, self._bins.end_ns)
+            lane.close()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the mean number of agents in each state, for each part; states that never were are left out."""
+        width = self._bins.end_ns / self._bins.count
+        return {state: [round(ns / width, 3) for ns in parts] for state, parts in self._spent.items() if any(parts)}
+
+    def finals(self) -> dict[str, int]:
+        """Return how many agents ended in each state."""
+        counts = dict.fromkeys(sorted(_KNOWN), 0)
+        for lane in self.lanes.values():
+            counts[lane.final] += 1
+        return {state: count for state, count in counts.items() if count}
+
+    def _spend(self, lane: Lane, until_ns: int) -> None:
+        """Count the time since the last change for the state that the agent was in."""
+        bins, state, time = self._bins, lane.state, lane.since_ns
+        lane.since_ns = until_ns
+        parts = self._spent.get(state)
+        while time < until_ns:
+            part = bins.at(time)
+            edge = until_ns if part == bins.count - 1 else min(until_ns, bins.begin(part + 1))
+            if parts is not None:
+                parts[part] += edge - time
+            if part != lane.part:
+                lane.close()
+                lane.part = part
+            lane.longest_ns[state] = lane.longest_ns.get(state, 0) + edge - time
+            time = edge

@@ -1,0 +1,146 @@
+// Agents: the lanes of all of them, the table, and the story of one.
+
+const SIGNS = { i: "starting", r: "running", s: "sleeping", p: "paused", x: "stopping" };
+const ROW = 28; // pixels, of a row of the table
+const VIEW = 476; // and of what can be seen of it
+
+/** The colours of the states as the canvas wants them, in the present theme. */
+function laneColours() {
+  const style = getComputedStyle(document.documentElement);
+  return Object.fromEntries(Object.entries(SIGNS).map(([sign, state]) => [sign, style.getPropertyValue("--" + state).trim()]));
+}
+
+/** Draw the lane of one agent: neighbours that are alike as one stretch. */
+function paintLane(context, lane, top, height, width, colours) {
+  const part = width / lane.length;
+  for (let from = 0, to; from < lane.length; from = to) {
+    for (to = from + 1; to < lane.length && lane[to] === lane[from]; to++);
+    if (lane[from] === ".") continue;
+    context.fillStyle = colours[lane[from]] || "#888";
+    context.fillRect(from * part, top, (to - from) * part, height);
+  }
+}
+
+const stateAt = (agent, share) => SIGNS[agent.lane[Math.min(agent.lane.length - 1, Math.floor(share * agent.lane.length))]] || "not there";
+
+/** The lanes of all agents, one above the other. */
+function lanes() {
+  const agents = DATA.agents;
+  const each = agents.length > 560 ? 560 / agents.length : Math.max(1, Math.min(16, Math.floor(560 / agents.length)));
+  const height = Math.max(16, Math.round(each * agents.length));
+  const canvas = drawing(height, (context, width) => {
+    const colours = laneColours();
+    agents.forEach((agent, index) => paintLane(context, agent.lane, index * each, each > 3 ? each - 1 : Math.max(1, each), width, colours));
+  });
+  const under = (event) => {
+    const box = canvas.getBoundingClientRect();
+    return [agents[Math.floor(((event.clientY - box.top) / box.height) * agents.length)], (event.clientX - box.left) / box.width];
+  };
+  canvas.addEventListener("pointermove", (event) => {
+    const [agent, share] = under(event);
+    if (agent) showTip(event, `${agent.name}\n${time(share * END)}: mostly ${stateAt(agent, share)}`);
+  });
+  canvas.addEventListener("pointerleave", hideTip);
+  canvas.addEventListener("click", (event) => under(event)[0] && open(under(event)[0].name));
+  return canvas;
+}
+
+const COLUMNS = [
+  ["agent", "name"], ["group", "group"], ["at the end", "state"], ["states over time", null], ["actions", "done"], ["refused", "refused"],
+  ["troubles", "troubles"], ["wake-ups", "wakeups"], ["sent", "sent"], ["received", "received"],
+  DATA.models ? ["cost", "cost"] : ["balance", "balance"],
+];
+
+/** The table of agents: only the rows that can be seen are there. */
+function agentTable() {
+  let rows = DATA.agents.slice();
+  let sorted = null, downwards = false;
+  const inner = h("div", {});
+  const view = h("div", { class: "view", role: "rowgroup", tabindex: 0 }, inner);
+  const told = h("p", { class: "note" });
+
+  function cells(agent, colours) {
+    return COLUMNS.map(([, key], index) => {
+      if (key === null) return drawing(14, (context, width) => paintLane(context, agent.lane, 0, 14, width, colours));
+      const value = agent[key];
+      const text = typeof value === "number" ? (key === "cost" || key === "balance" ? money(value) : value === 0 ? "·" : number(value)) : value;
+      const red = value > 0 && (key === "refused" || key === "troubles");
+      return h("span", { class: (index > 3 ? "n " : "") + (red ? "red" : ""), title: typeof value === "string" && value, role: "cell" }, text);
+    });
+  }
+
+  function show() {
+    const first = Math.max(0, Math.floor(view.scrollTop / ROW) - 4);
+    const colours = laneColours();
+    inner.replaceChildren(...rows.slice(first, first + Math.ceil(VIEW / ROW) + 8).map((agent, index) => h("div", {
+      class: "row" + (agent.name === chosen ? " chosen" : ""), role: "row", tabindex: 0, style: { top: (first + index) * ROW + "px" },
+      onclick: () => open(agent.name), onkeydown: (event) => event.key === "Enter" && open(agent.name),
+    }, cells(agent, colours))));
+  }
+
+  function arrange() {
+    const wanted = search.value.trim().toLowerCase();
+    rows = DATA.agents.filter(({ name, group, state }) => !wanted || [name, group, state].some((text) => text.toLowerCase().includes(wanted)));
+    if (sorted) {
+      const numbers = new Intl.Collator("en", { numeric: true });
+      rows.sort((one, other) => {
+        const [a, b] = [one[sorted], other[sorted]];
+        return (typeof a === "string" ? numbers.compare(a, b) : (a || 0) - (b || 0)) * (downwards ? -1 : 1);
+      });
+    }
+    inner.style.height = rows.length * ROW + "px";
+    view.style.height = Math.min(VIEW, Math.max(1, rows.length) * ROW) + "px";
+    const all = DATA.agents_in_all;
+    const left = all > DATA.agents.length ? `; of ${number(all)} agents, these had troubles or did most` : "";
+    told.textContent = `${number(rows.length)} of ${number(DATA.agents.length)} rows${left}`;
+    view.scrollTop = 0;
+    show();
+  }
+
+  const search = h("input", { type: "search", placeholder: "name, group or state", "aria-label": "filter agents", oninput: arrange });
+  const heads = h("div", { class: "heads", role: "row" }, COLUMNS.map(([name, key], index) => h("button", {
+    type: "button", class: index > 3 && "n", role: "columnheader",
+    onclick: () => { if (key) { downwards = sorted === key ? !downwards : index > 3; sorted = key; arrange(); } },
+  }, name)));
+  view.addEventListener("scroll", () => requestAnimationFrame(show));
+  redraw = show;
+  arrange();
+  return [h("div", { class: "head" }, told, search), h("div", { class: "grid", role: "table" }, heads, view), detail];
+}
+
+let chosen = null;
+let redraw = () => {};
+const detail = h("div", {});
+
+/** Show the story of an agent, and remember it in the address. */
+function open(name) {
+  location.hash = "agent=" + encodeURIComponent(name);
+}
+
+/** A line of a story. */
+function line([seconds, text]) {
+  return h("li", {}, h("time", {}, time(seconds, true)), h("span", { class: "what mono" + (/(^| )refused: |^agent\.(error|crashed)/.test(text) ? " refused" : "") }, text));
+}
+
+/** Show what the address asks for. */
+function follow() {
+  const match = /^#agent=(.+)$/.exec(location.hash);
+  const agent = match && DATA.agents.find(({ name }) => encodeURIComponent(name) === match[1]);
+  if (!agent) return;
+  chosen = agent.name;
+  const lines = agent.lines.map(line);
+  if (agent.gap !== null) {
+    const missing = number(agent.total - agent.lines.length);
+    lines.splice(agent.gap, 0, h("li", { class: "gap" }, h("time", {}, "…"), h("span", {}, `${missing} lines are left out; sim show RUN --agent NAME shows all`)));
+  }
+  const share = (event) => (event.clientX - event.currentTarget.getBoundingClientRect().left) / event.currentTarget.clientWidth;
+  detail.replaceChildren(h("div", { id: "agent" },
+    h("div", { class: "head title" }, h("h3", {}, agent.name), h("p", { class: "note" }, `${agent.group}, ${agent.state} at the end, ${number(agent.total)} lines`)),
+    drawing(18, (context, width) => paintLane(context, agent.lane, 0, 18, width, laneColours()), {
+      onpointermove: (event) => showTip(event, `${time(share(event) * END)}: mostly ${stateAt(agent, share(event))}`), onpointerleave: hideTip,
+    }),
+    agent.has && h("pre", { class: "mono" }, agent.has),
+    h("ol", { class: "story" }, lines)));
+  redraw();
+  detail.scrollIntoView({ block: "nearest" });
+}

@@ -1,0 +1,161 @@
+// The page: what ran, what came of it, and how.
+
+function header() {
+  const run = DATA.run;
+  const given = Object.entries(run.options).map(([name, value]) => `${name} ${Array.isArray(value) ? value.join(", ") : value}`);
+  const facts = [`seed ${run.seed}`, `${run.mode} mode`, run.backend, run.stopped_by && `stopped by ${run.stopped_by}`, ...given,
+    run.origin && `branched from ${run.origin.run}`].filter(Boolean);
+  return h("header", {},
+    h("div", { class: "title" }, h("h1", {}, run.name), h("span", { class: "pill " + run.status }, run.status)),
+    h("p", { class: "lead" }, facts.join(" · ")),
+    run.description && h("p", { class: "lead" }, run.description),
+    run.error && h("p", { class: "lead error" }, run.error));
+}
+
+function tiles() {
+  const { agents, events, iterations, actions, refused, errors, wakeups, messages } = DATA.numbers;
+  const wall = (Date.parse(DATA.run.ended) - Date.parse(DATA.run.started)) / 1000;
+  const spent = DATA.models && DATA.models.spent[DATA.models.spent.length - 1];
+  const made = [
+    [lasting(END), "simulated"],
+    wall > 0 && [lasting(wall), `real time (${short(END / wall)} ×)`],
+    [number(agents), "agents"],
+    iterations !== null && [number(iterations), "iterations"],
+    [number(actions), "actions done"],
+    [number(refused), "refused", refused > 0],
+    errors !== null && [number(errors), "failed iterations", errors > 0],
+    [number(wakeups), "wake-ups"],
+    messages > 0 && [number(messages), "messages"],
+    DATA.models && [number(DATA.models.models.reduce((sum, one) => sum + (one.calls || 0) + (one.failed || 0), 0)), "model calls"],
+    spent > 0 && [money(spent), "spent on models"],
+    [number(events), "events"],
+  ].filter(Boolean);
+  return h("div", { class: "tiles" }, made.map(([value, name, bad]) => h("div", { class: "tile" + (bad ? " bad" : "") }, h("b", {}, value), h("span", {}, name))));
+}
+
+function outcome() {
+  const { time: times, series, ends, step } = DATA.samples;
+  const names = Object.keys(series);
+  if (!names.length && !DATA.observations.length) return null;
+  const charts = names.map((name, index) => h("div", {},
+    h("h3", {}, name, " ", h("span", { class: "note" }, number(ends[name]))),
+    chart([{ name, colour: category(index), values: series[name] }], { times, height: 130 })));
+  const bars = DATA.observations.map((one, index) => h("div", {},
+    h("h3", {}, one.name, " ", h("span", { class: "note" }, `${number(one.n)} observed, mean ${number(one.mean)}, median ${number(one.median)}, 95 % below ${number(one.p95)}`)),
+    histogram(one, category(names.length + index))));
+  return section("outcome", "Outcome", step > 1 && `every ${step}th sample is drawn`, h("div", { class: "cards" }, charts, bars));
+}
+
+function states() {
+  const names = Object.keys(DATA.states);
+  if (!names.length) return null;
+  const series = names.map((name) => ({ name, colour: stateColour(name), values: DATA.states[name] }));
+  const finals = Object.entries(DATA.finals).map(([state, count]) => `${number(count)} ${state}`).join(", ");
+  return section("states", "What agents were doing", `at the end: ${finals}`,
+    chart(series, { stacked: true, height: 190, legend: true }),
+    h("h3", { style: { "margin-top": "18px" } }, "Agent by agent ", h("span", { class: "note" }, "each line is an agent, from the beginning of the run to its end; click for its story")),
+    lanes());
+}
+
+function events() {
+  const series = DATA.topics.map(({ name, counts, total }, index) => ({ name, total, values: counts, colour: category(index) }));
+  if (!series.length) return null;
+  const most = Math.max(...DATA.actions.map(({ done, refused }) => done + refused), 1);
+  return section("events", "Events and actions", `in each of ${series[0].values.length} equal parts of the run`,
+    chart(series, { stacked: true, height: 210, legend: true }),
+    DATA.actions.length > 0 && h("div", { style: { "margin-top": "14px" } }, table([
+      ["action", ({ kind }) => kind], ["done", ({ done }) => number(done), true],
+      ["refused", ({ refused }) => h("span", refused ? { class: "error" } : {}, number(refused)), true],
+      ["", ({ done, refused }) => h("div", { class: "bar" },
+        h("i", { style: { width: (done / most) * 100 + "%", background: "var(--good)" } }),
+        h("i", { style: { width: (refused / most) * 100 + "%", background: "var(--bad)" } }))],
+    ], DATA.actions)));
+}
+
+function limits() {
+  const usage = DATA.usage;
+  if (!usage || !(usage.rates.length + usage.budgets.length + usage.quotas.length)) return null;
+  const rates = usage.rates.map((rate, index) => h("div", {},
+    h("h3", {}, rate.resource, " ", h("span", { class: "note" },
+      `${rate.limit} for ${rate.scope}; ${number(rate.total)} taken, fullest ${percent(rate.peak)}; ${rate.policy === "block" ? "who has none waits" : "who has none goes on without"}`)),
+    chart([{ name: rate.scope === "all together" ? "in use" : "in use (the fullest)", colour: category(index), values: rate.peaks.map((share) => share * 100) }],
+      { height: 130, top: 100, lines: [{ at: 100, name: "limit" }], format: (value) => value.toFixed(0) + " %", legend: false })));
+  const share = (part, whole) => h("div", { class: "bar" }, h("i", { style: { width: Math.min(100, (part / (whole || 1)) * 100) + "%", background: part >= whole * 0.9 ? "var(--bad)" : "var(--accent)" } }));
+  const rows = [
+    ...usage.budgets.map((one) => ({ ...one, sort: "budget", every: one.reset ? `anew every ${one.reset}; spent over the whole run` : "" })),
+    ...usage.quotas.map((one) => ({ ...one, sort: "quota", every: "held at the end" })),
+  ];
+  return section("limits", "Use of limits", "worked out from the actions and calls on record, with the price list of the scenario; in per cent of the limit",
+    h("div", { class: "cards" }, rates),
+    rows.length > 0 && table([
+      ["", ({ sort }) => sort], ["name", ({ name }) => name], ["for each agent", ({ limit }) => number(limit), true],
+      ["most", ({ most }) => number(most), true], ["by", ({ agent }) => agent], ["all agents", ({ total }) => number(total), true],
+      ["", ({ most, limit }) => share(most, limit)], ["", ({ every }) => h("span", { class: "note" }, every)],
+    ], rows));
+}
+
+function models() {
+  const found = DATA.models;
+  if (!found) return null;
+  const lines = [["ceiling", found.ceiling], ["expected", found.expected]].filter(([, at]) => at !== null && at > 0 && at < found.spent[found.spent.length - 1] * 4)
+    .map(([name, at]) => ({ name, at }));
+  const tries = Object.entries(found.tries).map(([name, count]) => `${name} ${number(count)}`).join(", ");
+  const uses = Object.entries(found.uses).map(([name, count]) => `${name} ${number(count)}`).join(", ");
+  const ceiling = found.ceiling === null ? "" : `; ceiling ${money(found.ceiling)}`;
+  return section("models", "Language models", `calls by use: ${uses}; tries by outcome: ${tries}${ceiling}`,
+    table([
+      ["model", ({ name }) => name], ["calls", ({ calls }) => number(calls || 0), true], ["failed", ({ failed }) => h("span", failed ? { class: "error" } : {}, number(failed || 0)), true],
+      ["tries", ({ attempts }) => number(attempts || 0), true], ["tokens in", ({ input_tokens }) => number(input_tokens || 0), true],
+      ["cached", ({ cached_tokens }) => number(cached_tokens || 0), true], ["tokens out", ({ output_tokens }) => number(output_tokens || 0), true], ["cost", ({ cost }) => money(cost), true],
+      ["median", ({ seconds }) => lasting(seconds.median), true], ["95 %", ({ seconds }) => lasting(seconds.p95), true], ["longest", ({ seconds }) => lasting(seconds.maximum), true],
+    ], found.models),
+    h("div", { class: "cards", style: { "margin-top": "16px" } },
+      h("div", {}, h("h3", {}, "calls that ended"), chart([{ name: "calls", colour: category(0), values: found.calls }], { height: 140 })),
+      found.spent[found.spent.length - 1] > 0 && h("div", {}, h("h3", {}, "spent so far"), chart([{ name: "spent", colour: category(2), values: found.spent }], { height: 140, lines, format: money })),
+      found.models.filter(({ seconds }) => seconds.maximum > 0).map(({ name, seconds }, index) => h("div", {},
+        h("h3", {}, name, " ", h("span", { class: "note" }, "simulated seconds a call took")), histogram(seconds, category(index + 3), lasting)))));
+}
+
+function effects() {
+  if (!DATA.effects) return null;
+  return section("effects", "Effects outside", "calls, tools and people: recorded before they began, and again before their outcome counted",
+    table([
+      ["kind", ({ kind }) => kind], ["outcome", ({ outcome }) => outcome], ["count", ({ count }) => number(count), true],
+      ["tries", ({ attempts }) => number(attempts), true], ["mean", ({ mean }) => mean === null ? "" : lasting(mean), true],
+      ["longest", ({ longest }) => longest === null ? "" : lasting(longest), true], ["latency", ({ latency }) => latency], ["safety", ({ safety }) => safety],
+    ], DATA.effects.kinds),
+    DATA.effects.wrong.length > 0 && [h("h3", { style: { "margin-top": "14px" } }, "The latest without a good outcome"), table([
+      ["begun", (one) => time(one.time), true], ["agent", ({ agent }) => agent], ["kind", ({ kind }) => kind], ["outcome", ({ outcome }) => outcome], ["said", ({ result }) => h("code", {}, result)],
+    ], DATA.effects.wrong)]);
+}
+
+function troubles() {
+  const { rows, counts, total, kinds } = DATA.troubles;
+  if (!rows.length) return section("troubles", "Errors and alerts", null, h("p", { class: "note" }, "There were none."));
+  const left = kinds > rows.length ? `; the ${rows.length} gravest of ${number(kinds)} sorts are listed` : "";
+  return section("troubles", "Errors and alerts", `${number(total)} events of this sort${left}`,
+    chart([{ name: "errors, refusals and alerts", colour: "var(--bad)", values: counts }], { stacked: true, height: 110, legend: false }),
+    table([
+      ["", ({ kind }) => h("span", { class: "tag " + kind }, kind)], ["what", ({ text }) => text], ["times", ({ count }) => number(count), true],
+      ["first in", ({ agent }) => h("a", { href: "#agent=" + encodeURIComponent(agent) }, agent)], ["first", ({ first }) => time(first), true], ["last", ({ last }) => time(last), true],
+    ], rows));
+}
+
+function footer() {
+  const { id, hash, started, versions } = DATA.run;
+  const made = Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(", ");
+  const scenario = DATA.run.scenario.join("\n").trim();
+  return h("footer", {}, scenario && h("details", {}, h("summary", {}, "The scenario as run"), h("pre", { class: "mono whole" }, scenario)), h("p", {}, `${id} · began ${started} · ${made}`), hash && h("p", {}, "hash ", h("code", {}, hash)));
+}
+
+const SECTIONS = [outcome, states, events, limits, models, effects,
+  () => DATA.graphs.length ? section("graph", "Who addressed whom", null, graphs()) : null,
+  troubles, () => section("agents", "Agents", "click on one for its story", agentTable())];
+
+const made = SECTIONS.map((make) => make()).filter(Boolean);
+const links = made.map((part) => h("a", { href: "#" + part.id }, part.querySelector("h2").textContent));
+document.getElementById("page").append(header(), h("nav", {}, h("div", {}, links)), tiles(), ...made, footer(), tip);
+addEventListener("hashchange", follow);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => location.reload());
+follow();
+document.documentElement.dataset.ready = String(Math.round(performance.now())); // milliseconds, for whoever measures

@@ -1,0 +1,170 @@
+"""The exporter: reads a run when somebody scrapes, but not so often that the run would feel it (edge)."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from prometheus_client import CollectorRegistry, write_to_textfile
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from sim.errors import UsageError
+from sim.kernel.watchdog import Stuck
+from sim.runner import SimulationRunner
+from sim.telemetry.catalog import VALUES
+from sim.telemetry.readers import (
+    EffectReader,
+    read_agents,
+    read_models,
+    read_named,
+    read_resources,
+    read_run,
+    read_world,
+)
+from sim.telemetry.sheet import Labels, Row, Sheet
+
+Status = Literal["starting", "running", "finished", "interrupted", "failed"]
+
+STATUSES: Final[tuple[Status, ...]] = ("starting", "running", "finished", "interrupted", "failed")
+
+SHARE: Final = 100
+"""At most one part in so many of the time goes into scrapes: who scrapes more often gets the same values again."""
+
+STUCK: Final = 60.0
+"""Real seconds that one step may be seen under way before the run no longer counts as healthy."""
+
+
+class Exporter(Collector):
+    """Exposes one run.
+
+    Use `begun` and `stuck` as the hooks of `sim.run` with the same names, and call `ended` when the run has ended.
+
+    Args:
+        agents: patterns of agents that get series of their own, such as `writer-*`; at most 50 agents do.
+        clock: real seconds, monotonic.
+        cost: seconds of work of the calling thread, by which the cost of a scrape is known.
+
+    Attributes:
+        spent: what all scrapes have cost so far.
+    """
+
+    def __init__(
+        self,
+        agents: tuple[str, ...] = (),
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        cost: Callable[[], float] = time.thread_time,
+    ) -> None:
+        if len(agents) > VALUES["agent"]:
+            raise UsageError(f"at most {VALUES['agent']} agents have series of their own, not {len(agents)}")
+        self._agents = agents
+        self._clock = clock
+        self._cost = cost
+        self._lock = threading.Lock()
+        self._status: Status = "starting"
+        self._runner: SimulationRunner | None = None
+        self._began = self._stopped = 0.0
+        self._step: tuple[object, float] = (None, 0.0)
+        self._stuck = 0
+        self.spent = 0.0
+        self._labels = Labels()
+        self._peaks: dict[tuple[str, Row], float] = {}
+        self._effects = EffectReader(clock)
+        self._kept: dict[str, tuple[bytes, str]] = {}  # by what the scraper accepts: the exposition, its content type
+        self._kept_until = 0.0
+        self._registry = CollectorRegistry(auto_describe=False)
+        ProcessCollector(registry=self._registry)
+        self._registry.register(self)
+
+    # -- hooks of the run
+
+    def begun(self, runner: SimulationRunner) -> None:
+        """The run begins."""
+        self._began = self._clock()
+        self._runner = runner
+        self._status = "running"
+
+    def stuck(self, stuck: Stuck) -> None:
+        """A step does not yield."""
+        self._stuck += 1
+
+    def ended(self, status: Status) -> None:
+        """The run has ended; what it came to stays readable."""
+        with self._lock:
+            self._stopped = self._clock()
+            self._status = status
+            self._kept.clear()
+
+    # -- what is asked from outside
+
+    def exposition(self, accept: str = "") -> tuple[bytes, str]:
+        """Return all metrics and their content type.
+
+        Args:
+            accept: the header of that name: OpenMetrics for who accepts it, else the text format of Prometheus.
+        """
+        encode, content_type = choose_encoder(accept)
+        with self._lock:
+            if self._clock() >= self._kept_until:
+                self._kept.clear()
+            kept = self._kept.get(content_type)
+            if kept is None:
+                before = self._cost()
+                kept = self._kept[content_type] = (encode(self._registry), content_type)
+                spent = self._cost() - before
+                self.spent += spent
+                self._kept_until = self._clock() + spent * SHARE
+            return kept
+
+    def health(self) -> tuple[bool, dict[str, Any]]:
+        """Return whether the run is well, and how it stands: not well is one that failed, or whose step is stuck."""
+        runner = self._runner
+        with self._lock:
+            age = self._step_age()
+        answer = {
+            "status": self._status,
+            "simulated_seconds": None if runner is None else runner.simulation.world.now,
+            "step_seconds": round(age, 3),
+        }
+        return self._status != "failed" and age < STUCK, answer
+
+    def write(self, path: Path) -> None:
+        """Write all metrics to a file, for the textfile collector of Prometheus' node exporter, in one move.
+
+        Raises:
+            OSError: if that is not possible.
+        """
+        with self._lock:
+            write_to_textfile(str(path), self._registry)
+
+    # -- for the client library
+
+    def collect(self) -> Iterator[Family]:
+        """Read the run."""
+        sheet, runner = Sheet(self._labels, self._peaks), self._runner
+        for status in STATUSES:
+            sheet.add("run_status", status == self._status, status)
+        if runner is not None:
+            wall = (self._stopped or self._clock()) - self._began
+            sheet.add("wall_seconds", wall)
+            sheet.add("speed_ratio", runner.simulation.world.now / wall if wall else 0.0)
+            sheet.add("step_seconds", self._step_age())
+            sheet.add("stuck_steps", self._stuck)
+            sheet.add("scrape_seconds", self.spent)
+            for read in (read_run, read_agents, read_world, read_resources, self._effects.read, read_models):
+                read(runner, sheet)
+            if self._agents:
+                read_named(runner, sheet, self._agents)
+        yield from sheet.families()
+
+    def _step_age(self) -> float:
+        """Return for how long the present step has been seen; 0 for one that was not seen before."""
+        runner, now = self._runner, self._clock()
+        step = None if runner is None or self._status != "running" else runner.simulation.world.kernel.step_under_way()
+        if step is None or step is not self._step[0]:
+            self._step = (step, now)
+        return now - self._step[1]

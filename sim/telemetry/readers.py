@@ -1,0 +1,232 @@
+"""What is read of a run when somebody scrapes, from another thread, while the run goes on.
+
+Nothing here changes a run, and nothing asks for a lock. Tables that may change meanwhile are copied first: CPython
+copies a dict or a list without letting another thread in. What is read may so be a few steps apart; each value is true
+for some moment within the scrape.
+"""
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+
+import attrs
+
+from sim import __version__
+from sim.actors import AgentLoop
+from sim.actors.manager import Totals
+from sim.actors.state import PauseReason
+from sim.kernel import to_seconds
+from sim.kernel.effects import Ticket
+from sim.llm.counts import BOUNDS
+from sim.resources import MICRO
+from sim.runner import SimulationRunner
+from sim.telemetry.catalog import VALUES
+from sim.telemetry.sheet import Sheet
+
+
+def read_run(runner: SimulationRunner, sheet: Sheet) -> None:
+    """Read what the run is, and how far."""
+    world, simulation = runner.simulation.world, runner.simulation
+    kernel = world.kernel
+    clock = "virtual" if runner.speed is None else "wall"
+    sheet.add("run_info", 1, simulation.scenario.name, runner.mode, str(kernel.seed), clock, __version__)
+    sheet.add("simulated_seconds", world.now)
+    sheet.add("until_seconds", to_seconds(runner.until_ns))
+    if runner.speed is not None:
+        sheet.add("speed_target_ratio", runner.speed)
+        sheet.add("lag_seconds", runner.host.lag_ns / 1e9)
+    sheet.add("steps", kernel.steps)
+    sheet.add("events_recorded", getattr(kernel.recorder, "events", 0))
+    if runner.mode == "tick":
+        sheet.add("ticks", runner.ticks.ticks)
+        sheet.add("tick_overruns", runner.ticks.overruns)
+
+
+@attrs.define
+class _Mail:
+    """What mailboxes of one group hold."""
+
+    waiting: int = 0
+    most: int = 0
+
+
+def read_agents(runner: SimulationRunner, sheet: Sheet) -> None:
+    """Read states, iterations and mailboxes, by group; one look at each loop."""
+    manager, world = runner.simulation.manager, runner.simulation.world
+    states: dict[tuple[str, str], int] = {}
+    paused: dict[str, int] = {reason.value: 0 for reason in PauseReason}
+    mail: dict[str, _Mail] = {}
+    iterations: dict[str, int] = {}
+    errors: dict[str, int] = {}
+    dropped = dead = 0
+    for group, ended in list(manager.ended.items()):
+        states[group, "stopped"] = ended.loops
+        iterations[group], errors[group] = ended.iterations, ended.errors
+        dropped, dead = dropped + ended.dropped, dead + ended.dead
+    for loop in list(manager.loops.values()):
+        group, key = loop.agent.group, (loop.agent.group, loop.state)
+        states[key] = states.get(key, 0) + 1
+        iterations[group] = iterations.get(group, 0) + loop.iteration_count
+        errors[group] = errors.get(group, 0) + loop.failures
+        if (why := loop.pause_reason) is not None:
+            paused[why] = paused.get(why, 0) + 1
+        box = loop.agent.mailbox
+        held = mail.get(group) or mail.setdefault(group, _Mail())
+        held.waiting += len(box)
+        held.most = max(held.most, len(box))
+        dropped, dead = dropped + box.dropped, dead + box.dead
+    for (group, state), count in states.items():
+        sheet.add("agents", count, group, state)
+    for reason, count in paused.items():
+        sheet.add("agents_paused", count, reason)
+    for group in iterations:
+        sheet.add("iterations", iterations[group], group)
+        sheet.add("iteration_errors", errors[group], group)
+    for group, held in mail.items():
+        sheet.add("mailbox_messages", held.waiting, group)
+        sheet.most("mailbox_messages_max", held.most, group)
+    sheet.add("mailbox_dropped", dropped)
+    sheet.add("mailbox_dead_letters", dead)
+    for (state, cause), count in list(world.wakeup_counts.items()):
+        sheet.add("wakeups", count, state, cause)
+    _read_health(runner, sheet)
+
+
+def _read_health(runner: SimulationRunner, sheet: Sheet) -> None:
+    world, health = runner.simulation.world, runner.health
+    sheet.add("heartbeats_missed", 0 if health is None else health.missed)
+    sheet.add("restarts", world.wakeup_counts.get(("paused", "errors"), 0), "errors")
+    sheet.add("restarts", 0 if health is None else health.restarted, "silence")
+    sheet.add("crashes", world.crashes)
+
+
+def read_named(runner: SimulationRunner, sheet: Sheet, patterns: tuple[str, ...]) -> None:
+    """Read the agents that the operator named, by patterns such as `writer-*`; at most as many as a label may name."""
+    named = [
+        loop
+        for name, loop in list(runner.simulation.manager.loops.items())
+        if any(fnmatchcase(name, pattern) for pattern in patterns)
+    ]
+    for loop in named[: VALUES["agent"]]:
+        _read_one(loop, sheet)
+
+
+def _read_one(loop: AgentLoop, sheet: Sheet) -> None:
+    totals = Totals().plus(loop)
+    sheet.add("agent_iterations", totals.iterations, loop.agent_id)
+    sheet.add("agent_iteration_errors", totals.errors, loop.agent_id)
+    sheet.add("agent_wakeups", totals.wakeups, loop.agent_id)
+    sheet.add("agent_mailbox_messages", len(loop.agent.mailbox), loop.agent_id)
+
+
+def read_world(runner: SimulationRunner, sheet: Sheet) -> None:
+    """Read actions, messages, the bus, and what the scenario samples."""
+    world = runner.simulation.world
+    sheet.add("tool_calls", 0, "ok")
+    sheet.add("tool_calls", 0, "refused")
+    for (kind, success), count in list(world.action_counts.items()):
+        outcome = "ok" if success else "refused"
+        sheet.add("actions", count, kind, outcome)
+        if kind == "use_tool":
+            sheet.add("tool_calls", count, outcome)
+    sheet.add("messages", world.messages)
+    bus = world.event_bus.statistics()
+    sheet.add("bus_published", bus.published)
+    sheet.add("bus_delivered", bus.delivered)
+    sheet.add("bus_dropped", bus.dropped)
+    sheet.add("bus_filter_errors", bus.failed_filters)
+    sheet.add("bus_subscriptions", bus.subscriptions)
+    for name, numbers in list(world.observations.items()):
+        sheet.add("observations", len(numbers), name)
+    for name, samples in list(runner.feed.samples.items()):
+        if samples:
+            sheet.add("value", samples[-1], name)
+
+
+def read_resources(runner: SimulationRunner, sheet: Sheet) -> None:
+    """Read rate limits, budgets, quotas and pools."""
+    world = runner.simulation.world
+    for use in world.rate_tracker.uses():
+        sheet.add("rate_used", use.used, use.resource, use.scope)
+        sheet.add("rate_limit", use.limit, use.resource, use.scope)
+        sheet.most("rate_fullest_ratio", use.fullest, use.resource, use.scope)
+    for resource, rate in world.rate_tracker.statistics().items():
+        for outcome, count in (("granted", rate.granted), ("refused", rate.refused), ("waited", rate.waited)):
+            sheet.add("rate_requests", count, resource, outcome)
+        sheet.add("rate_overspent", rate.overspent, resource)
+    for name, budget in world.budgets.statistics().items():
+        sheet.add("budget_spent_units", budget.spent_micro / MICRO, name)
+        sheet.add("budget_units", budget.amount_micro / MICRO, name)
+        sheet.most("budget_fullest_ratio", budget.fullest, name)
+    for name, quota in world.quotas.statistics().items():
+        sheet.add("quota_held", quota.held, name)
+        sheet.add("quota_limit", quota.limit, name)
+        sheet.most("quota_fullest_ratio", quota.fullest, name)
+    for name, pool in list(world.pools.items()):
+        found = pool.statistics()
+        sheet.add("pool_capacity", found.capacity, name)
+        sheet.add("pool_level", found.level, name)
+        sheet.add("pool_queue", found.queue, name)
+        sheet.add("pool_served", found.served, name)
+        sheet.add("pool_waited", found.waited, name)
+
+
+class EffectReader:
+    """Reads effects, and how long those in flight have been seen: the core does not know real time.
+
+    Args:
+        clock: real seconds, monotonic.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._seen: dict[Ticket, float] = {}
+
+    def read(self, runner: SimulationRunner, sheet: Sheet) -> None:
+        """Read effects in flight and their outcomes."""
+        effects, now = runner.simulation.world.kernel.effects, self._clock()
+        tickets = list(effects.in_flight.values())
+        self._seen = {ticket: self._seen.get(ticket, now) for ticket in tickets}
+        for kind in {ticket.effect.kind: None for ticket in tickets}:
+            sheet.add("effects_in_flight", sum(ticket.effect.kind == kind for ticket in tickets), kind)
+        if not tickets:
+            sheet.add("effects_in_flight", 0, "any")
+        sheet.add("effects_in_doubt", sum(ticket.held for ticket in tickets))
+        working = [since for ticket, since in self._seen.items() if not ticket.held]
+        sheet.add("effect_oldest_seconds", now - min(working, default=now))
+        for outcome, count in list(effects.counts.items()):
+            sheet.add("effects", count, outcome)
+
+
+def read_models(runner: SimulationRunner, sheet: Sheet) -> None:
+    """Read calls of language models, what they cost, and what the governors do."""
+    models = runner.simulation.models
+    if models is None:
+        return
+    spend, counts = models.spend, models.counts
+    for model, tally in list(spend.models.items()):
+        sheet.add("model_calls", tally.calls, model, "answered")
+        sheet.add("model_calls", tally.failed, model, "failed")
+        sheet.add("model_tokens", tally.input_tokens, model, "input")
+        sheet.add("model_tokens", tally.output_tokens, model, "output")
+        sheet.add("model_tokens", tally.cached_tokens, model, "cached")
+        sheet.add("model_cost_units", tally.cost_micro / MICRO, model)
+    for (model, outcome), count in list(counts.requests.items()):
+        sheet.add("model_requests", count, model, outcome)
+    for model, count in list(counts.retries.items()):
+        sheet.add("model_retries", count, model)
+    for model, durations in list(counts.durations.items()):
+        sheet.histogram("model_call_seconds", BOUNDS, list(durations.buckets), durations.seconds, model)
+    sheet.add("model_calls_in_flight", counts.in_flight)
+    if spend.ceiling_micro is not None:
+        sheet.add("model_ceiling_units", spend.ceiling_micro / MICRO)
+        sheet.add("model_spent_ratio", spend.total.cost_micro / max(1, spend.ceiling_micro))
+    for provider, lane in models.lanes().items():
+        governor = lane.governor.statistics()
+        sheet.add("model_lane_granted", governor.granted, provider)
+        sheet.add("model_lane_refused", governor.refused, provider)
+        sheet.add("model_lane_in_flight", governor.in_flight, provider)
+        sheet.add("model_lane_waiting", governor.waiting, provider)
+        sheet.add("model_lane_pace_ratio", governor.pace, provider)
+        sheet.add("model_lane_requests_per_minute", governor.requests_per_minute, provider)
+        sheet.add("model_lane_tokens_per_minute", governor.tokens_per_minute, provider)
+        sheet.add("model_lane_open", lane.breaker.is_open, provider)

@@ -1,0 +1,178 @@
+"""The report in a real browser."""
+
+import random
+
+import sim
+from sim.report import write_report
+from tests.report.conftest import HOSTILE, states
+
+RICH = """
+name: market
+until: 2h
+seed: 4
+description: Traders who ask, send and pay.
+limits: {asks: {agent: 9 per 10m, global: 30 per 10m, policy: skip}}
+costs: {send: {asks: 1}}
+agents:
+  - name: trader
+    count: 6
+    balance: 20
+    loop: {min_loop_delay: 20s}
+    rules:
+      - when: chance(0.3)
+        do: {send: {to: "='trader-' + str(randint(1, 6))", topic: offer}}
+      - when: chance(0.3)
+        do: {transfer: {to: "='trader-' + str(randint(1, 6))", amount: 3}}
+        record: {paid: 3}
+      - do: {sleep: {for: "=exponential(60)"}}
+metrics: {every: 1m, values: {asleep: "in_state('sleeping')"}}
+"""
+
+
+def test_the_report_opens_offline(ran, browser, tmp_path):
+    """All sections are drawn, nothing else is loaded, nothing is complained about, and the picture is not blank."""
+    browser.open(write_report(ran(RICH)))
+    sections = browser.evaluate("[...document.querySelectorAll('section')].map((one) => one.id)")
+    charts = browser.evaluate("[...document.querySelectorAll('.chart svg')].map((one) => one.childNodes.length)")
+    browser.picture(tmp_path / "report.png", whole=True)
+
+    assert sections == ["outcome", "states", "events", "limits", "graph", "troubles", "agents"]
+    assert len(charts) >= 8
+    assert min(charts) > 3
+    assert browser.said == []
+    assert [url for url in browser.asked if url.startswith(("http", "ws"))] == []
+    assert (tmp_path / "report.png").stat().st_size > 60_000
+
+
+async def ask(request, key):
+    """Answer every third question with a failure."""
+    if request["number"] % 3 == 2:
+        raise OSError("no connection <b>at all</b>")
+    return request["number"]
+
+
+class Asker(sim.Agent):
+    """Asks something outside every minute."""
+
+    async def decide_action(self):
+        number = self.state["asked"] = self.state.get("asked", 0) + 1
+        await sim.perform(sim.Effect("question", {"number": number}, ask, latency_ns=2 * 10**9, safety="pure"))
+
+
+def test_models_and_effects_are_drawn(ran, stored, browser):
+    """Calls of models, with their cost, and what was done outside have sections of their own."""
+    text = "name: asking\nuntil: 20m\nagents: [{name: a, kind: asker, loop: {min_loop_delay: 1m}}]\n"
+    browser.open(write_report(ran(text, kinds={"asker": Asker})))
+    effects = browser.evaluate("document.querySelector('#effects').textContent")
+    assert "question" in effects
+    assert "no connection <b>at all</b>" in effects
+
+    call = {"provider": "openai", "model": "m", "use": "agent", "cost_micro": 10_000, "seconds": 1.5, "attempts": 1}
+    events = [(n, "a", "model.call", call | {"input_tokens": n}) for n in range(1, 90)]
+    browser.open(write_report(stored([*states("a", (0, "running")), *events])))
+    models = browser.evaluate("document.querySelector('#models').textContent")
+    assert "openai:m" in models
+    assert "0.89" in models
+    assert "4,005" in models
+    assert browser.evaluate("document.querySelectorAll('#models .chart svg').length") == 3
+    assert browser.said == []
+
+
+def test_a_story_is_a_click_away(ran, browser):
+    """A click on a row shows the agent's lane, its variables and its story; the address remembers it."""
+    file = write_report(ran(RICH))
+    browser.open(file)
+    browser.evaluate("document.querySelectorAll('.grid .row')[2].click()")
+    browser.evaluate("new Promise((done) => setTimeout(done, 50))")
+    lines = browser.evaluate("[...document.querySelectorAll('.story .what')].map((one) => one.textContent)")
+
+    assert browser.evaluate("location.hash") == "#agent=trader-3"
+    assert lines[0] == "state stopped > starting"
+    assert any(line.startswith("action ") for line in lines)
+    browser.open(file, anchor="#agent=trader-5")
+    assert browser.evaluate("document.querySelector('#agent h3').textContent") == "trader-5"
+
+
+def test_rows_are_filtered_and_sorted(ran, browser):
+    """The filter keeps the rows that hold its text; a click on a heading sorts by it, another one turns it round."""
+    browser.open(write_report(ran(RICH)))
+    names = "[...document.querySelectorAll('.grid .row > :first-child')].map((one) => one.textContent)"
+    browser.evaluate("document.querySelector('.heads button').click()")
+    browser.evaluate("document.querySelector('.heads button').click()")
+    assert browser.evaluate(names) == [f"trader-{number}" for number in range(6, 0, -1)]
+    browser.evaluate("document.querySelector('input').value = 'R-4'")
+    browser.evaluate("document.querySelector('input').dispatchEvent(new Event('input'))")
+    assert browser.evaluate(names) == ["trader-4"]
+
+
+def test_hostile_names_are_text(stored, browser):
+    """A name that is markup, with a newline, an escape and a mark that reorders, is shown as it is spelled."""
+    error = {"error": '</script><img src="x" onerror="document.title=1">'}
+    run = stored(
+        [
+            *states(HOSTILE, (0, "running")),
+            (1, HOSTILE, "message.sent", {"sender": HOSTILE, "to": HOSTILE + "2", "topic": HOSTILE}),
+            (1, HOSTILE, "agent.error", error),
+            (2, HOSTILE, "metric.sample", {HOSTILE: 1}),
+            (3, HOSTILE, "model.call", {"provider": HOSTILE, "model": HOSTILE, "use": HOSTILE, "error": HOSTILE}),
+        ],
+        name=HOSTILE,
+    )
+    browser.open(write_report(run))
+    browser.evaluate("document.querySelector('.grid .row').click()")
+    browser.evaluate("new Promise((done) => setTimeout(done, 50))")
+
+    assert browser.evaluate("document.querySelectorAll('script').length") == 2
+    assert browser.evaluate("document.querySelectorAll('img, iframe, object').length") == 0
+    assert browser.evaluate("document.title").endswith(": report")
+    shown = browser.evaluate("document.querySelector('h1').textContent")
+    assert shown == '"><script>document.title="hacked"</script>\\n\\x1b[31m\\u202eevil\\u2028&amp;'
+    assert browser.evaluate("document.querySelector('#agent h3').textContent") == shown
+    assert browser.said == []
+
+
+def test_the_policy_stops_what_should_not_be_there(ran, browser):
+    """Were markup of an agent ever to become part of the page, the policy would not let it act."""
+    browser.open(write_report(ran(RICH)))
+    browser.evaluate(
+        "(() => { const box = document.createElement('div'); document.body.append(box);"
+        ' box.innerHTML = \'<img src="http://127.0.0.1:9/x" onerror="document.title=1">\'; })()'
+    )
+    browser.evaluate("new Promise((done) => setTimeout(done, 200))")
+
+    assert browser.evaluate("document.title").endswith(": report")
+    assert any("Content Security Policy" in line for line in browser.said)
+
+
+def test_many_agents_and_events_stay_quick(stored, browser):
+    """With 1,000 agents and 100,000 events the report is there, and follows a filter and a scroll, without a wait."""
+    chance = random.Random(3)
+    names = [f"agent-{number}" for number in range(1000)]
+    events = [event for name in names for event in states(name, (0, "starting"), (0, "running"))]
+    for number in range(49_000):
+        name = names[number % 1000]
+        time = number / 500
+        events.append((time, name, "agent.state", {"from": "running", "to": "sleeping", "reason": ""}))
+        receiver = chance.choice(names)
+        events.append((time, name, "message.sent", {"sender": name, "to": receiver, "topic": "hello", "data": number}))
+    file = write_report(stored(events))
+    browser.open(file)
+    milliseconds = browser.evaluate(
+        """(() => {
+            const began = performance.now();
+            const box = document.querySelector('input');
+            for (const text of ['agent-9', '']) { box.value = text; box.dispatchEvent(new Event('input')); }
+            const view = document.querySelector('.view');
+            view.scrollTop = 20000;
+            view.getBoundingClientRect();
+            return performance.now() - began;
+        })()"""
+    )
+
+    assert len(events) == 100_000
+    assert file.stat().st_size < 8_000_000
+    assert (
+        float(browser.evaluate("document.documentElement.dataset.ready")) < 5000
+    )  # half a second on a machine of 2025
+    assert milliseconds < 1000  # 40 there
+    assert browser.evaluate("document.querySelectorAll('*').length") < 3000

@@ -1,0 +1,267 @@
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sim.kernel.codec import encode
+from sim.report import collect, people
+from sim.report.bins import Bins
+from sim.store import RunHeader, RunRecorder, create_run, open_run
+from tests.helpers import wait_until_durable
+from tests.report.conftest import states
+
+TOWN = """
+name: town
+seed: 5
+until: 40m
+limits:
+  calls: {agent: 6 per 1m, global: 20 per 1m, policy: block}
+budgets: {money: {amount: 50}}
+costs: {publish: {calls: 1}, send: {money: 0.25}}
+agents:
+  - name: caller
+    count: 3
+    loop: {min_loop_delay: 5s}
+    balance: 10
+    rules:
+      - when: chance(0.5)
+        do: {publish: {topic: call.made}}
+        record: {luck: "=uniform(0, 1)"}
+      - when: chance(0.3)
+        do: {send: {to: "=choice(['caller-1', 'caller-2', 'caller-3'])", topic: hello}}
+      - when: chance(0.2)
+        do: {transfer: {to: caller-1, amount: 4}}
+      - do: {sleep: {for: 20s}}
+metrics: {every: 1m, values: {calls: "usage('calls')"}}
+"""
+
+
+@given(end=st.integers(0, 10**18), share=st.floats(0, 1))
+def test_each_time_lies_in_its_part(end, share):
+    """Parts cover a run without gap: each time is in the part that begins at or before it, and before the next."""
+    bins = Bins.until(end)
+    time = int(bins.end_ns * share)
+    part = bins.at(time)
+
+    assert bins.begin(part) <= time
+    assert part == bins.count - 1 or time < bins.begin(part + 1)
+    assert bins.at(bins.end_ns) == bins.count - 1
+
+
+def test_the_report_counts_what_the_run_counted(ran):
+    """Everything that the run summed up while it went on comes out of the record as well."""
+    run = ran(TOWN)
+    data, summary = collect(run), run.info.summary
+
+    assert {kind["kind"]: kind["done"] for kind in data["actions"] if kind["done"]} == summary["kinds"]
+    assert {kind["kind"]: kind["refused"] for kind in data["actions"] if kind["refused"]} == summary["refused"]
+    assert data["numbers"]["wakeups"] == summary["wakeups"]
+    assert data["numbers"]["messages"] == summary["messages"] == sum(row["sent"] for row in data["agents"])
+    assert data["numbers"]["agents"] == summary["agents"]
+    assert data["numbers"]["events"] == run.info.events == sum(topic["total"] for topic in data["topics"])
+    assert data["finals"] == {state: count for state, count in summary["states"].items() if count}
+    assert {"time": data["samples"]["time"], **data["samples"]["series"]} == summary["metrics"]
+    assert data["observations"][0]["mean"] == summary["observations"]["luck"]["mean"]
+    assert sum(data["observations"][0]["bars"]) == summary["observations"]["luck"]["n"]
+    assert [row["name"] for row in data["agents"]] == ["caller-1", "caller-2", "caller-3"]
+
+
+def test_agents_are_in_one_state_at_a_time(ran):
+    """In each part of the run the mean numbers of agents by state add up to the agents that were there."""
+    data = collect(ran(TOWN))
+
+    for part in zip(*data["states"].values(), strict=True):
+        assert sum(part) == pytest.approx(3, abs=0.01)
+
+
+def test_lanes_show_the_state_that_took_longest(stored):
+    """A lane has one sign for each part: of the state that the agent was in for most of it, none while it is away."""
+    run = stored(
+        states(
+            "a", (10, "starting"), (10, "running"), (40, "sleeping"), (70, "running"), (80, "stopping"), (80, "stopped")
+        )
+    )
+    (row,) = collect(run)["agents"]
+
+    assert [row["lane"][int(2.4 * second)] for second in (5, 15, 35, 45, 65, 75, 85, 99)] == [*".rrssr.."]
+    assert row["wakeups"] == 1
+    assert row["state"] == "stopped"
+
+
+def test_use_of_limits_is_what_the_tracker_says(ran):
+    """What counts at the end is what the rate tracker of the run held, and no limit was ever passed."""
+    run = ran(TOWN)
+    used = run.info.digest["rates"]
+    rates = {rate["scope"]: rate for rate in collect(run)["usage"]["rates"]}
+    published = run.info.summary["kinds"]["publish"]
+
+    assert {scope: rate["total"] for scope, rate in rates.items()} == {
+        "each agent": published,
+        "all together": published,
+    }
+    assert all(0 < rate["peak"] <= 1 for rate in rates.values())
+    # The last part of the run (10 s) is shorter than the window (1 min), and begins with more than it ends with.
+    assert rates["all together"]["peaks"][-1] * 20 >= used["total"]["calls"] > 0
+    assert rates["each agent"]["peak"] == 1.0  # policy: block
+    assert any(share < 1 for share in rates["each agent"]["peaks"])
+
+
+def test_budgets_are_added_up_by_agent(ran):
+    """A budget shows who spent most of it, and what all spent."""
+    run = ran(TOWN)
+    (budget,) = collect(run)["usage"]["budgets"]
+    spent = run.info.digest["budgets"]["money"]
+
+    assert budget["most"] * 1_000_000 == max(spent.values()) == spent[budget["agent"]]
+    assert budget["total"] * 1_000_000 == sum(spent.values())
+
+
+def test_a_steady_use_is_drawn_as_such(stored):
+    """Six units in a minute of a limit of twelve, taken steadily, fill half of it from the first minute on."""
+    scenario = "name: town\nlimits: {calls: {global: 12 per 1m}}\ncosts: {publish: {calls: 1}}\nagents: [{name: a}]\n"
+    actions = [(t, "a", "action.publish", {"arguments": {}, "success": True}) for t in range(0, 600, 10)]
+    run = stored([*states("a", (0, "running")), *actions], scenario=scenario, seconds=600)
+    (rate,) = collect(run)["usage"]["rates"]
+
+    assert rate["total"] == 60
+    assert set(rate["peaks"][24:]) == {0.5}  # of 240 parts of 2.5 s
+    assert rate["limit"] == "12 per 1m"
+
+
+def test_a_run_without_a_scenario_has_no_limits(stored):
+    """What was recorded without a valid scenario is shown all the same, without what only the scenario knows."""
+    data = collect(stored(states("a-1", (0, "running")), scenario="not: a scenario"))
+
+    assert data["usage"] is None
+    assert data["agents"][0]["group"] == "a"
+
+
+def test_a_run_that_is_under_way_is_shown_so_far(tmp_path):
+    """The report of a run that has not ended, or was killed, goes up to its last event on record."""
+    folder = create_run(tmp_path, RunHeader("town", 1, "autonomous", "asyncio"), "name: town\n")
+    with RunRecorder(folder) as recorder:
+        for number, (time, actor, topic, data) in enumerate(states("a", (0, "starting"), (50, "running"))):
+            recorder.event((round(time * 10**9), 0, 0, 20, number, actor, topic, data, None))
+        recorder.flush()
+        wait_until_durable(recorder)
+        with open_run(folder) as run:
+            data = collect(run)
+
+    assert (data["run"]["status"], data["end"], data["finals"]) == ("running", 50.0, {"running": 1})
+
+
+def test_of_many_agents_those_with_troubles_are_shown(stored):
+    """There is a row for up to so many agents; of more, those with troubles and then the busiest are kept."""
+    names = [f"a-{number}" for number in range(people.MAX_ROWS + 50)]
+    events = [event for name in names for event in states(name, (0, "running"))]
+    events.append((1, names[-1], "agent.error", {"error": "ValueError: no"}))
+    events += [(2, names[-2], "said", None)] * 3
+    data = collect(stored(events))
+
+    shown = [row["name"] for row in data["agents"]]
+    assert len(shown) == people.MAX_ROWS
+    assert data["agents_in_all"] == len(names)
+    assert shown[-2:] == names[-2:]
+
+
+def test_long_stories_are_cut_in_the_middle(stored):
+    """A story keeps its beginning and its end, and says where and how many lines are left out."""
+    events = [(1 + number / 100, "a", "said", number) for number in range(1000)]
+    (row,) = collect(stored([*states("a", (0, "running")), *events]))["agents"]
+
+    assert row["total"] == 1001
+    assert row["lines"][1] == [1.0, "said 0"]
+    assert row["lines"][-1][1] == "said 999"
+    assert row["gap"] is not None
+    assert row["lines"][row["gap"]][1] == f"said {1000 - (len(row['lines']) - row['gap'])}"
+
+
+def test_a_message_is_in_both_stories(stored):
+    """Who sent a message and who got it both tell of it, each from its side."""
+    message = {"sender": "a", "to": "b", "topic": "hello", "data": 1}
+    run = stored([*states("a", (0, "running")), *states("b", (0, "running")), (1, "a", "message.sent", message)])
+    a, b = collect(run)["agents"]
+
+    assert a["lines"][-1] == [1.0, "message to b hello 1"]
+    assert b["lines"][-1] == [1.0, "message from a hello 1"]
+    assert (a["sent"], b["received"]) == (1, 1)
+
+
+@pytest.mark.parametrize(("groups", "grouped", "nodes"), [(5, True, 5), (1, False, 64)])
+def test_graphs_of_many_agents(stored, groups, grouped, nodes):
+    """More agents than a circle has room for are drawn by group; if there are hardly any groups, the busiest are."""
+    names = [f"g{number % groups}-{number}" for number in range(100)]
+    chance = random.Random(1)
+    sent = [
+        (1, one, "message.sent", {"sender": one, "to": chance.choice(names), "topic": ""})
+        for one in names
+        for _ in "12"
+    ]
+    (graph,) = collect(stored([event for name in names for event in states(name, (0, "running"))] + sent))["graphs"]
+
+    assert graph["grouped"] is grouped
+    assert len(graph["nodes"]) == nodes
+    assert graph["total"] == 200
+    if grouped:
+        assert sum(count for _, _, count in graph["edges"]) == 200
+
+
+def test_troubles_of_many_agents_are_one(stored):
+    """Errors that differ in nothing but the agent's name are counted together; the gravest stand first."""
+    events: list[Any] = [(n, f"agent-{n}", "agent.error", {"error": f"agent-{n}: no money"}) for n in range(1, 6)]
+    events.append((9, "watch", "alert.heartbeat_missed", {"agent": "agent-1"}))
+    events.append((9, "agent-1", "action.send", {"success": False, "error": "nobody"}))
+    troubles = collect(stored(events))["troubles"]
+
+    assert [(row["kind"], row["count"]) for row in troubles["rows"]] == [("alert", 1), ("error", 5), ("refused", 1)]
+    assert (troubles["rows"][1]["first"], troubles["rows"][1]["last"], troubles["rows"][1]["agent"]) == (
+        1,
+        5,
+        "agent-1",
+    )
+
+
+def test_model_calls_are_added_up(stored):
+    """Calls, tokens, cost and latency are there by model, and the cost as it grew."""
+    call: dict[str, Any] = {
+        "provider": "openai",
+        "model": "m",
+        "use": "agent",
+        "input_tokens": 90,
+        "output_tokens": 10,
+        "attempts": 1,
+    }
+    events = [(10 * n, "a", "model.call", call | {"cost_micro": 500_000, "seconds": float(n)}) for n in range(1, 5)]
+    events.append((60, "a", "model.call", call | {"error": "rate_limit", "message": "slow down"}))
+    events.append((60, "a", "model.attempt", {"outcome": "rate_limit"}))
+    data = collect(stored([*states("a", (0, "running")), *events]))
+    (model,) = data["models"]["models"]
+
+    assert (model["calls"], model["failed"], model["cost"], model["input_tokens"]) == (4, 1, 2.0, 450)
+    assert data["models"]["spent"][-1] == 2.0
+    assert data["models"]["tries"] == {"rate_limit": 1}
+    assert model["seconds"]["maximum"] == 4.0
+    assert data["troubles"]["rows"][0]["text"] == "rate_limit: slow down"
+
+
+TOPICS = (
+    "agent.state", "message.sent", "ledger.transferred", "metric.sample", "observation", "model.call", "model.attempt",
+    "action.publish", "agent.error", "agent.crashed", "alert.x", "mailbox.dead_letters", "agent.spawned",
+)  # fmt: skip
+FORGED: list[Any] = [
+    None, 1, "text", [], [1], {}, {"from": "nowhere", "to": {}}, {"sender": [], "to": 3, "value": "x", "name": {}},
+    {"cost_micro": "many", "seconds": [], "input_tokens": -5, "success": True, "count": None, "error": {}, "a": True},
+]  # fmt: skip
+
+
+def test_forged_events_break_nothing(stored):
+    """Agents can publish under every topic: data that is not as it should be is passed over or shown as it is."""
+    scenario = "name: town\nlimits: {calls: {global: 12 per 1m}}\ncosts: {publish: {calls: 1}}\nagents: [{name: a}]\n"
+    events = [(1, "a", topic, data) for topic in TOPICS for data in FORGED]
+    data = collect(stored([*states("a", (0, "running")), *events], scenario=scenario))
+
+    assert data["finals"] == {"running": 1}
+    assert data["numbers"]["events"] == len(events) + 1
+    assert encode(data)

@@ -1,0 +1,54 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+
+from sim.runner import SimulationRunner
+from sim.scenario.build import build
+from sim.scenario.load import loads
+from sim.store import HashRecorder
+from sim.telemetry import Exporter
+
+EVERYTHING = Path(__file__).with_name("everything.yaml").read_text(encoding="utf-8")
+
+
+@attrs.frozen
+class Watched:
+    """A run with its exporter."""
+
+    runner: SimulationRunner
+    exporter: Exporter
+    keeper: HashRecorder
+
+    def text(self) -> str:
+        """What is exposed now, in the text format."""
+        return self.exporter.exposition()[0].decode()
+
+    def run(self) -> "Watched":
+        """Run to the end."""
+        assert anyio.run(self.runner.run) == "finished"
+        return self
+
+
+@pytest.fixture
+def watch() -> Callable[..., Watched]:
+    """Build a scenario, and watch what becomes of it."""
+
+    def make(text: str, *overrides: str, agents: tuple[str, ...] = (), mode: Any = "autonomous", **how: Any) -> Watched:
+        keeper = HashRecorder()
+        simulation = build(loads(text, "test.yaml", overrides), recorder=keeper)
+        runner = SimulationRunner(simulation, until_ns=simulation.scenario.until, mode=mode, **how)
+        exporter = Exporter(agents)
+        exporter.begun(runner)
+        return Watched(runner, exporter, keeper)
+
+    return make
+
+
+@pytest.fixture
+def everything() -> str:
+    """A scenario that has nearly all there is to measure."""
+    return EVERYTHING
