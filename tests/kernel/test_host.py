@@ -686,9 +686,8 @@ def test_effects_end_with_a_run_that_nobody_entered(make_kernel, backend):
     kernel, rows = make_kernel()
     host = Host(kernel)
 
-    async def call(request: Any, key: str) -> None:
+    async def suspends() -> None:
         host.suspend()
-        await anyio.sleep(60)
 
     async def main() -> None:
         with anyio.fail_after(20):
@@ -696,7 +695,8 @@ def test_effects_end_with_a_run_that_nobody_entered(make_kernel, backend):
             assert [row[2] for row in rows.endings] == ["abandoned"]
             assert await host.run(NS) is Pause.LIMIT
 
-    kernel.spawn("asker", ask(kernel, effect(call, latency_ns=5 * MS)))
+    kernel.spawn("asker", ask(kernel, effect(latency_ns=5 * MS)))
+    kernel.spawn("suspends", suspends())
     anyio.run(main, backend=backend)
     assert not kernel.effects.in_flight
 
