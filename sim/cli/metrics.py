@@ -97,8 +97,8 @@ class Metrics:
     def linger(self) -> None:
         """Go on serving until Ctrl-C, if that is wanted."""
         if self._linger and self._server is not None:
-            say(f"sim: metrics stay at {plain(self._server.address.url)}/metrics until Ctrl-C")
             try:
+                say(f"sim: metrics stay at {plain(self._server.address.url)}/metrics until Ctrl-C")
                 threading.Event().wait()
             except KeyboardInterrupt:
                 return

@@ -60,7 +60,7 @@ def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> A
         return Access(
             names,
             base_url=base_url or os.environ.get(URL) or None,
-            api_key=os.environ.get(KEY) or None,
+            api_key=os.environ.get(KEY, "").strip() or None,  # a file it was read from ends with a newline
             headers=dict(map(_header, headers)),
             **per_minute,
         )

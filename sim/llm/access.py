@@ -4,17 +4,25 @@ The key is in no text that this class makes. `scrub` takes it out of whatever co
 reaches the core and the record: an endpoint may repeat it, in an error or even in an answer.
 """
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
+from urllib.parse import urlsplit
 
 import attrs
 
 from sim.errors import UsageError
-from sim.kernel.codec import decode, encode
+from sim.llm.port import ErrorClass, StopReason
 
 REDACTED = "[redacted]"
 
 _SHORTEST = 6  # a secret shorter than this would be found in innocent text
+
+_WORDS = (*get_args(StopReason), *get_args(ErrorClass))  # what the record says itself, so no header makes it a secret
+
+_SCHEME = re.compile(r"(?:bearer|basic)\s+(\S+)", re.IGNORECASE)
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # a token (RFC 9110)
 
 
 @attrs.frozen
@@ -23,11 +31,14 @@ class Access:
 
     Args:
         models: `PROVIDER:NAME` for all calls, or `TIER=PROVIDER:NAME`; a name may be a chain, separated by commas.
-        base_url: of the endpoint; None is the provider's own.
+        base_url: of the endpoint, without user and password; None is the provider's own.
         api_key: for the endpoint.
         headers: sent with every request.
         requests_per_minute: the endpoint's limit, if it is known.
         tokens_per_minute: the same for tokens.
+
+    Raises:
+        UsageError: if address, key or a header cannot be sent; it does not repeat them.
     """
 
     models: tuple[str, ...] = ()
@@ -36,6 +47,14 @@ class Access:
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.base_url is not None:
+            _check_url(self.base_url)
+        if self.api_key is not None and (not _is_plain(self.api_key) or " " in self.api_key):
+            raise UsageError("the API key must be of printable ASCII characters, without white space")
+        if not all(_HEADER_NAME.fullmatch(name) and _is_plain(value) for name, value in self.headers.items()):
+            raise UsageError("a header must have a name of letters, digits and hyphens, and a printable ASCII value")
 
     def chains(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
         """Return the (provider, model) pairs by tier, best first; the tier `*` stands for all.
@@ -75,17 +94,55 @@ class Access:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not be seen: the key, and what stands in headers."""
-        found = [self.api_key or "", *self.headers.values()]
-        words = [word for text in found for word in (text, *text.split())]
-        return tuple(sorted({word for word in words if len(word) >= _SHORTEST}, key=lambda word: (-len(word), word)))
+        """What must not be seen, the longest first: the key, the address, each header's value, and in one such as
+        `Bearer TOKEN` the token alone. A header that only says what the record says itself is none.
+        """
+        values = list(self.headers.values())
+        values += [match[1] for value in values if (match := _SCHEME.fullmatch(value))]
+        public = (*self.models, *_WORDS)
+        found = {value for value in values if not any(value in text for text in public)}
+        found |= {self.api_key or "", (self.base_url or "").rstrip("/")}
+        return tuple(sorted((text for text in found if len(text) >= _SHORTEST), key=lambda text: (-len(text), text)))
+
+    def cut(self, text: str) -> str:
+        """Return a text without the secrets."""
+        for secret in self.secrets:
+            text = text.replace(secret, REDACTED)
+        return text
 
     def scrub(self, value: Any) -> Any:
-        """Return a JSON-like value without the secrets."""
-        data = encode(value)
-        for secret in self.secrets:
-            data = data.replace(encode(secret)[1:-1], REDACTED.encode())
-        return decode(data)
+        """Return a JSON-like value without the secrets in its texts. Keys and numbers are not the endpoint's words."""
+        if isinstance(value, str):
+            return self.cut(value)
+        if isinstance(value, Mapping):
+            return {key: self.scrub(part) for key, part in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.scrub(part) for part in value]
+        return value
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and text == text.strip()
+
+
+def _check_url(url: str) -> None:
+    """Refuse what is no address, or holds more than one: libraries log it, and parts of it get into errors.
+
+    Raises:
+        UsageError: without the address, which may hold a password.
+    """
+    if any(sign in url for sign in "@?#"):
+        raise UsageError(
+            "the base URL must have no user, password, query or fragment",
+            hint="give what the endpoint wants to know as a header, such as --header 'Authorization: Basic ...'",
+        )
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound or not url.isprintable() or " " in url:
+        raise UsageError("the base URL is not valid", hint="it is of the form http://HOST:PORT/v1")
 
 
 PROVIDERS = ("scripted", "simulated", "openai")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from sim.errors import UsageError
+from sim.errors import SimError, UsageError
 from sim.llm.breaker import Breaker
 from sim.llm.governor import Governor, Limits, Permit
 from sim.llm.port import Answer, Attempt, ClientClock, Completion, ModelError, ModelRequest, Observer, Provider, Usage
@@ -112,7 +112,7 @@ class Client:
             if isinstance(outcome, Completion):
                 cost = sum(self._cost(attempt.model, attempt.usage) for attempt in call.attempts if attempt.usage)
                 return Answer(outcome, tuple(call.attempts), cost, tuple(fallbacks))
-            if not below or not steps_down(outcome.kind) or call.spent >= self.policy.deadline:
+            if not below or not steps_down(outcome.kind) or call.is_spent:
                 outcome.attempts = tuple(call.attempts)
                 raise outcome
             fallbacks.append(step_down(target, chain[position + 1], outcome, len(call.attempts) - tried))
@@ -140,6 +140,11 @@ class _Call:
         self._input_tokens = count_request(client.tokenizer, request)
         self.attempts: list[Attempt] = []
         self.spent = 0.0  # seconds of requests and of waiting between them
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the call may make no further request, of whatever model."""
+        return len(self.attempts) >= self._policy.requests or self.spent >= self._policy.deadline
 
     async def ask(self, target: Target, *, keep: int) -> Completion | ModelError:
         """Ask one model until it answers or is given up.
@@ -183,7 +188,7 @@ class _Call:
                 shut = lane.breaker.wait()  # it may have opened in the meantime
                 if not shut:
                     return permit
-                permit.close(0.0)
+                permit.close(0.0, answered=False)
             if not wait or self.spent + shut >= self._policy.deadline:
                 return ModelError("overload", f"{target.provider} is left alone: it fails too often", retry_after=shut)
             await self._sleep(shut * (1 + OVER_ADVICE * self._clock.random()))
@@ -199,12 +204,14 @@ class _Call:
                 seconds, lambda: lane.provider.complete(target.model, self._request, self._observe)
             )
         except TimeoutError:
-            outcome = ModelError("timeout", f"{target} did not answer within {seconds:g} s")
+            outcome = ModelError("timeout", f"{target} did not answer within {seconds:g} s", usage=self._sent())
         except ModelError as error:
             outcome = error
-        except BaseException:
-            permit.close()
-            raise
+        except BaseException as error:
+            if isinstance(error, SimError) or not isinstance(error, Exception):
+                permit.close(answered=False)
+                raise
+            outcome = _unforeseen(error, self._sent())
         if isinstance(outcome, ModelError):
             lane.breaker.record(outcome.kind)
             permit.close(_tokens(outcome), outcome)
@@ -213,6 +220,10 @@ class _Call:
             lane.learn(outcome.usage)
             permit.close(outcome.usage.input_tokens + outcome.usage.output_tokens)
         return outcome
+
+    def _sent(self) -> Usage:
+        """Return what a request takes of which nobody says what it took: it was sent, so its input is paid for."""
+        return Usage(self._input_tokens, 0, estimated=True)
 
     def _note(self, target: Target, outcome: Completion | ModelError, seconds: float, waited: float) -> None:
         failed = isinstance(outcome, ModelError)
@@ -235,7 +246,18 @@ class _Call:
 
 
 def _tokens(error: ModelError) -> float | None:
-    """Return the tokens that a failed request cost, None if nobody knows."""
-    if error.usage is not None:
+    """Return the tokens that a failed request cost, None if nobody knows: one that was cut may have answered much."""
+    if error.usage is not None and error.kind != "timeout":
         return error.usage.input_tokens + error.usage.output_tokens
     return 0.0 if error.kind in _FREE else None
+
+
+def _unforeseen(error: Exception, usage: Usage) -> ModelError:
+    """Return what a fault of a provider or its libraries counts as: a try that failed, and is paid for.
+
+    Its text may hold anything, also half a surrogate pair, which cannot be recorded.
+    """
+    message = f"{type(error).__name__}: {error}".encode(errors="replace").decode()
+    failure = ModelError("server", message, usage=usage)
+    failure.__cause__ = error
+    return failure

@@ -126,16 +126,17 @@ class Permit:
         self._reserved = reserved
         self._open = True
 
-    def close(self, tokens: float | None = None, error: ModelError | None = None) -> None:
+    def close(self, tokens: float | None = None, error: ModelError | None = None, *, answered: bool = True) -> None:
         """Give the slot back, settle the tokens, and learn from a refusal. Closing again does nothing.
 
         Args:
             tokens: what the request cost, or None if that is not known: then what was reserved counts.
             error: how it failed, or None.
+            answered: whether the endpoint said anything; nothing is learnt of a request that was cancelled or not made.
         """
         if self._open:
             self._open = False
-            self._governor.settle(0.0 if tokens is None else self._reserved - tokens, error)
+            self._governor.settle(0.0 if tokens is None else self._reserved - tokens, error, answered=answered)
 
 
 class Governor:
@@ -191,7 +192,7 @@ class Governor:
                     await ticket.wake.wait()
         except BaseException:
             if ticket.state == "granted":  # at the very instant of the cancellation
-                self.settle(ticket.tokens, None)
+                self.settle(ticket.tokens, None, answered=False)
             else:
                 ticket.state = "gone"
                 self._waiting -= 1
@@ -287,19 +288,24 @@ class Governor:
 
     # -- learning
 
-    def settle(self, give_back: float, error: ModelError | None) -> None:
+    def settle(self, give_back: float, error: ModelError | None, *, answered: bool) -> None:
         """Take a slot back, and the tokens that were not used; `Permit.close` calls this."""
         self._in_flight -= 1
         now = self._clock.now()
         self._tokens.refill(now)
         self._tokens.add(give_back)
+        if answered:
+            self._judge(error, now)
+        self._tell()
+
+    def _judge(self, error: ModelError | None, now: float) -> None:
+        """Learn from how a request ended."""
         refused = error is not None and error.kind in ("rate_limit", "overload")
         self._refused_share += _MEMORY * (refused - self._refused_share)
         if error is None:
             self._answered.append(now)
         elif refused:
             self._back_off(error.retry_after or 0.0, now)
-        self._tell()
 
     def learn(self, rates: Rates) -> None:
         """Take over what the endpoint says about its limits: the lower of it and of what is known counts."""

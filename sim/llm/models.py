@@ -22,8 +22,8 @@ from sim.llm.counts import Counts
 from sim.llm.port import Answer, Attempt, ModelError, ModelRequest, Observer, Usage
 from sim.llm.prices import Prices
 from sim.llm.router import Route, Router, Target
-from sim.llm.spend import Held, Spend
-from sim.llm.tokens import APPROXIMATE, Tokenizer, count_request
+from sim.llm.spend import Bill, Held, Spend, total_usage
+from sim.llm.tokens import APPROXIMATE, CAUTIOUS, Tokenizer, count_request
 from sim.llm.wire import (
     answer_from_json,
     answer_to_json,
@@ -141,7 +141,7 @@ class Models:
         self._core = core
         self._make_edge = edge
         self._edge: OutsideClient | None = None
-        self._closing: OutsideClient | None = None  # of models that are called no more
+        self._closing: list[OutsideClient] = []  # of models that are called no more
         self._prices = prices or Prices.shipped()
         self._access = access or Access()
         self._max_tokens = max_tokens
@@ -187,19 +187,25 @@ class Models:
                 _pause(agent)
             raise
         except (Cancelled, Exception):  # not GeneratorExit: nothing is settled while memory is freed
-            self._abandon(agent, plan, stake)
+            self._abandon(agent, plan, request, stake, started)
             raise
         self._close(agent, plan, request, stake, started, answer)
         return answer
 
     def plan(self, agent: Caller, request: ModelRequest) -> Plan:
         """Return where a request would go and what it may take at most; nothing is called or set aside."""
+        max_tokens = request.sampling.max_tokens or self._max_tokens
+        request = attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=max_tokens))
         input_tokens = count_request(self._tokenizer, request)
         route = self._router.route(agent.agent_id, agent.group, request, input_tokens)
-        max_tokens = request.sampling.max_tokens or self._max_tokens
-        usage = Usage(input_tokens, max_tokens)
-        cost = max((self.cost(target.model, usage) for target in route.targets), default=0)
-        return Plan(route, input_tokens, max_tokens, cost)
+        return Plan(route, input_tokens, max_tokens, self._most(route.targets, request, input_tokens, max_tokens))
+
+    def _most(self, targets: Sequence[Target], request: ModelRequest, input_tokens: int, max_tokens: int) -> int:
+        """Return what a request may cost at most; numbers and the like are denser in tokens than is planned for."""
+        if not any(self._prices.find(target.model) for target in targets):
+            return 0
+        usage = Usage(max(input_tokens, count_request(CAUTIOUS, request)), max_tokens)
+        return max(self.cost(target.model, usage) for target in targets)
 
     def cost(self, model: str, usage: Usage) -> int:
         """Return what tokens of a model cost, in micro-units; nothing for a model without a price."""
@@ -230,14 +236,16 @@ class Models:
         self._router = router
         self._access = access
         self._make_edge = edge
-        self._closing, self._edge = self._edge or self._closing, None
+        if self._edge is not None:
+            self._closing.append(self._edge)
+        self._edge = None
 
     async def aclose(self) -> None:
         """Close the connections to endpoints; called by the host at the end of a run."""
-        for edge in (self._edge, self._closing):
-            if edge is not None:
-                await edge.aclose()
-        self._edge = self._closing = None
+        edges = [*self._closing, *([] if self._edge is None else [self._edge])]
+        self._closing, self._edge = [], None
+        for edge in edges:
+            await edge.aclose()
 
     # -- what a call takes
 
@@ -336,55 +344,68 @@ class Models:
         outcome: Answer | ModelError,
     ) -> None:
         """Settle a call that has ended, and say so in events."""
-        answered = isinstance(outcome, Answer)
-        target, usage, cost = self._bill(plan, outcome)
-        attempts = outcome.attempts
-        tokens = 0 if usage is None else usage.input_tokens + usage.output_tokens
-        self._settle(stake, tokens, cost)
-        self.spend.settle(
-            stake.money, agent=agent.agent_id, group=agent.group, model=str(target), usage=usage, cost_micro=cost,
-            attempts=len(attempts), failed=not answered,
-        )  # fmt: skip
-        seconds = to_seconds(self._world.kernel.now - started)
-        self.counts.ended(str(target), seconds, attempts)
-        for number, attempt in enumerate(attempts, start=1):
+        bills = self._bills(plan, outcome)
+        self.counts.ended(bills[-1].model, to_seconds(self._world.kernel.now - started), outcome.attempts)
+        for number, attempt in enumerate(outcome.attempts, start=1):
             self._emit("model.attempt", {"number": number, **_attempt(attempt)}, agent)
+        if isinstance(outcome, Answer):
+            how: dict[str, Any] = {
+                "stop": outcome.completion.stop,
+                "fallbacks": [*plan.route.skipped, *outcome.fallbacks],
+            }
+        else:
+            how = {"error": outcome.kind, "message": str(outcome)[:500]}
+        self._count(agent, plan, request, stake, started, bills, how)
+
+    def _count(
+        self,
+        agent: Caller,
+        plan: Plan,
+        request: ModelRequest,
+        stake: _Stake,
+        started: int,
+        bills: Sequence[Bill],
+        how: Mapping[str, Any],
+    ) -> None:
+        """Settle a call by what its requests took, and emit `model.call` with `how` it ended."""
+        usage, cost = total_usage(bill.usage for bill in bills), sum(bill.cost_micro for bill in bills)
+        self._settle(stake, 0 if usage is None else usage.input_tokens + usage.output_tokens, cost)
+        failed = "error" in how
+        self.spend.settle(stake.money, agent=agent.agent_id, group=agent.group, bills=bills, failed=failed)
+        target = Target.parse(bills[-1].model)
         note: dict[str, Any] = {
             "group": agent.group, "use": request.use, "tier": plan.route.tier, "provider": target.provider,
-            "model": target.model, "seconds": seconds, "attempts": len(attempts),
-            "planned_tokens": plan.tokens, "planned_cost_micro": plan.cost_micro, "cost_micro": cost,
+            "model": target.model, "seconds": to_seconds(self._world.kernel.now - started),
+            "attempts": sum(bill.attempts for bill in bills), "planned_tokens": plan.tokens,
+            "planned_cost_micro": plan.cost_micro, "cost_micro": cost,
         }  # fmt: skip
         if usage is not None:
             note |= attrs.asdict(usage)
-        if isinstance(outcome, Answer):
-            note |= {"stop": outcome.completion.stop, "fallbacks": [*plan.route.skipped, *outcome.fallbacks]}
-        else:
-            note |= {"error": outcome.kind, "message": str(outcome)[:500]}
-        self._emit("model.call", note, agent)
+        self._emit("model.call", {**note, **how}, agent)
 
-    def _bill(self, plan: Plan, outcome: Answer | ModelError) -> tuple[Target, Usage | None, int]:
-        """Return which model it was in the end, its tokens, and the cost of all attempts."""
-        attempts = outcome.attempts
-        target = plan.route.targets[0]
-        if attempts:
-            target = Target(attempts[-1].provider, attempts[-1].model)
+    def _bills(self, plan: Plan, outcome: Answer | ModelError) -> Sequence[Bill]:
+        """Return what each request took. What the latest did, the outcome says; what all cost together, an answer."""
+        last = outcome.completion.usage if isinstance(outcome, Answer) else outcome.usage
+        if not outcome.attempts:
+            return [self._bill(plan.route.targets[0], last, attempts=0)]
+        *failed, latest = outcome.attempts
+        bills = [self._bill(Target(attempt.provider, attempt.model), attempt.usage) for attempt in failed]
+        bill = self._bill(Target(latest.provider, latest.model), latest.usage or last)
         if isinstance(outcome, Answer):
-            return target, outcome.completion.usage, outcome.cost_micro
-        cost = sum(self.cost(attempt.model, attempt.usage) for attempt in attempts if attempt.usage is not None)
-        usage = outcome.usage
-        return target, usage, cost or (0 if usage is None else self.cost(target.model, usage))
+            bill = attrs.evolve(bill, cost_micro=outcome.cost_micro - sum(bill.cost_micro for bill in bills))
+        return [*bills, bill]
 
-    def _abandon(self, agent: Caller, plan: Plan, stake: _Stake) -> None:
+    def _bill(self, target: Target, usage: Usage | None, attempts: int = 1) -> Bill:
+        return Bill(str(target), usage, 0 if usage is None else self.cost(target.model, usage), attempts)
+
+    def _abandon(self, agent: Caller, plan: Plan, request: ModelRequest, stake: _Stake, started: int) -> None:
         """Settle a call whose agent waits no longer. What an endpoint was sent is billed; the core's is not."""
         target = plan.route.targets[0]
         usage = None if target.provider in INSIDE else Usage(plan.input_tokens, 0, estimated=True)
-        cost = 0 if usage is None else self.cost(target.model, usage)
         self.counts.in_flight -= 1
-        self._settle(stake, 0 if usage is None else usage.input_tokens, cost)
-        self.spend.settle(
-            stake.money, agent=agent.agent_id, group=agent.group, model=str(target), usage=usage, cost_micro=cost,
-            attempts=0, failed=True,
-        )  # fmt: skip
+        bills = [self._bill(target, usage, attempts=0)]
+        how = {"error": "abandoned", "message": "nobody waits for the answer any more"}
+        self._count(agent, plan, request, stake, started, bills, how)
 
     def _emit(self, topic: str, note: Mapping[str, Any], agent: Caller) -> None:
         self._world.kernel.emit(topic, Raw(encode(note)), agent.agent_id)

@@ -1,16 +1,16 @@
 """Puts an answer together from the chunks of a chat-completions stream, or from one whole response.
 
 Works on plain JSON values: what an endpoint sends is checked here, field by field, and nothing is believed because a
-library's types say so. An answer without a finish reason is no answer, and one that was cut off at its token limit
-calls no tools: the last call may have lost its end, and those after it.
+library's types say so. An answer without a finish reason is no answer. The tool calls of one that was cut off at its
+token limit are handed on to be refused (`toolcalls.faults`): the last may have lost its end, and those after it.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
 
-from sim.kernel.codec import encode
 from sim.llm.port import Completion, Delta, DeltaKind, ModelError, ModelRequest, Observer, StopReason, ToolCall, Usage
 from sim.llm.tokens import Tokenizer, sound_usage
 
@@ -57,6 +57,7 @@ class Assembly:
         self._reported: Usage | None = None
         self._stop_sequence = False
         self.begun = False
+        self.over = False  # there is a finish reason, and nothing was said after it
 
     def feed(self, chunk: Any) -> None:
         """Take in one chunk.
@@ -68,24 +69,23 @@ class Assembly:
             raise _malformed("a chunk is no object", chunk)
         self.begun = True
         if isinstance(chunk.get("model"), str) and chunk["model"]:
-            self._model = chunk["model"][:200]
+            self._model = _sound(chunk["model"][:200])
         if isinstance(chunk.get("usage"), dict):
             self._reported = _usage(chunk["usage"])
         choices = chunk.get("choices")
-        if choices is None or choices == []:
-            return  # for instance the last chunk, which has only the usage
-        if not isinstance(choices, list) or not isinstance(choices[0], dict):
+        if choices is None:
+            return
+        if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
             raise _malformed("`choices` is no list of objects", choices)
-        self._take(choices[0])
+        for choice in [choice for place, choice in enumerate(choices) if _index(choice, place) == 0][:1]:
+            self._take(choice)  # there is none in the last chunk, which has only the usage
 
     def feed_whole(self, response: Any) -> None:
         """Take in a response that came at once."""
         choices = response.get("choices") if isinstance(response, dict) else None
-        if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
             raise _malformed("a response has no choices", response)
-        choice = dict(choices[0])
-        choice["delta"] = choice.get("message")
-        self.feed({**response, "choices": [choice]})
+        self.feed({**response, "choices": [{**choice, "delta": choice.get("message")} for choice in choices]})
 
     def completion(self) -> Completion:
         """Return the whole answer.
@@ -99,10 +99,13 @@ class Assembly:
         if stop is None:
             reason = "no finish reason" if self.finish is None else f"the unknown finish reason {self.finish[:40]!r}"
             raise ModelError("incomplete", f"the answer ended with {reason}", usage=self.usage())
-        calls = () if stop == "max_tokens" else self._finished_calls()
-        text = "".join(self._texts["text"])
-        if self._texts["refusal"] and stop != "max_tokens":
-            stop, text, calls = "refusal", text or "".join(self._texts["refusal"]), ()
+        calls, text = self._all_calls(), self._whole("text")
+        if stop == "max_tokens":
+            return Completion(text, calls, stop, self.usage(), self._model)
+        if not all(call.name for call in calls):
+            raise ModelError("malformed", "a tool call has no name", usage=self.usage())
+        if self._texts["refusal"]:
+            stop, text, calls = "refusal", text or self._whole("refusal"), ()
         elif stop == "tool_use" and not calls:
             raise ModelError("malformed", "the model stopped to call tools, but named none", usage=self.usage())
         elif stop == "end_turn" and calls:
@@ -115,9 +118,8 @@ class Assembly:
 
     def usage(self) -> Usage:
         """Return the tokens so far: as reported if that can be believed, else by estimate."""
-        text = "".join(part for parts in self._texts.values() for part in parts)
-        calls = [ToolCall(call.id, call.name, "".join(call.arguments)) for call in self._calls]
-        return sound_usage(self._reported, self._tokenizer, self._request, text, calls)
+        text = "".join(map(self._whole, self._texts))
+        return sound_usage(self._reported, self._tokenizer, self._request, text, self._all_calls())
 
     # -- parts
 
@@ -127,14 +129,17 @@ class Assembly:
             delta = {}
         if not isinstance(delta, dict):
             raise _malformed("a delta is no object", delta)
+        before = (self._size, len(self._calls))
         self._add("text", delta.get("content"))
         self._add("think", delta.get("reasoning_content") or delta.get("reasoning"))
         self._add("refusal", delta.get("refusal"))
         for call in _list(delta.get("tool_calls")):
             self._take_call(call)
         finish = choice.get("finish_reason")
-        if isinstance(finish, str) and finish:
-            self.finish = finish
+        if not isinstance(finish, str):
+            finish = None
+        self.finish = finish or self.finish
+        self.over = bool(finish) or (self.over and before == (self._size, len(self._calls)))
         self._stop_sequence |= isinstance(choice.get("stop_reason"), str)  # vLLM: the sequence that was met
 
     def _add(self, kind: str, value: Any) -> None:
@@ -160,7 +165,7 @@ class Assembly:
             self._tell("tool_start", "", call.name, place)
         arguments = function.get("arguments")
         if isinstance(arguments, dict):  # as some servers send them
-            arguments = encode(arguments).decode()
+            arguments = json.dumps(arguments, separators=(",", ":"))
         if arguments:
             text = _text(arguments)
             self._grow(text)
@@ -185,13 +190,14 @@ class Assembly:
         last = len(self._calls) - 1
         return next(index for index, place in self._places.items() if place == last)
 
-    def _finished_calls(self) -> tuple[ToolCall, ...]:
-        if not all(call.name for call in self._calls):
-            raise ModelError("malformed", "a tool call has no name", usage=self.usage())
+    def _all_calls(self) -> tuple[ToolCall, ...]:
         return tuple(
-            ToolCall(call.id or f"call_{place}", call.name, "".join(call.arguments))
+            ToolCall(_sound(call.id) or f"call_{place}", _sound(call.name), _sound("".join(call.arguments)))
             for place, call in enumerate(self._calls)
         )
+
+    def _whole(self, kind: str) -> str:
+        return _sound("".join(self._texts[kind]))
 
     def _grow(self, text: str) -> None:
         self._size += len(text)
@@ -200,7 +206,18 @@ class Assembly:
 
     def _tell(self, kind: DeltaKind, text: str, tool: str = "", index: int = 0) -> None:
         if self._observe is not None:
-            self._observe(Delta(kind, text, tool, index))
+            self._observe(Delta(kind, _sound(text), _sound(tool), index))
+
+
+def _sound(text: str) -> str:
+    """Return a text that can be encoded: halves of surrogate pairs, which JSON allows, are joined or replaced."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _index(choice: Mapping[str, Any], place: int) -> int:
+    """Return which of several answers a choice belongs to; only the first was asked for."""
+    index = choice.get("index")
+    return index if type(index) is int else place
 
 
 def _malformed(what: str, value: object) -> ModelError:

@@ -11,10 +11,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import attrs
 
-from sim.llm.access import REDACTED, Access
+from sim.llm.access import Access
 from sim.llm.governor import Rates
 from sim.llm.openai_answer import Assembly
 from sim.llm.openai_errors import classify, read_rates, reset_after
@@ -84,6 +85,7 @@ class OpenAIProvider:
         on_rates: Callable[[Rates], None] = lambda rates: None,
     ) -> None:
         self._access = access
+        self._cut = access.cut
         self._tokenizer = tokenizer
         self._on_rates = on_rates
         self._pool: _Pool | None = None
@@ -100,7 +102,8 @@ class OpenAIProvider:
         follow = None if observe is None else self._discreet(observe)
         assembly = Assembly(request, model, self._tokenizer, follow)
         failure = await self._exchange(model, request, assembly, stream=request.stream or observe is not None)
-        if failure is not None and assembly.finish is None:
+        lost_after_the_end = failure is not None and failure.kind in ("network", "timeout") and assembly.over
+        if failure is not None and not lost_after_the_end:
             raise failure
         try:
             return self._clean(assembly.completion())
@@ -127,7 +130,10 @@ class OpenAIProvider:
         import httpx2
         import openai
 
-        pool = self._pool = self._pool or self._connect()
+        try:
+            pool = self._pool = self._pool or self._connect()
+        except httpx2.InvalidURL:  # its text would tell a part of the address
+            return ModelError("bad_request", "the base URL is not valid")
         pool.calls += 1
         try:
             if stream:
@@ -153,7 +159,7 @@ class OpenAIProvider:
             return failure
         except httpx2.HTTPError as error:
             return self._failed("network", f"{type(error).__name__}: {error}", assembly)
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, or a number with thousands of digits
             return self._failed("malformed", f"the endpoint sent no JSON: {error}", assembly)
         finally:
             pool.calls -= 1
@@ -166,6 +172,8 @@ class OpenAIProvider:
     ) -> None:
         """Feed a streamed answer to `assembly`, to its end: so the connection can be used again.
 
+        A server that cannot stream sends its answer at once.
+
         The chunks come as plain JSON values: the library's own types promise fields that it does not check. It leaves
         its generators to the collector, of which trio warns in development mode; the connection is given back.
         """
@@ -176,13 +184,21 @@ class OpenAIProvider:
             _PATH, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object], **arguments
         )
         async with stream:
+            if stream.response.headers.get("content-type", "").startswith("application/json"):
+                body = await stream.response.aread()
+                if body.lstrip().startswith(b"{"):  # else it is a stream under a wrong name
+                    assembly.feed_whole(json.loads(body))
+                    return
             async for chunk in stream:
                 assembly.feed(chunk)
 
     def _arguments(self, model: str, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
         import openai
 
-        arguments: dict[str, Any] = {"body": _body(model, request, stream=stream)}
+        body = _body(model, request, stream=stream)
+        if "max_tokens" in body:
+            body[limit_name(self._access.base_url)] = body.pop("max_tokens")
+        arguments: dict[str, Any] = {"body": body}
         if not self._access.api_key and "authorization" not in map(str.lower, self._access.headers):
             arguments["options"] = {"headers": {"Authorization": openai.Omit()}}  # as a local server wants it
         return arguments
@@ -264,11 +280,6 @@ class OpenAIProvider:
             completion, text=self._cut(completion.text), model=self._cut(completion.model), tool_calls=calls
         )
 
-    def _cut(self, text: str) -> str:
-        for secret in self._access.secrets:
-            text = text.replace(secret, REDACTED)
-        return text
-
     def _discreet(self, observe: Observer) -> Observer:
         """Return an observer that sees no secret, as long as it comes in one piece."""
 
@@ -276,6 +287,15 @@ class OpenAIProvider:
             observe(attrs.evolve(delta, text=self._cut(delta.text), tool=self._cut(delta.tool)))
 
         return follow
+
+
+def limit_name(base_url: str | None) -> str:
+    """Return what an endpoint calls the most tokens of an answer.
+
+    OpenAI's reasoning models refuse `max_tokens`, and other servers ignore `max_completion_tokens`.
+    """
+    own = base_url is None or urlsplit(base_url).hostname == urlsplit(OPENAI_URL).hostname
+    return "max_completion_tokens" if own else "max_tokens"
 
 
 def _body(model: str, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
@@ -286,7 +306,7 @@ def _body(model: str, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
         "messages": [_message(message) for message in request.messages],
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
-        "max_tokens": sampling.max_tokens,  # not `max_completion_tokens`: servers other than OpenAI's ignore that
+        "max_tokens": sampling.max_tokens,
         "stop": list(sampling.stop) or None,
         "seed": sampling.seed,
     }

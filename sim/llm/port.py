@@ -5,8 +5,9 @@ Everything here is plain data that can be recorded. Providers (`scripted`, `simu
 never a provider.
 """
 
+import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import attrs
 
@@ -28,6 +29,14 @@ ErrorClass = Literal[
 """
 
 
+DEEPEST: Final = 64
+"""Levels of lists and objects in the arguments of a tool call. The decoder's own limit is what is left of the stack,
+which differs between backends and between a run and its replay.
+"""
+
+_FLAT = re.compile(r'"(?:[^"\\]|\\.)*"?|[^][{}"]+', re.DOTALL)  # what opens and closes no level
+
+
 @attrs.frozen
 class ToolCall:
     """A call that the model asks for. `arguments` is the text as it came: see `parsed`."""
@@ -37,12 +46,25 @@ class ToolCall:
     arguments: str
 
     def parsed(self) -> Mapping[str, Any] | None:
-        """Return the arguments as an object, or None if the text is not a JSON object: then it must not be executed."""
+        """Return the arguments as an object, or None if the text is not a JSON object, or one of more than `DEEPEST`
+        levels: then it must not be executed.
+        """
+        if _depth(self.arguments) > DEEPEST:
+            return None
         try:
             value = decode(self.arguments.encode())
         except ValueError:
             return None
         return value if isinstance(value, dict) else None
+
+
+def _depth(text: str) -> int:
+    """Return how many levels of lists and objects are open at once in a JSON text."""
+    depth = deepest = 0
+    for sign in _FLAT.sub("", text):
+        depth += 1 if sign in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 @attrs.frozen

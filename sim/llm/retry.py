@@ -86,6 +86,9 @@ class RetryPolicy:
     def pause(self, error: ModelError, tries: int, draw: float) -> float | None:
         """Return the seconds to wait before the next try of the same model, or None to give it up.
 
+        A wait of 0 that an endpoint asks for (or a date in the past) says nothing: taken at its word it would be asked
+        without a pause. Only after a fault of the line, which the provider mended itself, it is kept.
+
         Args:
             error: how the latest try failed.
             tries: how often this model has failed in this class, this time included.
@@ -94,7 +97,7 @@ class RetryPolicy:
         rule = self.rules.get(error.kind)
         if rule is None or tries >= rule.tries:
             return None
-        if error.retry_after is not None:
+        if error.retry_after is not None and (error.retry_after > 0 or error.kind == "network"):
             return error.retry_after * (1 + OVER_ADVICE * draw)
         if tries <= rule.immediate:
             return self.immediate_delay * (1 + OVER_ADVICE * draw)

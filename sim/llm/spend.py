@@ -5,7 +5,7 @@ than its ceiling, however many calls are under way; only what nobody could fores
 and is billed all the same, or an endpoint that gives more tokens than it was asked for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -15,13 +15,43 @@ from sim.llm.port import ModelError, Usage
 from sim.resources import MICRO
 
 
+@attrs.frozen
+class Bill:
+    """What one request took, or what was sent of a call that nobody knows the requests of.
+
+    Args:
+        model: `provider:model`.
+        usage: its tokens, or None if it took none.
+        cost_micro: its cost.
+        attempts: 1 for a request, 0 for what is no request that is known.
+    """
+
+    model: str
+    usage: Usage | None
+    cost_micro: int
+    attempts: int = 1
+
+
+def total_usage(usages: Iterable[Usage | None]) -> Usage | None:
+    """Return the tokens of several requests together, or None if none took any."""
+    known = [usage for usage in usages if usage is not None]
+    if not known:
+        return None
+    return Usage(
+        sum(usage.input_tokens for usage in known),
+        sum(usage.output_tokens for usage in known),
+        sum(usage.cached_tokens for usage in known),
+        any(usage.estimated for usage in known),
+    )
+
+
 @attrs.define
 class Tally:
     """Calls of one kind, summed up. Money in micro-units.
 
     Attributes:
-        calls: that were answered.
-        failed: that were given up.
+        calls: that were answered; of a chain of models by the last.
+        failed: that were given up; of a chain of models by the last.
         attempts: requests that were sent for them.
         input_tokens, output_tokens, cached_tokens: of all of them.
         estimated: calls whose tokens the endpoint did not say.
@@ -37,12 +67,13 @@ class Tally:
     estimated: int = 0
     cost_micro: int = 0
 
-    def add(self, usage: Usage | None, cost_micro: int, attempts: int, *, failed: bool = False) -> None:
-        """Count one call."""
-        self.calls += not failed
-        self.failed += failed
-        self.attempts += attempts
-        self.cost_micro += cost_micro
+    def add(self, bills: Sequence[Bill], *, ended: bool = True, failed: bool = False) -> None:
+        """Count one call, or the part of one that did not end here."""
+        self.calls += ended and not failed
+        self.failed += ended and failed
+        self.attempts += sum(bill.attempts for bill in bills)
+        self.cost_micro += sum(bill.cost_micro for bill in bills)
+        usage = total_usage(bill.usage for bill in bills)
         if usage is not None:
             self.input_tokens += usage.input_tokens
             self.output_tokens += usage.output_tokens
@@ -109,21 +140,28 @@ class Spend:
         *,
         agent: str,
         group: str,
-        model: str,
-        usage: Usage | None,
-        cost_micro: int,
-        attempts: int,
+        bills: Sequence[Bill],
         failed: bool = False,
     ) -> None:
-        """Give back what was set aside, and count what the call did cost."""
+        """Give back what was set aside, and count what the call did cost: each request under its own model.
+
+        Args:
+            held: what was set aside.
+            agent: who called.
+            group: of the agent.
+            bills: of the requests, in order; the last is of the model that answered or was given up last.
+            failed: whether no model answered.
+        """
         self.release(held)
         for tally in (
             self.total,
-            self.models.setdefault(model, Tally()),
             self.groups.setdefault(group, Tally()),
             self.agents.setdefault(agent, Tally()),
         ):
-            tally.add(usage, cost_micro, attempts, failed=failed)
+            tally.add(bills, failed=failed)
+        for model in dict.fromkeys(bill.model for bill in bills):
+            parts = [bill for bill in bills if bill.model == model]
+            self.models.setdefault(model, Tally()).add(parts, ended=model == bills[-1].model, failed=failed)
 
     def release(self, held: Held) -> None:
         """Give back what was set aside: the call did not happen.

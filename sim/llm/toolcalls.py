@@ -4,7 +4,7 @@ The schema of a tool is the part of JSON Schema that tools use: `type`, `enum`, 
 `minimum`, `maximum`, `additionalProperties: false`. Other keywords are for the model to read and are not checked.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sim.conditions import did_you_mean
@@ -25,9 +25,7 @@ def faults(completion: Completion, tools: Sequence[ToolSpec]) -> Mapping[str, st
     """
     found = {}
     for call in completion.tool_calls:
-        fault = fault_of(call, tools)
-        if fault is None and completion.stop == "max_tokens":
-            fault = "the answer was cut off"
+        fault = "the answer was cut off" if completion.stop == "max_tokens" else fault_of(call, tools)
         if fault is not None:
             found[call.id] = fault
     return found
@@ -43,6 +41,52 @@ def fault_of(call: ToolCall, tools: Sequence[ToolSpec]) -> str | None:
     if arguments is None:
         return "the arguments are not a JSON object"
     return _mismatch(dict(arguments), offered[call.name].parameters, "the arguments", 0)
+
+
+def schema_fault(schema: Any, path: tuple[str | int, ...] = ()) -> tuple[tuple[str | int, ...], str] | None:
+    """Return where a schema is no schema, and what was expected there; None if calls can be checked with it.
+
+    Only the keywords that are checked must be right; `true` and `false` are schemas below the top.
+    """
+    if isinstance(schema, bool) and path:
+        return None
+    if not isinstance(schema, Mapping):
+        return path, f"expected a JSON Schema such as {{type: string}}, found {schema!r:.60}"
+    if len(path) > 2 * _DEEPEST:
+        return path, f"expected a JSON Schema that is at most {_DEEPEST} levels deep"
+    for keyword, (fits, expected) in _KEYWORDS.items():
+        if keyword in schema and not fits(schema[keyword]):
+            return (*path, keyword), f"expected {expected}, found {schema[keyword]!r:.60}"
+    parts: list[tuple[tuple[str, ...], Any]] = [
+        (("properties", name), part) for name, part in schema.get("properties", {}).items()
+    ]
+    parts += [((keyword,), schema[keyword]) for keyword in ("items", "additionalProperties") if keyword in schema]
+    faults = (schema_fault(part, (*path, *where)) for where, part in parts)
+    return next((fault for fault in faults if fault is not None), None)
+
+
+def _is_type(value: object) -> bool:
+    names = value if isinstance(value, list | tuple) and value else (value,)
+    return all(isinstance(name, str) and name in _TYPES for name in names)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_KEYWORDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "type": (_is_type, f"one or a list of {', '.join(_TYPES)}"),
+    "enum": (_is_list, "a list of values"),
+    "minimum": (_is_number, "a number"),
+    "maximum": (_is_number, "a number"),
+    "properties": (lambda value: isinstance(value, Mapping), "a JSON Schema by name"),
+    "required": (lambda value: _is_list(value) and all(isinstance(name, str) for name in value), "a list of names"),
+}
+"""The keywords that are checked: whether their value is of the right form, and what that is."""
 
 
 def _mismatch(value: Any, schema: Any, where: str, depth: int) -> str | None:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
+from sim.llm.toolcalls import schema_fault
 from sim.scenario import fields as f
 from sim.scenario.model_behaviour import Fault, Simulated
 from sim.scenario.model_rules import ModelRule, Names
@@ -32,6 +33,10 @@ class Tool(f.Part):
             if not isinstance(schema, dict):
                 message = f"expected a JSON Schema such as {{type: string}}, found {shown(schema)}"
                 raise Wrong(message, None, ("parameters", name))
+            fault = schema_fault(schema)
+            if fault is not None:
+                path, message = fault
+                raise Wrong(message, None, ("parameters", name, *path))
         return self
 
 

@@ -14,6 +14,7 @@ from sim.kernel.codec import decode, encode
 _MARK = "$"
 _ITEM = 64  # bytes from which an item of a list is a part
 _TEXT = 256  # bytes from which a text is a part
+_MOST = 10_000_000  # parts that one request may be made of, counted each time
 
 
 def split(value: Any) -> tuple[bytes, list[bytes]]:
@@ -28,7 +29,7 @@ def join(skeleton: bytes, parts: Sequence[bytes]) -> Any:
     Raises:
         ValueError, LookupError: if the skeleton does not belong to the parts.
     """
-    return _value(decode(skeleton), [decode(part) for part in parts])
+    return _Joint([decode(part) for part in parts]).value(decode(skeleton))
 
 
 def content_hash(part: bytes) -> str:
@@ -69,18 +70,29 @@ def _is_mark(value: Any) -> bool:
     return isinstance(value, dict) and _MARK in value
 
 
-def _value(skeleton: Any, parts: Sequence[Any]) -> Any:
-    if _is_mark(skeleton):
-        return parts[skeleton[_MARK][0]]
-    if isinstance(skeleton, dict):
-        return {key: _value(inner, parts) for key, inner in skeleton.items()}
-    if isinstance(skeleton, list):
-        items: list[Any] = []
-        for item in skeleton:
-            if _is_mark(item):
-                first, count = item[_MARK]
-                items.extend(parts[first : first + count])
-            else:
-                items.append(item)
-        return items
-    return skeleton
+class _Joint:
+    """Puts a value together from parts, and stops before it grows beyond all measure: the file may be made to."""
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self._parts = parts
+        self._used = 0
+
+    def value(self, skeleton: Any) -> Any:
+        """Return what a skeleton stands for."""
+        if _is_mark(skeleton):
+            return self._take(skeleton)[0]
+        if isinstance(skeleton, dict):
+            return {key: self.value(inner) for key, inner in skeleton.items()}
+        if isinstance(skeleton, list):
+            items: list[Any] = []
+            for item in skeleton:
+                items.extend(self._take(item) if _is_mark(item) else (item,))
+            return items
+        return skeleton
+
+    def _take(self, mark: dict[str, Any]) -> Sequence[Any]:
+        first, count = mark[_MARK]
+        self._used += count
+        if self._used > _MOST:
+            raise ValueError("a request of too many parts")
+        return self._parts[first : first + count]

@@ -60,6 +60,7 @@ class RunInfo:
     summary: Mapping[str, Any] | None = None
 
 
+_LISTS = ("set", "allow", "model")  # options
 _MAX_PARTS = 10_000_000  # bytes of the list of a request's parts
 
 _COLUMNS = [field.name for field in attrs.fields(RunInfo)][4:]
@@ -331,6 +332,8 @@ def _read_info(path: Path, database: Database) -> RunInfo:
         for name in _JSON:
             known[name] = None if known[name] is None else decode(known[name].encode())
         if not all(known[name] is None or isinstance(known[name], dict) for name in _JSON):
+            raise TypeError
+        if not all(isinstance(known["options"].get(name, []), list) for name in _LISTS):
             raise TypeError
     except (AttributeError, RecursionError, TypeError, ValueError):
         raise RunError(f"{path} is damaged: its run row is not JSON", hint="use a copy of it") from None

@@ -76,6 +76,19 @@ def test_a_real_run_shows_the_estimate_beside_what_it_took(sim, asks, monkeypatc
     assert KEY not in done.out + done.err
 
 
+def test_a_key_that_cannot_be_sent_is_an_error_of_usage(sim, asks, monkeypatch):
+    """White space around a key is the file's that it came from, and goes; within, it is no key. It is not repeated."""
+    monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\r\n")
+    with Endpoint(fitting) as endpoint:
+        assert sim("run", asks, "--no-record", "--model", "openai:m", "--base-url", endpoint.url).code == 0
+        assert endpoint.seen[0].headers["authorization"] == f"Bearer {KEY}"
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY} {KEY}")
+    done = sim("run", asks, "--no-record", "--model", "openai:m")
+    assert done.code == 2
+    assert "white space" in done.err
+    assert KEY not in done.err
+
+
 def test_a_local_server_needs_no_key(sim, asks):
     """Without a key in the environment a run against one's own server works."""
     with Endpoint(fitting) as endpoint:
@@ -93,6 +106,9 @@ def test_a_local_server_needs_no_key(sim, asks):
         (["--base-url", "http://x"], "no model that is there"),
         (["--model", "scripted:x", "--tokens-per-minute", "5"], "no model that is there"),
         (["--model", "openai:x", "--header", "sk-canary"], "NAME:VALUE"),
+        (["--model", "openai:x", "--header", "x y: sk-canary"], "a header must have"),
+        (["--model", "openai:x", "--base-url", "http://me:sk-canary@127.0.0.1:1/v1"], "--header"),
+        (["--model", "openai:x", "--base-url", "sk-canary:8000/v1"], "the base URL is not valid"),
     ],
 )
 def test_wrong_options_are_errors_of_usage(sim, asks, options, words):

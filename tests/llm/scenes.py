@@ -51,13 +51,22 @@ class Scene:
         self.simulation = build(loads(text), seed=seed, recorder=self.recorder, access=access)
         self.world = self.simulation.world
         self.models = Models.of(self.world)
+        self.has_edge = edge is not None
         if edge is not None:
             self.models._make_edge = lambda: edge
 
     def run(self, backend: str = "asyncio", mode: Any = "autonomous") -> Self:
         """Run it to its end."""
         runner = SimulationRunner(self.simulation, until_ns=self.simulation.scenario.until, mode=mode)
-        anyio.run(runner.run, backend=backend)
+
+        async def main() -> None:
+            try:
+                await runner.run()
+            finally:
+                if not self.has_edge:  # who gave a client closes it
+                    await self.models.aclose()
+
+        anyio.run(main, backend=backend)
         self.recorder.flush()
         return self
 

@@ -5,6 +5,7 @@ import pytest
 from sim.errors import ScenarioError, UsageError
 from sim.llm.access import Access
 from sim.scenario import loads
+from tests.llm.endpoint import Endpoint, Reply, fitting, whole
 from tests.llm.scenes import ASKER, Scene
 
 TOOLS = "  tools: {vote: {description: Vote., parameters: {choice: {type: string, enum: [yes, no]}}}}\n"
@@ -68,6 +69,32 @@ def test_an_answer_that_was_cut_off_is_not_executed():
     """A tool call in an answer that hit its limit is broken, whatever it looks like."""
     first, second = "{call: {vote: {choice: yes}}, stop: max_tokens}", "{text: was cut off, call: {vote: {choice: no}}}"
     assert Scene(f"{TOOLS}  rules: [{second}, {first}]\n", VOTER).run().state()["choice"] == "no"
+
+
+def test_a_call_that_an_endpoint_cut_off_is_asked_again():
+    """What an endpoint sends of a call before its token limit is refused, and the model is told; not dropped."""
+
+    def script(seen):
+        if seen.number == 0:
+            return fitting(seen, "", calls=[("vote", '{"choice": "yes"}')], finish="length")
+        return fitting(seen, "", calls=[("vote", '{"choice": "no"}')])
+
+    with Endpoint(script) as endpoint:
+        access = Access(("openai:m",), base_url=endpoint.url)
+        scene = Scene(f"{TOOLS}  rules: [{{say: x}}]\n", VOTER, access=access).run()
+    assert scene.state()["choice"] == "no"
+    assert "was cut off" in endpoint.seen[1].body["messages"][-1]["content"]
+
+
+def test_an_answer_with_half_a_character_is_an_answer():
+    """It is recorded, with the half replaced, and paid for: what it cost counts against the ceiling."""
+    usage = {"prompt_tokens": 1_000_000, "completion_tokens": 9}
+    with Endpoint(lambda seen: Reply(body=whole("hi \ud83d", usage=usage))) as endpoint:
+        access = Access(("openai:gpt-4o-mini",), base_url=endpoint.url)
+        scene = Scene("  ceiling: 0.1\n  max_tokens: 10", TALKER, access=access).run()
+    assert scene.state()["heard"] == ["hi \ufffd"]
+    assert scene.events("model.call")[0]["cost_micro"] > 100_000
+    assert len(endpoint.seen) == 1
 
 
 def test_a_history_is_kept_in_the_state():

@@ -24,6 +24,7 @@ from sim.llm.port import (
 )
 from sim.llm.retry import RetryPolicy
 from sim.llm.router import Target, steps_down
+from sim.llm.tokens import APPROXIMATE, count_request
 from tests.llm.timing import jump
 
 ASK = ModelRequest((ChatMessage("user", "what is it? " * 10),), sampling=Sampling(max_tokens=50))
@@ -66,7 +67,7 @@ def ask(
         clock = EdgeClock(1)
         lanes = {provider.name: lane(clock, provider, limits) for provider in providers}
         client = Client(clock, lanes, policy, cost=lambda model, usage: usage.input_tokens + 2 * usage.output_tokens)
-        chain = [Target(provider.name, "abc"[place]) for place, provider in enumerate(providers)]
+        chain = [Target(provider.name, "abcdef"[place]) for place, provider in enumerate(providers)]
         return await client.complete(chain, request, agent="x", on_attempt=None if heard is None else heard.append)
 
     return jump(main)
@@ -168,6 +169,16 @@ def test_turns_are_not_counted():
     assert jump(main) > 120
 
 
+def test_what_was_cut_is_paid_for():
+    """A request that the time limit ends was sent: its input counts, estimated, in the attempt and in the cost."""
+    answer = ask(Scripted("here", [10_000.0]), policy=RetryPolicy(timeout=60))
+    usage = answer.attempts[0].usage
+    assert usage is not None
+    assert usage.estimated
+    assert usage.input_tokens == count_request(APPROXIMATE, ASK)
+    assert answer.cost_micro == usage.input_tokens + 40
+
+
 # -- the chain
 
 
@@ -192,6 +203,15 @@ def test_requests_are_left_for_the_models_below():
     assert [len(provider.times) for provider in chain] == [2, 1, 1]
     assert len(failure.attempts) == 4
     assert [attempt.provider for attempt in failure.attempts] == ["here", "here", "there", "last"]
+
+
+@pytest.mark.parametrize("kind", ["auth", "rate_limit"])
+def test_a_long_chain_has_no_more_requests(kind: ErrorClass):
+    """A chain that is longer than a call may make requests is gone down only as far as these reach."""
+    chain = [Scripted(f"p{number}", [kind] * 9) for number in range(6)]
+    failure = gives_up(*chain)
+    assert [len(provider.times) for provider in chain] == [1, 1, 1, 1, 0, 0]
+    assert len(failure.attempts) == RetryPolicy().requests
 
 
 def test_an_open_breaker_steps_down_at_once():
@@ -268,13 +288,44 @@ def test_nothing_leaks(how: str):
                 await client.complete([HERE], ASK, agent="x")
 
         for _ in range(3):
-            try:
+            if how == "cancel":
                 await one()
-            except ZeroDivisionError:
-                assert how == "bug"
+            else:
+                with pytest.raises(ModelError, match="ZeroDivisionError"):
+                    await one()
         assert way.governor.statistics().in_flight == 0
 
     jump(main)
+
+
+def test_a_fault_of_a_provider_is_a_try_that_is_paid_for():
+    """What nobody foresaw in a provider is a failed request, billed for its input, with a text that can be recorded."""
+
+    class Broken(Scripted):
+        async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None) -> Completion:
+            self.times.append(trio.current_time())
+            raise ValueError("half a pair: \ud83d")
+
+    broken = Broken("here")
+    failure = gives_up(broken)
+    assert failure.kind == "server"
+    assert len(broken.times) == len(failure.attempts) == 2
+    for attempt in failure.attempts:
+        assert attempt.detail.encode().startswith(b"ValueError: half a pair")
+        assert attempt.usage == Usage(count_request(APPROXIMATE, ASK), 0, estimated=True)
+    answer = ask(Broken("here"), Scripted("there"))
+    assert answer.cost_micro == 2 * count_request(APPROXIMATE, ASK) + 40
+
+
+def test_a_wrong_use_of_sim_is_no_failed_request():
+    """An error of our own that says who did something wrong comes out as it is: no other try mends it."""
+
+    class Wrong(Scripted):
+        async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None) -> Completion:
+            raise UsageError("wrong")
+
+    with pytest.raises(UsageError, match="wrong"):
+        ask(Wrong("here"))
 
 
 def bare(call: Callable[[], Any]) -> None:

@@ -150,6 +150,26 @@ def test_concurrency(limit: int):
     assert grants == pytest.approx(50 * limit, abs=limit)
 
 
+def test_what_was_not_answered_teaches_nothing():
+    """Requests that were cancelled, or never made, are no answers: no limit is estimated from them."""
+
+    async def main() -> tuple[float, float]:
+        limits = []
+        for answered in (False, True):
+            governor = Governor(EdgeClock())
+            for _ in range(50):
+                (await governor.admit("a", 1)).close(0.0, answered=answered)
+                await trio.sleep(0.1)
+            refusal = ModelError("rate_limit", "later", retry_after=10.0)
+            (await governor.admit("a", 1)).close(0.0, refusal)
+            limits.append(governor.statistics().requests_per_minute)
+        return limits[0], limits[1]
+
+    unanswered, answered = jump(main)
+    assert unanswered == math.inf
+    assert answered < 300
+
+
 def test_settling_gives_back():
     """Tokens that were reserved and not used go to others at once; what was used beyond is paid off before the next."""
 

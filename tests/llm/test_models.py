@@ -8,6 +8,7 @@ from sim.kernel.codec import decode, encode
 from sim.llm.access import Access
 from sim.llm.models import Models
 from sim.llm.port import Answer, Attempt, ChatMessage, Completion, ModelError, ModelRequest, Usage
+from sim.llm.tokens import exact
 from sim.world import World
 from tests.llm.scenes import ASKER, Scene
 
@@ -196,6 +197,8 @@ def test_a_cancelled_call_gives_back_what_it_held():
     assert scene.world.budgets.remaining("asker", "llm_cost") == 4 * 10**6
     assert scene.world.rate_tracker.get_usage("asker", "llm_tokens") == 0
     assert scene.models.spend.total.failed == 1
+    (call,) = scene.events("model.call")
+    assert (call["error"], call["cost_micro"]) == ("abandoned", 0)
 
 
 # -- simulated
@@ -288,9 +291,79 @@ def test_what_is_abandoned_outside_is_billed_with_an_estimate():
 
     scene.run()
     scene.world.close()
+    scene.recorder.flush()
     total = scene.models.spend.total
     assert (total.failed, total.estimated) == (1, 1)
     assert total.cost_micro == 1000 * total.input_tokens > 0
+    (call,) = scene.events("model.call")
+    assert (call["error"], call["model"], call["attempts"]) == ("abandoned", "m", 0)
+    assert (call["cost_micro"], call["input_tokens"]) == (total.cost_micro, total.input_tokens)
+
+
+def test_failed_tries_count_under_their_own_model():
+    """Tokens and money of a try that failed are in the call's event and limits, and under the model that took them."""
+    models = f"{YES}  prices: {{big: {{input: 1000, output: 2000}}, small: {{input: 1, output: 1}}}}\n"
+    tries = (
+        Attempt("openai", "big", "incomplete", 0.5, usage=Usage(100, 10)),
+        Attempt("openai", "small", "ok", 0.5, usage=Usage(12, 3)),
+    )
+    answer = Answer(Completion("it is", (), "end_turn", Usage(12, 3), "small"), tries, 120_000 + 15)
+    rest = "until: 10m\nlimits: {llm_tokens: {agent: 5000 per 1h}}"
+    scene = Scene(models, rest=rest, access=OUTSIDE, edge=Edge(answer)).run()
+    (call,) = scene.events("model.call")
+    assert (call["model"], call["input_tokens"], call["output_tokens"], call["cost_micro"]) == (
+        "small",
+        112,
+        13,
+        120_015,
+    )
+    spend = scene.models.spend
+    assert {name: tally.cost_micro for name, tally in spend.models.items()} == {
+        "openai:big": 120_000,
+        "openai:small": 15,
+    }
+    assert (spend.models["openai:big"].calls, spend.models["openai:small"].calls, spend.total.calls) == (0, 1, 1)
+    assert spend.total.input_tokens == 112
+    assert scene.world.rate_tracker.get_usage("asker", "llm_tokens") == 125
+
+
+def test_a_call_that_failed_counts_all_its_tries():
+    """The tokens of a call that was given up are those of all its tries."""
+    tries = (Attempt("openai", "m", "incomplete", 0.5, usage=Usage(100, 10)),) * 3
+    scene = outside(ModelError("incomplete", "cut", attempts=tries, usage=Usage(100, 10))).run()
+    (call,) = scene.events("model.call")[:1]
+    assert (call["input_tokens"], call["output_tokens"], call["attempts"]) == (300, 30, 3)
+    assert scene.models.spend.total.input_tokens == 300
+
+
+def test_the_default_length_counts_in_a_window():
+    """A model whose window is too small for the input and `max_tokens` is left out, whoever says how long they are."""
+    models = f"""{YES}  tiers: {{main: [small-window, big]}}
+  max_tokens: 5000
+  prices: {{small-window: {{input: 1, output: 1, context: 1000}}, big: {{input: 1, output: 1, context: 100000}}}}
+"""
+    (call,) = Scene(models).run().events("model.call")
+    assert call["model"] == "big"
+    assert "small-window" in call["fallbacks"][0]
+
+
+@pytest.mark.parametrize("text", ["3.14159 " * 100, "a1b2c3d4" * 100], ids=["numbers", "a hash"])
+def test_what_is_dense_in_tokens_is_set_aside_in_full(text):
+    """Money is set aside for the tokens that numbers and the like really take, not for a quarter of the bytes."""
+    scene = Scene(PRICED)
+    plan = scene.models.plan(scene.world.agents["asker"], ModelRequest((ChatMessage("user", text),)))
+    assert plan.cost_micro >= 1000 * exact("gpt-4o").count(text) + 2000 * 100
+
+
+def test_every_change_of_models_closes_what_was_open():
+    """However often the models of a run change, all connections are closed at its end."""
+    scene = Scene(YES)
+    edges = [Edge(), Edge(), Edge()]
+    for edge in edges:
+        scene.models._edge = edge
+        scene.models.change(scene.models._router, None, Access())
+    anyio.run(scene.models.aclose)
+    assert all(edge.closed for edge in edges)
 
 
 def test_connections_are_closed_once():
@@ -316,9 +389,9 @@ def test_models_are_found_by_code_and_missed_with_a_hint():
 def test_a_plan_takes_nothing():
     """A plan says where a call would go and what it may take; nothing is called or set aside."""
     scene = Scene(f"{PRICED}  ceiling: 1\n")
-    plan = scene.models.plan(scene.world.agents["asker"], ModelRequest((ChatMessage("user", "x" * 400),)))
+    plan = scene.models.plan(scene.world.agents["asker"], ModelRequest((ChatMessage("user", "a door " * 50),)))
     assert plan.tokens == plan.input_tokens + 100
-    assert plan.cost_micro == 1000 * plan.input_tokens + 2000 * 100
+    assert 1000 * plan.input_tokens + 2000 * 100 <= plan.cost_micro < 10**6
     assert scene.models.spend.left_micro == 10**6
 
 

@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
+import attrs
 import pytest
 
 from sim.llm.access import Access
 from sim.llm.governor import Rates
-from sim.llm.openai_provider import OpenAIProvider
+from sim.llm.openai_provider import OpenAIProvider, limit_name
 from sim.llm.port import (
     ChatMessage,
     Completion,
@@ -23,6 +24,7 @@ from sim.llm.port import (
     ToolCall,
     ToolSpec,
 )
+from sim.llm.toolcalls import faults
 from tests.llm.endpoint import Endpoint, Reply, Script, Seen, error, event, fitting, streamed, whole
 
 USED_UP = (("limit", "100"), ("remaining", "0"), ("reset", "1m2s"))
@@ -260,9 +262,8 @@ def test_truncated_at_every_chunk(backend: str, end: Any):
 
 
 def test_malformed_at_every_chunk():
-    """A chunk that is no JSON spoils the answer wherever it comes before the finish reason; after it, all is there."""
+    """A chunk that is no JSON spoils the answer wherever it comes, also after the finish reason."""
     events = streamed("hello there", calls=[("look", ARGUMENTS)])
-    last = len(events) - 3  # the finish reason
 
     def script(seen: Seen) -> Reply:
         spoiled = list(events)
@@ -270,25 +271,167 @@ def test_malformed_at_every_chunk():
         return Reply(events=tuple(spoiled))
 
     async def ask_all(provider: OpenAIProvider) -> list[str]:
-        outcomes = []
+        outcomes: list[str] = []
         for _ in events:
-            try:
-                completion = await provider.complete("m", STREAM)
-                outcomes.append(completion.text + completion.tool_calls[0].arguments)
-            except ModelError as failure:
-                outcomes.append(failure.kind)
+            with pytest.raises(ModelError) as caught:
+                await provider.complete("m", STREAM)
+            outcomes.append(caught.value.kind)
         return outcomes
 
     with Endpoint(script) as endpoint:
-        outcomes = with_provider(endpoint, ask_all)
-    assert outcomes == ["malformed"] * (last + 1) + ["hello there" + ARGUMENTS] * 2
+        assert with_provider(endpoint, ask_all) == ["malformed"] * len(events)
+
+
+def chunk(text: str | None = None, finish: str | None = None, index: int = 0) -> bytes:
+    """Return an event with one choice."""
+    return event({"choices": [{"index": index, "delta": {"content": text}, "finish_reason": finish}]})
+
+
+@both_backends
+@pytest.mark.parametrize(
+    ("after", "kind"),
+    [
+        ((chunk("not "),), "network"),
+        ((event({"choices": [{"delta": {"tool_calls": [{"id": "1", "function": {"name": "look"}}]}}]}),), "network"),
+        ((event({"error": {"message": "boom", "code": 500}}),), "server"),
+        ((event([1]),), "malformed"),
+    ],
+    ids=["text", "call", "error", "no chunk"],
+)
+def test_what_follows_the_finish_reason(backend: str, after: tuple[bytes, ...], kind: str):
+    """More of the answer and then a reset, or an error: the finish reason was not the end. The tokens are counted."""
+    failure = error_of(Reply(events=(chunk("The answer is ", "stop"), *after), end="reset"), STREAM, backend=backend)
+    assert failure.kind == kind
+    assert failure.usage is not None
+
+
+def test_a_reset_after_the_end():
+    """A connection that breaks when all was said takes nothing away."""
+    events = (chunk("The answer"), chunk(finish="stop"), chunk(), event({"choices": []}))
+    assert answer_of(Reply(events=events, end="reset"), STREAM).text == "The answer"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_only_the_first_choice_counts(stream: bool):
+    """A second answer that comes along, or before, is not mixed into the first."""
+    events = (chunk("B", index=1), chunk("A", "stop"), chunk("B", "length", index=1))
+    body = whole("A")
+    body["choices"] = [{**body["choices"][0], "index": 1, "message": {"content": "B"}}, *body["choices"]]
+    completion = answer_of(Reply(events=events) if stream else Reply(body=body), STREAM if stream else ASK)
+    assert (completion.text, completion.stop) == ("A", "end_turn")
+    for choice in body["choices"]:
+        del choice["index"]
+    assert answer_of(Reply(body=body)).text == "B"  # without numbers, the order counts
+
+
+@both_backends
+def test_a_server_that_does_not_stream(backend: str):
+    """A whole answer to a request for a stream is accepted, and an observer is told of it; broken ones are errors."""
+    deltas: list[Delta] = []
+    body = whole("hi", calls=[("look", "{}")])
+    completion = answer_of(Reply(body=body), STREAM, backend=backend, observe=deltas.append)
+    assert (completion.text, completion.stop, completion.usage.estimated) == ("hi", "tool_use", False)
+    assert [delta.kind for delta in deltas] == ["text", "tool_start", "tool_arguments", "tool_complete"]
+    for reply, kind in (
+        (Reply(body=b'{"choices"'), "malformed"),
+        (Reply(body=b'{"choices": ' + b"9" * 5000 + b"}"), "malformed"),
+        (Reply(body=body, end="cut"), "network"),
+        (Reply(body=b"[]"), "incomplete"),
+    ):
+        assert error_of(reply, STREAM, backend=backend).kind == kind
+
+
+def test_a_stream_under_a_wrong_name():
+    """Events that are called JSON are read as events."""
+    assert answer_of(Reply(body=b"".join(streamed("hi"))), STREAM).text == "hi"
+
+
+@both_backends
+@pytest.mark.parametrize("stream", [False, True])
+def test_half_a_surrogate_pair(backend: str, stream: bool):
+    """JSON can name half a character, which no file can hold: it is replaced wherever it stands, and what was used
+    is known.
+    """
+    function = {"name": "lo\ud83dok", "arguments": {"at": "\ud83d"}}
+    calls = [{"id": "c\ud83d", "function": function}, {"id": "d", "function": {"name": "look", "arguments": "\ud83d"}}]
+    message = {"content": "hi \ud83d", "reasoning_content": "\ude00", "tool_calls": calls}
+    body = {"model": "m\ud83d", "choices": [{"delta": message, "message": message, "finish_reason": "tool_calls"}]}
+    deltas: list[Delta] = []
+    reply = Reply(events=(event(body),)) if stream else Reply(body=body)
+    completion = answer_of(reply, backend=backend, observe=deltas.append if stream else None)
+    assert completion.text == "hi \ufffd"
+    assert [call.name for call in completion.tool_calls] == ["lo\ufffdok", "look"]
+    assert [call.parsed() for call in completion.tool_calls] == [None, None]
+    assert completion.usage.estimated
+    for said in (*map(attrs.asdict, deltas), attrs.asdict(completion)):
+        json.dumps(said, ensure_ascii=False).encode()
+
+
+def test_a_surrogate_pair_in_two_chunks_is_one_character():
+    """A character that a server cut in two comes back whole."""
+    events = (chunk("\ud83d"), chunk("\ude00", "stop"))
+    assert answer_of(Reply(events=events), STREAM).text == "\U0001f600"
+
+
+@both_backends
+def test_an_address_that_only_the_library_refuses(backend: str):
+    """A bad request, at once, without the address."""
+
+    async def main() -> None:
+        provider = OpenAIProvider(Access(base_url="http://999.1.1.1/canary"))
+        try:
+            await provider.complete("m", ASK)
+        finally:
+            await provider.aclose()
+
+    with pytest.raises(ModelError, match="the base URL is not valid") as caught:
+        anyio.run(main, backend=backend)
+    assert caught.value.kind == "bad_request"
+    assert caught.value.__context__ is None
+
+
+def test_the_name_of_the_limit(monkeypatch: pytest.MonkeyPatch):
+    """OpenAI's reasoning models refuse `max_tokens`; other servers ignore `max_completion_tokens`."""
+    request = ModelRequest(ASK.messages, sampling=Sampling(max_tokens=9))
+
+    async def main() -> None:
+        provider = OpenAIProvider(Access())
+        await provider.complete("m", request)
+        await provider.aclose()
+
+    with Endpoint(fitting) as endpoint:
+        monkeypatch.setattr("sim.llm.openai_provider.OPENAI_URL", endpoint.url)
+        anyio.run(main)
+        with_provider(endpoint, lambda provider: provider.complete("m", request))
+    assert {name for name in endpoint.seen[0].body if "max" in name} == {"max_completion_tokens"}
+
+
+@pytest.mark.parametrize(
+    ("base_url", "name"),
+    [
+        (None, "max_completion_tokens"),
+        ("https://API.openai.com/v1/", "max_completion_tokens"),
+        ("https://openai.com.example/v1", "max_tokens"),
+        ("http://127.0.0.1:8000/v1", "max_tokens"),
+    ],
+)
+def test_the_name_of_the_limit_by_host(base_url: str | None, name: str):
+    """The host decides."""
+    assert limit_name(base_url) == name
 
 
 @pytest.mark.parametrize("size", range(0, len(ARGUMENTS) + 1, 3))
 def test_cut_arguments(size: int):
-    """Arguments cut off at the token limit are no tool call; under a finish reason that lies, they do not parse."""
+    """Arguments cut off at the token limit come back to be refused, whether they parse or not, and no observer is told
+    that they are complete; under a finish reason that lies, they do not parse.
+    """
     part = ARGUMENTS[:size]
-    assert answer_of(Reply(body=whole("", calls=[("look", part)], finish="length"))).tool_calls == ()
+    deltas: list[Delta] = []
+    reply = Reply(events=streamed("", calls=[("look", part)], finish="length"))
+    cut = answer_of(reply, ModelRequest(ASK.messages, (TOOL,)), observe=deltas.append)
+    assert (cut.stop, cut.tool_calls) == ("max_tokens", (ToolCall("call_0", "look", part),))
+    assert faults(cut, [TOOL]) == {"call_0": "the answer was cut off"}
+    assert "tool_complete" not in [delta.kind for delta in deltas]
     (call,) = answer_of(Reply(body=whole("", calls=[("look", part)]))).tool_calls
     assert (call.parsed() is not None) == (size == len(ARGUMENTS))
 

@@ -39,12 +39,22 @@ def test_two_tiers(made: int, least: float, most: float):
     assert POLICY.pause(error, made, 1.0) == pytest.approx(most)
 
 
-@given(st.floats(0, 1e6), draws, st.integers(1, 4))
+@given(st.floats(0, 1e6, exclude_min=True), draws, st.integers(1, 4))
 def test_advice_is_kept(advised: float, draw: float, made: int):
     """Whoever is asked to wait waits at least that long, and at most a fifth longer."""
     pause = POLICY.pause(ModelError("rate_limit", "later", retry_after=advised), made, draw)
     assert pause is not None
     assert advised <= pause <= 1.2 * advised
+
+
+@pytest.mark.parametrize("kind", ["rate_limit", "overload", "server"])
+def test_no_wait_is_no_advice(kind: ErrorClass):
+    """Who is asked to wait 0 s, or until a moment that has passed, waits as if nothing had been said."""
+    for made in (1, 2, 3, 4):
+        assert POLICY.pause(ModelError(kind, "no", retry_after=0.0), made, 0.5) == POLICY.pause(
+            ModelError(kind, "no"), made, 0.5
+        )
+    assert POLICY.pause(ModelError("network", "a new line", retry_after=0.0), 1, 0.5) == 0
 
 
 @given(st.integers(1, 10**6), draws)

@@ -6,25 +6,43 @@ from hypothesis import strategies as st
 
 from sim.errors import UsageError
 from sim.llm.port import ModelError, Usage
-from sim.llm.spend import Spend
+from sim.llm.spend import Bill, Spend, total_usage
 
 
-def settle(spend, held, cost, **rest):
+def settle(spend, held, cost, *, bills=None, **rest):
     """Settle a call of one agent."""
-    options = {"agent": "a", "group": "g", "model": "p:m", "usage": Usage(10, 5, 2), "attempts": 1, **rest}
-    spend.settle(held, cost_micro=cost, **options)
+    options = {"agent": "a", "group": "g", **rest}
+    spend.settle(held, bills=bills or [Bill("p:m", Usage(10, 5, 2), cost)], **options)
 
 
 def test_totals_by_model_group_and_agent():
     """A call counts once in each, a failed one with its attempts and what it cost all the same."""
     spend = Spend()
     settle(spend, spend.reserve(50), 30)
-    settle(spend, spend.reserve(50), 7, failed=True, usage=None, attempts=4, agent="b")
+    settle(spend, spend.reserve(50), 7, failed=True, bills=[Bill("p:m", None, 7, 4)], agent="b")
     total = spend.total
     assert (total.calls, total.failed, total.attempts, total.cost_micro) == (1, 1, 5, 37)
     assert (total.input_tokens, total.output_tokens, total.cached_tokens) == (10, 5, 2)
     assert spend.agents["b"].cost_micro == 7
     assert spend.groups["g"] == spend.models["p:m"] == total
+
+
+def test_each_request_counts_under_its_own_model():
+    """A call that goes down its chain costs each model what was asked of it, and is counted as a call by the last."""
+    spend = Spend()
+    bills = [Bill("p:big", Usage(100, 9, estimated=True), 70), Bill("p:big", None, 0), Bill("p:small", Usage(10, 5), 3)]
+    settle(spend, spend.reserve(50), 0, bills=bills)
+    big, small = spend.models["p:big"], spend.models["p:small"]
+    assert (big.calls, big.failed, big.attempts, big.cost_micro, big.input_tokens) == (0, 0, 2, 70, 100)
+    assert (small.calls, small.failed, small.attempts, small.cost_micro, small.input_tokens) == (1, 0, 1, 3, 10)
+    assert (spend.total.cost_micro, spend.total.input_tokens, spend.total.output_tokens) == (73, 110, 14)
+    assert (spend.total.calls, spend.total.attempts, spend.total.estimated) == (1, 3, 1)
+
+
+def test_no_usage_is_none():
+    """Requests of which none took tokens took none; one that did is told apart from those."""
+    assert total_usage([None, None]) is None
+    assert total_usage([None, Usage(1, 2, 1)]) == Usage(1, 2, 1)
 
 
 def test_the_ceiling_counts_what_is_under_way():

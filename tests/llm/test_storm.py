@@ -16,6 +16,8 @@ def proven(figures: Figures, agents: int) -> None:
     assert figures.agents_finished == agents
     assert figures.wrong_answers == figures.wrong_executions == 0
     assert figures.most_requests_of_a_call <= 4
+    tries, unsent = figures.outcomes.total(), figures.outcomes["network"] + figures.outcomes["timeout"]
+    assert tries - unsent <= figures.requests <= tries  # the endpoint saw no request that is no attempt
 
 
 @both_backends

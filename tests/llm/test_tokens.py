@@ -1,15 +1,19 @@
 """Counting tokens without a network, and what is believed of a report of usage."""
 
+import base64
+import hashlib
+import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.llm.port import ChatMessage, ModelRequest, ToolCall, ToolSpec, Usage
-from sim.llm.tokens import APPROXIMATE, MAX_TOKENS, count_answer, count_request, exact, sound_usage
+from sim.llm.tokens import APPROXIMATE, CAUTIOUS, MAX_TOKENS, count_answer, count_request, exact, sound_usage
 
 
 def request(*texts, tools=()):
@@ -38,6 +42,36 @@ def test_any_text_has_a_count(text):
     size = len(text.encode(errors="replace"))
     assert APPROXIMATE.count(text) == (size + 3) // 4
     assert (size > 0) <= exact().count(text) <= size
+
+
+_HASHES = [hashlib.sha256(bytes([number])).hexdigest() for number in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("".join(_HASHES), 2),
+        (" ".join(_HASHES), 2),
+        (base64.b64encode("".join(_HASHES).encode()).decode(), 2),
+        ("3.14159 " * 300, 2),
+        (json.dumps([{"x": number, "y": number**2} for number in range(200)]), 2),
+        (json.dumps([{"role": "user", "content": "What is the weather like in Berlin today?"}] * 30), 2),
+        ("She said that it would rain, and that nobody had asked her; so it did. " * 30, 1.5),
+        ("ein Wort, das länger ist als üblich: Donaudampfschiff. " * 30, 2),
+        (Path(__file__).read_text(), 2),
+    ],
+    ids=["hex", "hashes", "base64", "numbers", "json", "messages", "prose", "german", "code"],
+)
+def test_cautious_counts_are_not_too_low(text, most):
+    """What is set aside for a text is no less than its tokens, however dense they are, and not beyond measure."""
+    tokens = exact("gpt-4o").count(text)
+    assert tokens <= CAUTIOUS.count(text) <= most * tokens
+
+
+@given(st.text(max_size=300))
+def test_cautious_counts_lie_between_a_quarter_and_all_bytes(text):
+    """Any text has a cautious count: no less than the approximate one, and no more than a token for every byte."""
+    assert APPROXIMATE.count(text) <= CAUTIOUS.count(text) <= len(text.encode(errors="replace"))
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=40), max_size=20))

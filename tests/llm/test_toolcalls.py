@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.llm.port import Completion, ToolCall, ToolSpec, Usage
-from sim.llm.toolcalls import fault_of, faults
+from sim.llm.port import DEEPEST, Completion, ToolCall, ToolSpec, Usage
+from sim.llm.toolcalls import fault_of, faults, schema_fault
 
 BUY = ToolSpec(
     "buy",
@@ -80,6 +80,79 @@ def test_an_answer_that_was_cut_off_has_no_good_call():
     whole = Completion("", (call,), "tool_use", Usage(1, 1), "m")
     assert faults(whole, [BUY]) == {}
     assert set(faults(attrs.evolve(whole, stop="max_tokens"), [BUY])) == {"1"}
+
+
+def nested(levels: int) -> str:
+    """Return arguments of so many levels, with brackets in texts that open none."""
+    return '{"}[\\"[": "[[{{", "a": ' * levels + "1" + "}" * levels
+
+
+def test_deep_arguments_are_refused_at_a_fixed_depth():
+    """The limit is the same however much of the stack is in use: else a replay could judge otherwise than its run.
+
+    What is beside each other is not deep, nor are brackets in texts.
+    """
+    assert ToolCall("1", "buy", nested(DEEPEST)).parsed() is not None
+    assert ToolCall("1", "buy", f'{{"a": [{"[1]," * 500}2]}}').parsed() is not None
+
+    def under(frames: int) -> list[object]:
+        if frames:
+            return under(frames - 1)
+        return [ToolCall("1", "buy", nested(levels)).parsed() for levels in (DEEPEST + 1, 900, 100_000)]
+
+    assert under(0) == under(200) == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("schema", "where"),
+    [
+        ("string", ()),
+        (True, ()),
+        ({"type": "text"}, ("type",)),
+        ({"type": {"a": "b"}}, ("type",)),
+        ({"type": []}, ("type",)),
+        ({"type": ["string", 5]}, ("type",)),
+        ({"enum": 5}, ("enum",)),
+        ({"minimum": "a"}, ("minimum",)),
+        ({"maximum": True}, ("maximum",)),
+        ({"properties": ["a"]}, ("properties",)),
+        ({"required": "a"}, ("required",)),
+        ({"required": [1]}, ("required",)),
+        ({"properties": {"a": {"items": {"type": 3}}}}, ("properties", "a", "items", "type")),
+        ({"items": "string"}, ("items",)),
+        ({"additionalProperties": 0}, ("additionalProperties",)),
+    ],
+    ids=str,
+)
+def test_a_broken_schema_is_found(schema, where):
+    """A keyword that is checked and has a value of the wrong form is named by its place, before a call breaks on it."""
+    found = schema_fault(schema)
+    assert found is not None
+    assert found[0] == where
+
+
+def test_good_schemas_have_no_fault():
+    """Schemas as tools have them pass: with keywords that are not checked, and `true` or `false` below the top."""
+    assert schema_fault(BUY.parameters) is None
+    assert schema_fault({}) is None
+    loose = {"type": ["string", "null"], "format": "date", "items": True, "additionalProperties": False, "x": 5}
+    assert schema_fault(loose) is None
+
+
+KEYWORDS = st.sampled_from(["type", "enum", "properties", "required", "items", "minimum", "additionalProperties"])
+VALUES = st.none() | st.booleans() | st.integers(-1, 10) | st.sampled_from(["string", "object", "array", "milk"])
+SCHEMAS = st.recursive(
+    VALUES, lambda x: st.lists(x, max_size=2) | st.dictionaries(KEYWORDS, x, max_size=3), max_leaves=10
+)
+
+
+@given(st.dictionaries(KEYWORDS, SCHEMAS, max_size=4))
+def test_a_schema_without_a_fault_breaks_no_judgement(schema):
+    """With any schema that passes, any arguments are judged."""
+    if schema_fault(schema) is None:
+        for text in ("{}", '{"items": 1}', '{"enum": ["milk", 2], "type": "x", "items": {"type": 1}}'):
+            found = fault_of(ToolCall("1", "any", text), [ToolSpec("any", "", schema)])
+            assert found is None or isinstance(found, str)
 
 
 @given(st.text(max_size=60))
