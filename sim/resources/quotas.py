@@ -70,7 +70,7 @@ class Quotas:
         """Return how much is held, by quota. Changes nothing: any thread may ask while a run is under way."""
         held = dict.fromkeys(self._limits, 0)
         most = dict.fromkeys(self._limits, 0)
-        for (name, _), amount in list(self._held.items()):
+        for (name, _), amount in dict(self._held).items():
             held[name] += amount
             most[name] = max(most[name], amount)
         return {

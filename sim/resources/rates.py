@@ -425,11 +425,11 @@ class RateTracker:
 
     def _scoped(self) -> Iterator[tuple[str, Scope, Window]]:
         """Yield all windows, from copies of the tables, which a run may change meanwhile."""
-        for (resource, _), window in list(self._agent_windows.items()):
+        for (resource, _), window in dict(self._agent_windows).items():
             yield resource, "agent", window
-        for (resource, _), window in list(self._group_windows.items()):
+        for (resource, _), window in dict(self._group_windows).items():
             yield resource, "group", window
-        for resource, window in list(self._total_windows.items()):
+        for resource, window in dict(self._total_windows).items():
             yield resource, "total", window
 
 

@@ -1,8 +1,9 @@
 """What is read of a run when somebody scrapes, from another thread, while the run goes on.
 
-Nothing here changes a run, and nothing asks for a lock. Tables that may change meanwhile are copied first: CPython
-copies a dict or a list without letting another thread in. What is read may so be a few steps apart; each value is true
-for some moment within the scrape.
+Nothing here changes a run, and nothing asks for a lock. Tables that may change meanwhile are copied first, as
+`dict(table)`: CPython copies a dict without letting another thread in. (`list(table.items())` makes tuples on the way,
+so the collector may run, and with it other code.) What is read may so be a few steps apart; each value is true for some
+moment within the scrape.
 """
 
 from collections.abc import Callable
@@ -58,11 +59,11 @@ def read_agents(runner: SimulationRunner, sheet: Sheet) -> None:
     iterations: dict[str, int] = {}
     errors: dict[str, int] = {}
     dropped = dead = 0
-    for group, ended in list(manager.ended.items()):
+    for group, ended in dict(manager.ended).items():
         states[group, "stopped"] = ended.loops
         iterations[group], errors[group] = ended.iterations, ended.errors
         dropped, dead = dropped + ended.dropped, dead + ended.dead
-    for loop in list(manager.loops.values()):
+    for loop in dict(manager.loops).values():
         group, key = loop.agent.group, (loop.agent.group, loop.state)
         states[key] = states.get(key, 0) + 1
         iterations[group] = iterations.get(group, 0) + loop.iteration_count
@@ -86,7 +87,7 @@ def read_agents(runner: SimulationRunner, sheet: Sheet) -> None:
         sheet.most("mailbox_messages_max", held.most, group)
     sheet.add("mailbox_dropped", dropped)
     sheet.add("mailbox_dead_letters", dead)
-    for (state, cause), count in list(world.wakeup_counts.items()):
+    for (state, cause), count in dict(world.wakeup_counts).items():
         sheet.add("wakeups", count, state, cause)
     _read_health(runner, sheet)
 
@@ -103,7 +104,7 @@ def read_named(runner: SimulationRunner, sheet: Sheet, patterns: tuple[str, ...]
     """Read the agents that the operator named, by patterns such as `writer-*`; at most as many as a label may name."""
     named = [
         loop
-        for name, loop in list(runner.simulation.manager.loops.items())
+        for name, loop in dict(runner.simulation.manager.loops).items()
         if any(fnmatchcase(name, pattern) for pattern in patterns)
     ]
     for loop in named[: VALUES["agent"]]:
@@ -123,7 +124,7 @@ def read_world(runner: SimulationRunner, sheet: Sheet) -> None:
     world = runner.simulation.world
     sheet.add("tool_calls", 0, "ok")
     sheet.add("tool_calls", 0, "refused")
-    for (kind, success), count in list(world.action_counts.items()):
+    for (kind, success), count in dict(world.action_counts).items():
         outcome = "ok" if success else "refused"
         sheet.add("actions", count, kind, outcome)
         if kind == "use_tool":
@@ -135,9 +136,9 @@ def read_world(runner: SimulationRunner, sheet: Sheet) -> None:
     sheet.add("bus_dropped", bus.dropped)
     sheet.add("bus_filter_errors", bus.failed_filters)
     sheet.add("bus_subscriptions", bus.subscriptions)
-    for name, numbers in list(world.observations.items()):
+    for name, numbers in dict(world.observations).items():
         sheet.add("observations", len(numbers), name)
-    for name, samples in list(runner.feed.samples.items()):
+    for name, samples in dict(runner.feed.samples).items():
         if samples:
             sheet.add("value", samples[-1], name)
 
@@ -161,7 +162,7 @@ def read_resources(runner: SimulationRunner, sheet: Sheet) -> None:
         sheet.add("quota_held", quota.held, name)
         sheet.add("quota_limit", quota.limit, name)
         sheet.most("quota_fullest_ratio", quota.fullest, name)
-    for name, pool in list(world.pools.items()):
+    for name, pool in dict(world.pools).items():
         found = pool.statistics()
         sheet.add("pool_capacity", found.capacity, name)
         sheet.add("pool_level", found.level, name)
@@ -184,7 +185,7 @@ class EffectReader:
     def read(self, runner: SimulationRunner, sheet: Sheet) -> None:
         """Read effects in flight and their outcomes."""
         effects, now = runner.simulation.world.kernel.effects, self._clock()
-        tickets = list(effects.in_flight.values())
+        tickets = dict(effects.in_flight).values()
         self._seen = {ticket: self._seen.get(ticket, now) for ticket in tickets}
         for kind in {ticket.effect.kind: None for ticket in tickets}:
             sheet.add("effects_in_flight", sum(ticket.effect.kind == kind for ticket in tickets), kind)
@@ -193,7 +194,7 @@ class EffectReader:
         sheet.add("effects_in_doubt", sum(ticket.held for ticket in tickets))
         working = [since for ticket, since in self._seen.items() if not ticket.held]
         sheet.add("effect_oldest_seconds", now - min(working, default=now))
-        for outcome, count in list(effects.counts.items()):
+        for outcome, count in dict(effects.counts).items():
             sheet.add("effects", count, outcome)
 
 
@@ -203,18 +204,18 @@ def read_models(runner: SimulationRunner, sheet: Sheet) -> None:
     if models is None:
         return
     spend, counts = models.spend, models.counts
-    for model, tally in list(spend.models.items()):
+    for model, tally in dict(spend.models).items():
         sheet.add("model_calls", tally.calls, model, "answered")
         sheet.add("model_calls", tally.failed, model, "failed")
         sheet.add("model_tokens", tally.input_tokens, model, "input")
         sheet.add("model_tokens", tally.output_tokens, model, "output")
         sheet.add("model_tokens", tally.cached_tokens, model, "cached")
         sheet.add("model_cost_units", tally.cost_micro / MICRO, model)
-    for (model, outcome), count in list(counts.requests.items()):
+    for (model, outcome), count in dict(counts.requests).items():
         sheet.add("model_requests", count, model, outcome)
-    for model, count in list(counts.retries.items()):
+    for model, count in dict(counts.retries).items():
         sheet.add("model_retries", count, model)
-    for model, durations in list(counts.durations.items()):
+    for model, durations in dict(counts.durations).items():
         sheet.histogram("model_call_seconds", BOUNDS, list(durations.buckets), durations.seconds, model)
     sheet.add("model_calls_in_flight", counts.in_flight)
     if spend.ceiling_micro is not None:
