@@ -1,5 +1,6 @@
 """The options of `sim run` that expose metrics for Prometheus."""
 
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -97,6 +98,7 @@ class Metrics:
     def linger(self) -> None:
         """Go on serving until Ctrl-C, if that is wanted."""
         if self._linger and self._server is not None:
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been ignored, as in a background job
             try:
                 say(f"sim: metrics stay at {plain(self._server.address.url)}/metrics until Ctrl-C")
                 threading.Event().wait()
