@@ -7,7 +7,16 @@ from typing import Any, Literal
 from sim.errors import DivergenceError
 from sim.kernel.codec import decode
 from sim.kernel.duration import to_text
-from sim.kernel.ports import ClosedRow, Durable, EventRow, InputRow, IntentRow, ResultRow
+from sim.kernel.ports import (
+    ClosedRow,
+    Durable,
+    EventRow,
+    InputRow,
+    IntentRow,
+    NullRecorder,
+    Recorder,
+    ResultRow,
+)
 from sim.store.difference import Difference, first_difference, first_value
 from sim.store.hashing import CHUNK, RunHash, encode_events, final_hash
 from sim.store.past import Intent, Past
@@ -50,6 +59,7 @@ class CheckedRecorder:
         self._on_live = live
         self._then = then
         self._copy = copy
+        self._out: Recorder = then if copy and then is not None else NullRecorder()  # where rows are handed on
         self._parts = parts
         self._hash = RunHash()
         self._rows: list[EventRow] = []  # since the beginning of the present chunk
@@ -72,12 +82,9 @@ class CheckedRecorder:
 
     def event(self, row: EventRow, /) -> None:
         """Compare one event, a chunk at a time."""
+        self._out.event(row)
         if self._live:
-            if self._then is not None:
-                self._then.event(row)
             return
-        if self._copy and self._then is not None:
-            self._then.event(row)
         self._rows.append(row)
         if len(self._rows) >= self._wait:
             self._full()
@@ -86,42 +93,35 @@ class CheckedRecorder:
         """Compare what an effect asks for, and all events before it."""
         if not self._live:
             self._compare_intent(row)
-        elif self._then is not None:
-            self._then.intent(row)
-            return
-        if self._copy and self._then is not None:
-            self._then.intent(row)
+            if not self._copy:
+                return  # it is on record, even if it was the last thing there
+        self._out.intent(row)
 
     def result(self, row: ResultRow, /) -> None:
         """Hand on the outcome of an effect, unless it is on record."""
-        if self._then is not None and (self._live or self._copy):
-            self._then.result(row)
+        self._out.result(row)
 
     def input(self, row: InputRow, /) -> None:
         """Hand on a call from outside, unless it is on record."""
-        if self._then is not None and (self._live or self._copy):
-            self._then.input(row)
+        self._out.input(row)
 
     def closed(self, row: ClosedRow, /) -> None:
         """Hand on how an effect ended; the end of a record may lack some of these."""
-        if self._then is not None and (self._live or self._copy):
-            self._then.closed(row)
-        elif row[:2] in self._open:
+        self._out.closed(row)
+        if self._live:
+            return
+        if row[:2] in self._open:
             self._closed.append(row)
-        if not self._live and row[:2] not in self._open:
+        else:
             self._past.ending_made()
 
     def flush(self) -> None:
         """Hand on."""
-        if self._then is not None and (self._live or self._copy):
-            self._then.flush()
+        self._out.flush()
 
     def durable(self, done: Durable, /) -> None:
         """Hand on."""
-        if self._then is None:
-            done(None)
-        else:
-            self._then.durable(done)
+        self._out.durable(done)
 
     def finish(self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
         """Compare the end; close the record, if there is a new one, and return the hash of the run."""
@@ -241,6 +241,7 @@ class CheckedRecorder:
         if then is None or self._copy:
             return
         then.go_on(self.compared)
+        self._out = then
         for row in self._closed:
             then.closed(row)
         for event in self._rows:
