@@ -44,6 +44,9 @@ class EffectTasks:
         measured: called with a measured effect and its outcome, which still needs its place.
         news: called when a modelled effect has its outcome.
         failed: called with what went wrong in writing.
+
+    Attributes:
+        door: into the event loop that they are carried out in; None until it is known, and when it is left.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class EffectTasks:
         self._fresh: list[Ticket] = []
         self._scopes: dict[Ticket, anyio.CancelScope] = {}
         self._group: anyio.abc.TaskGroup | None = None
-        self._door: LoopDoor | None = None
+        self.door: LoopDoor | None = None
 
     @property
     def under_way(self) -> int:
@@ -70,13 +73,13 @@ class EffectTasks:
 
     async def open(self) -> None:
         """Be ready to carry effects out in tasks of the present event loop."""
-        self._door = LoopDoor()
+        self.door = LoopDoor()
         self._group = anyio.create_task_group()
         await self._group.__aenter__()
 
     async def close(self) -> None:
         """Stop what is under way; nothing of it is recorded."""
-        group, self._group = self._group, None
+        group, self._group, self.door = self._group, None, None
         assert group is not None, "opened before"
         group.cancel_scope.cancel()
         await group.__aexit__(None, None, None)  # without the error, which it would wrap in a group
@@ -108,7 +111,7 @@ class EffectTasks:
 
     def when_durable(self, then: Callable[[], object]) -> None:
         """Call `then` in the event loop when all that was recorded is durable."""
-        door = self._door
+        door = self.door
         assert door is not None, "opened before"
 
         def told(error: Exception | None) -> None:

@@ -20,7 +20,7 @@ from sim.crashpoints import reach
 from sim.errors import Cancelled, UsageError
 from sim.kernel.codec import decode, encode
 from sim.kernel.duration import MAX_NS, NS
-from sim.kernel.effect_tasks import EffectTasks, LoopDoor
+from sim.kernel.effect_tasks import EffectTasks
 from sim.kernel.effects import Outcome, Ticket
 from sim.kernel.ports import Clock, Past
 from sim.kernel.remake import Remake
@@ -79,7 +79,6 @@ class Host:
         self._committed = anyio.Event()
         self._failure: Exception | None = None
         self._thread = threading.get_ident()
-        self._door: LoopDoor | None = None
         self._news = anyio.Event()
         self._anchor = (0, 0)
         self._told = 0
@@ -112,23 +111,22 @@ class Host:
         self._notify()
 
     def _notify(self) -> None:
-        if self._door is None or threading.get_ident() == self._thread:
+        door = self._tasks.door
+        if door is None or threading.get_ident() == self._thread:
             self._news.set()
         else:
-            self._door.call(lambda: self._news.set())
+            door.call(lambda: self._news.set())
 
     # -- the run
 
     async def __aenter__(self) -> Self:
         """Let effects live from one `run` to the next, until the host is left."""
         self._thread = threading.get_ident()
-        self._door = LoopDoor()
         await self._tasks.open()
         return self
 
     async def __aexit__(self, *error: object) -> None:
         """Stop carrying out what is in flight; whoever ends the run records it as abandoned."""
-        self._door = None
         await self._tasks.close()
 
     async def run(self, until: int) -> Pause:
@@ -141,7 +139,7 @@ class Host:
         Raises:
             DivergenceError: if what is made again is not what is on record.
         """
-        if self._door is not None:
+        if self._tasks.door is not None:
             return await self._run(until)
         try:
             async with self:

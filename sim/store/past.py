@@ -121,12 +121,14 @@ class Past:
 
     def _decided_later(self, ticket: Ticket) -> bool:
         """Whether a person decided about a modelled effect after this past ends: here its place is still fixed."""
+        if not self.cut:
+            return False
         sql = (
             "SELECT a.time_ns FROM arrivals AS a JOIN effects AS e ON e.id = a.effect"
             " WHERE e.actor = ? AND e.ordinal = ?"
         )
         rows = self.run.query(sql, (ticket.actor.name, ticket.ordinal))
-        return self.cut and bool(rows) and rows[0][0] >= self.until_ns
+        return bool(rows) and rows[0][0] >= self.until_ns
 
     def in_doubt(self, ticket: Ticket) -> bool:
         """Whether an effect was begun, must not be done again without asking, and has no outcome on record."""
