@@ -1,5 +1,7 @@
 """The bench: one scenario in several modes, with the same seeds, measured and compared.
 
+From a plan to a page:
+
     modes     the modes, and how a scenario is run in each
     plan      what is to be measured: swept values, seeds, modes
     host      the runs, in processes side by side (edge)
@@ -9,7 +11,7 @@
     estimate  means over seeds, with confidence intervals
     rows      what the runs come to, by combination and mode
     files     the folder: page, JSON, CSV
-    page      the page; its charts are in `charts`
+    page      the page, with `charts`, `parts`, and the sections `outcomes` and `meaning`
 """
 
 from sim.bench.cell import BASES, Cell

@@ -1,9 +1,9 @@
 """How far the outcomes of two runs are apart.
 
-An outcome is a number that a run ends with: the last value of a metric, the mean of an observation, how many actions of a
-kind were done or refused, how many agents ended in a state. The distance of two values a and b is |a - b| / (|a| + |b|):
-0 where they are equal, 1/3 where one is twice the other, 1 where one of them is 0 or has the other sign. The distance of
-two runs is the mean over their outcomes; those that are 0 in both tell nothing and are left out.
+An outcome is a number that a run ends with: the last value of a metric, the mean of an observation, how many actions of
+a kind were done or refused, how many agents ended in a state. The distance of two values a and b is
+|a - b| / (|a| + |b|): 0 where they are equal, 1/3 where one is twice the other, 1 where one of them is 0 or has the
+other sign. The distance of two runs is the mean over their outcomes; those that are 0 in both are left out.
 """
 
 import math

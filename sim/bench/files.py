@@ -88,7 +88,7 @@ def _row(row: Row, point: Point) -> dict[str, Any]:
 
 
 def to_csv(bench: Bench) -> str:
-    """Return the measurements as CSV, a line for each run, with the swept values and the outcomes in columns of their own.
+    """Return the measurements as CSV, a line for each run; swept values and outcomes have columns of their own.
 
     Text that a spreadsheet would take for a formula gets a ' in front, and None is an empty cell, as in `sim export`.
     """

@@ -24,7 +24,7 @@ class Flight(Counts):
         super().__init__()
 
     @property
-    def in_flight(self) -> int:  # type: ignore[override]
+    def in_flight(self) -> int:
         """Calls under way."""
         return self._calls
 

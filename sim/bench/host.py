@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from sim.bench.cell import Cell, figures_of, sentence
+from sim.bench.cell import Cell, Status, figures_of, sentence
 from sim.bench.flight import Flight
 from sim.bench.modes import Mode
 from sim.bench.plan import Job, Plan
@@ -151,7 +151,7 @@ def _cell(job: Job, mode: Mode, turn: int) -> Cell:
             figures = {**figures, "in_flight": mean, "flight": parts}
         return attrs.evolve(cell, **figures)
     except UsageError as error:
-        status = "refused" if mode.may_refuse else "failed"
+        status: Status = "refused" if mode.may_refuse else "failed"
         return attrs.evolve(cell, status=status, problem=sentence(error))
     except Exception as error:
         return attrs.evolve(cell, status="failed", problem=sentence(error))

@@ -65,14 +65,14 @@ MODES: Final = {
             "tick", ("execution.tick.concurrency=parallel",), "barrier",
         ),
         Mode(
-            "autonomous", "No ticks and no barrier: each agent in its own rhythm, so another outcome is to be expected.",
+            "autonomous", "No ticks and no barrier: each agent in its own rhythm, so outcomes may differ.",
             "autonomous", (), "free",
         ),
         _synchronised(
             "causal", "As tick-parallel, but an agent goes on as soon as nothing that it may see can still change.",
         ),
         _synchronised(
-            "causal-radius", "As causal, with the published rule: who is near in space and behind in time is waited for.",
+            "causal-radius", "As causal, with the published rule: who is near in space and behind in time holds it.",
         ),
         _synchronised(
             ORACLE, "The bound: an agent waits only for those that it did depend on, which nobody knows beforehand.",

@@ -1,6 +1,7 @@
 """What the runs of a bench come to: one row for each combination of swept values and each mode."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from statistics import fmean
 from typing import Any, Final, TypeVar
@@ -160,8 +161,8 @@ def _row(point: int, mode: str, cells: Seeds, base: Seeds, oracle: Seeds) -> Row
     basis = next(iter(bases)) if len(bases) == 1 else None
     own = {name: [figure(cell) for cell in known.values()] for name, figure in _OWN.items()}
     if basis is None:
-        own |= dict.fromkeys(("makespan", "actions_rate", "calls_rate"), [])
-    against = {
+        own |= {name: [] for name in ("makespan", "actions_rate", "calls_rate")}
+    against: dict[str, Sequence[float | None]] = {
         "speed_up": _paired(known, base, _quicker),
         "of_oracle": _paired(known, oracle, lambda cell, best: _times(_quicker(cell, best), 100)),
         "drift": [] if mode == PARALLEL else _paired(known, base, _apart),
@@ -197,14 +198,18 @@ def _outcomes(cells: Seeds, base: Seeds) -> dict[str, Outcome]:
     for name in names:
         value = Estimate.of([cell.outcomes.get(name, 0.0) for cell in cells.values()])
         if value is not None:
-            shares = _paired(cells, base, lambda cell, other, name=name: relative(other.outcomes, cell.outcomes, name))
-            apart = _paired(cells, base, lambda cell, other, name=name: _distance(cell, other, name))
+            shares = _paired(cells, base, partial(_share, name))
+            apart = _paired(cells, base, partial(_distance, name))
             found[name] = Outcome(value, _estimate(shares), _estimate(apart))
     return found
 
 
-def _distance(cell: Cell, other: Cell, name: str) -> float:
-    return distance(cell.outcomes.get(name, 0.0), other.outcomes.get(name, 0.0))
+def _share(name: str, cell: Cell, base: Cell) -> float | None:
+    return relative(base.outcomes, cell.outcomes, name)
+
+
+def _distance(name: str, cell: Cell, base: Cell) -> float:
+    return distance(cell.outcomes.get(name, 0.0), base.outcomes.get(name, 0.0))
 
 
 def _estimate(values: Iterable[float | None]) -> Estimate | None:

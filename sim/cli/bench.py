@@ -12,9 +12,24 @@ from typing import Any
 import click
 
 from sim.bench import (
-    BASES, FIGURES, MODES, PAGE, Bench, Cell, Plan, Row, cores, evaluate, machine, make_folder, make_plan, measure,
-    overrides_of, to_json, write,
-)  # fmt: skip
+    BASES,
+    FIGURES,
+    MODES,
+    PAGE,
+    Bench,
+    Cell,
+    Plan,
+    Row,
+    cores,
+    evaluate,
+    machine,
+    make_folder,
+    make_plan,
+    measure,
+    overrides_of,
+    to_json,
+    write,
+)
 from sim.cli.output import PATH, common, plain, print_json, say
 from sim.cli.progress import CLEAR, PLAIN_SECONDS
 from sim.cli.run import MAX_SEED, allow_imports
@@ -44,23 +59,25 @@ _WITH_INTERVAL = ("makespan", "speed_up", "drift")
 @click.option(
     "--mode", "modes", multiple=True, type=click.Choice(list(MODES)),
     help="A mode to compare; may be given several times. Without it: the two tick modes, autonomous and causal.",
+)  # fmt: skip
+@click.option(
+    "--seeds", "count", type=click.IntRange(1, 10_000), help="How many seeds, from the scenario's on; else 5."
 )
-@click.option("--seeds", "count", type=click.IntRange(1, 10_000), help="How many seeds, from the scenario's own on.  [default: 5]")
-@click.option("--seed", "seeds", multiple=True, type=click.IntRange(0, MAX_SEED), help="A seed; may be given several times.")
+@click.option("--seed", "seeds", multiple=True, type=click.IntRange(0, MAX_SEED), help="A seed; instead of --seeds.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
 @click.option(
     "--sweep", "sweeps", multiple=True, metavar="KEY=A,B,...",
     help="Values to try; of several keys, all combinations are tried.",
-)
+)  # fmt: skip
 @click.option("--allow", multiple=True, metavar="MODULE", help="Code that a `kind: module:Class` may be imported from.")
-@click.option("--jobs", type=click.IntRange(1, 1024), help="How many processes run at once.  [default: one a core]")
-@click.option("--out", type=PATH, metavar="FOLDER", help="Where page and data go.  [default: bench/NAME-NUMBER]")
+@click.option("--jobs", type=click.IntRange(1, 1024), help="How many processes run at once; else one a core.")
+@click.option("--out", type=PATH, metavar="FOLDER", help="Where page and data go; else bench/NAME-NUMBER.")
 @common
 def command(scenario: Path, *, jobs: int | None, out: Path | None, as_json: bool, **options: Any) -> int:
     """Run SCENARIO in several modes with the same seeds, and compare how long it takes and what comes of it.
 
-    The folder gets a page with charts (bench.html) and all measurements (bench.json, bench.csv). The exit code is 1 if a
-    run failed. docs/bench.md says how to read the table.
+    The folder gets a page with charts (bench.html) and all measurements (bench.json, bench.csv). The exit code is 1 if
+    a run failed. docs/bench.md says how to read the table.
     """
     if options["allow"]:
         allow_imports(scenario.resolve().parent)
@@ -155,6 +172,24 @@ def _print(bench: Bench) -> None:
         for row in rows:
             for problem in row.problems:
                 click.echo(f"{row.mode}: {plain(problem)}")
+    if len(bench.plan.points) > 1:
+        _print_speed_ups(bench)
+
+
+def _print_speed_ups(bench: Bench) -> None:
+    """Print the speed-ups of all combinations under each other."""
+    modes = [
+        mode.name
+        for mode in bench.plan.modes
+        if any("speed_up" in r.figures for r in bench.rows if r.mode == mode.name)
+    ]
+    lines: list[list[Entry]] = []
+    for index, point in enumerate(bench.plan.points):
+        found = {row.mode: row.figures.get("speed_up") for row in bench.of_point(index)}
+        lines.append([*point.values(), *(None if one is None else one.mean for one in map(found.get, modes))])
+    if modes:
+        click.echo("\nspeed-up over tick-parallel")
+        print_table([*bench.plan.points[0], *modes], lines)
 
 
 def _print_rows(rows: list[Row]) -> None:
@@ -167,7 +202,9 @@ def _print_rows(rows: list[Row]) -> None:
         interval = name in _WITH_INTERVAL and any(one is not None and one.half is not None for one in found)
         headings += [f"{about.heading} {about.unit}".strip(), *(["±"] if interval else [])]
         for line, one in zip(lines, found, strict=True):
-            line += [one and one.mean, *([one and one.half] if interval else [])]
+            line.append(None if one is None else one.mean)
+            if interval:
+                line.append(None if one is None else one.half)
     headings += ["seeds", "same hash"]
     for line, row in zip(lines, rows, strict=True):
         line += [row.measured, f"{row.equal} of {row.compared}" if row.compared else None]
