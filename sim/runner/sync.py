@@ -185,6 +185,7 @@ class SyncDriver:
             else:  # it waits for something in the world: its time goes on there
                 self._absent(seat)
                 seat.phase = Phase.AWAY
+                self._tell_watchers(seat)
 
     def _resume(self, seat: Seat, value: object) -> None:
         """Let an agent go on with its iteration, at its own time."""
@@ -247,6 +248,10 @@ class SyncDriver:
         """It is known now what an agent shows at the beginning of `step`: who waited for that may ask again."""
         if seat.track is not None and step > seat.track.known:
             seat.track.known = step
+        self._tell_watchers(seat)
+
+    def _tell_watchers(self, seat: Seat) -> None:
+        """Let those that waited for a seat ask again."""
         if seat.watchers:
             self._queue.extend(seat.watchers)
             seat.watchers = []
@@ -274,6 +279,7 @@ class SyncDriver:
         Agents that wake on the way are seated, and then that is as far as it goes.
         """
         period = self._period_ns
+        self._look_after_sleepers(self._low + 1)  # somebody's action may have woken them
         while not self._halted:
             low = self._lowest()
             end = self._until_ns if low is None else min(low * period + 1, self._until_ns)
@@ -289,8 +295,12 @@ class SyncDriver:
                 return
 
     def _let_run(self, limit: int, step: int) -> None:
-        """Run the world up to a time, and seat those that have woken, at `step` or when they are due."""
+        """Run the world up to a time; who wakes on the way joins in at `step`."""
         self._halted = self._kernel.run(limit) is Pause.HALTED
+        self._look_after_sleepers(step)
+
+    def _look_after_sleepers(self, step: int) -> None:
+        """Seat those that have woken, at `step` or when they are due."""
         for seat in self._seats.values():
             if seat.phase is not Phase.AWAY:
                 continue
@@ -378,6 +388,7 @@ class SyncDriver:
     def stands_at_gate(self, seat: Seat) -> None:
         """An agent waits for its turn to do something that all share."""
         self._absent(seat)
+        self._tell_watchers(seat)
         seat.phase = Phase.GATE
         self._gated.setdefault(seat.step, []).append(seat)
 
