@@ -41,6 +41,10 @@ class DivergenceError(RunError):
     """A run that was made again is not what is on record; says where they part."""
 
 
+class CausalityError(RunError):
+    """An agent that runs ahead in simulated time used something that it does not know yet, or did not declare."""
+
+
 class ActorError(SimError):
     """The code of an actor did something that the kernel refuses."""
 

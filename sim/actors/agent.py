@@ -1,13 +1,13 @@
 """Agents: what decides and acts. The loop that drives one is in `loop`."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sim.actors.mailbox import Mailbox
 from sim.events import Event
 from sim.kernel import Stream
 from sim.permissions import Permission
-from sim.world import Action, ActionResult, Message, World
+from sim.world import Action, ActionResult, Message, Sharing, World
 
 if TYPE_CHECKING:
     from sim.actors.loop import AgentLoop
@@ -23,12 +23,17 @@ class Agent(ABC):
         permission: what it may do.
 
     Attributes:
+        reach: what `decide_action` reads: what is this agent's own, also what is near it in space (`World.space`), or
+            anything. None: the class does not say. Who reaches no farther than space can run ahead of others
+            (`execution.sync: causal`); such an agent gets no messages.
         alive: set it to False, or call `shutdown`, and the loop ends, also if it sleeps or is paused (seed 004).
         state: its variables: JSON-like, part of the run's final digest.
         entry: the entry of the scenario that it was made from; None if it was made by a program.
         mailbox: what is addressed to it.
         woken_event: the event that woke it last, or None.
     """
+
+    reach: ClassVar[Sharing | None] = None
 
     def __init__(
         self,

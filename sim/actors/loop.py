@@ -4,7 +4,8 @@ The same object serves both modes. Autonomous: `start` gives it an actor of its 
 runner calls `turn` once a tick. Sleeping and pausing cost nothing in either: what ends them calls back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
+from typing import Any, Protocol
 
 from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
@@ -13,9 +14,17 @@ from sim.actors.mailbox import Mailbox
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.supervisor import RestartLimit
 from sim.errors import LimitError, RunError
-from sim.kernel import Actor, Duration, Exit, Signal, to_ns
+from sim.kernel import Actor, Duration, Exit, to_ns
 from sim.kernel.waits import sleep_ns
-from sim.world import World
+from sim.world import Action, World
+
+
+class Gate(Protocol):
+    """What an iteration passes between deciding and executing."""
+
+    def wait(self, action: Action | None, /) -> Awaitable[Any]:
+        """Wait until the action may be executed."""
+
 
 _S = AgentState
 _RUNNING = AgentState.RUNNING
@@ -36,6 +45,7 @@ class AgentLoop(Lifecycle):
         "_backoff_ns",
         "_gate",
         "_greeted",
+        "_rest_ns",
         "_restarts",
         "_start_ns",
         "_ticking",
@@ -51,8 +61,9 @@ class AgentLoop(Lifecycle):
         self.consecutive_errors = 0
         self._backoff_ns = config.min_delay_ns
         self._start_ns = 0
+        self._rest_ns = 0
         self._restarts: RestartLimit | None = None
-        self._gate: Signal | None = None
+        self._gate: Gate | None = None
         self._greeted = False
         self._ticking = False
         agent.attach(self, Mailbox(world.kernel, config.mailbox_size, config.mailbox_policy))
@@ -144,7 +155,7 @@ class AgentLoop(Lifecycle):
             await self.agent.on_start()
         await self.iterate()
 
-    def hold(self, gate: Signal | None) -> None:
+    def hold(self, gate: Gate | None) -> None:
         """Make iterations wait at `gate` between deciding and executing (tick mode, parallel)."""
         self._gate = gate
 
@@ -159,7 +170,7 @@ class AgentLoop(Lifecycle):
         try:
             action = await agent.decide_action()
             if self._gate is not None:
-                await self._gate.wait()
+                await self._gate.wait(action)
             if action is not None and agent.alive:
                 charge = self.world.price(action)
                 if charge.rates and (resource := self._short_of(charge.rates)) is not None:
@@ -179,9 +190,18 @@ class AgentLoop(Lifecycle):
             self._backoff_ns = self.config.min_delay_ns
         else:
             self._failed(error)
-        self._due = now + (0 if self._ticking and error is None else self._backoff_ns)
+        self._due = max(now + (0 if self._ticking and error is None else self._backoff_ns), self._rest_ns)
         if self._pause_wanted is not None:
             self._pause_if_wanted()
+
+    def rest(self, until_ns: int) -> None:
+        """Begin no iteration before a simulated time (nanoseconds). Unlike sleep, nothing ends that earlier."""
+        self._rest_ns = until_ns
+
+    @property
+    def due_ns(self) -> int:
+        """Not before this time does the next iteration begin, simulated nanoseconds."""
+        return self._due
 
     def _short_of(self, rates: Mapping[str, int]) -> str | None:
         """Return the limit that has to be waited for before an action that takes `rates`, if its policy is to block."""

@@ -12,7 +12,8 @@ from sim.actors.loop import AgentLoop
 from sim.actors.state import AgentState
 from sim.actors.wake import WakeCondition
 from sim.errors import UsageError
-from sim.kernel import Duration, to_ns, to_seconds
+from sim.kernel import NS, Duration, to_ns, to_seconds
+from sim.kernel.duration import MAX_NS
 from sim.permissions import Permission
 from sim.world import ActionHandler, Refused, World
 
@@ -63,6 +64,7 @@ class AgentLoopManager:
         self._loops: dict[str, AgentLoop] = {}
         self._made = 0
         world.actions.register(ActionHandler("sleep", _sleep, Permission.GUEST))
+        world.actions.register(ActionHandler("rest", _rest, Permission.GUEST, scope="own"))
         world.actions.register(ActionHandler("stop", _stop, Permission.GUEST))
         Inputs(self)
 
@@ -145,6 +147,12 @@ def _sleep(world: World, agent: Any, condition: dict) -> None:  # type: ignore[t
     except UsageError as error:
         raise Refused(str(error)) from error
     agent.loop.sleep(parsed)
+
+
+def _rest(world: World, agent: Any, until: float) -> None:
+    if not 0 <= until <= MAX_NS / NS:
+        raise Refused(f"rest: until must be a simulated time in seconds, not {until!r}")
+    agent.loop.rest(to_ns(until))
 
 
 def _stop(world: World, agent: Any) -> None:

@@ -99,6 +99,8 @@ class PolicyAgent(Agent):
         permission: what it may do.
     """
 
+    reach = "shared"
+
     def __init__(
         self,
         agent_id: str,

@@ -6,7 +6,7 @@ from typing import Any
 
 from sim.errors import Cancelled, KernelError, UsageError
 from sim.kernel.effects import Effects
-from sim.kernel.future_events import NEVER
+from sim.kernel.future_events import NEVER, Entry
 from sim.kernel.loop import Loop
 from sim.kernel.ports import NullRecorder, Recorder
 from sim.kernel.rng import Streams, derive
@@ -149,6 +149,20 @@ class Kernel(Loop):
         finally:
             self.current = before
 
+    def resume_now(self, actor: Actor, value: Any) -> None:
+        """Run the next step of `actor`, whose wait gives it `value`, at once, inside the present step."""
+        assert actor.coro is not None
+        actor.token = (actor.token | 1) + 1
+        before, self.current = self.current, actor
+        try:
+            request = actor.coro.send(value)
+        except BaseException as error:
+            self._ended(actor, error)
+        else:
+            self._arm(actor, request)
+        finally:
+            self.current = before
+
     def call_at(self, time: int, callback: Callable[[], object], source: Source | None = None) -> Timer:
         """Call `callback` at a simulated time (nanoseconds, now or later) on behalf of `source`."""
         source = source or self.acting()
@@ -222,6 +236,30 @@ class Kernel(Loop):
         self.streams.reseed(seed)
 
     # -- between runs
+
+    def ahead(self, time: int, delta: int, actor: Actor, work: Callable[[], object]) -> list[Entry]:
+        """Run a piece of an actor's work as if it were `time` already: for a synchroniser that lets actors run ahead.
+
+        Returns what it caused at that instant. The synchroniser brings that in with `bring_in` when all that is
+        earlier has run; what it caused later stands in the order of things already.
+        """
+        if self.ready or self._midway:
+            raise KernelError("nothing can run ahead in the middle of an instant")
+        now, before, entry = self.now, self.delta, self._entry
+        self.now, self.delta = time, delta
+        self._entry = (time, 0, actor.ordinal, actor.counter, actor, 0)  # it is its own cause
+        try:
+            with self.acting_as(actor):
+                work()
+            return self.ready.copy()
+        finally:
+            self.now, self.delta, self._entry = now, before, entry
+            self.ready.clear()
+
+    def bring_in(self, time: int, delta: int, entries: list[Entry]) -> None:
+        """Let what was caused at `time` by work that ran ahead be what runs next; all that is earlier has run."""
+        self.now, self.delta = time, delta
+        self.ready.extend(entries)
 
     def apply(self, kind: str, data: object) -> None:
         """Take an input: recorded with the place it has here and now; it runs in the next delta, as the host.

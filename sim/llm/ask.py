@@ -35,7 +35,7 @@ class Ask:
 
     def handler(self) -> ActionHandler:
         """Return the action for a world's registry."""
-        return ActionHandler("ask", _done, wait=self._ask, ends=True)
+        return ActionHandler("ask", _done, wait=self._ask, ends=True, scope="own")
 
     async def _ask(
         self,

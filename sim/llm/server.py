@@ -73,6 +73,11 @@ class ServerSpec:
     requests_per_minute: float | None = attrs.field(default=None, validator=_positive)
     tokens_per_minute: float | None = attrs.field(default=None, validator=_positive)
 
+    def alone(self, input_tokens: int, output_tokens: int) -> float:
+        """Return the seconds that a call takes if there is no other."""
+        rate = self.decode_rate if self.decode_total is None else min(self.decode_rate, self.decode_total)
+        return input_tokens / self.prefill_rate + output_tokens / rate
+
 
 @attrs.frozen
 class Served:

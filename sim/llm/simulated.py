@@ -25,6 +25,7 @@ from sim.llm.port import (
     Usage,
 )
 from sim.llm.server import ModelServer
+from sim.llm.servicetime import ServiceTime, Work
 from sim.llm.tokens import APPROXIMATE, Tokenizer, count_answer, count_request
 
 _Z95 = 1.6448536269514722  # the 95th percentile of the standard normal distribution
@@ -115,13 +116,14 @@ class Profile:
     Args:
         first_token: seconds until the answer begins.
         per_token: seconds for each token of the answer.
-        output_tokens: how long answers are; None to count what is answered.
+        output_tokens: how long answers are; None to count what is answered, `requested` for as long as the request
+            allows (its `max_tokens`).
         failures: what goes wrong.
     """
 
     first_token: Draw = _FIRST_TOKEN
     per_token: Draw = _PER_TOKEN
-    output_tokens: Draw | None = None
+    output_tokens: Draw | Literal["requested"] | None = None
     failures: tuple[Failure, ...] = attrs.field(default=(), validator=_at_most_all)
 
 
@@ -151,6 +153,7 @@ class Simulated:
         server: where calls are worked on; it then decides how long they take, and may refuse them.
         priority: the priority of an agent's calls at the server, the lowest number first.
         tokenizer: counts tokens.
+        time: the axis on which calls take their time, and which `server` uses; None: the agent's own.
     """
 
     name = "simulated"
@@ -164,7 +167,9 @@ class Simulated:
         server: ModelServer | None = None,
         priority: Callable[[str], float] | None = None,
         tokenizer: Tokenizer = APPROXIMATE,
+        time: ServiceTime | None = None,
     ) -> None:
+        self._time = time
         self._kernel = kernel
         self._profile = profile
         self._inner = inner or Filler(kernel)
@@ -212,11 +217,13 @@ class Simulated:
     def _measured(self, model: str, request: ModelRequest, answer: Completion, stream: Stream) -> Completion:
         """Return the answer with its tokens, cut off where the request does not allow more."""
         drawn = self._profile.output_tokens
-        if drawn is None:
+        limit = request.sampling.max_tokens
+        if drawn == "requested" and limit is not None:
+            tokens = limit
+        elif not isinstance(drawn, Draw):
             tokens = count_answer(self._tokenizer, answer.text, answer.tool_calls)
         else:
             tokens = max(1, round(drawn.sample(stream)))
-        limit = request.sampling.max_tokens
         if limit is not None and tokens > limit:
             answer = attrs.evolve(cut(answer, limit / tokens), stop="max_tokens")
             tokens = limit
@@ -226,18 +233,36 @@ class Simulated:
     async def _take_time(
         self, agent: str, stream: Stream, usage: Usage, parts: int, show: Callable[[int], None]
     ) -> None:
-        if self._server is not None:
+        server = self._server
+        if server is not None:
             priority = self._priority(agent) if self._priority is not None else 0.0
-            await self._server.serve(
-                usage.input_tokens, usage.output_tokens, priority=priority, parts=parts, on_part=show
+            tokens = usage.input_tokens, usage.output_tokens
+            await self._spend(
+                lambda: server.serve(*tokens, priority=priority, parts=parts, on_part=show), server.spec.alone(*tokens)
             )
             return
-        await self._pause(self._profile.first_token.sample(stream))
+        reading = self._profile.first_token.sample(stream)
         writing = self._profile.per_token.sample(stream) * usage.output_tokens
-        for part in range(parts):
-            await self._pause(writing / parts)
-            show(part)
+
+        async def write() -> None:
+            await _sleep(reading)
+            for part in range(parts):
+                await _sleep(writing / parts)
+                show(part)
+
+        await self._spend(write, reading + writing)
 
     async def _pause(self, seconds: float) -> None:
-        if seconds > 0:
-            await sleep_ns(round(seconds * NS))
+        await self._spend(lambda: _sleep(seconds), seconds)
+
+    async def _spend(self, work: Work, alone: float) -> None:
+        """Let the work take its time: the agent's own, or service time."""
+        if self._time is None:
+            await work()
+        else:
+            await self._time.spend(work, alone)
+
+
+async def _sleep(seconds: float) -> None:
+    if seconds > 0:
+        await sleep_ns(round(seconds * NS))

@@ -233,6 +233,12 @@ async def _branch(
         if plan.until_ns <= at_ns:
             raise UsageError(f"the branch ends at {to_text(plan.until_ns)}, before it begins", hint="give --until")
         loads(plan.text, SCENARIO, [*plan.overrides, *overrides])  # refused here, before there is a run
+        if plan.simulation.service is not None:
+            raise UsageError(
+                f"{folder} was run with execution.sync, in which agents stand at different times: it has no one moment"
+                f" {to_text(at_ns)} to leave it at",
+                hint="--at 0 begins anew with other parameters",
+            )
         if models:
             plan.check_models(models)
         doubts = Doubts(stored, effects, undecided=False, at_ns=at_ns)

@@ -1,10 +1,12 @@
 """What the scenario does during a run: injected events, samples of its metrics, its stop condition."""
 
 from collections.abc import Callable, Mapping
+from heapq import heappop, heappush
 
 from sim.conditions import ConditionError, Expression
 from sim.errors import RunError
 from sim.kernel import to_seconds
+from sim.kernel.duration import MAX_NS
 from sim.scenario.build import Simulation
 from sim.scenario.schema import Event, Scenario
 
@@ -28,6 +30,7 @@ class Feed:
         self._world = simulation.world
         self._kernel = simulation.world.kernel
         self._scenario = simulation.scenario
+        self._times: list[int] = []  # heap of when something happens
         self._version = 0  # of the scenario's events: those of an earlier one no longer happen
 
     def start(self) -> None:
@@ -89,8 +92,19 @@ class Feed:
 
         self._at(time, look)
 
+    def next_time(self) -> int:
+        """Return when something of this happens next, simulated nanoseconds: it may look at everything."""
+        return self._times[0] if self._times else MAX_NS
+
     def _at(self, time: int, callback: Callable[[], None]) -> None:
-        self._kernel.call_at(max(time, self._kernel.now), callback, self._kernel.scenario)
+        time = max(time, self._kernel.now)
+        heappush(self._times, time)
+
+        def happen() -> None:
+            heappop(self._times)  # what happens is always the earliest
+            callback()
+
+        self._kernel.call_at(time, happen, self._kernel.scenario)
 
     def _value(self, name: str, expression: Expression) -> float:
         census = self._simulation.census

@@ -216,7 +216,7 @@ class Session:
         if self.begun is not None:
             self.begun(runner)
         try:
-            with Watchdog(kernel, self.stuck or _ignore), _patient_collector():
+            with Watchdog(runner.clockwork, self.stuck or _ignore), _patient_collector():
                 status = await _watched(runner)
             if status == "interrupted" and self.past is not None and not runner.host.live:
                 raise RunError("interrupted while the record was made again: the run is as it was")

@@ -122,6 +122,11 @@ class RunResult:
         overruns: ticks that began late (tick mode).
         models: calls of language models, their tokens and cost; empty if there were none.
         doubts: effects that wait for a decision; only after a crash.
+        service: what was measured on the axis of service time (`execution.sync`), else empty: `sync`, the rule;
+            `makespan`, seconds; `calls`; `in_flight`, the mean calls in flight over equal pieces of it, each with its
+            beginning in seconds, and `in_flight_mean`; `waiting`, the seconds that an agent stood ready without being
+            allowed to begin, on average, and `waits`, their share of the makespan; `critical_path`, the seconds of the
+            longest chain of calls that depend on each other, each served alone.
     """
 
     run: str | None
@@ -149,6 +154,7 @@ class RunResult:
     observations: Mapping[str, Distribution]
     overruns: int
     models: Mapping[str, Any]
+    service: Mapping[str, Any]
     doubts: tuple[Doubt, ...] = ()
 
     def to_json(self) -> dict[str, Any]:

@@ -4,12 +4,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
 
 from sim.actors import HealthMonitor
-from sim.kernel import Pause
+from sim.errors import UsageError
+from sim.kernel import Kernel, Pause
+from sim.kernel.duration import MAX_NS
 from sim.kernel.effects import Ticket
 from sim.kernel.host import Host
 from sim.kernel.ports import Past, Recorder
 from sim.runner.feed import Feed
 from sim.runner.result import Distribution, RunResult
+from sim.runner.seat import RULES
+from sim.runner.sync import SyncDriver
 from sim.runner.tick import TickDriver
 from sim.scenario.build import Simulation
 
@@ -46,6 +50,7 @@ class SimulationRunner:
     Attributes:
         host: the door for calls from outside.
         health: who looks for silent agents, if the scenario wants it.
+        sync: who lets agents go on in their own time, with `execution.sync`.
         speed: simulated seconds per real second; None jumps.
     """
 
@@ -68,17 +73,36 @@ class SimulationRunner:
         self._world = simulation.world
         self._manager = simulation.manager
         told = None if progress is None else (lambda: progress(self))
-        going = None if live is None else (lambda doubtful: live(self, doubtful))
-        self.host = simulation.world.attach(
-            Host(simulation.world.kernel, speed=speed, progress=told, past=past, live=going)
-        )
         self.feed = Feed(simulation)
+        self.sync = self._synchroniser()
+        going = None if live is None else (lambda doubtful: live(self, doubtful))
+        self.host = simulation.world.attach(Host(self.clockwork, speed=speed, progress=told, past=past, live=going))
         tick, shuffled = simulation.scenario.execution.tick, simulation.scenario.execution.tick.order == "shuffled"
         self.ticks = TickDriver(
             simulation.manager, tick.period, tick.concurrency, shuffled, refreshed=simulation.per_tick
         )
         self._begun = False
         self._seed = simulation.world.kernel.seed  # a branch may change it on the way
+
+    def _synchroniser(self) -> SyncDriver | None:
+        execution, service = self.simulation.scenario.execution, self.simulation.service
+        if execution.sync is None or service is None:
+            return None
+        if self.mode == "autonomous":
+            raise UsageError(
+                f"execution.sync: {execution.sync} goes with the tick mode",
+                hint="--set execution.sync=null does without",
+            )
+        return SyncDriver(
+            self._manager, service, RULES[execution.sync], period_ns=execution.tick.period, until_ns=self.until_ns,
+            fence=self.feed.next_time,
+        )  # fmt: skip
+
+    @property
+    def clockwork(self) -> Kernel:
+        """The kernel that the host runs: the world's own, or with `execution.sync` that of service time."""
+        service = self.simulation.service
+        return self._world.kernel if self.sync is None or service is None else service.kernel
 
     def begin(self) -> None:
         """Start the agents and the scenario's own timers; `run` does it if it was not done."""
@@ -89,7 +113,9 @@ class SimulationRunner:
                 loop.start_ticking(delay_ns=delay_ns)
             else:
                 loop.start_now(delay_ns=delay_ns)
-        if self.mode == "tick":
+        if self.sync is not None:
+            self.sync.start()
+        elif self.mode == "tick":
             self.ticks.start()
         health = self.simulation.scenario.execution.health
         if health is not None:
@@ -101,8 +127,11 @@ class SimulationRunner:
         if not self._begun:
             self.begin()
         async with self.host:
-            pause = await self.host.run(self.until_ns)
-        return "interrupted" if pause is Pause.BUDGET else "finished"
+            pause = await self.host.run(self.until_ns if self.sync is None else MAX_NS)
+        interrupted = pause is Pause.BUDGET
+        if self.sync is not None:
+            self.sync.end(finished=not interrupted)
+        return "interrupted" if interrupted else "finished"
 
     def finish(
         self, status: Status, keeper: Keeper, *, run: str | None, backend: str, wall_seconds: float
@@ -144,6 +173,9 @@ class SimulationRunner:
             "observations": {n: Distribution.of(v) for n, v in sorted(world.observations.items())},
             "overruns": self.ticks.overruns,
             "models": self._models(),
+            "service": {}
+            if self.sync is None
+            else {"sync": self.simulation.scenario.execution.sync, **self.sync.summary()},
         }
 
     def _models(self) -> Mapping[str, Any]:

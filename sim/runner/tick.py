@@ -6,7 +6,7 @@ the one before has been passed, whichever is later. An agent that sleeps, is pau
 skipped until the first tick at which it is due.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 from sim.actors import AgentLoop, AgentLoopManager
 from sim.kernel import Signal, first_of
@@ -14,6 +14,16 @@ from sim.kernel.waits import sleep_ns
 
 Concurrency = Literal["sequential", "parallel"]
 """Whether agents act one after the other, each on what its predecessors left, or all decide first and then act."""
+
+
+class _Start(Signal):
+    """Lets actions begin that were decided on in this tick."""
+
+    __slots__ = ()
+
+    def wait(self, action: object = None) -> Any:
+        """Wait until all have decided."""
+        return super().wait()
 
 
 class TickDriver:
@@ -89,9 +99,9 @@ class TickDriver:
 
     async def _parallel(self, loops: list[AgentLoop]) -> None:
         """All decide on the state at the start of the tick, then the actions apply in order."""
-        gates: list[tuple[AgentLoop, Signal]] = []
+        gates: list[tuple[AgentLoop, _Start]] = []
         for loop in loops:
-            gate = Signal(self._kernel)
+            gate = _Start(self._kernel)
             loop.hold(gate)
             if loop.turn():
                 gates.append((loop, gate))

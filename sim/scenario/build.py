@@ -13,11 +13,13 @@ from sim.errors import LimitError, UsageError
 from sim.kernel import Recorder, to_ns, to_seconds
 from sim.kernel.codec import Raw, encode
 from sim.llm import Access, Models
+from sim.llm.servicetime import ServiceTime
 from sim.resources import Container, Limit, Pool, PriorityResource, Rate, Resource, Store, to_micro
 from sim.scenario import schema, units
 from sim.scenario.actions import SleepSpec
 from sim.scenario.census import PI, Census
 from sim.scenario.model_service import furnish_models
+from sim.scenario.space import check_sync, make_space
 from sim.scenario.values import Compiled
 from sim.world import ActionHandler, Places, Refused, World
 from sim.world.artifact import Artifact
@@ -40,6 +42,7 @@ class Simulation:
     per_tick: tuple[str, ...]  # the limits that are refreshed at each tick
     nursery: "Nursery"
     models: Models | None  # the language models, if there are any
+    service: ServiceTime | None  # the axis on which they answer, with `execution.sync`
 
 
 def build(
@@ -75,18 +78,24 @@ def build(
     manager = AgentLoopManager(world)
     _furnish(world, scenario)
     toolbox = Toolbox(world)
-    models = _models(world, scenario, toolbox, access or Access())
+    service = None if execution.sync is None else ServiceTime(world.kernel.seed)
+    models = _models(world, scenario, toolbox, access or Access(), service)
     nursery = Nursery(world, manager, scenario, toolbox, kinds or {}, allow)
+    if service is not None:
+        check_sync(scenario, nursery.classes, access or Access())
     starts = nursery.populate()
     world.actions.register(ActionHandler("spawn", nursery.spawn))
     return Simulation(
         scenario, world, manager, Census(world, manager), starts, limits_per_tick(scenario), nursery, models,
+        service,
     )  # fmt: skip
 
 
-def _models(world: World, scenario: schema.Scenario, toolbox: Toolbox, access: Access) -> Models | None:
+def _models(
+    world: World, scenario: schema.Scenario, toolbox: Toolbox, access: Access, service: ServiceTime | None
+) -> Models | None:
     if scenario.models is not None:
-        return furnish_models(world, scenario.models, toolbox, access)
+        return furnish_models(world, scenario.models, toolbox, access, service)
     if access.models:
         raise UsageError(
             f"the scenario {scenario.name} has no language models to replace", hint="add `models: {}` to it"
@@ -109,6 +118,7 @@ def _furnish(world: World, scenario: schema.Scenario) -> None:
     for name, pool in scenario.pools.items():
         world.pools[name] = _pool(world, pool)
     world.places = _places(scenario.places)
+    world.space = make_space(scenario, world.kernel, world.places)
     for artifact in scenario.artifacts:
         world.artifacts.put(_artifact(artifact))
 
@@ -285,7 +295,8 @@ class Nursery:
         if micro < 0:
             raise UsageError(f"agents.{entry.name}.balance: {name} cannot begin with less than nothing")
         place = None if entry.place is None else self._place(entry, entry.place.evaluate(names, functions))
-        return _Newborn(entry, agent, micro, place, to_ns(entry.start.evaluate(names, functions)))
+        position = None if entry.position is None else entry.position.evaluate(names, functions)
+        return _Newborn(entry, agent, micro, place, position, to_ns(entry.start.evaluate(names, functions)))
 
     def _admit(self, newborn: "_Newborn") -> AgentLoop:
         """Let an agent into the world."""
@@ -296,6 +307,10 @@ class Nursery:
         world.ledger.open(name, newborn.micro)
         if newborn.place is not None and world.places is not None:
             world.places.place(name, newborn.place)
+        if newborn.position is not None:
+            if world.space is None:
+                raise UsageError(f"agents.{entry.name}.position: there is no space to be in", hint="add `space:`")
+            world.space.enter(name, newborn.position, partners=entry.partners)
         return loop
 
     def _place(self, entry: schema.Agent, value: object) -> str:
@@ -343,6 +358,7 @@ class _Newborn:
     agent: Agent
     micro: int
     place: str | None
+    position: Any
     delay_ns: int
 
 

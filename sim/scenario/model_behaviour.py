@@ -1,6 +1,6 @@
 """What `simulated` models are like, and how models fail: parts of a scenario's `models`."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -91,7 +91,10 @@ class Simulated(f.Part):
 
     first_token: Annotated[Draw | None, Field(description="seconds until the answer begins")] = None
     per_token: Annotated[Draw | None, Field(description="seconds for each token of the answer")] = None
-    output_tokens: Annotated[Draw | None, Field(description="length of answers; null: as they are")] = None
+    output_tokens: Annotated[
+        Draw | Literal["requested"] | None,
+        Field(description="length of answers; null: as they are; requested: as long as the request allows"),
+    ] = None
     failures: Annotated[tuple[Failure, ...], Field(strict=False)] = ()
     server: Annotated[Server | None, Field(description="takes the place of the drawn times")] = None
 
@@ -106,7 +109,7 @@ class Simulated(f.Part):
     def profile(self) -> simulated.Profile:
         """Return how calls go, without the server."""
         draws = {name: getattr(self, name) for name in ("first_token", "per_token", "output_tokens")}
-        given = {name: draw.made() for name, draw in draws.items() if draw is not None}
+        given = {name: draw.made() if isinstance(draw, Draw) else draw for name, draw in draws.items() if draw}
         return simulated.Profile(failures=tuple(failure.made() for failure in self.failures), **given)
 
 

@@ -19,6 +19,7 @@ from sim.llm.retry import RetryPolicy
 from sim.llm.router import Router, Target
 from sim.llm.scripted import Scripted
 from sim.llm.server import ModelServer
+from sim.llm.servicetime import ServiceTime
 from sim.llm.simulated import Simulated
 from sim.llm.spend import Spend
 from sim.resources import to_micro
@@ -29,7 +30,9 @@ _ONLY = "default"
 """The one tier of a scenario that names none."""
 
 
-def furnish_models(world: World, models: schema.Models, toolbox: Toolbox, access: Access) -> Models:
+def furnish_models(
+    world: World, models: schema.Models, toolbox: Toolbox, access: Access, time: ServiceTime | None = None
+) -> Models:
     """Give a world its models, and its agents the action `ask`.
 
     Args:
@@ -37,6 +40,7 @@ def furnish_models(world: World, models: schema.Models, toolbox: Toolbox, access
         models: what the scenario says.
         toolbox: the functions of scripted rules.
         access: what the operator says; it goes before.
+        time: the axis on which `simulated` models answer; None: that of the world.
 
     Raises:
         UsageError: if the operator names a provider or tier that does not exist.
@@ -47,7 +51,7 @@ def furnish_models(world: World, models: schema.Models, toolbox: Toolbox, access
     limits = {"simulated": _limits(models)}
     lanes = {
         provider.name: lane(clock, _wrap(models, provider, clock), limits.get(provider.name))
-        for provider in _providers(world, models, toolbox)
+        for provider in _providers(world, models, toolbox, time)
     }
     world.actions.register(Ask({name: _tool(name, tool) for name, tool in models.tools.items()}).handler())
     return Models(
@@ -94,7 +98,7 @@ def _policy(models: schema.Models) -> RetryPolicy:
     )
 
 
-def _providers(world: World, models: schema.Models, toolbox: Toolbox) -> tuple[Provider, ...]:
+def _providers(world: World, models: schema.Models, toolbox: Toolbox, time: ServiceTime | None) -> tuple[Provider, ...]:
     """Return the providers of the core: what `simulated` answers is what `scripted` says, if there are rules."""
     rules = [rule.made(number) for number, rule in enumerate(models.rules)]
     scripted = Scripted(world, rules, toolbox.used_by)
@@ -103,7 +107,9 @@ def _providers(world: World, models: schema.Models, toolbox: Toolbox) -> tuple[P
         world.kernel,
         models.simulated.profile(),
         scripted if rules else None,
-        server=None if spec is None else ModelServer(world.kernel, spec.made()),
+        server=None if spec is None else ModelServer(world.kernel if time is None else time.kernel, spec.made()),
+        priority=None if time is None else lambda agent: world.now,  # who is furthest behind goes first
+        time=time,
     )
     return scripted, simulated
 

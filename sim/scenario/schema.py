@@ -81,6 +81,10 @@ class Execution(f.Part):
     """How the run is executed."""
 
     use_autonomous_loops: Annotated[bool, Field(description="false: tick mode")] = True
+    sync: Annotated[
+        Literal["sequential", "barrier", "causal", "causal-radius", "free"] | None,
+        Field(description="calls take service time, not simulated time, and this rule says who may go on"),
+    ] = None
     clock: Literal["virtual", "wall"] = "virtual"
     speed: Annotated[f.Positive, Field(description="simulated seconds per real second with clock: wall")] = 1.0
     ties: Literal["fixed", "shuffled"] = "fixed"
@@ -179,6 +183,17 @@ class Places(f.Part):
         return self
 
 
+class Space(f.Part):
+    """Where agents see each other and walk, step by step (a step is a tick): a plane, or the graph of `places`."""
+
+    size: Annotated[
+        tuple[f.Positive, f.Positive] | None, Field(strict=False, description="width, height; null: `places`, in hops")
+    ] = None
+    metric: Annotated[Literal["euclid", "chebyshev"], Field(description="of a plane")] = "euclid"
+    perception: Annotated[f.NotNegative, Field(description="how far agents see")] = 4.0
+    speed: Annotated[f.NotNegative, Field(description="how far they go in a step at most")] = 1.0
+
+
 class Artifact(f.Part):
     """Something that agents read, write and invoke."""
 
@@ -246,6 +261,11 @@ class Agent(f.Part):
         default_factory=dict
     )
     place: f.StartPlace | None = None
+    position: Annotated[f.StartValue | None, Field(description="in `space`: [x, y], or the name of a place")] = None
+    partners: Annotated[
+        tuple[Annotated[str, f.AfterValidator(f.Refers("recipient"))], ...],
+        Field(strict=False, description="agents that it may look at wherever they are"),
+    ] = ()
     balance: f.StartNumber = Compiled(0.0, True)
     start: f.StartTime = Compiled(0, True)
     template: Annotated[bool, Field(description="not started; copies are made by spawn")] = False
@@ -319,6 +339,7 @@ class Scenario(f.Part):
     ] = Field(default_factory=dict)
     accounts: dict[f.Name, f.NotNegative] = Field(default_factory=dict)
     places: Places | None = None
+    space: Annotated[Space | None, Field(description="where agents see each other; null: there is none")] = None
     artifacts: Annotated[tuple[Artifact, ...], Field(strict=False)] = ()
     pools: dict[f.Name, Pool] = Field(default_factory=dict)
     models: Annotated[Models | None, Field(description="language models; null: there are none")] = None

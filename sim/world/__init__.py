@@ -1,16 +1,17 @@
 """The world: what agents share and how they change it.
 
 `world` holds the parts; `action` is the narrow waist and its registry, `builtin` the kinds every world has, `costs`
-what they take; `artifact`, `places` and `message` are the things in it.
+what they take; `artifact`, `places`, `space` and `message` are the things in it.
 """
 
-from sim.world.action import DONE, NOOP, Action, ActionHandler, ActionResult, Refused
+from sim.world.action import DONE, NOOP, Action, ActionHandler, ActionResult, Refused, Sharing
 from sim.world.artifact import Artifact
 from sim.world.message import Message
 from sim.world.places import Places
+from sim.world.space import Sighting, Space
 from sim.world.world import Inhabitant, World
 
 __all__ = [
     "DONE", "NOOP", "Action", "ActionHandler", "ActionResult", "Artifact", "Inhabitant", "Message", "Places", "Refused",
-    "World",
+    "Sharing", "Sighting", "Space", "World",
 ]  # fmt: skip

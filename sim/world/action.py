@@ -8,7 +8,7 @@ layers add kinds; the built-in ones are in `builtin`.
 import difflib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import attrs
 
@@ -75,6 +75,9 @@ _TYPES: dict[Any, tuple[type, ...]] = {
 }
 
 
+Sharing = Literal["own", "space", "shared"]
+
+
 @attrs.frozen
 class ActionHandler:
     """How one kind of action is done.
@@ -88,6 +91,8 @@ class ActionHandler:
             returns as a third positional argument, `granted`.
         undo: gives back what `wait` granted if the action is refused after all.
         ends: whether the wait ends by itself; one for what others have may last for ever, and a stop ends it.
+        scope: what it reads and changes: of its agent alone (`own`), also what is near in space (`space`), or anything
+            (`shared`). Only the first two can be done by an agent that runs ahead of others.
     """
 
     kind: str
@@ -96,6 +101,7 @@ class ActionHandler:
     wait: Callable[..., Awaitable[Any]] | None = None
     undo: Callable[..., None] | None = None
     ends: bool = False
+    scope: Sharing = "shared"
     allowed: Mapping[str, tuple[type, ...]] = attrs.field(init=False)
     required: tuple[str, ...] = attrs.field(init=False)
 

@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 _MAX_CONTENT = 1_000_000  # bytes of an artifact's content
 
 
+def _walk(world: "World", agent: "Inhabitant", to: Any = None, doing: str = "", met: Any = None) -> None:
+    """Be at `to` (by default where it is), doing something, from the next step on. `met` is kept in the record only."""
+    space = world.space
+    if space is None:
+        raise Refused("there is no space to walk in")
+    try:
+        space.show(agent.agent_id, space.where(agent.agent_id) if to is None else to, doing)
+    except UsageError as error:
+        raise Refused(str(error)) from error
+
+
 def _noop(world: "World", agent: "Inhabitant") -> None:
     return None
 
@@ -306,7 +317,8 @@ def _pool(world: "World", name: str) -> Pool:
 
 
 BUILT_IN = (
-    ActionHandler("noop", _noop, Permission.GUEST),
+    ActionHandler("noop", _noop, Permission.GUEST, scope="own"),
+    ActionHandler("walk", _walk, scope="space"),
     ActionHandler("send", _send, wait=_wait_to_send),
     ActionHandler("publish", _publish),
     ActionHandler("transfer", _transfer),

@@ -19,6 +19,7 @@ from sim.world.builtin import BUILT_IN
 from sim.world.costs import FREE, Charge, Costs, Held, Lack
 from sim.world.message import Message
 from sim.world.places import Places
+from sim.world.space import Space
 
 
 class Inhabitant(Protocol):
@@ -67,7 +68,7 @@ class World:
         max_deltas: rounds at one instant before it counts as a livelock.
 
     Attributes:
-        kernel, event_bus, rate_tracker, budgets, quotas, ledger, artifacts, costs, pools, places: its parts.
+        kernel, event_bus, rate_tracker, budgets, quotas, ledger, artifacts, costs, pools, places, space: its parts.
         agents: by id, in the order in which they came.
         actions: the kinds of action that agents can take.
         services: what higher layers offer to the code of agents, by name.
@@ -90,6 +91,7 @@ class World:
         self.artifacts = Artifacts()
         self.costs = Costs(self.rate_tracker, self.budgets, self.quotas)
         self.places: Places | None = None
+        self.space: Space | None = None
         self.pools: dict[str, Pool] = {}
         self.agents: dict[str, Inhabitant] = {}
         self.actions = ActionRegistry()
@@ -211,6 +213,8 @@ class World:
         if self.places is not None and (here := self.places.where(agent.agent_id)) is not None:
             self.places.remove(agent.agent_id)
             self._left_at[agent.agent_id] = here
+        if self.space is not None:
+            self.space.leave(agent.agent_id)
 
     def enter(self, agent: Inhabitant) -> None:
         """Put an agent that is started anew back where it stood when it stopped."""
@@ -373,7 +377,9 @@ class World:
 
     def digest(self) -> Mapping[str, Any]:
         """Return the final state of everything, for the hash of the run."""
+        space = {} if self.space is None else {"space": self.space.state()}
         return {
+            **space,
             "agents": {id: agent.state_for_digest() for id, agent in sorted(self.agents.items())},
             "artifacts": self.artifacts.state(),
             "budgets": self.budgets.state(),

@@ -85,7 +85,7 @@ def test_a_slow_disk_stalls_nobody(service, tmp_path):
     assert ended.code == 0, ended.err
     assert ended.result["hash"] == reference
     turns = [int(line.split()[1]) for line in ended.err.splitlines() if line.startswith("turns: ")]
-    assert len(turns) > 10
+    assert turns  # how many waits there are depends on the machine: what has come in meanwhile shares a commit
     assert min(turns) > 0
 
 

@@ -1,0 +1,105 @@
+"""The part `space` of a scenario, and what `execution.sync` demands of one."""
+
+from sim.actors import Agent
+from sim.errors import UsageError
+from sim.kernel import Kernel
+from sim.llm.access import INSIDE, Access
+from sim.scenario import schema
+from sim.world import Places
+from sim.world.space import Hops, Metric, Reach, Space, chebyshev, euclid, within
+
+_PLANES: dict[str, Metric] = {"euclid": euclid, "chebyshev": chebyshev}
+
+
+def make_space(scenario: schema.Scenario, kernel: Kernel, places: Places | None) -> Space | None:
+    """Return the space of a scenario, if it has one.
+
+    Args:
+        scenario: a checked scenario.
+        kernel: whose time it is; a step is a tick.
+        places: the graph that a space without a size lies over.
+
+    Raises:
+        UsageError: if there is neither a size nor a graph.
+    """
+    space, period = scenario.space, scenario.execution.tick.period
+    if space is None:
+        return None
+    if space.size is not None:
+        reach = Reach(_PLANES[space.metric], space.perception, space.speed)
+        return Space(reach, within(*space.size), lambda: kernel.now // period)
+    if places is None:
+        raise UsageError("space: expected a size, or `places` to lie over", hint="write `size: [width, height]`")
+    nodes = frozenset(places.nodes)
+    hops = Hops({node: places.adjacent(node) for node in places.nodes})
+    return Space(
+        Reach(hops, space.perception, space.speed),
+        lambda position: isinstance(position, str) and position in nodes,
+        lambda: kernel.now // period,
+    )
+
+
+def check_sync(scenario: schema.Scenario, classes: tuple[type[Agent], ...], access: Access) -> None:
+    """Refuse a scenario in which what agents do could depend on how fast they are served, or that shares in secret.
+
+    Args:
+        scenario: a checked scenario with `execution.sync`.
+        classes: of its agents.
+        access: the models that the operator gives.
+
+    Raises:
+        UsageError: naming what stands against it.
+    """
+    sync = scenario.execution.sync
+    for key, why in _against(scenario, access):
+        raise UsageError(f"execution.sync: {sync} does not go together with {key}: {why}")
+    for kind in classes:
+        if kind.reach is None and sync != "barrier" and sync != "sequential":
+            raise UsageError(
+                f"execution.sync: {sync} cannot be used with {kind.__name__}, which does not declare what it shares",
+                hint="give the class an attribute `reach`: 'own', 'space' or 'shared'",
+            )
+
+
+def _against(scenario: schema.Scenario, access: Access) -> list[tuple[str, str]]:
+    """Return what stands against running in synchronised rounds: key, and why."""
+    execution, found = scenario.execution, []
+    if execution.clock == "wall":
+        found.append(("execution.clock: wall", "world time and service time are two axes"))
+    if execution.health is not None:
+        found.append(("execution.health", "agents that are served slowly are not silent"))
+    if execution.ties == "shuffled" or execution.tick.order == "shuffled":
+        found.append(("a shuffled order", "it is drawn for all agents of an instant together"))
+    for name, limit in scenario.limits.items():
+        if limit.group is not None or limit.global_ is not None:
+            found.append((f"limits.{name}", "a limit that agents share makes what one may do depend on who came first"))
+        elif limit.agent is not None and limit.agent.window == 0:
+            found.append((f"limits.{name}", "a limit per tick is refreshed for all agents at once"))
+    for entry in scenario.agents:
+        if entry.template:
+            found.append(
+                (f"agents.{entry.name}.template", "agents that are made during a run were not there to wait for")
+            )
+        if any(rate.window == 0 for rate in entry.limits.values()):
+            found.append((f"agents.{entry.name}.limits", "a limit per tick is refreshed for all agents at once"))
+    return found + _against_models(scenario, access)
+
+
+def _against_models(scenario: schema.Scenario, access: Access) -> list[tuple[str, str]]:
+    models, found = scenario.models, []
+    if models is None:
+        return []
+    if any(provider not in INSIDE for chain in access.chains().values() for provider, _ in chain):
+        found.append(("--model", "an endpoint's answers do not stand on the axis of service time"))
+    if models.ceiling is not None:
+        found.append(("models.ceiling", "whether a call is still paid for would depend on who was served first"))
+    if models.faults or models.simulated.failures:
+        found.append(("models that fail", "retries and breakers are shared by all agents"))
+    server = models.simulated.server
+    if server is not None:
+        limits = [
+            name for name in ("queue", "requests_per_minute", "tokens_per_minute") if getattr(server, name) is not None
+        ]
+        why = "whether a call is let in would depend on who came first"
+        found.extend((f"models.simulated.server.{name}", why) for name in limits)
+    return found
