@@ -19,9 +19,9 @@ from sim.bench.files import PAGE, make_folder, to_json, write
 from sim.bench.host import cores, machine, measure
 from sim.bench.modes import MODES
 from sim.bench.plan import Plan, make_plan, overrides_of
-from sim.bench.rows import FIGURES, Bench, Row, evaluate
+from sim.bench.rows import FIGURES, Bench, Row, evaluate, problems_of
 
 __all__ = [
     "BASES", "FIGURES", "MODES", "PAGE", "Bench", "Cell", "Plan", "Row", "cores", "evaluate", "machine", "make_folder",
-    "make_plan", "measure", "overrides_of", "to_json", "write",
+    "make_plan", "measure", "overrides_of", "problems_of", "to_json", "write",
 ]  # fmt: skip

@@ -28,7 +28,7 @@ class Cell:
         mode: in which it was run.
         turn: the how manieth of its process, from 0.
         status: `refused` if the scenario has no meaning in this mode.
-        problem: why there are no figures, in one sentence.
+        problem: why there are no figures, or what the commonest of its failed iterations failed with.
         basis: what the makespan is counted in.
         makespan: seconds until all was done.
         wall_seconds: real seconds.
@@ -81,12 +81,19 @@ def figures_of(result: RunResult, cpu_seconds: float) -> dict[str, Any]:
     total = result.models.get("total", {})
     plain = {name: getattr(result, name) for name in ("wall_seconds", "sim_seconds", "stopped_by", "agents")}
     plain |= {name: getattr(result, name) for name in ("iterations", "actions", "events", "errors", "hash")}
+    plain["problem"] = _failed_iterations(result)
     plain |= {name: total.get(name, 0) for name in ("calls", "input_tokens", "output_tokens")}
     basis: Basis = "simulated" if _takes_simulated_time(result) else "wall"
     makespan = result.sim_seconds if basis == "simulated" else result.wall_seconds
     plain |= {"basis": basis, "makespan": makespan, "cpu_seconds": cpu_seconds, "outcomes": outcomes_of(result)}
-    plain |= _service(getattr(result, "service", None) or {})
+    plain |= _service(result.service)
     return {name: value if _is_finite(value) else None for name, value in plain.items()}
+
+
+def _failed_iterations(result: RunResult) -> str | None:
+    if not result.errors:
+        return None
+    return f"{result.errors} iterations failed: {result.commonest_error}"
 
 
 def _is_finite(value: object) -> bool:
@@ -103,10 +110,9 @@ def _service(service: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a run says of its service time, if it has one of its own."""
     if not service:
         return {}
-    same = ("makespan", "calls", "waiting", "waits", "cpu_seconds", "input_tokens", "output_tokens", "critical_path")
-    told = {name: service[name] for name in same if service.get(name) is not None}
-    flight = tuple((float(at), float(calls)) for at, calls in service.get("in_flight", ()))
-    return told | {"basis": "service", "in_flight": service.get("in_flight_mean"), "flight": flight}
+    told = {name: service[name] for name in ("makespan", "calls", "waiting", "waits", "critical_path")}
+    flight = tuple((at, calls) for at, calls in service["in_flight"])
+    return told | {"basis": "service", "in_flight": service["in_flight_mean"], "flight": flight}
 
 
 def sentence(error: BaseException) -> str:

@@ -17,7 +17,7 @@ import attrs
 
 from sim.bench.cell import Cell, Status, figures_of, sentence
 from sim.bench.flight import Flight
-from sim.bench.modes import Mode
+from sim.bench.modes import ORACLE, Mode
 from sim.bench.plan import Job, Plan
 from sim.errors import UsageError
 from sim.runner import SimulationRunner, run
@@ -25,17 +25,28 @@ from sim.runner import SimulationRunner, run
 _SPAWN = get_context("spawn")
 
 
+Seen = dict[tuple[str, int], tuple[str, ...]]
+"""Whom an agent saw in a step."""
+
+
 @attrs.define
 class _Meter:
-    """Notes when a run begins in earnest, and which calls are under way."""
+    """Notes when a run begins in earnest, and which calls are under way.
 
+    Args:
+        seen: what an oracle is to know; None: it is none.
+    """
+
+    seen: Seen | None = None
     began: float = 0.0
     flight: Flight | None = None
 
     def __call__(self, runner: SimulationRunner) -> None:
         models = runner.simulation.models
-        if models is not None:
+        if runner.sync is None and models is not None:
             self.flight = models.counts = Flight(runner)
+        if runner.sync is not None and self.seen is not None:
+            runner.sync.know(self.seen)
         self.began = time.process_time()
 
 
@@ -135,11 +146,26 @@ def _warm(job: Job) -> None:
         run(job.scenario, seed=job.seed, mode=mode, until=1e-9, overrides=job.overrides + changes, allow=job.allow)
 
 
+def _study(job: Job) -> Seen:
+    """Run a job behind barriers, and return who sees whom."""
+    runners: list[SimulationRunner] = []
+
+    def begun(runner: SimulationRunner) -> None:
+        runners.append(runner)
+        if runner.sync is not None:
+            runner.sync.study()
+
+    changes = (*job.overrides, "execution.sync=barrier")
+    run(job.scenario, seed=job.seed, mode="tick", overrides=changes, allow=job.allow, begun=begun)
+    sync = runners[0].sync
+    return {} if sync is None or sync.seen is None else sync.seen
+
+
 def _cell(job: Job, mode: Mode, turn: int) -> Cell:
     run_mode, changes = mode.settings(synchronised=job.synchronised)
-    meter = _Meter()
     cell = Cell(job.point, job.seed, mode.name, turn)
     try:
+        meter = _Meter(_study(job) if mode.name == ORACLE else None)
         result = run(
             job.scenario, seed=job.seed, mode=run_mode, overrides=job.overrides + changes, allow=job.allow, begun=meter,
         )  # fmt: skip

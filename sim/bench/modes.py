@@ -10,6 +10,7 @@ import attrs
 
 from sim.errors import UsageError
 from sim.runner import Mode as RunMode
+from sim.runner.seat import Sync
 
 
 @attrs.frozen
@@ -28,7 +29,7 @@ class Mode:
     says: str
     run_mode: RunMode
     overrides: tuple[str, ...]
-    sync: str
+    sync: Sync
 
     @property
     def may_refuse(self) -> bool:
@@ -44,20 +45,20 @@ class Mode:
         return ("tick", (f"execution.sync={self.sync}",)) if synchronised else (self.run_mode, self.overrides)
 
 
-def _synchronised(name: str, says: str) -> Mode:
-    return Mode(name, says, "tick", (f"execution.sync={name}",), name)
+def _synchronised(name: str, says: str, sync: Sync) -> Mode:
+    return Mode(name, says, "tick", (f"execution.sync={sync}",), sync)
 
 
-SEQUENTIAL: Final = "tick-sequential"
 PARALLEL: Final = "tick-parallel"
 """What the others are compared with."""
 ORACLE: Final = "oracle"
+"""It is run as causal, but it knows from a run before who will see whom."""
 
 MODES: Final = {
     mode.name: mode
     for mode in (
         Mode(
-            SEQUENTIAL, "One agent after the other, each on what its predecessors left; all wait for the last.",
+            "tick-sequential", "One agent after the other, each on what its predecessors left; all wait for the last.",
             "tick", ("execution.tick.concurrency=sequential",), "sequential",
         ),
         Mode(
@@ -70,16 +71,19 @@ MODES: Final = {
         ),
         _synchronised(
             "causal", "As tick-parallel, but an agent goes on as soon as nothing that it may see can still change.",
+            "causal",
         ),
         _synchronised(
             "causal-radius", "As causal, with the published rule: who is near in space and behind in time holds it.",
+            "causal-radius",
         ),
         _synchronised(
             ORACLE, "The bound: an agent waits only for those that it did depend on, which nobody knows beforehand.",
+            "causal",
         ),
     )
 }  # fmt: skip
-DEFAULT: Final = (SEQUENTIAL, PARALLEL, "autonomous", "causal")
+DEFAULT: Final = ("tick-sequential", PARALLEL, "autonomous", "causal")
 
 
 def modes_of(names: tuple[str, ...]) -> tuple[Mode, ...]:

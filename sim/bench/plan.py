@@ -132,7 +132,7 @@ def make_plan(
     return Plan(
         file, scenario, chosen, bool(modes), points,
         tuple(seeds) or tuple(range(own, own + (count or SEEDS))), tuple(overrides), tuple(allow),
-        tuple(getattr(variant.execution, "sync", None) is not None for variant in variants),
+        tuple(variant.execution.sync is not None for variant in variants),
     )  # fmt: skip
 
 

@@ -42,6 +42,7 @@ FIGURES: Final = {
     "waiting": Figure("waiting", "s", "Time for which an agent waited at barriers, the mean over agents."),
     "waits": Figure("waiting", "%", "The same as a share of the makespan."),
     "drift": Figure("outcomes differ", "%", "Mean distance of the outcomes from tick-parallel's with the same seed."),
+    "critical_path": Figure("critical path", "s", "Longest chain of calls that depend on each other, served alone."),
     "events": Figure("events", "", "Events that were recorded."),
     "cpu_seconds": Figure("CPU", "s", "Time of the processor."),
     "actions_cpu_rate": Figure("actions/CPU s", "", "Actions done in a second of the processor."),
@@ -127,6 +128,16 @@ class Bench:
     def of_point(self, point: int) -> list[Row]:
         """Return the rows of one combination."""
         return [row for row in self.rows if row.point == point]
+
+
+def problems_of(rows: Iterable[Row]) -> dict[str, list[str]]:
+    """Return the modes that have a problem, by problem."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for problem in row.problems:
+            if row.mode not in found.setdefault(problem, []):
+                found[problem].append(row.mode)
+    return found
 
 
 def evaluate(plan: Plan, cells: Iterable[Cell], about: Mapping[str, Any]) -> Bench:
@@ -236,6 +247,7 @@ _OWN: Final[Mapping[str, Callable[[Cell], float | None]]] = {
     "in_flight": lambda cell: cell.in_flight,
     "waiting": lambda cell: cell.waiting,
     "waits": lambda cell: _times(cell.waits, 100),
+    "critical_path": lambda cell: cell.critical_path,
     "events": lambda cell: cell.events,
     "cpu_seconds": lambda cell: cell.cpu_seconds,
     "actions_cpu_rate": lambda cell: _ratio(cell.actions, cell.cpu_seconds),

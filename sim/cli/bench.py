@@ -27,6 +27,7 @@ from sim.bench import (
     make_plan,
     measure,
     overrides_of,
+    problems_of,
     to_json,
     write,
 )
@@ -169,9 +170,8 @@ def _print(bench: Bench) -> None:
         noise = bench.noise[index]
         if noise is not None and len(rows) > 1:
             click.echo(f"outcomes of two seeds differ: {number(noise * 100)} % (in tick-parallel)")
-        for row in rows:
-            for problem in row.problems:
-                click.echo(f"{row.mode}: {plain(problem)}")
+        for problem, modes in problems_of(rows).items():
+            click.echo(f"{', '.join(modes)}: {plain(problem)}")
     if len(bench.plan.points) > 1:
         _print_speed_ups(bench)
 
