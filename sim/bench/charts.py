@@ -141,29 +141,29 @@ def bands(label: str, given: Sequence[Series], end: float, axis: str) -> Markup:
     band = 44.0
     height = _ABOVE + band * len(given) + 36
     left = 12 + _WORD * max(len(series.name) for series in given)
-    most = ticks(max(value.mean for series in given for _, value in series.values), 1)[-1]
+    most = max(value.mean for series in given for _, value in series.values)
 
     def x(at: float) -> float:
-        return left + at / (end or 1) * (WIDTH - left - 40)
+        return left + at / (end or 1) * (WIDTH - left - 70)
 
     parts: list[Iterable[Markup | str]] = [
         (_line(x(at), _ABOVE, x(at), height - 34, "grid"), _text(x(at), height - 20, number(at), "middle"))
         for at in ticks(end, 5)
         if at <= end * 1.001
     ]
-    parts.append([_text((left + WIDTH) / 2, height - 4, axis, "middle", "said")])
+    parts.append([_text((left + WIDTH - 70) / 2, height - 4, axis, "middle", "said")])
     for index, series in enumerate(given):
         floor = _ABOVE + band * (index + 1)
-        path, before = [f"M{x(0):.1f} {floor:.1f}"], 0.0
+        path = [f"M{x(0):.1f} {floor:.1f}"]
         for at, value in series.values:
             level = value.mean / (most or 1) * (band - 8)
             path.append(f"H{x(at):.1f}V{floor - level:.1f}")
-            before = max(before, value.mean)
+        peak = max(value.mean for _, value in series.values)
         parts.append((
-            tag("path", tag("title", f"{series.name}: up to {number(before)}"), d="".join(path) + f"V{floor:.1f}Z",
+            tag("path", tag("title", f"{series.name}: up to {number(peak)}"), d="".join(path) + f"V{floor:.1f}Z",
                 fill=series.colour),
-            _line(left, floor, WIDTH - 40, floor, "line"), _text(left - 8, floor - 12, series.name, "end", "name"),
-            _text(WIDTH - 34, floor - band + 12, number(most), "start"),
+            _line(left, floor, WIDTH - 70, floor, "line"), _text(left - 8, floor - 12, series.name, "end", "name"),
+            _text(x(series.values[-1][0]) + 5, floor - 5, f"up to {number(peak)}", "start"),
         ))  # fmt: skip
     return tag("div", svg(WIDTH, height, label, parts), class_="chart")
 

@@ -1,6 +1,7 @@
 """The runs of a bench, in processes side by side, and the machine that they run on (edge)."""
 
 import contextlib
+import gc
 import os
 import platform
 import signal
@@ -164,6 +165,7 @@ def _study(job: Job) -> Seen:
 def _cell(job: Job, mode: Mode, turn: int) -> Cell:
     run_mode, changes = mode.settings(synchronised=job.synchronised)
     cell = Cell(job.point, job.seed, mode.name, turn)
+    gc.collect()  # what an earlier run has left is not cleared away in the time of this one
     try:
         meter = _Meter(_study(job) if mode.name == ORACLE else None)
         result = run(

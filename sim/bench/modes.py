@@ -66,7 +66,7 @@ MODES: Final = {
             "tick", ("execution.tick.concurrency=parallel",), "barrier",
         ),
         Mode(
-            "autonomous", "No ticks and no barrier: each agent in its own rhythm, so outcomes may differ.",
+            "autonomous", "No barrier: each agent in its own rhythm, whoever else is late; outcomes may differ.",
             "autonomous", (), "free",
         ),
         _synchronised(
@@ -78,7 +78,7 @@ MODES: Final = {
             "causal-radius",
         ),
         _synchronised(
-            ORACLE, "The bound: an agent waits only for those that it did depend on, which nobody knows beforehand.",
+            ORACLE, "The bound with equal events: an agent waits only for whom it will see, which nobody can know.",
             "causal",
         ),
     )

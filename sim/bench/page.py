@@ -35,7 +35,7 @@ def _header(bench: Bench) -> Markup:
     machine = bench.about["machine"]
     facts = [
         f"{product} = {plan.cells:,} runs in {number(bench.about['seconds'])} s", *plan.overrides,
-        f"{machine['processor']}, {bench.about['jobs']} at once", bench.about["began"],
+        f"{machine['processor']}, {bench.about['jobs']} at once", f"{bench.about['began'][:16].replace('T', ' ')} UTC",
     ]  # fmt: skip
     return tag(
         "header",
@@ -156,22 +156,26 @@ def _flights(bench: Bench) -> Markup | None:
     for index, point in enumerate(bench.plan.points):
         rows = [row for row in bench.of_point(index) if row.flight]
         if rows and len(cards) < _CARDS:
-            end = max(row.flight[-1][0] for row in rows)
+            end = max(_end(row) for row in rows)
             unit, size = _unit(end)
             given = [Series(row.mode, colour(row.mode), _steps(row, size)) for row in rows]
             chart = bands("calls in flight over time", given, end / size, unit)
             cards.append(card(label_of(point) or "Calls in flight", _counted(rows, unit), chart))
     if not cards:
         return None
-    note = f"calls of language models under way, with seed {bench.plan.seeds[0]}" + _rest(len(bench.plan.points))
+    note = "calls of language models under way, with one seed" + _rest(len(bench.plan.points))
     return section("Calls in flight", note, tag("div", cards, class_="cards wide"))
 
 
 def _steps(row: Row, size: float) -> list[tuple[float, Estimate]]:
     """Return the calls in flight by time; after the last part there are none."""
-    *_, (last, _) = row.flight
-    end = last + (last - row.flight[0][0]) / max(1, len(row.flight) - 1)
-    return [(at / size, Estimate(1, calls, None)) for at, calls in (*row.flight, (end, 0.0))]
+    return [(at / size, Estimate(1, calls, None)) for at, calls in (*row.flight, (_end(row), 0.0))]
+
+
+def _end(row: Row) -> float:
+    """Return when the last of the equal parts of the time ends."""
+    first, last = row.flight[0][0], row.flight[-1][0]
+    return last + (last - first) / max(1, len(row.flight) - 1)
 
 
 def _figures(bench: Bench) -> Markup:

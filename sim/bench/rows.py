@@ -81,7 +81,7 @@ class Row:
         compared: how many seeds were measured in tick-parallel, too.
         equal: how many of these have its hash.
         outcomes: by name.
-        flight: the calls under way over time with the first seed.
+        flight: the calls under way over time, with the first seed that has them.
     """
 
     point: int

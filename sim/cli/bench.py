@@ -39,8 +39,7 @@ from sim.cli.table import number, print_table
 from sim.store.files import versions, wall_label
 
 _COLUMNS = (
-    "makespan", "speed_up", "of_oracle", "calls_rate", "in_flight", "waiting", "drift", "cpu_seconds", "cpu_call",
-    "cpu_iteration",
+    "makespan", "speed_up", "of_oracle", "calls_rate", "in_flight", "waiting", "drift", "cpu_call", "cpu_iteration",
 )  # fmt: skip
 """Figures of the table on the terminal; the page has all of them."""
 
@@ -84,7 +83,7 @@ def command(scenario: Path, *, jobs: int | None, out: Path | None, as_json: bool
         allow_imports(scenario.resolve().parent)
     plan = make_plan(scenario, **options)
     folder = make_folder(plan.scenario.name, out)
-    bench = _carry_out(plan, min(jobs or cores(), plan.cells))
+    bench = _carry_out(plan, min(jobs or cores(), len(plan.points) * len(plan.seeds)))
     if not bench.cells:
         with contextlib.suppress(OSError):  # something else is in it
             folder.rmdir()
@@ -166,7 +165,7 @@ def _print(bench: Bench) -> None:
             click.echo()
         if point:
             click.echo(plain(", ".join(overrides_of(point))))
-        _print_rows(rows)
+        _print_rows(rows, len(bench.plan.seeds))
         noise = bench.noise[index]
         if noise is not None and len(rows) > 1:
             click.echo(f"outcomes of two seeds differ: {number(noise * 100)} % (in tick-parallel)")
@@ -192,23 +191,31 @@ def _print_speed_ups(bench: Bench) -> None:
         print_table([*bench.plan.points[0], *modes], lines)
 
 
-def _print_rows(rows: list[Row]) -> None:
-    headings = ["mode", "counted in"]
-    lines: list[list[Entry]] = [[row.mode, BASES.get(row.basis)] for row in rows]
+def _print_rows(rows: list[Row], seeds: int) -> None:
+    bases = {BASES[row.basis] for row in rows if row.measured}
+    headings = ["mode", *(["counted in"] if len(bases) > 1 else [])]
+    lines: list[list[Entry]] = [[row.mode, *([BASES[row.basis]] if len(bases) > 1 else [])] for row in rows]
     for name, about in FIGURES.items():
         if name not in _COLUMNS or not any(name in row.figures for row in rows):
             continue
         found = [row.figures.get(name) for row in rows]
-        interval = name in _WITH_INTERVAL and any(one is not None and one.half is not None for one in found)
+        interval = name in _WITH_INTERVAL and any(one is not None and one.half for one in found)
         headings += [f"{about.heading} {about.unit}".strip(), *(["±"] if interval else [])]
         for line, one in zip(lines, found, strict=True):
             line.append(None if one is None else one.mean)
             if interval:
                 line.append(None if one is None else one.half)
-    headings += ["seeds", "same hash"]
-    for line, row in zip(lines, rows, strict=True):
-        line += [row.measured, f"{row.equal} of {row.compared}" if row.compared else None]
+    if any(row.measured < seeds for row in rows):
+        headings.append("seeds")
+        lines = [[*line, row.measured] for line, row in zip(lines, rows, strict=True)]
+    headings.append("same hash")
+    lines = [
+        [*line, f"{row.equal} of {row.compared}" if row.compared else None]
+        for line, row in zip(lines, rows, strict=True)
+    ]
     print_table(headings, lines)
+    if bases:
+        click.echo(f"makespan in {' and '.join(sorted(bases))}, mean over {seeds} seed{'s' * (seeds > 1)}")
 
 
 def _verdict(bench: Bench, folder: Path) -> int:
