@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from multiprocessing import connection, get_context
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -69,7 +69,7 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def measure(plan: Plan, processes: int) -> Iterator[Cell]:
+def measure(plan: Plan, processes: int) -> Generator[Cell]:
     """Run all that is planned and yield each run as soon as it is through.
 
     What is running is killed when the caller wants no more; nothing of it is on disk.
@@ -91,7 +91,7 @@ def measure(plan: Plan, processes: int) -> Iterator[Cell]:
                     cell = work.receiver.recv()
                     work.missing.remove(cell.mode)
                     yield cell
-                except EOFError:
+                except (EOFError, OSError):  # the latter in the middle of what it had to tell
                     del working[work.receiver]
                     yield from work.end()
     finally:

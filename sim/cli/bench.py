@@ -102,8 +102,8 @@ def _carry_out(plan: Plan, processes: int) -> Bench:
     began, label = time.monotonic(), wall_label()
     cells: list[Cell] = []
     progress = Progress(plan)
-    with _stoppable():
-        for cell in measure(plan, processes):
+    with _stoppable(), contextlib.closing(measure(plan, processes)) as runs:
+        for cell in runs:
             cells.append(cell)
             progress.told(cell)
     progress.clear()
