@@ -1,7 +1,7 @@
 """Agents: what decides and acts. The loop that drives one is in `loop`."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from sim.actors.mailbox import Mailbox
 from sim.events import Event
@@ -33,7 +33,7 @@ class Agent(ABC):
         woken_event: the event that woke it last, or None.
     """
 
-    reach: ClassVar[Sharing | None] = None
+    reach: Sharing | None = None
 
     def __init__(
         self,

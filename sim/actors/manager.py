@@ -12,8 +12,7 @@ from sim.actors.loop import AgentLoop
 from sim.actors.state import AgentState
 from sim.actors.wake import WakeCondition
 from sim.errors import UsageError
-from sim.kernel import NS, Duration, to_ns, to_seconds
-from sim.kernel.duration import MAX_NS
+from sim.kernel import Duration, to_ns, to_seconds
 from sim.permissions import Permission
 from sim.world import ActionHandler, Refused, World
 
@@ -149,10 +148,11 @@ def _sleep(world: World, agent: Any, condition: dict) -> None:  # type: ignore[t
     agent.loop.sleep(parsed)
 
 
-def _rest(world: World, agent: Any, until: float) -> None:
-    if not 0 <= until <= MAX_NS / NS:
-        raise Refused(f"rest: until must be a simulated time in seconds, not {until!r}")
-    agent.loop.rest(to_ns(until))
+def _rest(world: World, agent: Any, until: Any) -> None:
+    try:
+        agent.loop.rest(to_ns(until))
+    except UsageError as error:
+        raise Refused(f"rest: {error}") from error
 
 
 def _stop(world: World, agent: Any) -> None:

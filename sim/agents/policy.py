@@ -16,7 +16,7 @@ from sim.conditions import Expression
 from sim.events import Event, Subscription
 from sim.kernel import to_seconds
 from sim.permissions import Permission
-from sim.world import Action, ActionResult, Message, World
+from sim.world import Action, ActionResult, Message, Sharing, World
 
 
 class Value(Protocol):
@@ -97,9 +97,8 @@ class PolicyAgent(Agent):
         subscribe: topic patterns whose events it gets, one an iteration.
         group: its group.
         permission: what it may do.
+        reach: what its rules read and do; see `Agent.reach`.
     """
-
-    reach = "shared"
 
     def __init__(
         self,
@@ -112,8 +111,10 @@ class PolicyAgent(Agent):
         subscribe: tuple[str, ...] = (),
         group: str | None = None,
         permission: Permission = Permission.USER,
+        reach: Sharing = "shared",
     ) -> None:
         super().__init__(agent_id, world, group=group, permission=permission)
+        self.reach = reach
         self.index = index
         self.result: ActionResult | None = None
         self.message: Message | None = None
@@ -153,8 +154,7 @@ class PolicyAgent(Agent):
 
     async def on_start(self) -> None:
         """Subscribe."""
-        bus = self.world.event_bus
-        self._subscriptions = tuple(bus.subscribe(pattern) for pattern in self._patterns)
+        self._subscriptions = tuple(self.world.event_bus.subscribe(pattern) for pattern in self._patterns)
 
     def on_stop(self) -> None:
         """End the subscriptions."""

@@ -31,7 +31,7 @@ class Toolbox:
         self._user: User | None = None
         names = (
             "chance", "uniform", "exponential", "gauss", "randint", "choice", "neighbours", "nearby", "agents",
-            "remaining", "usage", "budget", "exists", "content", "level", "queue",
+            "remaining", "usage", "budget", "exists", "content", "level", "queue", "in_sight", "position",
         )  # fmt: skip
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         self._functions: Mapping[str, Callable[..., object]] = {**PURE_FUNCTIONS, **own}
@@ -91,6 +91,17 @@ class Toolbox:
         here = places.where(self._id) if places else None
         return [id for id in places.at(here) if id != self._id] if places and here is not None else []
 
+    def in_sight(self) -> list[dict[str, Any]]:
+        """What the agent sees of others in space: `agent`, `position`, `doing`; as they were when this step began."""
+        space = self._world.space
+        seen = space.near(self._id) if space is not None and self._id in space.tracks else ()
+        return [{"agent": one.agent, "position": _plain(one.position), "doing": one.doing} for one in seen]
+
+    def position(self) -> Any:
+        """Where the agent is in space; None if it is not."""
+        space = self._world.space
+        return _plain(space.where(self._id)) if space is not None and self._id in space.tracks else None
+
     def agents(self, group: str) -> list[str]:
         """The living agents of a group."""
         return self._world.group(group)
@@ -122,3 +133,7 @@ class Toolbox:
     def queue(self, pool: str) -> int:
         """How many wait at a pool."""
         return self._world.pools[pool].queue
+
+
+def _plain(position: Any) -> Any:
+    return list(position) if isinstance(position, tuple) else position

@@ -17,7 +17,7 @@ from sim.report.groups import Groups
 from sim.resources import MICRO, Rate, to_micro
 from sim.resources.windows import Window
 from sim.scenario import Scenario
-from sim.scenario.build import set_limits, set_prices, to_rate
+from sim.scenario.furniture import set_limits, set_prices, to_rate
 from sim.world import World
 
 

@@ -18,7 +18,8 @@ from sim.runner.doubt import Doubts
 from sim.runner.host import Backend, Options, Progress, Session, blocking, run_async, running_on, speed_of
 from sim.runner.result import ReplayResult, RunResult
 from sim.runner.runner import SimulationRunner
-from sim.scenario.build import Kinds, Simulation, build, limits_per_tick
+from sim.scenario.build import Kinds, Simulation, build
+from sim.scenario.furniture import limits_per_tick
 from sim.scenario.live import change, check_live
 from sim.scenario.load import loads
 from sim.scenario.model_service import change_models, check_models

@@ -129,6 +129,20 @@ class _Move(f.Part):
     to: f.PlaceValue
 
 
+class _Walk(f.Part):
+    """Be somewhere in space, and show something, from the next step on."""
+
+    to: Annotated[f.Value | None, Field(description="[x, y], or the name of a place; default: stay")] = None
+    doing: f.TextValue | None = None
+    met: Annotated[f.Value | None, Field(description="kept in the record")] = None
+
+
+class _Rest(f.Part):
+    """Do nothing before a moment, whatever happens; others can rely on it."""
+
+    until: Annotated[f.TimeValue, Field(description="counted from the start of the run")]
+
+
 class _UseTool(f.Part):
     """Call a tool."""
 
@@ -258,6 +272,7 @@ class _Actions(f.Part):
     delete: _Delete | None = None
     invoke: _Invoke | None = None
     move: _Move | None = None
+    walk: _Walk | None = None
     use_tool: _UseTool | None = None
     create_task: _CreateTask | None = None
     spawn: _Spawn | None = None
@@ -268,6 +283,7 @@ class _Actions(f.Part):
     ask: _Ask | None = None
     stop: _Stop | None = None
     sleep: _Sleep | None = None
+    rest: _Rest | None = None
 
 
 KINDS = tuple(_Actions.model_fields)

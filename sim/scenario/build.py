@@ -8,21 +8,19 @@ import attrs
 
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
 from sim.agents import PolicyAgent, PolicyRule, Rulebook, Toolbox
-from sim.conditions import PURE_FUNCTIONS, Expression
+from sim.conditions import Expression
 from sim.errors import LimitError, UsageError
 from sim.kernel import Recorder, to_ns, to_seconds
-from sim.kernel.codec import Raw, encode
 from sim.llm import Access, Models
 from sim.llm.servicetime import ServiceTime
-from sim.resources import Container, Limit, Pool, PriorityResource, Rate, Resource, Store, to_micro
-from sim.scenario import schema, units
+from sim.resources import to_micro
+from sim.scenario import schema
 from sim.scenario.actions import SleepSpec
 from sim.scenario.census import PI, Census
+from sim.scenario.furniture import furnish, limits_per_tick, to_rate
 from sim.scenario.model_service import furnish_models
-from sim.scenario.space import check_sync, make_space
-from sim.scenario.values import Compiled
-from sim.world import ActionHandler, Places, Refused, World
-from sim.world.artifact import Artifact
+from sim.scenario.space import check_sync, reach_of
+from sim.world import ActionHandler, Refused, World
 
 Kinds = Mapping[str, type[Agent]]
 """Classes of agents that a scenario may name as `kind`, as the host program allows."""
@@ -76,7 +74,7 @@ def build(
         max_deltas=execution.max_deltas,
     )
     manager = AgentLoopManager(world)
-    _furnish(world, scenario)
+    furnish(world, scenario)
     toolbox = Toolbox(world)
     service = None if execution.sync is None else ServiceTime(world.kernel.seed)
     models = _models(world, scenario, toolbox, access or Access(), service)
@@ -101,101 +99,6 @@ def _models(
             f"the scenario {scenario.name} has no language models to replace", hint="add `models: {}` to it"
         )
     return None
-
-
-# -- the world's furniture
-
-
-def _furnish(world: World, scenario: schema.Scenario) -> None:
-    set_limits(world, scenario)
-    for name, budget in scenario.budgets.items():
-        world.budgets.define(name, to_micro(budget.amount), budget.reset)
-    for name, quota in scenario.quotas.items():
-        world.quotas.define(name, round(quota))
-    set_prices(world, scenario)
-    for account, balance in scenario.accounts.items():
-        world.ledger.open(account, to_micro(balance))
-    for name, pool in scenario.pools.items():
-        world.pools[name] = _pool(world, pool)
-    world.places = _places(scenario.places)
-    world.space = make_space(scenario, world.kernel, world.places)
-    for artifact in scenario.artifacts:
-        world.artifacts.put(_artifact(artifact))
-
-
-def set_limits(world: World, scenario: schema.Scenario) -> None:
-    """Set the rates of all limits."""
-    for name, limit in scenario.limits.items():
-        agent, group, total = (to_rate(rate, scenario) for rate in (limit.agent, limit.group, limit.global_))
-        world.rate_tracker.set_limit(name, Limit(agent, group, total, limit.policy))
-
-
-def set_prices(world: World, scenario: schema.Scenario) -> None:
-    """Set what actions take, in place of what they took before."""
-    world.costs.clear()
-    for kind, prices in scenario.costs.items():
-        for name, value in prices.items():
-            pot = "rate" if name in scenario.limits else "budget" if name in scenario.budgets else "quota"
-            world.costs.set_price(kind, name, pot, _amount(value))  # type: ignore[arg-type]  # one of the three pots
-
-
-def to_rate(rate: units.Rate | None, scenario: schema.Scenario) -> Rate | None:
-    """Return a rate; one per tick counts over the tick's period, and is refreshed at ticks in tick mode."""
-    return None if rate is None else Rate(rate.amount, rate.window or scenario.execution.tick.period)
-
-
-def limits_per_tick(scenario: schema.Scenario) -> tuple[str, ...]:
-    """Return the limits that begin anew with each tick."""
-    own = [(name, rate) for entry in scenario.agents for name, rate in entry.limits.items()]
-    shared = [(n, r) for n, limit in scenario.limits.items() for r in (limit.agent, limit.group, limit.global_) if r]
-    return tuple(dict.fromkeys(name for name, rate in [*shared, *own] if rate.window == 0))
-
-
-def _amount(value: Compiled) -> float | Callable[[int], float]:
-    if value.constant:
-        return float(value.evaluate({}, {}))
-    return lambda size: float(value.evaluate({"size": size}, PURE_FUNCTIONS))
-
-
-def _pool(world: World, pool: schema.Pool) -> Pool:
-    kernel = world.kernel
-    match pool.kind:
-        case "resource":
-            return Resource(kernel, pool.slots or 1)
-        case "priority":
-            return PriorityResource(kernel, pool.slots or 1)
-        case "container":
-            return Container(kernel, pool.capacity if pool.capacity is not None else float("inf"), pool.level or 0)
-        case "store":
-            store: Store[Raw] = Store(kernel, pool.capacity if pool.capacity is not None else float("inf"))
-            for item in pool.items or ():
-                store.put_nowait(Raw(encode(item)))
-            return store
-
-
-def _places(places: schema.Places | None) -> Places | None:
-    if places is None:
-        return None
-    if places.graph is not None:
-        return Places.shipped(places.graph, places.travel_time)
-    if places.grid is not None:
-        return Places.grid(*places.grid, places.travel_time)
-    edges = [
-        (*edge.ends, places.travel_time if edge.travel_time is None else edge.travel_time) for edge in places.edges
-    ]
-    return Places(places.nodes or (), edges)
-
-
-def _artifact(artifact: schema.Artifact) -> Artifact:
-    return Artifact(
-        artifact.id,
-        artifact.owner,
-        Raw(encode(artifact.content)),
-        readers=artifact.readers,
-        writers=artifact.writers,
-        price=to_micro(artifact.price),
-        formula=artifact.formula,
-    )
 
 
 # -- the agents
@@ -340,6 +243,7 @@ class Nursery:
             rulebook=self.rulebooks[entry.name],
             index=index,
             subscribe=entry.subscribe,
+            reach=reach_of(entry),
             **common,
         )
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from sim.errors import UsageError
 from sim.scenario import schema
-from sim.scenario.build import Simulation, set_limits, set_prices, to_rate
+from sim.scenario.build import Simulation
+from sim.scenario.furniture import set_limits, set_prices, to_rate
 
 LIVE = ("limits", "costs", "events", "stop", "agents.NAME.rules", "agents.NAME.limits")
 """The parameters that a branch may change at a time above 0; `until` and the seed it may change too."""

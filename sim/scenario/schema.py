@@ -194,6 +194,12 @@ class Space(f.Part):
     speed: Annotated[f.NotNegative, Field(description="how far they go in a step at most")] = 1.0
 
 
+class Town(f.Part):
+    """The day of a small town, for agents of kind `villager`."""
+
+    begins: Annotated[Nanoseconds, Field(description="time of day at which the run begins")] = 0
+
+
 class Artifact(f.Part):
     """Something that agents read, write and invoke."""
 
@@ -340,6 +346,7 @@ class Scenario(f.Part):
     accounts: dict[f.Name, f.NotNegative] = Field(default_factory=dict)
     places: Places | None = None
     space: Annotated[Space | None, Field(description="where agents see each other; null: there is none")] = None
+    town: Annotated[Town | None, Field(description="what villagers live in; null: there is none")] = None
     artifacts: Annotated[tuple[Artifact, ...], Field(strict=False)] = ()
     pools: dict[f.Name, Pool] = Field(default_factory=dict)
     models: Annotated[Models | None, Field(description="language models; null: there are none")] = None

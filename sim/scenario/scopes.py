@@ -23,7 +23,7 @@ AGENT_NAMES = frozenset(
 )  # fmt: skip
 AGENT_FUNCTIONS = CHANCE | {
     "neighbours", "nearby", "agents", "remaining", "usage", "budget", "exists", "content", "level",
-    "queue",
+    "queue", "in_sight", "position",
 }  # fmt: skip
 START_NAMES = frozenset({"now", "me", "index", "group", "pi"})
 WORLD_FUNCTIONS = frozenset(

@@ -1,13 +1,19 @@
 """The part `space` of a scenario, and what `execution.sync` demands of one."""
 
 from sim.actors import Agent
+from sim.agents import PolicyAgent
+from sim.conditions import PURE_FUNCTIONS
 from sim.errors import UsageError
 from sim.kernel import Kernel
 from sim.llm.access import INSIDE, Access
 from sim.scenario import schema
-from sim.world import Places
+from sim.scenario.scopes import CHANCE
+from sim.world import Places, Sharing
 from sim.world.space import Hops, Metric, Reach, Space, chebyshev, euclid, within
 
+_LOCAL_ACTIONS = frozenset({"noop", "walk", "rest", "ask"})
+_LOCAL_FUNCTIONS = CHANCE | frozenset(PURE_FUNCTIONS) | {"in_sight", "position"}
+_LOCAL_NAMES = frozenset({"now", "me", "index", "group", "iteration", "result", "pi"})
 _PLANES: dict[str, Metric] = {"euclid": euclid, "chebyshev": chebyshev}
 
 
@@ -39,6 +45,18 @@ def make_space(scenario: schema.Scenario, kernel: Kernel, places: Places | None)
     )
 
 
+def reach_of(entry: schema.Agent) -> Sharing:
+    """Return how far the rules of an entry reach: no farther than space if all they use is the agent's own or there."""
+    if entry.subscribe or any(rule.record or rule.do.kind not in _LOCAL_ACTIONS for rule in entry.rules):
+        return "shared"
+    for rule in entry.rules:
+        values = (*rule.do.arguments.values(), *rule.set.values())
+        for expression in (rule.when, *(expression for value in values for expression in value.expressions)):
+            if not (expression.functions <= _LOCAL_FUNCTIONS and expression.names <= _LOCAL_NAMES | set(entry.state)):
+                return "shared"
+    return "space"
+
+
 def check_sync(scenario: schema.Scenario, classes: tuple[type[Agent], ...], access: Access) -> None:
     """Refuse a scenario in which what agents do could depend on how fast they are served, or that shares in secret.
 
@@ -54,7 +72,7 @@ def check_sync(scenario: schema.Scenario, classes: tuple[type[Agent], ...], acce
     for key, why in _against(scenario, access):
         raise UsageError(f"execution.sync: {sync} does not go together with {key}: {why}")
     for kind in classes:
-        if kind.reach is None and sync != "barrier" and sync != "sequential":
+        if kind is not PolicyAgent and kind.reach is None and sync != "barrier" and sync != "sequential":
             raise UsageError(
                 f"execution.sync: {sync} cannot be used with {kind.__name__}, which does not declare what it shares",
                 hint="give the class an attribute `reach`: 'own', 'space' or 'shared'",
