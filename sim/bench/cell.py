@@ -107,8 +107,8 @@ def _takes_simulated_time(result: RunResult) -> bool:
 
 
 def _service(service: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a run says of its service time, if it has one of its own."""
-    if not service:
+    """Return what a run says of its service time, if there was any."""
+    if not service or not service["calls"]:
         return {}
     told = {name: service[name] for name in ("makespan", "calls", "waiting", "waits", "critical_path")}
     flight = tuple((at, calls) for at, calls in service["in_flight"])

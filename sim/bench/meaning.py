@@ -9,10 +9,11 @@ from sim.pages import Markup, tag
 
 def meaning(bench: Bench) -> Markup:
     """Return what each mode means, and what went wrong in it."""
+    failed = {(cell.mode, cell.problem) for cell in bench.failures}
     terms = []
     for mode in bench.plan.modes:
         problems = dict.fromkeys(problem for row in bench.rows if row.mode == mode.name for problem in row.problems)
-        said = [tag("div", one, class_="error") for one in problems]
+        said = [tag("div", one, class_="error" if (mode.name, one) in failed else "note") for one in problems]
         terms.append((tag("dt", mode.name), tag("dd", mode.says, said)))
     return section("The modes", "", tag("dl", terms))
 

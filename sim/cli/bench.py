@@ -216,6 +216,8 @@ def _print_rows(rows: list[Row], seeds: int) -> None:
     print_table(headings, lines)
     if bases:
         click.echo(f"makespan in {' and '.join(sorted(bases))}, mean over {seeds} seed{'s' * (seeds > 1)}")
+    if BASES["service"] in bases and len(bases) > 1:
+        click.echo("different times are not compared: --set execution.sync=barrier counts all modes in service time")
 
 
 def _verdict(bench: Bench, folder: Path) -> int:

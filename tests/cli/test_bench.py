@@ -227,3 +227,27 @@ def test_a_bench_that_is_ended_keeps_what_it_has(start, tiny, tmp_path, number):
     assert "interrupted: 1 of 2 runs were through" in err
     told = json.loads((tmp_path / "bench" / "tiny-1" / "bench.json").read_text())
     assert (told["complete"], len(told["cells"])) == (False, 1)
+
+
+def test_different_times_are_not_compared(sim, tmp_path, monkeypatch):
+    """In an ordinary scenario causal is counted in service time, so it has no speed-up; a switch puts all on that."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ask.yaml").write_text(
+        "name: ask\nuntil: 10s\n"
+        "models: {provider: simulated, simulated: {first_token: 3, per_token: 0}, rules: [{say: hello}]}\n"
+        "agents: [{name: a, count: 2, loop: {min_loop_delay: 1s}, rules: [{do: {ask: {prompt: hi}}}]}]\n"
+    )
+    mixed = sim("bench", "ask.yaml", *QUICK)
+    equal = sim("bench", "ask.yaml", *QUICK, "--set", "execution.sync=barrier")
+
+    assert (mixed.code, equal.code) == (0, 0)
+    assert "different times are not compared: --set execution.sync=barrier" in mixed.out
+    assert "makespan in service time, mean over 1 seed" in equal.out
+    assert "not compared" not in equal.out
+
+
+def test_without_calls_there_is_no_service_time(sim, tiny):
+    """A scenario that calls no model is counted in real time in every mode."""
+    done = sim("bench", tiny, *QUICK, "--mode", "tick-parallel", "--mode", "causal", "--json")
+
+    assert [cell["basis"] for cell in json.loads(done.out)["cells"]] == ["wall", "wall"]
