@@ -78,6 +78,7 @@ class SyncDriver:
         self._gated: dict[int, list[Seat]] = {}  # by step: who has decided on something shared
         self._caused: dict[int, list[Entry]] = {}  # by step: what agents caused at its instant
         self._at_low: dict[int, list[Seat]] = {}  # by step: who waits for the low watermark
+        self._away: dict[str, Seat] = {}  # who is asleep, paused or in a line, in the order of leaving
         self._queue: deque[Seat] = deque()  # who is to be asked whether it may begin
         self._low = 0
         self._base_ns = -1  # all of the world's own that is due up to here has run
@@ -183,8 +184,7 @@ class SyncDriver:
             if seat.loop.through:
                 self._finished(seat)
             else:  # it waits for something in the world: its time goes on there
-                self._absent(seat)
-                seat.phase = Phase.AWAY
+                self._leave(seat)
                 self._tell_watchers(seat)
 
     def _resume(self, seat: Seat, value: object) -> None:
@@ -207,15 +207,20 @@ class SyncDriver:
     def _completed(self, seat: Seat) -> None:
         """Count a step as done, and see what the agent does next."""
         done, loop = seat.step, seat.loop
-        self._absent(seat)
+        self._leave(seat)
         seat.note_path()
         if loop.state is AgentState.RUNNING:
             self._seat_at(seat, max(done + 1, -(-loop.due_ns // self._period_ns)))
         elif loop.stopped:
             self._retire(seat)
         else:
-            seat.phase = Phase.AWAY
             self._stands_still(seat, done + 1)
+
+    def _leave(self, seat: Seat) -> None:
+        """A seat leaves its step: from now on the world's own time wakes it, unless it is seated again."""
+        self._absent(seat)
+        seat.phase = Phase.AWAY
+        self._away[seat.agent_id] = seat
 
     def _seat_at(self, seat: Seat, step: int) -> None:
         """Let an agent be ready for a step; until its beginning it shows what it has shown."""
@@ -225,6 +230,7 @@ class SyncDriver:
         self._stands_still(seat, step)
 
     def _present_at(self, seat: Seat, step: int, phase: Phase) -> None:
+        self._away.pop(seat.agent_id, None)
         seat.step = step
         seat.phase = phase
         self._present[step] = self._present.get(step, 0) + 1
@@ -241,6 +247,7 @@ class SyncDriver:
         """An agent does no more steps."""
         if seat.phase is Phase.READY:
             self._absent(seat)
+        self._away.pop(seat.agent_id, None)
         seat.phase = Phase.OUT
         self._stands_still(seat, MAX_NS)
 
@@ -301,9 +308,7 @@ class SyncDriver:
 
     def _look_after_sleepers(self, step: int) -> None:
         """Seat those that have woken, at `step` or when they are due."""
-        for seat in self._seats.values():
-            if seat.phase is not Phase.AWAY:
-                continue
+        for seat in sorted(self._away.values(), key=lambda seat: seat.number):
             loop = seat.loop
             if loop.stopped:
                 self._retire(seat)
@@ -319,9 +324,8 @@ class SyncDriver:
         self._order.release(time)
         for step in sorted(step for step in self._at_low if step <= low):
             self._queue.extend(sorted(self._at_low.pop(step), key=lambda seat: seat.number))
-        for seat in self._seats.values():
-            if seat.phase is Phase.AWAY:
-                self._stands_still(seat, low + seat.loop.through)  # who is in a line may yet move in this step
+        for seat in self._away.values():
+            self._stands_still(seat, low + seat.loop.through)  # who is in a line may yet move in this step
         if low % _KEPT == 0:
             if self._world.space is not None:
                 self._world.space.forget_before(low)
@@ -364,8 +368,7 @@ class SyncDriver:
             if actor.token == token:
                 self._resume(seat, (value, error))
             else:  # it was cancelled meanwhile, which the world tells it
-                self._absent(seat)
-                seat.phase = Phase.AWAY
+                self._leave(seat)
             self._news.fire()
 
         self._service.kernel.spawn(actor.name, serve())
