@@ -226,12 +226,9 @@ class CausalRadius(Rule):
             return None
         here, reach = track.at(step).position, space.reach
         for other in space.neighbours(track, step):
-            slower = self._seats[other.agent_id]
-            behind = step - slower.step
-            if behind <= 0 or slower.phase is Phase.OUT:
-                continue
-            if reach.may_meet(behind + 1, here, other.at(slower.step).position):
-                return slower
+            behind = step - other.known  # by which time even one that has stopped, or sleeps, stands where it stood
+            if behind > 0 and reach.may_meet(behind + 1, here, other.at(other.known).position):
+                return self._seats[other.agent_id]
         return None
 
 

@@ -121,6 +121,7 @@ class SyncDriver:
         if finished:
             if not self._halted and self._until_ns > self._kernel.now:
                 self._kernel.advance_to(self._until_ns)
+            self._kernel.begin_anew()
             self._order.release()
         self._kernel.recorder = self._order.inner
 
@@ -156,12 +157,12 @@ class SyncDriver:
         elif verdict is not None:
             self._at_low.setdefault(seat.step, []).append(seat)
         else:
-            crew = self._rule.crew(seat)
+            crew = list(self._rule.crew(seat))
             for member in crew:
-                member.crew = list(crew) if len(crew) > 1 else []
+                member.crew = crew if len(crew) > 1 else []
                 member.phase = Phase.BUSY
                 member.waited += self._service.kernel.now - member.since
-            for member in crew:
+            for member in tuple(crew):  # one that has to wait leaves the crew
                 self._begin(member)
 
     def _begin(self, seat: Seat) -> None:
@@ -182,10 +183,18 @@ class SyncDriver:
         if seat.phase is Phase.BUSY and not seat.serving:
             if seat.loop.through:
                 self._finished(seat)
-            else:  # it waits for something in the world: its time goes on there
-                self._absent(seat)
-                seat.phase = Phase.AWAY
-                self._tell_watchers(seat)
+            else:
+                self._left_to_world(seat)
+
+    def _left_to_world(self, seat: Seat) -> None:
+        """An agent waits for something in the world: its time goes on there."""
+        self._absent(seat)
+        seat.phase = Phase.AWAY
+        if seat.crew:
+            crew, seat.crew = seat.crew, []
+            crew.remove(seat)
+            self._uncouple(crew)
+        self._tell_watchers(seat)
 
     def _resume(self, seat: Seat, value: object) -> None:
         """Let an agent go on with its iteration, at its own time."""
@@ -193,21 +202,24 @@ class SyncDriver:
 
     def _finished(self, seat: Seat) -> None:
         """An agent's iteration is through; with others that it is coupled to, when theirs are."""
-        if not seat.crew:
+        self._absent(seat)  # who stands at the gate of this step need not wait for it
+        if seat.crew:
+            seat.phase = Phase.COUPLED
+            self._uncouple(seat.crew)
+        else:
             self._completed(seat)
+
+    def _uncouple(self, crew: list[Seat]) -> None:
+        """Let those that step together go on, if all of them are through."""
+        if any(member.phase is not Phase.COUPLED for member in crew):
             return
-        seat.phase = Phase.COUPLED
-        if any(member.phase in (Phase.BUSY, Phase.GATE) for member in seat.crew):
-            return
-        for member in seat.crew:
+        for member in crew:
             member.crew = []
-            if member.phase is Phase.COUPLED:
-                self._completed(member)
+            self._completed(member)
 
     def _completed(self, seat: Seat) -> None:
         """Count a step as done, and see what the agent does next."""
         done, loop = seat.step, seat.loop
-        self._absent(seat)
         seat.note_path()
         if loop.state is AgentState.RUNNING:
             self._seat_at(seat, max(done + 1, -(-loop.due_ns // self._period_ns)))
@@ -346,6 +358,7 @@ class SyncDriver:
         if self._acting is not seat:  # it is in the middle of an iteration, and the world's time has woken it
             seat.time_ns, seat.delta = self._kernel.now, _ACTING
             self._present_at(seat, seat.time_ns // self._period_ns, Phase.BUSY)
+            self._stands_still(seat, seat.step)
             self._kernel.pause()
         seat.serving = True
         seat.path += alone
@@ -364,8 +377,7 @@ class SyncDriver:
             if actor.token == token:
                 self._resume(seat, (value, error))
             else:  # it was cancelled meanwhile, which the world tells it
-                self._absent(seat)
-                seat.phase = Phase.AWAY
+                self._left_to_world(seat)
             self._news.fire()
 
         self._service.kernel.spawn(actor.name, serve())
