@@ -13,6 +13,7 @@ do; pieces of work beyond it are run ahead (`Kernel.ahead`).
 
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from sim.actors import AgentLoopManager, AgentState
@@ -106,7 +107,7 @@ class SyncDriver:
             seat = self._seats[loop.agent_id] = Seat(loop, number, track)
             loop.hold(_Gate(self, seat))
             if loop.agent.reach in ("own", "space"):
-                confine(loop.agent)
+                confine(loop.agent, partial(self._may_share, seat))
             self._seat_at(seat, -(-loop.due_ns // self._period_ns))
         self._rule = self._make_rule(self._seats, space, lambda: self._low)
         if space is not None:
@@ -169,6 +170,7 @@ class SyncDriver:
         """Run the first piece of an agent's iteration at its own time."""
         seat.time_ns = seat.step * self._period_ns
         seat.delta = _DECIDING
+        seat.admitted = False
         if seat.loop.agent.reach not in ("own", "space"):
             seat.path = max(other.path_before(seat.step) for other in self._seats.values())
         self._ahead(seat, seat.loop.turn)
@@ -348,6 +350,7 @@ class SyncDriver:
         if not seats:
             del self._gated[step]
         self._present_at(seat, step, Phase.BUSY)
+        seat.admitted = True
         self._resume(seat, None)
 
     # -- what agents ask for
@@ -396,6 +399,10 @@ class SyncDriver:
             return False
         handler = None if action is None else self._world.actions.find(action.kind)
         return handler is not None and handler.scope == "shared"
+
+    def _may_share(self, seat: Seat) -> bool:
+        """Whether an agent may do now what all share: it is its turn, or the world's own time has come to it."""
+        return seat.admitted or self._acting is not seat
 
     def stands_at_gate(self, seat: Seat) -> None:
         """An agent waits for its turn to do something that all share."""
