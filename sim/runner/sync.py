@@ -77,7 +77,7 @@ class SyncDriver:
         self._seats: dict[str, Seat] = {}
         self._present: dict[int, int] = {}  # by step: how many seats are ready or busy in it
         self._gated: dict[int, list[Seat]] = {}  # by step: who has decided on something shared
-        self._caused: dict[int, list[Entry]] = {}  # by step: what agents caused at its instant
+        self._caused: dict[int, list[Entry]] = {}  # by time: what agents caused at that instant
         self._at_low: dict[int, list[Seat]] = {}  # by step: who waits for the low watermark
         self._queue: deque[Seat] = deque()  # who is to be asked whether it may begin
         self._low = 0
@@ -181,7 +181,7 @@ class SyncDriver:
         caused = self._kernel.ahead(seat.time_ns, seat.delta, seat.loop.actor, work)
         self._acting = before
         if caused:
-            self._caused.setdefault(seat.step, []).extend(caused)
+            self._caused.setdefault(seat.time_ns, []).extend(caused)
         if seat.phase is Phase.BUSY and not seat.serving:
             if seat.loop.through:
                 self._finished(seat)
@@ -298,9 +298,9 @@ class SyncDriver:
             low = self._lowest()
             end = self._until_ns if low is None else min(low * period + 1, self._until_ns)
             due, caused = self._kernel.next_time(), min(self._caused, default=MAX_NS)
-            if caused * period < end - 1 and (due is None or caused * period < due):
-                self._kernel.bring_in(caused * period, _ACTING, self._caused.pop(caused))
-                self._let_run(caused * period + 1, caused + 1)
+            if caused < end - 1 and (due is None or caused < due):
+                self._kernel.bring_in(caused, _ACTING, self._caused.pop(caused))
+                self._let_run(caused + 1, caused // period + 1)
             elif due is not None and due < end:
                 tick = -(-due // period)
                 self._let_run(min(tick * period + 1, end), tick)
