@@ -13,6 +13,7 @@ do; pieces of work beyond it are run ahead (`Kernel.ahead`).
 
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from sim.actors import AgentLoopManager, AgentState
@@ -76,7 +77,7 @@ class SyncDriver:
         self._seats: dict[str, Seat] = {}
         self._present: dict[int, int] = {}  # by step: how many seats are ready or busy in it
         self._gated: dict[int, list[Seat]] = {}  # by step: who has decided on something shared
-        self._caused: dict[int, list[Entry]] = {}  # by step: what agents caused at its instant
+        self._caused: dict[int, list[Entry]] = {}  # by time: what agents caused at that instant
         self._at_low: dict[int, list[Seat]] = {}  # by step: who waits for the low watermark
         self._away: dict[str, Seat] = {}  # who is asleep, paused or in a line, in the order of leaving
         self._queue: deque[Seat] = deque()  # who is to be asked whether it may begin
@@ -107,7 +108,7 @@ class SyncDriver:
             seat = self._seats[loop.agent_id] = Seat(loop, number, track)
             loop.hold(_Gate(self, seat))
             if loop.agent.reach in ("own", "space"):
-                confine(loop.agent)
+                confine(loop.agent, partial(self._may_share, seat))
             self._seat_at(seat, -(-loop.due_ns // self._period_ns))
         self._rule = self._make_rule(self._seats, space, lambda: self._low)
         if space is not None:
@@ -122,6 +123,7 @@ class SyncDriver:
         if finished:
             if not self._halted and self._until_ns > self._kernel.now:
                 self._kernel.advance_to(self._until_ns)
+            self._kernel.begin_anew()
             self._order.release()
         self._kernel.recorder = self._order.inner
 
@@ -157,18 +159,19 @@ class SyncDriver:
         elif verdict is not None:
             self._at_low.setdefault(seat.step, []).append(seat)
         else:
-            crew = self._rule.crew(seat)
+            crew = list(self._rule.crew(seat))
             for member in crew:
-                member.crew = list(crew) if len(crew) > 1 else []
+                member.crew = crew if len(crew) > 1 else []
                 member.phase = Phase.BUSY
                 member.waited += self._service.kernel.now - member.since
-            for member in crew:
+            for member in tuple(crew):  # one that has to wait leaves the crew
                 self._begin(member)
 
     def _begin(self, seat: Seat) -> None:
         """Run the first piece of an agent's iteration at its own time."""
         seat.time_ns = seat.step * self._period_ns
         seat.delta = _DECIDING
+        seat.admitted = False
         if seat.loop.agent.reach not in ("own", "space"):
             seat.path = max(other.path_before(seat.step) for other in self._seats.values())
         self._ahead(seat, seat.loop.turn)
@@ -179,13 +182,22 @@ class SyncDriver:
         caused = self._kernel.ahead(seat.time_ns, seat.delta, seat.loop.actor, work)
         self._acting = before
         if caused:
-            self._caused.setdefault(seat.step, []).extend(caused)
+            self._caused.setdefault(seat.time_ns, []).extend(caused)
         if seat.phase is Phase.BUSY and not seat.serving:
             if seat.loop.through:
                 self._finished(seat)
-            else:  # it waits for something in the world: its time goes on there
-                self._leave(seat)
-                self._tell_watchers(seat)
+            else:
+                self._left_to_world(seat)
+
+    def _left_to_world(self, seat: Seat) -> None:
+        """An agent waits for something in the world: its time goes on there."""
+        self._absent(seat)
+        self._see_off(seat)
+        if seat.crew:
+            crew, seat.crew = seat.crew, []
+            crew.remove(seat)
+            self._uncouple(crew)
+        self._tell_watchers(seat)
 
     def _resume(self, seat: Seat, value: object) -> None:
         """Let an agent go on with its iteration, at its own time."""
@@ -193,32 +205,35 @@ class SyncDriver:
 
     def _finished(self, seat: Seat) -> None:
         """An agent's iteration is through; with others that it is coupled to, when theirs are."""
-        if not seat.crew:
+        self._absent(seat)  # who stands at the gate of this step need not wait for it
+        if seat.crew:
+            seat.phase = Phase.COUPLED
+            self._uncouple(seat.crew)
+        else:
             self._completed(seat)
+
+    def _uncouple(self, crew: list[Seat]) -> None:
+        """Let those that step together go on, if all of them are through."""
+        if any(member.phase is not Phase.COUPLED for member in crew):
             return
-        seat.phase = Phase.COUPLED
-        if any(member.phase in (Phase.BUSY, Phase.GATE) for member in seat.crew):
-            return
-        for member in seat.crew:
+        for member in crew:
             member.crew = []
-            if member.phase is Phase.COUPLED:
-                self._completed(member)
+            self._completed(member)
 
     def _completed(self, seat: Seat) -> None:
         """Count a step as done, and see what the agent does next."""
         done, loop = seat.step, seat.loop
-        self._leave(seat)
         seat.note_path()
         if loop.state is AgentState.RUNNING:
             self._seat_at(seat, max(done + 1, -(-loop.due_ns // self._period_ns)))
         elif loop.stopped:
             self._retire(seat)
         else:
+            self._see_off(seat)
             self._stands_still(seat, done + 1)
 
-    def _leave(self, seat: Seat) -> None:
-        """A seat leaves its step: from now on the world's own time wakes it, unless it is seated again."""
-        self._absent(seat)
+    def _see_off(self, seat: Seat) -> None:
+        """From now on the world's own time wakes an agent."""
         seat.phase = Phase.AWAY
         self._away[seat.agent_id] = seat
 
@@ -291,9 +306,9 @@ class SyncDriver:
             low = self._lowest()
             end = self._until_ns if low is None else min(low * period + 1, self._until_ns)
             due, caused = self._kernel.next_time(), min(self._caused, default=MAX_NS)
-            if caused * period < end - 1 and (due is None or caused * period < due):
-                self._kernel.bring_in(caused * period, _ACTING, self._caused.pop(caused))
-                self._let_run(caused * period + 1, caused + 1)
+            if caused < end - 1 and (due is None or caused < due):
+                self._kernel.bring_in(caused, _ACTING, self._caused.pop(caused))
+                self._let_run(caused + 1, caused // period + 1)
             elif due is not None and due < end:
                 tick = -(-due // period)
                 self._let_run(min(tick * period + 1, end), tick)
@@ -340,6 +355,7 @@ class SyncDriver:
         if not seats:
             del self._gated[step]
         self._present_at(seat, step, Phase.BUSY)
+        seat.admitted = True
         self._resume(seat, None)
 
     # -- what agents ask for
@@ -350,6 +366,7 @@ class SyncDriver:
         if self._acting is not seat:  # it is in the middle of an iteration, and the world's time has woken it
             seat.time_ns, seat.delta = self._kernel.now, _ACTING
             self._present_at(seat, seat.time_ns // self._period_ns, Phase.BUSY)
+            self._stands_still(seat, seat.step)
             self._kernel.pause()
         seat.serving = True
         seat.path += alone
@@ -368,7 +385,7 @@ class SyncDriver:
             if actor.token == token:
                 self._resume(seat, (value, error))
             else:  # it was cancelled meanwhile, which the world tells it
-                self._leave(seat)
+                self._left_to_world(seat)
             self._news.fire()
 
         self._service.kernel.spawn(actor.name, serve())
@@ -387,6 +404,10 @@ class SyncDriver:
             return False
         handler = None if action is None else self._world.actions.find(action.kind)
         return handler is not None and handler.scope == "shared"
+
+    def _may_share(self, seat: Seat) -> bool:
+        """Whether an agent may do now what all share: it is its turn, or the world's own time has come to it."""
+        return seat.admitted or self._acting is not seat
 
     def stands_at_gate(self, seat: Seat) -> None:
         """An agent waits for its turn to do something that all share."""

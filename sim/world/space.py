@@ -168,7 +168,8 @@ class Space:
             raise UsageError(f"{agent_id} wants to look {radius:g} far, and one sees {reach.perception:g} far")
         here = me.at(step).position
         if self.truth is not None:
-            others: Iterable[Track] = (self._tracks[name] for name in self.truth.get((agent_id, step), ()))
+            names = dict.fromkeys(self.truth.get((agent_id, step), ()))  # it may have looked several times
+            others = sorted((self._tracks[name] for name in names), key=lambda track: track.number)
         else:
             others = self.neighbours(me, step)
         seen = []
