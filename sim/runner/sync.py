@@ -14,6 +14,7 @@ do; pieces of work beyond it are run ahead (`Kernel.ahead`).
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
+from heapq import heappop, heappush
 from typing import Any
 
 from sim.actors import AgentLoopManager, AgentState
@@ -76,12 +77,14 @@ class SyncDriver:
         self._order = InOrder(self._kernel.recorder)
         self._seats: dict[str, Seat] = {}
         self._present: dict[int, int] = {}  # by step: how many seats are ready or busy in it
-        self._gated: dict[int, list[Seat]] = {}  # by step: who has decided on something shared
+        self._gated: dict[int, list[tuple[int, Seat]]] = {}  # by step: heap of who has decided on something shared
         self._caused: dict[int, list[Entry]] = {}  # by time: what agents caused at that instant
         self._at_low: dict[int, list[Seat]] = {}  # by step: who waits for the low watermark
-        self._away: dict[str, Seat] = {}  # who is asleep, paused or in a line, in the order of leaving
         self._queue: deque[Seat] = deque()  # who is to be asked whether it may begin
+        self._away: dict[Seat, None] = {}  # whom the world's own time wakes
+        self._paths = (-1, 0.0)  # the longest chain of all that led to the beginning of a step
         self._low = 0
+        self._forget_at = _KEPT
         self._base_ns = -1  # all of the world's own that is due up to here has run
         self._acting: Seat | None = None  # whose work is being run ahead
         self._news = Signal(service.kernel)
@@ -134,7 +137,7 @@ class SyncDriver:
         while not self._halted:
             for _ in range(min(_AT_ONCE, len(self._queue))):
                 self._offer(self._queue.popleft())
-            if self._queue or self._go_on():
+            if self._go_on():
                 await sleep_ns(0)
             elif self.usage.in_flight:
                 await self._news.wait()
@@ -173,8 +176,14 @@ class SyncDriver:
         seat.delta = _DECIDING
         seat.admitted = False
         if seat.loop.agent.reach not in ("own", "space"):
-            seat.path = max(other.path_before(seat.step) for other in self._seats.values())
+            seat.path = self._path_of_all(seat.step)
         self._ahead(seat, seat.loop.turn)
+
+    def _path_of_all(self, step: int) -> float:
+        """Return the longest chain that led to anything at the beginning of `step`, which all have come to."""
+        if self._paths[0] != step:
+            self._paths = step, max(seat.path_before(step) for seat in self._seats.values())
+        return self._paths[1]
 
     def _ahead(self, seat: Seat, work: Callable[[], object]) -> None:
         """Run a piece of an agent's work at its own time, and see where that leads."""
@@ -192,7 +201,7 @@ class SyncDriver:
     def _left_to_world(self, seat: Seat) -> None:
         """An agent waits for something in the world: its time goes on there."""
         self._absent(seat)
-        self._see_off(seat)
+        self._goes_away(seat)
         if seat.crew:
             crew, seat.crew = seat.crew, []
             crew.remove(seat)
@@ -229,13 +238,12 @@ class SyncDriver:
         elif loop.stopped:
             self._retire(seat)
         else:
-            self._see_off(seat)
+            self._goes_away(seat)
             self._stands_still(seat, done + 1)
 
-    def _see_off(self, seat: Seat) -> None:
-        """From now on the world's own time wakes an agent."""
+    def _goes_away(self, seat: Seat) -> None:
         seat.phase = Phase.AWAY
-        self._away[seat.agent_id] = seat
+        self._away[seat] = None
 
     def _seat_at(self, seat: Seat, step: int) -> None:
         """Let an agent be ready for a step; until its beginning it shows what it has shown."""
@@ -245,7 +253,7 @@ class SyncDriver:
         self._stands_still(seat, step)
 
     def _present_at(self, seat: Seat, step: int, phase: Phase) -> None:
-        self._away.pop(seat.agent_id, None)
+        self._away.pop(seat, None)
         seat.step = step
         seat.phase = phase
         self._present[step] = self._present.get(step, 0) + 1
@@ -262,7 +270,7 @@ class SyncDriver:
         """An agent does no more steps."""
         if seat.phase is Phase.READY:
             self._absent(seat)
-        self._away.pop(seat.agent_id, None)
+        self._away.pop(seat, None)
         seat.phase = Phase.OUT
         self._stands_still(seat, MAX_NS)
 
@@ -323,7 +331,7 @@ class SyncDriver:
 
     def _look_after_sleepers(self, step: int) -> None:
         """Seat those that have woken, at `step` or when they are due."""
-        for seat in sorted(self._away.values(), key=lambda seat: seat.number):
+        for seat in sorted(self._away, key=_number):
             loop = seat.loop
             if loop.stopped:
                 self._retire(seat)
@@ -338,10 +346,11 @@ class SyncDriver:
         self._low, self._base_ns = low, time
         self._order.release(time)
         for step in sorted(step for step in self._at_low if step <= low):
-            self._queue.extend(sorted(self._at_low.pop(step), key=lambda seat: seat.number))
-        for seat in self._away.values():
+            self._queue.extend(sorted(self._at_low.pop(step), key=_number))
+        for seat in self._away:
             self._stands_still(seat, low + seat.loop.through)  # who is in a line may yet move in this step
-        if low % _KEPT == 0:
+        if low >= self._forget_at:
+            self._forget_at = low + _KEPT
             if self._world.space is not None:
                 self._world.space.forget_before(low)
             for seat in self._seats.values():
@@ -350,8 +359,7 @@ class SyncDriver:
     def _act(self, step: int) -> None:
         """All have decided: let the first of those that change what all share do so."""
         seats = self._gated[step]
-        seat = min(seats, key=lambda seat: seat.number)
-        seats.remove(seat)
+        _, seat = heappop(seats)
         if not seats:
             del self._gated[step]
         self._present_at(seat, step, Phase.BUSY)
@@ -414,7 +422,7 @@ class SyncDriver:
         self._absent(seat)
         self._tell_watchers(seat)
         seat.phase = Phase.GATE
-        self._gated.setdefault(seat.step, []).append(seat)
+        heappush(self._gated.setdefault(seat.step, []), (seat.number, seat))
 
     def acts(self, seat: Seat) -> None:
         """An agent executes from now on what it has decided."""
@@ -427,6 +435,10 @@ class SyncDriver:
         waited = sum(seat.waited for seat in self._seats.values()) / max(1, len(self._seats)) / NS
         path = max((seat.path for seat in self._seats.values()), default=0.0)
         return self.usage.summary(waited, path)
+
+
+def _number(seat: Seat) -> int:
+    return seat.number
 
 
 class _Gate:
