@@ -261,6 +261,10 @@ class Kernel(Loop):
         self.now, self.delta = time, delta
         self.ready.extend(entries)
 
+    def begin_anew(self) -> None:
+        """Let what happens next be caused by nothing that has run: which of several things ran last may be chance."""
+        self._entry = (self.now, 0, self.supervisor.ordinal, 0, None, 0)
+
     def apply(self, kind: str, data: object) -> None:
         """Take an input: recorded with the place it has here and now; it runs in the next delta, as the host.
 

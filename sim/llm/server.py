@@ -136,7 +136,7 @@ class ModelServer:
         self._replicas = [_Replica(kernel, source, spec, number) for number in range(spec.replicas)]
         self._requests = _Bucket(kernel, spec.requests_per_minute)
         self._tokens = _Bucket(kernel, spec.tokens_per_minute)
-        self._done = ServerStatistics()
+        self._done: dict[str, Any] = attrs.asdict(ServerStatistics())  # counted in place: it changes with each call
 
     async def serve(
         self,
@@ -182,7 +182,7 @@ class ModelServer:
 
     def statistics(self) -> ServerStatistics:
         """Return what the server did so far."""
-        return self._done
+        return ServerStatistics(**self._done)
 
     def _admit(self, tokens: int) -> None:
         """Let a call in, or refuse it and say why; what is refused takes nothing from the limits."""
@@ -197,9 +197,9 @@ class ModelServer:
         if wait > 0:
             self._add(limited=1)
             raise ModelError("rate_limit", "the limit per minute is reached", retry_after=wait)
-        if spec.queue is not None and not self._slots.level and self._done.queue >= spec.queue:
+        if spec.queue is not None and not self._slots.level and self._done["queue"] >= spec.queue:
             self._add(refused=1)
-            raise ModelError("overload", f"{self._done.queue} calls wait already", retry_after=_BUSY_RETRY)
+            raise ModelError("overload", f"{self._done['queue']} calls wait already", retry_after=_BUSY_RETRY)
         self._requests.take(1)
         self._tokens.take(tokens)
 
@@ -207,7 +207,7 @@ class ModelServer:
         if self._slots.acquire_nowait(1, priority):
             return
         self._add(queue=1)
-        self._done = attrs.evolve(self._done, longest_queue=max(self._done.longest_queue, self._done.queue))
+        self._done["longest_queue"] = max(self._done["longest_queue"], self._done["queue"])
         try:
             await self._slots.acquire(1, priority)
         finally:
@@ -221,12 +221,11 @@ class ModelServer:
             input_tokens=input_tokens,
             output_tokens=output_tokens,
         )
-        if served.queued > self._done.longest_wait:
-            self._done = attrs.evolve(self._done, longest_wait=served.queued)
+        self._done["longest_wait"] = max(self._done["longest_wait"], served.queued)
 
     def _add(self, **amounts: Any) -> None:
-        new = {name: getattr(self._done, name) + amount for name, amount in amounts.items()}
-        self._done = attrs.evolve(self._done, **new)
+        for name, amount in amounts.items():
+            self._done[name] += amount
 
 
 class _Working:

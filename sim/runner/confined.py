@@ -1,13 +1,14 @@
 """What an agent that runs ahead may use of the world: what is its own, and space. All else is refused by name."""
 
+from collections.abc import Callable
 from typing import Any
 
 from sim.actors import Agent
 from sim.errors import CausalityError
 from sim.kernel import Stream
-from sim.world import World
+from sim.world import Action, ActionResult, World
 
-_OWN = frozenset({"act", "execute", "kernel", "now", "services", "space"})
+_OWN = frozenset({"kernel", "now", "services", "space"})
 
 
 class Confined:
@@ -16,17 +17,37 @@ class Confined:
     Args:
         world: the world.
         agent: whose it is.
+        may_share: whether all that is earlier has happened, so that the agent may do now what all share.
     """
 
-    def __init__(self, world: World, agent: Agent) -> None:
+    def __init__(self, world: World, agent: Agent, may_share: Callable[[], bool]) -> None:
         self._world = world
         self._agent = agent
+        self._may_share = may_share
+
+    def act(self, agent: Agent, action: Action) -> ActionResult:
+        """As `World.act`."""
+        self._check(action)
+        return self._world.act(agent, action)
+
+    async def execute(self, agent: Agent, action: Action) -> ActionResult:
+        """As `World.execute`."""
+        self._check(action)
+        return await self._world.execute(agent, action)
 
     def stream(self, owner: str, purpose: str = "") -> Stream:
         """Return a random stream of the agent itself."""
         if owner != self._agent.agent_id:
             raise self._refusal(f"the random stream of {owner!r}")
         return self._world.stream(owner, purpose)
+
+    def _check(self, action: Action) -> None:
+        handler = self._world.actions.find(action.kind)
+        if handler is not None and handler.scope == "shared" and not self._may_share():
+            raise CausalityError(
+                f"{self._agent.agent_id} does {action.kind}, which all share, while it runs ahead of others",
+                hint="return the action from decide_action: it then waits until all that is earlier has happened",
+            )
 
     def __getattr__(self, name: str) -> Any:
         if name in _OWN:
@@ -41,7 +62,7 @@ class Confined:
         )
 
 
-def confine(agent: Agent) -> None:
+def confine(agent: Agent, may_share: Callable[[], bool]) -> None:
     """Let an agent reach no farther than it has declared; messages are shared too, so it gets none."""
-    agent.world = Confined(agent.world, agent)  # type: ignore[assignment]  # it has what such an agent may use
+    agent.world = Confined(agent.world, agent, may_share)  # type: ignore[assignment]  # it has what such an agent may use
     agent.mailbox.close()

@@ -38,11 +38,12 @@ class Seat:
         since: service time, in nanoseconds, since which it has been ready.
         waited: nanoseconds of service time that it stood ready without being allowed to begin.
         crew: those that it steps together with.
+        admitted: whether it may do now what all share: it was let through the gate.
     """
 
     __slots__ = (
-        "_paths", "crew", "delta", "loop", "number", "path", "phase", "serving", "since", "step", "time_ns", "track",
-        "waited", "watchers",
+        "_paths", "admitted", "crew", "delta", "loop", "number", "path", "phase", "serving", "since", "step", "time_ns",
+        "track", "waited", "watchers",
     )  # fmt: skip
 
     def __init__(self, loop: AgentLoop, number: int, track: Track | None) -> None:
@@ -58,6 +59,7 @@ class Seat:
         self.since = 0
         self.waited = 0
         self.serving = False
+        self.admitted = False
         self.crew: list[Seat] = []
 
     @property
@@ -226,12 +228,9 @@ class CausalRadius(Rule):
             return None
         here, reach = track.at(step).position, space.reach
         for other in space.neighbours(track, step):
-            slower = self._seats[other.agent_id]
-            behind = step - slower.step
-            if behind <= 0 or slower.phase is Phase.OUT:
-                continue
-            if reach.may_meet(behind + 1, here, other.at(slower.step).position):
-                return slower
+            behind = step - other.known  # by which time even one that has stopped, or sleeps, stands where it stood
+            if behind > 0 and reach.may_meet(behind + 1, here, other.at(other.known).position):
+                return self._seats[other.agent_id]
         return None
 
 

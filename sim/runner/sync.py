@@ -13,6 +13,8 @@ do; pieces of work beyond it are run ahead (`Kernel.ahead`).
 
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
+from heapq import heappop, heappush
 from typing import Any
 
 from sim.actors import AgentLoopManager, AgentState
@@ -75,11 +77,14 @@ class SyncDriver:
         self._order = InOrder(self._kernel.recorder)
         self._seats: dict[str, Seat] = {}
         self._present: dict[int, int] = {}  # by step: how many seats are ready or busy in it
-        self._gated: dict[int, list[Seat]] = {}  # by step: who has decided on something shared
-        self._caused: dict[int, list[Entry]] = {}  # by step: what agents caused at its instant
+        self._gated: dict[int, list[tuple[int, Seat]]] = {}  # by step: heap of who has decided on something shared
+        self._caused: dict[int, list[Entry]] = {}  # by time: what agents caused at that instant
         self._at_low: dict[int, list[Seat]] = {}  # by step: who waits for the low watermark
         self._queue: deque[Seat] = deque()  # who is to be asked whether it may begin
+        self._away: dict[Seat, None] = {}  # whom the world's own time wakes
+        self._paths = (-1, 0.0)  # the longest chain of all that led to the beginning of a step
         self._low = 0
+        self._forget_at = _KEPT
         self._base_ns = -1  # all of the world's own that is due up to here has run
         self._acting: Seat | None = None  # whose work is being run ahead
         self._news = Signal(service.kernel)
@@ -106,7 +111,7 @@ class SyncDriver:
             seat = self._seats[loop.agent_id] = Seat(loop, number, track)
             loop.hold(_Gate(self, seat))
             if loop.agent.reach in ("own", "space"):
-                confine(loop.agent)
+                confine(loop.agent, partial(self._may_share, seat))
             self._seat_at(seat, -(-loop.due_ns // self._period_ns))
         self._rule = self._make_rule(self._seats, space, lambda: self._low)
         if space is not None:
@@ -121,6 +126,7 @@ class SyncDriver:
         if finished:
             if not self._halted and self._until_ns > self._kernel.now:
                 self._kernel.advance_to(self._until_ns)
+            self._kernel.begin_anew()
             self._order.release()
         self._kernel.recorder = self._order.inner
 
@@ -131,7 +137,7 @@ class SyncDriver:
         while not self._halted:
             for _ in range(min(_AT_ONCE, len(self._queue))):
                 self._offer(self._queue.popleft())
-            if self._queue or self._go_on():
+            if self._go_on():
                 await sleep_ns(0)
             elif self.usage.in_flight:
                 await self._news.wait()
@@ -156,21 +162,28 @@ class SyncDriver:
         elif verdict is not None:
             self._at_low.setdefault(seat.step, []).append(seat)
         else:
-            crew = self._rule.crew(seat)
+            crew = list(self._rule.crew(seat))
             for member in crew:
-                member.crew = list(crew) if len(crew) > 1 else []
+                member.crew = crew if len(crew) > 1 else []
                 member.phase = Phase.BUSY
                 member.waited += self._service.kernel.now - member.since
-            for member in crew:
+            for member in tuple(crew):  # one that has to wait leaves the crew
                 self._begin(member)
 
     def _begin(self, seat: Seat) -> None:
         """Run the first piece of an agent's iteration at its own time."""
         seat.time_ns = seat.step * self._period_ns
         seat.delta = _DECIDING
+        seat.admitted = False
         if seat.loop.agent.reach not in ("own", "space"):
-            seat.path = max(other.path_before(seat.step) for other in self._seats.values())
+            seat.path = self._path_of_all(seat.step)
         self._ahead(seat, seat.loop.turn)
+
+    def _path_of_all(self, step: int) -> float:
+        """Return the longest chain that led to anything at the beginning of `step`, which all have come to."""
+        if self._paths[0] != step:
+            self._paths = step, max(seat.path_before(step) for seat in self._seats.values())
+        return self._paths[1]
 
     def _ahead(self, seat: Seat, work: Callable[[], object]) -> None:
         """Run a piece of an agent's work at its own time, and see where that leads."""
@@ -178,14 +191,22 @@ class SyncDriver:
         caused = self._kernel.ahead(seat.time_ns, seat.delta, seat.loop.actor, work)
         self._acting = before
         if caused:
-            self._caused.setdefault(seat.step, []).extend(caused)
+            self._caused.setdefault(seat.time_ns, []).extend(caused)
         if seat.phase is Phase.BUSY and not seat.serving:
             if seat.loop.through:
                 self._finished(seat)
-            else:  # it waits for something in the world: its time goes on there
-                self._absent(seat)
-                seat.phase = Phase.AWAY
-                self._tell_watchers(seat)
+            else:
+                self._left_to_world(seat)
+
+    def _left_to_world(self, seat: Seat) -> None:
+        """An agent waits for something in the world: its time goes on there."""
+        self._absent(seat)
+        self._goes_away(seat)
+        if seat.crew:
+            crew, seat.crew = seat.crew, []
+            crew.remove(seat)
+            self._uncouple(crew)
+        self._tell_watchers(seat)
 
     def _resume(self, seat: Seat, value: object) -> None:
         """Let an agent go on with its iteration, at its own time."""
@@ -193,29 +214,36 @@ class SyncDriver:
 
     def _finished(self, seat: Seat) -> None:
         """An agent's iteration is through; with others that it is coupled to, when theirs are."""
-        if not seat.crew:
+        self._absent(seat)  # who stands at the gate of this step need not wait for it
+        if seat.crew:
+            seat.phase = Phase.COUPLED
+            self._uncouple(seat.crew)
+        else:
             self._completed(seat)
+
+    def _uncouple(self, crew: list[Seat]) -> None:
+        """Let those that step together go on, if all of them are through."""
+        if any(member.phase is not Phase.COUPLED for member in crew):
             return
-        seat.phase = Phase.COUPLED
-        if any(member.phase in (Phase.BUSY, Phase.GATE) for member in seat.crew):
-            return
-        for member in seat.crew:
+        for member in crew:
             member.crew = []
-            if member.phase is Phase.COUPLED:
-                self._completed(member)
+            self._completed(member)
 
     def _completed(self, seat: Seat) -> None:
         """Count a step as done, and see what the agent does next."""
         done, loop = seat.step, seat.loop
-        self._absent(seat)
         seat.note_path()
         if loop.state is AgentState.RUNNING:
             self._seat_at(seat, max(done + 1, -(-loop.due_ns // self._period_ns)))
         elif loop.stopped:
             self._retire(seat)
         else:
-            seat.phase = Phase.AWAY
+            self._goes_away(seat)
             self._stands_still(seat, done + 1)
+
+    def _goes_away(self, seat: Seat) -> None:
+        seat.phase = Phase.AWAY
+        self._away[seat] = None
 
     def _seat_at(self, seat: Seat, step: int) -> None:
         """Let an agent be ready for a step; until its beginning it shows what it has shown."""
@@ -225,6 +253,7 @@ class SyncDriver:
         self._stands_still(seat, step)
 
     def _present_at(self, seat: Seat, step: int, phase: Phase) -> None:
+        self._away.pop(seat, None)
         seat.step = step
         seat.phase = phase
         self._present[step] = self._present.get(step, 0) + 1
@@ -241,6 +270,7 @@ class SyncDriver:
         """An agent does no more steps."""
         if seat.phase is Phase.READY:
             self._absent(seat)
+        self._away.pop(seat, None)
         seat.phase = Phase.OUT
         self._stands_still(seat, MAX_NS)
 
@@ -284,9 +314,9 @@ class SyncDriver:
             low = self._lowest()
             end = self._until_ns if low is None else min(low * period + 1, self._until_ns)
             due, caused = self._kernel.next_time(), min(self._caused, default=MAX_NS)
-            if caused * period < end - 1 and (due is None or caused * period < due):
-                self._kernel.bring_in(caused * period, _ACTING, self._caused.pop(caused))
-                self._let_run(caused * period + 1, caused + 1)
+            if caused < end - 1 and (due is None or caused < due):
+                self._kernel.bring_in(caused, _ACTING, self._caused.pop(caused))
+                self._let_run(caused + 1, caused // period + 1)
             elif due is not None and due < end:
                 tick = -(-due // period)
                 self._let_run(min(tick * period + 1, end), tick)
@@ -301,9 +331,7 @@ class SyncDriver:
 
     def _look_after_sleepers(self, step: int) -> None:
         """Seat those that have woken, at `step` or when they are due."""
-        for seat in self._seats.values():
-            if seat.phase is not Phase.AWAY:
-                continue
+        for seat in sorted(self._away, key=_number):
             loop = seat.loop
             if loop.stopped:
                 self._retire(seat)
@@ -318,11 +346,11 @@ class SyncDriver:
         self._low, self._base_ns = low, time
         self._order.release(time)
         for step in sorted(step for step in self._at_low if step <= low):
-            self._queue.extend(sorted(self._at_low.pop(step), key=lambda seat: seat.number))
-        for seat in self._seats.values():
-            if seat.phase is Phase.AWAY:
-                self._stands_still(seat, low + seat.loop.through)  # who is in a line may yet move in this step
-        if low % _KEPT == 0:
+            self._queue.extend(sorted(self._at_low.pop(step), key=_number))
+        for seat in self._away:
+            self._stands_still(seat, low + seat.loop.through)  # who is in a line may yet move in this step
+        if low >= self._forget_at:
+            self._forget_at = low + _KEPT
             if self._world.space is not None:
                 self._world.space.forget_before(low)
             for seat in self._seats.values():
@@ -331,11 +359,11 @@ class SyncDriver:
     def _act(self, step: int) -> None:
         """All have decided: let the first of those that change what all share do so."""
         seats = self._gated[step]
-        seat = min(seats, key=lambda seat: seat.number)
-        seats.remove(seat)
+        _, seat = heappop(seats)
         if not seats:
             del self._gated[step]
         self._present_at(seat, step, Phase.BUSY)
+        seat.admitted = True
         self._resume(seat, None)
 
     # -- what agents ask for
@@ -346,6 +374,7 @@ class SyncDriver:
         if self._acting is not seat:  # it is in the middle of an iteration, and the world's time has woken it
             seat.time_ns, seat.delta = self._kernel.now, _ACTING
             self._present_at(seat, seat.time_ns // self._period_ns, Phase.BUSY)
+            self._stands_still(seat, seat.step)
             self._kernel.pause()
         seat.serving = True
         seat.path += alone
@@ -364,8 +393,7 @@ class SyncDriver:
             if actor.token == token:
                 self._resume(seat, (value, error))
             else:  # it was cancelled meanwhile, which the world tells it
-                self._absent(seat)
-                seat.phase = Phase.AWAY
+                self._left_to_world(seat)
             self._news.fire()
 
         self._service.kernel.spawn(actor.name, serve())
@@ -385,12 +413,16 @@ class SyncDriver:
         handler = None if action is None else self._world.actions.find(action.kind)
         return handler is not None and handler.scope == "shared"
 
+    def _may_share(self, seat: Seat) -> bool:
+        """Whether an agent may do now what all share: it is its turn, or the world's own time has come to it."""
+        return seat.admitted or self._acting is not seat
+
     def stands_at_gate(self, seat: Seat) -> None:
         """An agent waits for its turn to do something that all share."""
         self._absent(seat)
         self._tell_watchers(seat)
         seat.phase = Phase.GATE
-        self._gated.setdefault(seat.step, []).append(seat)
+        heappush(self._gated.setdefault(seat.step, []), (seat.number, seat))
 
     def acts(self, seat: Seat) -> None:
         """An agent executes from now on what it has decided."""
@@ -403,6 +435,10 @@ class SyncDriver:
         waited = sum(seat.waited for seat in self._seats.values()) / max(1, len(self._seats)) / NS
         path = max((seat.path for seat in self._seats.values()), default=0.0)
         return self.usage.summary(waited, path)
+
+
+def _number(seat: Seat) -> int:
+    return seat.number
 
 
 class _Gate:

@@ -82,7 +82,8 @@ def build(
     if service is not None:
         check_sync(scenario, nursery.classes, access or Access())
     starts = nursery.populate()
-    world.actions.register(ActionHandler("spawn", nursery.spawn))
+    if service is None:  # in synchronised rounds nobody could wait for agents that come during the run
+        world.actions.register(ActionHandler("spawn", nursery.spawn))
     return Simulation(
         scenario, world, manager, Census(world, manager), starts, limits_per_tick(scenario), nursery, models,
         service,

@@ -98,6 +98,8 @@ def _against(scenario: schema.Scenario, access: Access) -> list[tuple[str, str]]
             found.append(
                 (f"agents.{entry.name}.template", "agents that are made during a run were not there to wait for")
             )
+        if any(rule.do.kind == "spawn" for rule in entry.rules):
+            found.append((f"spawn in the rules of {entry.name}", "agents that are made during a run come unannounced"))
         if any(rate.window == 0 for rate in entry.limits.values()):
             found.append((f"agents.{entry.name}.limits", "a limit per tick is refreshed for all agents at once"))
     return found + _against_models(scenario, access)
@@ -111,7 +113,8 @@ def _against_models(scenario: schema.Scenario, access: Access) -> list[tuple[str
         found.append(("--model", "an endpoint's answers do not stand on the axis of service time"))
     if models.ceiling is not None:
         found.append(("models.ceiling", "whether a call is still paid for would depend on who was served first"))
-    if models.faults or models.simulated.failures:
+    scripted = [reply for number, rule in enumerate(models.rules) for reply in rule.made(number).replies]
+    if models.faults or models.simulated.failures or any(reply.fail for reply in scripted):
         found.append(("models that fail", "retries and breakers are shared by all agents"))
     server = models.simulated.server
     if server is not None:

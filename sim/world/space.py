@@ -22,7 +22,7 @@ Position = Any
 Metric = Callable[[Position, Position], float]
 Plane = Literal["euclid", "chebyshev"]
 
-_LIFE = 16  # steps for which a list of neighbours is good
+_LONG, _SHORT = 64, 6  # steps for which a list of neighbours is good: one to choose from, and one to go through
 
 
 class Sighting(NamedTuple):
@@ -44,7 +44,10 @@ class Track:
         gone: the step from which on it is no longer there, or None.
     """
 
-    __slots__ = ("agent_id", "first", "gone", "known", "near", "near_until", "number", "partners", "versions")
+    __slots__ = (
+        "agent_id", "far", "far_until", "first", "gone", "known", "near", "near_until", "number", "partners",
+        "versions",
+    )  # fmt: skip
 
     def __init__(self, agent_id: str, number: int, step: int, shown: Sighting, partners: tuple[str, ...]) -> None:
         self.agent_id = agent_id
@@ -53,8 +56,9 @@ class Track:
         self.versions = [shown]
         self.gone: int | None = None
         self.partners = partners  # whom it looks at wherever they are
-        self.near: list[Track] = []
-        self.near_until = -1
+        self.near: list[Track] = []  # see `Space.neighbours`
+        self.far: list[Track] = []
+        self.near_until = self.far_until = -1  # up to which step these lists are good
 
     def at(self, step: int) -> Sighting:
         """Return what it showed at the beginning of `step`, or the latest that is known."""
@@ -135,7 +139,7 @@ class Space:
         shown = Sighting(agent_id, position, doing)
         self._tracks[agent_id] = Track(agent_id, len(self._tracks), self._step(), shown, partners)
         for track in self._tracks.values():
-            track.near_until = -1
+            track.near_until = track.far_until = -1
 
     def leave(self, agent_id: str) -> None:
         """Let an agent disappear from the next step on."""
@@ -164,7 +168,8 @@ class Space:
             raise UsageError(f"{agent_id} wants to look {radius:g} far, and one sees {reach.perception:g} far")
         here = me.at(step).position
         if self.truth is not None:
-            others: Iterable[Track] = (self._tracks[name] for name in self.truth.get((agent_id, step), ()))
+            names = dict.fromkeys(self.truth.get((agent_id, step), ()))  # it may have looked several times
+            others = sorted((self._tracks[name] for name in names), key=lambda track: track.number)
         else:
             others = self.neighbours(me, step)
         seen = []
@@ -239,17 +244,21 @@ class Space:
         Who is farther than this at step s, cannot be near some steps later: both move at most `speed` a step.
         """
         if step > me.near_until:
-            reach = self.reach
-            margin = reach.perception + 2 * reach.speed * (_LIFE + 1)
-            here, metric, speed = me.at(step).position, reach.metric, reach.speed
-            me.near = [
-                other
-                for other in self._tracks.values()
-                if other is not me
-                and metric(here, other.at(step).position) <= margin + max(0, step - other.known) * speed
-            ]
-            me.near_until = step + _LIFE - 1
+            if step > me.far_until:
+                me.far, me.far_until = self._within(me, step, self._tracks.values(), _LONG), step + _LONG - 1
+            me.near, me.near_until = self._within(me, step, me.far, _SHORT), min(step + _SHORT - 1, me.far_until)
         return me.near
+
+    def _within(self, me: Track, step: int, others: Iterable[Track], life: int) -> list[Track]:
+        """Return those of `others` that may matter to `me` in the next `life` steps."""
+        reach = self.reach
+        here, metric, speed = me.at(step).position, reach.metric, reach.speed
+        margin = reach.perception + 2 * speed * (life + 1)
+        return [
+            other
+            for other in others
+            if other is not me and metric(here, other.at(step).position) <= margin + max(0, step - other.known) * speed
+        ]
 
     def state(self) -> Mapping[str, Any]:
         """Return what everybody shows, for the hash of the run."""
