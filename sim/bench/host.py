@@ -172,7 +172,7 @@ def _cell(job: Job, mode: Mode, turn: int) -> Cell:
             job.scenario, seed=job.seed, mode=run_mode, overrides=job.overrides + changes, allow=job.allow, begun=meter,
         )  # fmt: skip
         if result.status != "finished":
-            return attrs.evolve(cell, status="failed", problem="the run was interrupted")
+            sys.exit(1)  # somebody ends this process
         figures: Mapping[str, Any] = figures_of(result, time.process_time() - meter.began)
         if figures["basis"] == "simulated" and meter.flight is not None:
             mean, parts = meter.flight.over_time()

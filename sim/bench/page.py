@@ -178,25 +178,26 @@ def _end(row: Row) -> float:
     return last + (last - first) / max(1, len(row.flight) - 1)
 
 
-def _figures(bench: Bench) -> Markup:
-    """Return a table for each combination, and what its columns mean."""
-    used = [name for name in FIGURES if any(name in row.figures for row in bench.rows)]
-    headings = ["mode", *map(_heading, used), "same hash"]
+def _figures(bench: Bench) -> Markup | None:
+    """Return a table for each combination: a line for each figure, a column for each mode."""
     tables = []
     for index, point in enumerate(bench.plan.points[:_TABLES]):
-        rows = [
-            [row.mode, *(figure(row.figures.get(name)) for name in used), _equal(row)]
-            for row in bench.of_point(index)
-            if row.measured
+        rows = [row for row in bench.of_point(index) if row.measured]
+        if not rows:
+            continue
+        lines_ = [
+            [_heading(name), *(figure(row.figures.get(name)) for row in rows), tag("span", about_.says, class_="note")]
+            for name, about_ in FIGURES.items()
+            if any(name in row.figures for row in rows)
         ]
-        shown = table(headings, rows)
+        equal = "With how many seeds all events and the final state were those of tick-parallel."
+        lines_.append(["same hash", *map(_equal, rows), tag("span", equal, class_="note")])
+        shown = table(["", *(row.mode for row in rows), ""], lines_)
         tables.append(tag("details", tag("summary", label_of(point)), shown) if point else shown)
-    says = [(_heading(name), FIGURES[name].says) for name in used]
-    says.append(("same hash", "With how many seeds all events and the final state were those of tick-parallel."))
-    terms = tag("dl", [(tag("dt", term), tag("dd", text)) for term, text in says])
+    if not tables:
+        return None
     note = "mean over seeds, ± half the width of its 95 % interval (Student)"
-    meant = tag("details", tag("summary", "What the columns mean"), terms)
-    return section("All figures", note, tag("div", tables, class_="dense"), meant)
+    return section("All figures", note, tag("div", tables, class_="dense"))
 
 
 def _heading(name: str) -> str:

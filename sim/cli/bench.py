@@ -115,13 +115,15 @@ def _carry_out(plan: Plan, processes: int) -> Bench:
 @contextlib.contextmanager
 def _stoppable() -> Iterator[None]:
     """Let SIGINT and SIGTERM end the runs, and go on with what has been measured."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    endings = (signal.SIGINT, signal.SIGTERM)  # the first may be ignored, as in the background of a script
+    before = {which: signal.signal(which, signal.default_int_handler) for which in endings}
     try:
         yield
     except KeyboardInterrupt:
         pass
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for which, handler in before.items():
+            signal.signal(which, handler)
 
 
 class Progress:

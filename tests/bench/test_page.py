@@ -63,7 +63,7 @@ def test_numbers_of_a_page_are_those_of_the_bench(made, shown):
     browser = shown(made(("tick-parallel", "autonomous", "causal", "oracle"), figures))
     assert "2 ×" in browser.evaluate("document.querySelector('.tiles').textContent")
     assert "30 min" in browser.evaluate("document.querySelector('.chart').textContent")
-    assert browser.evaluate("document.querySelectorAll('.dense tr')[1].cells[3].textContent") == "25"
+    assert browser.evaluate("document.querySelectorAll('.dense tr')[3].cells[1].textContent") == "25"
     assert browser.evaluate("document.querySelectorAll('td.heat2').length") == 1
 
 
