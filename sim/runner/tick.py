@@ -20,6 +20,7 @@ class _Start(Signal):
     """Lets actions begin that were decided on in this tick."""
 
     __slots__ = ()
+    ahead = False
 
     def wait(self, action: object = None) -> Any:
         """Wait until all have decided."""
