@@ -143,13 +143,15 @@ def problems_of(rows: Iterable[Row]) -> dict[str, list[str]]:
 def evaluate(plan: Plan, cells: Iterable[Cell], about: Mapping[str, Any]) -> Bench:
     """Return what the runs of a plan come to; some of them may be missing."""
     modes = [mode.name for mode in plan.modes]
-    ordered = sorted(cells, key=lambda cell: (cell.point, plan.seeds.index(cell.seed), modes.index(cell.mode)))
+    turn = {seed: number for number, seed in enumerate(plan.seeds)}
+    ordered = sorted(cells, key=lambda cell: (cell.point, turn[cell.seed], modes.index(cell.mode)))
+    found: list[dict[str, dict[int, Cell]]] = [{mode: {} for mode in modes} for _ in plan.points]
+    for cell in ordered:
+        found[cell.point][cell.mode][cell.seed] = cell
     rows, noise = [], []
-    for point in range(len(plan.points)):
-        ours = [cell for cell in ordered if cell.point == point]
-        by_mode = {mode: {cell.seed: cell for cell in ours if cell.mode == mode} for mode in modes}
+    for point, by_mode in enumerate(found):
         base, oracle = _measured(by_mode.get(PARALLEL, {})), _measured(by_mode.get(ORACLE, {}))
-        rows += [_row(point, mode, found, base, oracle) for mode, found in by_mode.items() if found]
+        rows += [_row(point, mode, ours, base, oracle) for mode, ours in by_mode.items() if ours]
         noise.append(_noise(list(base.values())))
     return Bench(plan, tuple(ordered), tuple(rows), tuple(noise), about)
 

@@ -39,7 +39,7 @@ from sim.cli.table import number, print_table
 from sim.store.files import versions, wall_label
 
 _COLUMNS = (
-    "makespan", "speed_up", "of_oracle", "calls_rate", "in_flight", "waiting", "drift", "cpu_call", "cpu_iteration",
+    "makespan", "speed_up", "of_oracle", "in_flight", "waiting", "drift", "cpu_call", "cpu_iteration",
 )  # fmt: skip
 """Figures of the table on the terminal; the page has all of them."""
 
@@ -185,7 +185,7 @@ def _print_speed_ups(bench: Bench) -> None:
     lines: list[list[Entry]] = []
     for index, point in enumerate(bench.plan.points):
         found = {row.mode: row.figures.get("speed_up") for row in bench.of_point(index)}
-        lines.append([*point.values(), *(None if one is None else one.mean for one in map(found.get, modes))])
+        lines.append([*point.values(), *(None if one is None else _short(one.mean) for one in map(found.get, modes))])
     if modes:
         click.echo("\nspeed-up over tick-parallel")
         print_table([*bench.plan.points[0], *modes], lines)
@@ -202,9 +202,9 @@ def _print_rows(rows: list[Row], seeds: int) -> None:
         interval = name in _WITH_INTERVAL and any(one is not None and one.half for one in found)
         headings += [f"{about.heading} {about.unit}".strip(), *(["±"] if interval else [])]
         for line, one in zip(lines, found, strict=True):
-            line.append(None if one is None else one.mean)
+            line.append(None if one is None else _short(one.mean))
             if interval:
-                line.append(None if one is None else one.half)
+                line.append(None if one is None or one.half is None else _short(one.half))
     if any(row.measured < seeds for row in rows):
         headings.append("seeds")
         lines = [[*line, row.measured] for line, row in zip(lines, rows, strict=True)]
@@ -213,11 +213,16 @@ def _print_rows(rows: list[Row], seeds: int) -> None:
         [*line, f"{row.equal} of {row.compared}" if row.compared else None]
         for line, row in zip(lines, rows, strict=True)
     ]
-    print_table(headings, lines)
+    print_table(headings, lines, named=True)
     if bases:
         click.echo(f"makespan in {' and '.join(sorted(bases))}, mean over {seeds} seed{'s' * (seeds > 1)}")
     if BASES["service"] in bases and len(bases) > 1:
         click.echo("different times are not compared: --set execution.sync=barrier counts all modes in service time")
+
+
+def _short(value: float) -> float:
+    """Return a number with the digits that a mean over seeds can claim."""
+    return value if abs(value) >= 1000 else float(f"{value:.3g}")
 
 
 def _verdict(bench: Bench, folder: Path) -> int:
