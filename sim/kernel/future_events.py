@@ -88,11 +88,31 @@ class FutureEvents:
                 left = self.reader.__length_hint__()
         return self.open[-left][0]
 
-    def relieve(self) -> None:
-        """Let go of what has been read; if the open bucket still holds too much, make all buckets narrower."""
+    def insert(self, entries: list[Entry]) -> None:
+        """Put entries in front of what is read next, whatever their keys: the caller knows that they come first."""
+        if not self.reader.__length_hint__():
+            self.open = entries
+            self.reader = iter(entries)
+        else:
+            position = len(self.open) - self.reader.__length_hint__()
+            self.open[position:position] = entries
+
+    def cut(self, time: int) -> list[Entry]:
+        """Take out and return what is due at `time`, before which nothing is due."""
+        cut = list[Entry]()
+        while self.due() == time:
+            position = len(self.open) - self.reader.__length_hint__()
+            cut.append(self.open.pop(position))
+        return cut
+
+    def relieve(self, now: int) -> None:
+        """Let go of what has been read; if the open bucket still holds too much, make all buckets narrower.
+
+        Not within the instant `now`: the rest of it stands in an order of its own.
+        """
         del self.open[: len(self.open) - self.reader.__length_hint__()]
         self.reader = iter(self.open)
-        if len(self.open) > _CROWDED:
+        if len(self.open) > _CROWDED and self.open[0][0] != now:
             self._adapt()
 
     def purge(self, alive: Callable[[Entry], bool]) -> int:

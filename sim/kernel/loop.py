@@ -13,7 +13,6 @@ fire in heap order, trio shuffles every batch on purpose, and a wake-up costs tw
 
 import gc
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import Any
 
 from sim.errors import ActorError, Cancelled, ForeignAwaitError, KernelError, RunError, UsageError
@@ -25,7 +24,9 @@ from sim.kernel.source import SCENARIO, Actor, Exit, Source
 from sim.kernel.targets import Pause
 
 _CHUNK = 4096  # steps after which entries that have run are let go
-_NOTHING: Iterator[Entry] = iter(())
+ARMED = object()
+"""What an actor yields that has been registered already with what it waits for."""
+
 _YOUNG = 10_000  # new objects before the collector looks at them during a run: rows wait for the recorder by thousands
 _RECANCELS = 100  # times a swallowed cancellation is raised again before the actor is abandoned
 
@@ -45,13 +46,11 @@ class Loop(ABC):
         self.calendar = FutureEvents()
         self.ready: list[Entry] = []  # what has been caused at this instant; always the same list
         self._entry: Entry = (0, 0, SCENARIO, 0, None, 0)  # what runs now
-        self._todo: Iterator[Entry] = _NOTHING  # what runs next, in key order
         self._begun = -1  # the latest instant that was begun; time may have passed further
         self._limit = 0
         self._horizon = 0  # from here on there may be a reason to pause
         self._blocked_from = MAX_NS  # the earliest time at which an outcome might be missing
         self._halted = False
-        self._draining = False
         self._midway = False  # stopped by its budget or an error, perhaps within an instant
 
     # -- the loop
@@ -73,7 +72,7 @@ class Loop(ABC):
                 pause = self._run_some(min(budget, _CHUNK))
                 if pause is not Pause.BUDGET:
                     return pause
-                self._tidy()
+                self.calendar.relieve(self._begun)
                 budget -= _CHUNK
             return Pause.BUDGET
         finally:
@@ -81,11 +80,11 @@ class Loop(ABC):
 
     def drain(self) -> None:
         """Run what has been caused at this instant, and what that causes, but nothing that was due at it."""
-        self._draining = True
+        due = self.calendar.cut(self.now)
         try:
             self.run(0)
         finally:
-            self._draining = False
+            self.calendar.insert(due)
 
     def _run_some(self, left: int) -> Pause:  # noqa: C901 - written out on purpose: a call costs a tenth of a wake-up
         budget, ready, calendar, bucket_of = left, self.ready, self.calendar, self.calendar.buckets.get
@@ -94,14 +93,18 @@ class Loop(ABC):
         try:
             while True:
                 shift = calendar.shift
-                for entry in self._todo:  # This is the loop: entries come in key order, an actor runs until it waits.
+                for entry in calendar.reader:  # This is the loop: in key order, an actor runs until it waits.
                     time = entry[0]
                     if time != begun:
-                        if time >= self._horizon or (ready and time > self.now):
-                            calendar.rewind()  # something comes first
+                        if ready and time > self.now:
+                            entry = self._caused(entry)  # comes first
+                            begun = time = self.now
+                        elif time < self._horizon:
+                            self.now = begun = time
+                            self.delta = 0
+                        else:
+                            calendar.rewind()
                             break
-                        self.now = begun = time
-                        self.delta = 0
                     target = entry[4]
                     token = entry[5]
                     if target.token == token:  # else it was cancelled, or woken by something else
@@ -114,7 +117,9 @@ class Loop(ABC):
                             except BaseException as error:
                                 self._ended(target, error)
                             else:
-                                if request.__class__ is int and request > 0:
+                                if request is ARMED:
+                                    pass
+                                elif request.__class__ is int and request > 0:
                                     target.counter = counter = target.counter + 1
                                     due = time + request
                                     bucket = bucket_of(due >> shift)
@@ -122,13 +127,8 @@ class Loop(ABC):
                                         bucket.append((due, 0, target.ordinal, counter, target, token))
                                     else:
                                         calendar.push((due, 0, target.ordinal, counter, target, token))
-                                elif request.__class__ is int or target.cancelling:
-                                    self._arm(target, request)
                                 else:
-                                    try:
-                                        request.arm(self, target)
-                                    except Exception as error:
-                                        self._refuse(target, request, error)
+                                    self._arm(target, request)
                         else:
                             target.fire()
                     left -= 1
@@ -146,15 +146,14 @@ class Loop(ABC):
             self.steps += budget - left
 
     def _go_on(self) -> Pause | None:
-        """Decide what runs next and put it into `_todo`, or return why nothing may."""
+        """Put what runs next in front of the calendar's reader, or return why nothing may run."""
         calendar = self.calendar
-        self._todo = _NOTHING
-        left = calendar.reader.__length_hint__()
-        time = calendar.open[-left][0] if left else calendar.due()
-        if self.ready and (time > self.now or self._draining):
+        time = calendar.due()
+        if self.ready and time > self.now:
             if self._blocked_from <= self.now and self._missing(self.now):
                 return Pause.BLOCKED
-            self._todo, self._begun = iter(self._next_delta()), self.now
+            calendar.insert(self._next_delta())
+            self._begun = self.now
             return None
         if time >= self._limit:
             if self._halted:
@@ -167,11 +166,10 @@ class Loop(ABC):
             self.now = self._begun = time
             self.delta = 0
             self._shuffle(calendar.open)
-        self._todo = calendar.reader
         return None
 
     def _next_delta(self) -> list[Entry]:
-        """Return what has been caused at this instant, to be run next."""
+        """Return what has been caused at this instant, in order: it runs next."""
         batch = self.ready.copy()
         if self.delta == self._max_deltas:
             raise livelock(batch, self.now, self._max_deltas)
@@ -180,12 +178,6 @@ class Loop(ABC):
             sort(batch, self._ties if self._shuffled else None)
         self.ready.clear()
         return batch
-
-    def _tidy(self) -> None:
-        """Between two chunks: let go of the entries that have run, and keep the open bucket small."""
-        reading = self._todo is self.calendar.reader
-        self.calendar.relieve()
-        self._todo = self.calendar.reader if reading else iter(list(self._todo))
 
     def _shuffle(self, bucket: list[Entry]) -> None:
         """Put the entries of this instant into shuffled order, where they stand."""
