@@ -18,12 +18,12 @@ from typing import Any
 from sim.errors import ActorError, Cancelled, ForeignAwaitError, KernelError, RunError, UsageError
 from sim.kernel.duration import MAX_NS
 from sim.kernel.future_events import NEVER, Entry, FutureEvents
-from sim.kernel.order import livelock, sort
+from sim.kernel.order import livelock, sort, spread
 from sim.kernel.rng import derive
 from sim.kernel.source import SCENARIO, Actor, Exit, Source
 from sim.kernel.targets import Pause
 
-_CHUNK = 4096  # steps after which entries that have run are let go
+_CHUNK = 256  # steps after which entries that have run are let go, so that their memory is used again while in cache
 ARMED = object()
 """What an actor yields that has been registered already with what it waits for."""
 
@@ -45,6 +45,7 @@ class Loop(ABC):
         self._max_deltas = max_deltas
         self.calendar = FutureEvents()
         self.ready: list[Entry] = []  # what has been caused at this instant; always the same list
+        self.crowded = False  # whether there is a crowd among it
         self._entry: Entry = (0, 0, SCENARIO, 0, None, 0)  # what runs now
         self._begun = -1  # the latest instant that was begun; time may have passed further
         self._limit = 0
@@ -96,15 +97,15 @@ class Loop(ABC):
                 for entry in calendar.reader:  # This is the loop: in key order, an actor runs until it waits.
                     time = entry[0]
                     if time != begun:
-                        if ready and time > self.now:
-                            entry = self._caused(entry)  # comes first
+                        if ready and time > self.now and self.now < self._blocked_from:
+                            entry = calendar.interpose(self._next_delta())  # comes first
                             begun = time = self.now
-                        elif time < self._horizon:
-                            self.now = begun = time
-                            self.delta = 0
-                        else:
+                        elif time >= self._horizon or (ready and time > self.now):
                             calendar.rewind()
                             break
+                        else:
+                            self.now = begun = time
+                            self.delta = 0
                     target = entry[4]
                     token = entry[5]
                     if target.token == token:  # else it was cancelled, or woken by something else
@@ -117,9 +118,7 @@ class Loop(ABC):
                             except BaseException as error:
                                 self._ended(target, error)
                             else:
-                                if request is ARMED:
-                                    pass
-                                elif request.__class__ is int and request > 0:
+                                if request.__class__ is int and request > 0:
                                     target.counter = counter = target.counter + 1
                                     due = time + request
                                     bucket = bucket_of(due >> shift)
@@ -127,7 +126,7 @@ class Loop(ABC):
                                         bucket.append((due, 0, target.ordinal, counter, target, token))
                                     else:
                                         calendar.push((due, 0, target.ordinal, counter, target, token))
-                                else:
+                                elif request is not ARMED:
                                     self._arm(target, request)
                         else:
                             target.fire()
@@ -177,6 +176,9 @@ class Loop(ABC):
         if len(batch) > 1:
             sort(batch, self._ties if self._shuffled else None)
         self.ready.clear()
+        if self.crowded:
+            self.crowded = False
+            return spread(batch)
         return batch
 
     def _shuffle(self, bucket: list[Entry]) -> None:
@@ -222,7 +224,7 @@ class Loop(ABC):
     # -- how steps end
 
     def _arm(self, actor: Actor, request: Any) -> None:
-        if actor.cancelling:  # it cancelled itself: what raises that is on its way
+        if request is ARMED or actor.cancelling:  # it cancelled itself: what raises that is on its way
             return
         try:
             if request.__class__ is not int:
