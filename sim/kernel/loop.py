@@ -112,20 +112,21 @@ class Loop(ABC):
                         self._entry = entry
                         if target.__class__ is Actor:
                             self.current = target
-                            target.token = token = (token | 1) + 1
+                            if token & 1:
+                                target.token = token = token + 1
                             try:
                                 request = target.coro.send(target.value)  # type: ignore[union-attr]  # a check costs here
                             except BaseException as error:
                                 self._ended(target, error)
                             else:
-                                if request.__class__ is int and request > 0:
-                                    target.counter = counter = target.counter + 1
+                                if request.__class__ is int:
                                     due = time + request
                                     bucket = bucket_of(due >> shift)
-                                    if bucket is not None:  # it exists, so it is not open yet
+                                    if bucket is not None:  # it exists, so it is not open yet, and the pause is above 0
+                                        target.counter = counter = target.counter + 1
                                         bucket.append((due, 0, target.ordinal, counter, target, token))
                                     else:
-                                        calendar.push((due, 0, target.ordinal, counter, target, token))
+                                        self._arm(target, request)
                                 elif request is not ARMED:
                                     self._arm(target, request)
                         else:
@@ -169,13 +170,16 @@ class Loop(ABC):
 
     def _next_delta(self) -> list[Entry]:
         """Return what has been caused at this instant, in order: it runs next."""
-        batch = self.ready.copy()
+        ready = self.ready
         if self.delta == self._max_deltas:
-            raise livelock(batch, self.now, self._max_deltas)
+            raise livelock(spread(ready), self.now, self._max_deltas)
         self.delta += 1
-        if len(batch) > 1:
+        if len(ready) == 1:
+            batch = [ready.pop()]
+        else:
+            batch = ready.copy()
             sort(batch, self._ties if self._shuffled else None)
-        self.ready.clear()
+            ready.clear()
         if self.crowded:
             self.crowded = False
             return spread(batch)

@@ -7,6 +7,7 @@ from typing import Any
 
 from sim.errors import Cancelled, LimitError, UsageError
 from sim.kernel import Actor, Kernel
+from sim.kernel.loop import ARMED
 from sim.kernel.waits import NOTHING
 from sim.resources.pool import Line, Pool
 
@@ -36,8 +37,15 @@ class _Slots(Pool):
             ClosedError: if the resource is closed, also while waiting.
         """
         if not self.acquire_nowait(amount, priority):
+            wait = self._one if amount == 1 and priority == 0 else SlotWait(self, amount, priority)
+            actor = self._kernel.current
             try:
-                yield self._one if amount == 1 and priority == 0 else SlotWait(self, amount, priority)
+                if actor.__class__ is not Actor or actor.cancelling:  # type: ignore[union-attr]  # a check costs here
+                    yield wait
+                else:
+                    self._waited += 1
+                    self._line.add(actor, amount, wait, priority)  # type: ignore[arg-type]
+                    yield ARMED
             except (Exception, Cancelled):
                 self.serve()  # who was behind may go on
                 raise
@@ -81,7 +89,8 @@ class _Slots(Pool):
 
     def serve(self) -> None:
         """Hand out free slots in order, up to the first that needs more than are free."""
-        places, pop = self._line.places, self._line.pop
+        line = self._line
+        places = line.places
         while places and self._free:
             _, _, actor, token, amount, wait = places[0]
             if actor.token == token:
@@ -90,7 +99,7 @@ class _Slots(Pool):
                 self._kernel.wake(actor, amount, wait)  # first, for it refuses while the run is paused
                 self._free -= amount
                 self._served += 1
-            pop()
+            line.pop()
 
     def _refuse(self, amount: int) -> None:
         self._check_open()
