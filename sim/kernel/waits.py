@@ -100,17 +100,17 @@ class Signal:
     def wait(self) -> Generator[Any, Any, Any]:
         """Wait until the signal is fired and return the value it was fired with."""
         crowd, actor = self._crowd, self._kernel.current
-        if actor.__class__ is not Actor or actor.cancelling:  # type: ignore[union-attr]  # a check costs here
+        if actor.__class__ is not Actor or actor.cancelling:
             return (yield self)
         crowd.waiting.append(actor)  # `arm`, written out: this is the hot path of events
-        crowd.waiting.append(actor.token)  # type: ignore[union-attr]
-        actor.via = crowd  # type: ignore[union-attr]
+        crowd.waiting.append(actor.token)
+        actor.via = crowd
         try:
             yield ARMED
         except BaseException:
             crowd.lose_one()
             raise
-        actor.via = None  # type: ignore[union-attr]
+        actor.via = None
         return crowd.value
 
     def fire(self, value: Any = None) -> int:
@@ -207,9 +207,9 @@ class Queue:
             raise ClosedError("the queue is closed and empty")
         actor, getters = self._kernel.current, self._getters
         waiting = None if getters is None else getters.actors
-        if waiting is None or len(waiting) >= _MANY or actor.__class__ is not Actor or actor.cancelling:  # type: ignore[union-attr]
+        if waiting is None or len(waiting) >= _MANY or actor.__class__ is not Actor or actor.cancelling:
             return (yield self)
-        waiting.append((actor, actor.token))  # type: ignore[arg-type, union-attr]  # `arm`, written out
+        waiting.append((actor, actor.token))  # `arm`, written out
         return (yield ARMED)
 
     @types.coroutine

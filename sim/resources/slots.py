@@ -40,11 +40,11 @@ class _Slots(Pool):
             wait = self._one if amount == 1 and priority == 0 else SlotWait(self, amount, priority)
             actor = self._kernel.current
             try:
-                if actor.__class__ is not Actor or actor.cancelling:  # type: ignore[union-attr]  # a check costs here
+                if actor.__class__ is not Actor or actor.cancelling:
                     yield wait
                 else:
                     self._waited += 1
-                    self._line.add(actor, amount, wait, priority)  # type: ignore[arg-type]
+                    self._line.add(actor, amount, wait, priority)
                     yield ARMED
             except (Exception, Cancelled):
                 self.serve()  # who was behind may go on
