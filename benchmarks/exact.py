@@ -37,12 +37,12 @@ class Exact:
     """
 
     def __init__(self, shift: int = 26) -> None:
-        self.shift = shift
         self.now = 0
         self.current: Any = None
         self.ready: list[Any] = []
         self._buckets: dict[int, list[Any]] = {}
         self._turns: list[int] = []
+        self._shift = shift
 
     def spawn(self, ordinal: int, coro: Coroutine[Any, Any, Any]) -> None:
         """Add an actor."""
@@ -56,14 +56,14 @@ class Exact:
                 self.ready.clear()
                 batch.sort()
                 self._run(batch)
-            if not self._turns or self._turns[0] << self.shift >= until:
+            if not self._turns or self._turns[0] << self._shift >= until:
                 return
             bucket = self._buckets.pop(heappop(self._turns))
             bucket.sort()
             self._run(bucket)
 
     def _run(self, entries: list[Any]) -> None:
-        buckets, shift, now, ready = self._buckets, self.shift, self.now, self.ready
+        buckets, shift, now, ready = self._buckets, self._shift, self.now, self.ready
         for position, entry in enumerate(entries):
             time = entry[0]
             if time != now:

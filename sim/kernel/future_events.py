@@ -97,11 +97,10 @@ class FutureEvents:
             position = len(self.open) - self.reader.__length_hint__()
             self.open[position:position] = entries
 
-    def interpose(self, entries: list[Entry]) -> Entry:
+    def interpose(self, entries: list[Entry]) -> None:
         """Put entries in front of the one that was read last, which will be read again; the first counts as read."""
         position = len(self.open) - self.reader.__length_hint__() - 1
         self.open[position:position] = entries
-        return entries[0]
 
     def cut(self, time: int) -> list[Entry]:
         """Take out and return what is due at `time`, before which nothing is due."""
@@ -116,9 +115,13 @@ class FutureEvents:
 
         Not within the instant `now`: the rest of it stands in an order of its own.
         """
-        del self.open[: len(self.open) - self.reader.__length_hint__()]
-        self.reader = iter(self.open)
-        if len(self.open) > _CROWDED and self.open[0][0] != now:
+        left = self.reader.__length_hint__()
+        read = len(self.open) - left
+        crowded = left > _CROWDED and self._taken >= self._unadapted and self.open[read][0] != now
+        if read >= left or crowded:  # else it would be moved again and again
+            del self.open[:read]
+            self.reader = iter(self.open)
+        if crowded:
             self._adapt()
 
     def purge(self, alive: Callable[[Entry], bool]) -> int:

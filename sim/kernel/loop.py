@@ -98,7 +98,7 @@ class Loop(ABC):
                     time = entry[0]
                     if time != begun:
                         if ready and time > self.now and self.now < self._blocked_from:
-                            entry = calendar.interpose(self._next_delta())  # comes first
+                            entry = self._caused()  # comes first
                             begun = time = self.now
                         elif time >= self._horizon or (ready and time > self.now):
                             calendar.rewind()
@@ -168,18 +168,27 @@ class Loop(ABC):
             self._shuffle(calendar.open)
         return None
 
+    def _caused(self) -> Entry:
+        """Put what has been caused at this instant before the entry that was read last, and return the first of it."""
+        if len(self.ready) > 1 or self.crowded or self.delta == self._max_deltas:
+            batch = self._next_delta()
+            self.calendar.interpose(batch)
+            return batch[0]
+        self.delta += 1
+        entry = self.ready.pop()  # the hot path of resources
+        calendar = self.calendar
+        calendar.open.insert(len(calendar.open) - calendar.reader.__length_hint__() - 1, entry)
+        return entry
+
     def _next_delta(self) -> list[Entry]:
         """Return what has been caused at this instant, in order: it runs next."""
-        ready = self.ready
+        batch = self.ready.copy()
         if self.delta == self._max_deltas:
-            raise livelock(spread(ready), self.now, self._max_deltas)
+            raise livelock(spread(batch), self.now, self._max_deltas)
         self.delta += 1
-        if len(ready) == 1:
-            batch = [ready.pop()]
-        else:
-            batch = ready.copy()
+        if len(batch) > 1:
             sort(batch, self._ties if self._shuffled else None)
-            ready.clear()
+        self.ready.clear()
         if self.crowded:
             self.crowded = False
             return spread(batch)
