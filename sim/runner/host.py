@@ -233,6 +233,7 @@ class Session:
         finally:
             if self.simulation.models is not None:
                 await self.simulation.models.aclose()
+            runner.clockwork.close()
             kernel.close()
 
 

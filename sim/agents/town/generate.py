@@ -6,21 +6,23 @@ calls from 12 to 13 o'clock and 800 from 6 to 7, and 1.85 agents, itself include
 crowds are towns side by side.
 
 What is behind the numbers follows Generative Agents (Park et al., 2023): most steps of an agent make no call; somebody
-who looks around makes a few, who turns to something new about seven, one after the other; who wakes up plans the day,
-reflects, or talks to somebody makes dozens in one step, because a conversation is written at once, to its end. Such
-long chains are what a barrier after each step waits for.
+who looks around makes a few, who turns to something new makes about seven, one after the other; who reflects, or talks
+to somebody, makes a dozen in one step, because a conversation is written at once, to its end; and who wakes up plans the
+day in thirty. Such long chains are what a barrier after each step waits for. What was not published (how long chains
+are, how the crowd stands, which kinds of calls are how frequent) was chosen, together with the rates of the server in
+`scenarios/town.yaml`, such that the published speed-ups of the paper's own scheduler come out: on seeds 101 to 103 only.
 """
 
+import math
 from array import array
 from bisect import bisect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from math import exp, log
 from typing import Literal
 
 import attrs
 
-from sim.agents.town.routine import HEIGHT, HOUR, TOWN, WIDTH, Resident, near_pairs, path, residents
+from sim.agents.town.routine import HEIGHT, HOUR, TOWN, WIDTH, Resident, path, residents
 from sim.agents.town.trace import DAY_STEPS, Call, Path, Trace
 from sim.errors import UsageError
 from sim.kernel.rng import Stream, derive
@@ -36,8 +38,14 @@ CALLS_BY_HOUR = (
 freehand."""
 
 _INPUT, _OUTPUT = 642.6, 21.9  # tokens: published means
-_INPUT_SPREAD, _OUTPUT_SPREAD = 0.45, 0.7  # of the logarithm
-_RADIUS = 4
+_INPUT_SPREAD, _OUTPUT_SPREAD = 0.45, 0.5  # of the logarithm
+_SHORTEST = 16  # tokens of input
+
+RADIUS, SPEED = 4, 1
+"""Cells that an agent of Generative Agents sees, and goes in a step."""
+
+Chains = Mapping[int, tuple[Call, ...]]
+"""The calls of one agent, by step."""
 
 Kind = Literal["look", "act", "reflect", "talk", "plan"]
 
@@ -55,31 +63,39 @@ class _Chain:
 _CHAINS: dict[Kind, _Chain] = {
     "look": _Chain(1, 3, 0.8, 0.7),
     "act": _Chain(4, 9, 0.9, 1.0),
-    "reflect": _Chain(8, 16, 1.2, 1.0),
-    "talk": _Chain(8, 20, 1.3, 1.0),
+    "reflect": _Chain(6, 14, 1.2, 1.0),
+    "talk": _Chain(6, 17, 1.3, 1.0),
     "plan": _Chain(20, 40, 1.0, 1.5),
 }
-_TALK, _REFLECT, _ACT = 0.08, 0.04, 0.40  # shares of an hour's calls; what is left is looking around
-_TALK_NOON = 0.08
-_ON_TIME = 0.8  # share of what people do and look at that begins with a full minute
+_SHARES: dict[Kind, float] = {"talk": 0.08, "reflect": 0.04, "act": 0.40, "look": 0.48}  # of calls; plans come first
+_ON_TIME = 0.77  # share of what people do and look at that begins with a full minute, as their schedules do
 _MINUTE = 6  # steps
 _TRIES = 12  # times that one looks for somebody who is up, or for two who are near each other
-_MOOD = 0.2  # spread of the logarithm of how lively a person is in an hour
+_MOOD = 0.2  # spread of the logarithm of how lively a person is in an hour, compared with others
 
 
-def _expected_share(kind: Kind) -> float:
-    """Return the share of a day's calls that are of a kind."""
-    total = sum(CALLS_BY_HOUR)
-    plan = TOWN * (_CHAINS["plan"].shortest + _CHAINS["plan"].longest) / 2 / total
-    noon = CALLS_BY_HOUR[12] / total
-    talk = _TALK * (1 - noon) + _TALK_NOON * noon
-    look = 1 - talk - _REFLECT - _ACT
-    return {"look": look, "act": _ACT, "reflect": _REFLECT, "talk": talk}.get(kind, 0.0) * (1 - plan) + (
-        plan if kind == "plan" else 0.0
-    )
+def _scaled() -> dict[Kind, tuple[float, float]]:
+    """Return the logarithms of the median tokens for each kind, such that the means of a day are those published."""
+    plan = _CHAINS["plan"]
+    planned = TOWN * (plan.shortest + plan.longest) / 2 / sum(CALLS_BY_HOUR)
+    shares = {kind: share * (1 - planned) for kind, share in _SHARES.items()} | {"plan": planned}
+    inputs = sum(share * _CHAINS[kind].input for kind, share in shares.items())
+    outputs = sum(share * _CHAINS[kind].output for kind, share in shares.items())
+    return {
+        kind: (
+            math.log(_INPUT * chain.input / inputs) - _INPUT_SPREAD**2 / 2,
+            math.log(_OUTPUT * chain.output / outputs) - _OUTPUT_SPREAD**2 / 2,
+        )
+        for kind, chain in _CHAINS.items()
+    }
 
 
-def generate(seed: int, agents: int = TOWN, first_step: int = 0, steps: int = DAY_STEPS, name: str = "villager") -> Trace:
+_MEDIANS = _scaled()
+
+
+def generate(
+    seed: int, agents: int = TOWN, first_step: int = 0, steps: int = DAY_STEPS, name: str = "villager"
+) -> Trace:
     """Make the trace of a window of a day.
 
     A part of it is the same whatever else is made: the first 25 of 1,000 agents do what 25 agents of the same seed do,
@@ -99,148 +115,127 @@ def generate(seed: int, agents: int = TOWN, first_step: int = 0, steps: int = DA
         raise UsageError(f"a town has 1 to {MAX_AGENTS} agents, not {agents}")
     if not (first_step >= 0 < steps and first_step + steps <= DAY_STEPS):
         raise UsageError(f"a trace lies within the {DAY_STEPS} steps of a day, not from {first_step} for {steps}")
-    positions: list[Path] = []
-    calls: list[Mapping[int, tuple[Call, ...]]] = []
     towns = -(-agents // TOWN)
-    for town in range(towns):
-        _town(seed, town, first_step, steps, positions, calls)
-    names = (name,) if agents == 1 else tuple(f"{name}-{i + 1}" for i in range(agents))
+    parts = [part for town in range(towns) for part in _town(seed, town, first_step, steps)][:agents]
     return Trace(
-        WIDTH * towns, HEIGHT, first_step, steps, names, tuple(positions[:agents]), tuple(calls[:agents]), radius=_RADIUS
+        width=WIDTH * towns,
+        height=HEIGHT,
+        first_step=first_step,
+        steps=steps,
+        agents=(name,) if agents == 1 else tuple(f"{name}-{number + 1}" for number in range(agents)),
+        positions=tuple(path for path, _ in parts),
+        calls=tuple(calls for _, calls in parts),
+        radius=RADIUS,
+        speed=SPEED,
     )
 
 
-def _town(
-    seed: int,
-    town: int,
-    first_step: int,
-    steps: int,
-    positions: list[Path],
-    calls: list[Mapping[int, tuple[Call, ...]]],
-) -> None:
-    """Add the people of one town."""
+def _town(seed: int, town: int, first_step: int, steps: int) -> Iterator[tuple[Path, Chains]]:
+    """Yield what each person of one town does."""
     people = residents(Stream(derive("town routine", seed, town)))
     hours = range(first_step // HOUR, (first_step + steps - 1) // HOUR + 1)
-    begin = hours[0] * HOUR
-    paths = [path(person, begin, len(hours) * HOUR) for person in people]  # whole hours: talks depend on them
-    chains: list[dict[int, list[Call]]] = [{} for _ in people]
-    for hour in hours:
-        _Hour(Stream(derive("town calls", seed, town, hour)), hour, people, paths, begin).fill(chains)
-    cut = slice(first_step - begin, first_step - begin + steps + 1)
-    for (x, y), chain in zip(paths, chains, strict=True):
-        x = x[cut]
-        for i in range(len(x)):
-            x[i] += town * WIDTH
-        positions.append(Path(x, y[cut]))
-        last = first_step + steps
-        calls.append({step: tuple(chain[step]) for step in sorted(chain) if first_step <= step < last})
+    begin, last_step = hours[0] * HOUR, first_step + steps
+    paths = [Path(*path(person, begin, len(hours) * HOUR)) for person in people]  # whole hours: talks depend on them
+    chains = [
+        _Hour(Stream(derive("town calls", seed, town, hour)), hour, people, paths, begin).chains() for hour in hours
+    ]
+    cut = slice(first_step - begin, last_step - begin + 1)
+    for agent, whole in enumerate(paths):
+        x = array("H", [x + town * WIDTH for x in whole.x[cut]])
+        own = [(step, tuple(calls)) for of_hour in chains for step, calls in sorted(of_hour[agent].items())]
+        yield Path(x, whole.y[cut]), {step: calls for step, calls in own if first_step <= step < last_step}
 
 
 class _Hour:
     """What the people of a town call in one hour."""
 
     def __init__(
-        self,
-        stream: Stream,
-        hour: int,
-        people: tuple[Resident, ...],
-        paths: "list[tuple[array[int], array[int]]]",
-        begin: int,
+        self, stream: Stream, hour: int, people: Sequence[Resident], paths: Sequence[Path], begin: int
     ) -> None:
         self._stream = stream
-        self._hour = hour
+        self._first = hour * HOUR
+        self._left = CALLS_BY_HOUR[hour]
         self._people = people
         self._paths = paths
-        self._begin = begin
-        self._weights = list(
-            accumulate(person.liveliness * stream.lognormvariate(0.0, _MOOD) for person in people)
-        )
+        self._begin = begin  # the step at which the paths begin
+        self._weights = list(accumulate(person.liveliness * math.exp(stream.gauss(0.0, _MOOD)) for person in people))
+        self._chains: list[dict[int, list[Call]]] = [{} for _ in people]
 
-    def fill(self, chains: list[dict[int, list[Call]]]) -> None:
-        stream, first = self._stream, self._hour * HOUR
-        budget = CALLS_BY_HOUR[self._hour]
-        for i, person in enumerate(self._people):
-            if first <= person.wakes < first + HOUR:
-                budget -= self._add(chains, "plan", i, person.wakes, budget)
-        talk = round(budget * (_TALK_NOON if self._hour == 12 else _TALK))
-        reflect = round(budget * _REFLECT)
-        act = round(budget * _ACT)
-        budget -= talk + reflect + act
-        while talk > 0 and (pair := self._pair()) is not None:
-            step, i = pair
-            talk -= self._add(chains, "talk", i, step, talk)
-        act += talk
-        for step, i in self._setting_out():
-            act -= self._add(chains, "act", i, step, act)
-        while act > 0:
-            step, i = self._somebody(_MINUTE if stream.random() < _ON_TIME else 1)
-            act -= self._add(chains, "act", i, step, act)
-        while reflect > 0:
-            step, i = self._somebody()
-            reflect -= self._add(chains, "reflect", i, step, reflect)
-        while budget > 0:
-            step, i = self._somebody(_MINUTE if stream.random() < _ON_TIME else 1)
-            budget -= self._add(chains, "look", i, step, budget)
+    def chains(self) -> list[dict[int, list[Call]]]:
+        """Return the calls of each, by step."""
+        for agent, person in enumerate(self._people):
+            if self._first <= person.wakes < self._first + HOUR:
+                self._add("plan", agent, person.wakes, self._left)
+        shares = {kind: round(self._left * share) for kind, share in _SHARES.items()}
+        talked = self._spend("talk", shares["talk"], self._talks())
+        acts = shares["act"] + shares["talk"] - talked  # where nobody meets, nobody talks
+        acts -= self._spend("act", acts, self._setting_out())
+        self._spend("act", acts, self._anybody(on_time=_ON_TIME))
+        self._spend("reflect", shares["reflect"], self._anybody())
+        self._spend("look", self._left, self._anybody(on_time=_ON_TIME))
+        return self._chains
 
-    def _add(self, chains: list[dict[int, list[Call]]], kind: Kind, agent: int, step: int, most: int) -> int:
-        stream, chain = self._stream, _CHAINS[kind]
-        count = min(stream.randint(chain.shortest, chain.longest), most)
-        if count <= 0:
-            return 0
-        spreads = _INPUT_SPREAD, _OUTPUT_SPREAD
-        mean_in, mean_out = _SCALED[kind]
-        calls = chains[agent].setdefault(step, [])
-        gauss = stream.gauss
+    def _spend(self, kind: Kind, calls: int, occasions: Iterator[tuple[int, int]]) -> int:
+        """Make chains of a kind until so many calls are made, or no occasion is left; return how many were made."""
+        left = calls
+        while left > 0 and (occasion := next(occasions, None)) is not None:
+            left -= self._add(kind, *occasion, left)
+        return calls - left
+
+    def _add(self, kind: Kind, agent: int, step: int, most: int) -> int:
+        """Let an agent make one chain of calls, and return how many there were."""
+        chain, gauss = _CHAINS[kind], self._stream.gauss
+        count = min(self._stream.randint(chain.shortest, chain.longest), most)
+        inputs, outputs = _MEDIANS[kind]
+        calls = self._chains[agent].setdefault(step, [])
         for _ in range(count):
-            calls.append(
-                Call(
-                    max(16, round(exp(mean_in + gauss(0.0, _INPUT_SPREAD)))),
-                    max(1, round(exp(mean_out + gauss(0.0, _OUTPUT_SPREAD)))),
-                )
-            )
+            tokens_in = round(math.exp(inputs + gauss(0.0, _INPUT_SPREAD)))
+            tokens_out = round(math.exp(outputs + gauss(0.0, _OUTPUT_SPREAD)))
+            calls.append(Call(max(_SHORTEST, tokens_in), max(1, tokens_out)))
+        self._left -= count
         return count
 
-    def _somebody(self, grain: int = 1) -> tuple[int, int]:
-        stream, first = self._stream, self._hour * HOUR
-        step = i = 0
-        for _ in range(_TRIES):
-            step = first + stream.randrange(HOUR // grain) * grain
-            i = bisect(self._weights, stream.random() * self._weights[-1])
-            if self._people[i].awake(step):
-                break
-        return step, i
+    # -- occasions: agent and step
 
-    def _pair(self) -> tuple[int, int] | None:
-        stream, first = self._stream, self._hour * HOUR
-        for _ in range(_TRIES):
-            step = first + stream.randrange(HOUR)
-            index = step - self._begin
-            up = [i for i, person in enumerate(self._people) if person.awake(step)]
-            spots = [(self._paths[i][0][index], self._paths[i][1][index]) for i in up]
-            pairs = near_pairs(spots, _RADIUS)
+    def _anybody(self, on_time: float = 0.0) -> Iterator[tuple[int, int]]:
+        """Yield people who are up, the livelier the more often; if nobody is found, somebody who dreams."""
+        stream, people, weights = self._stream, self._people, self._weights
+        while True:
+            grain = _MINUTE if stream.random() < on_time else 1
+            for _ in range(_TRIES):
+                step = self._first + stream.randrange(HOUR // grain) * grain
+                agent = bisect(weights, stream.random() * weights[-1])
+                if people[agent].awake(step):
+                    break
+            yield agent, step
+
+    def _talks(self) -> Iterator[tuple[int, int]]:
+        """Yield people who are up and see somebody else who is, until none are found any more."""
+        tries = 0
+        while tries < _TRIES:
+            step = self._first + self._stream.randrange(HOUR)
+            pairs = self._pairs(step)
+            tries = 0 if pairs else tries + 1
             if pairs:
-                return step, up[stream.choice(pairs)[stream.randrange(2)]]
-        return None
+                yield self._stream.choice(pairs)[self._stream.randrange(2)], step
+
+    def _pairs(self, step: int) -> list[tuple[int, int]]:
+        index = step - self._begin
+        up = [
+            (agent, path.x[index], path.y[index])
+            for agent, (person, path) in enumerate(zip(self._people, self._paths, strict=True))
+            if person.awake(step)
+        ]
+        return [
+            (one, other)
+            for i, (one, x, y) in enumerate(up)
+            for other, other_x, other_y in up[:i]
+            if abs(x - other_x) <= RADIUS and abs(y - other_y) <= RADIUS
+        ]
 
     def _setting_out(self) -> Iterator[tuple[int, int]]:
-        first = self._hour * HOUR
-        for i, person in enumerate(self._people):
+        """Yield who turns to something else and walks there."""
+        for agent, person in enumerate(self._people):
             for step, _ in person.walks:
-                if first <= step < first + HOUR and step != person.wakes:
-                    yield step, i
-
-
-def _scaled() -> dict[Kind, tuple[float, float]]:
-    """Return the logarithms of the medians for each kind, such that the means of a day are those published."""
-    ins = sum(_expected_share(kind) * chain.input for kind, chain in _CHAINS.items())
-    outs = sum(_expected_share(kind) * chain.output for kind, chain in _CHAINS.items())
-    return {
-        kind: (
-            log(_INPUT * chain.input / ins) - _INPUT_SPREAD**2 / 2,
-            log(_OUTPUT * chain.output / outs) - _OUTPUT_SPREAD**2 / 2,
-        )
-        for kind, chain in _CHAINS.items()
-    }
-
-
-_SCALED = _scaled()
+                if self._first <= step < self._first + HOUR and step != person.wakes:
+                    yield agent, step

@@ -5,8 +5,9 @@ towns that lie side by side do not touch. Everything is drawn from one stream, a
 milliseconds, which is why any window of it can be looked at alone.
 """
 
+import math
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import attrs
 
@@ -19,23 +20,23 @@ HOUR = 360
 
 _LOT = 14  # cells
 _COLUMNS, _ROWS = 7, 9
-_MARGIN = (1, 7)  # cells left free along the western and the southern edge
-_ROOM = 5  # cells of a lot that are walked on, less one
+_CORNER = (3, 9)  # of the first lot's walkable cells: what is west and south of them stays free
 _CAFE, _PUB, _STORE, _PARK, _COLLEGE, _OFFICE = (3, 4), (4, 4), (2, 4), (3, 3), (3, 5), (2, 3)
-_WORK = ((_CAFE, 2), (_STORE, 2), (_COLLEGE, 4), (_OFFICE, 4), (_PUB, 2))  # the others work at home
-_COUPLES = 11
-_HOMES = 24
-_EARLY, _LATE = (5.7, 0.3, 5.2, 6.2), (7.6, 0.4, 7.0, 8.6)
-_EARLY_OF = 1
-_LIVELY = 0.1
 _PUBLIC = (_CAFE, _PUB, _STORE, _PARK, _COLLEGE, _OFFICE)
-_TABLES = (0, 7)
-_SEATS = 1
+_WORK = ((_CAFE, 2), (_STORE, 2), (_COLLEGE, 4), (_OFFICE, 4), (_PUB, 2))  # the others work at home
 _LUNCH = (_CAFE, _PUB, _PARK)
-_EVENING = (_PUB, _PARK, _STORE, _CAFE)
-_LUNCH_OUT = 0.3  # share of people who have lunch at the cafe
-_EVENING_OUT = 0.8  # the same for a place in the evening
+_EVENING = (_PUB, _PARK, _CAFE)
+_TABLES, _SEATS = (0, 7), 1  # where tables of a public place are, along x and y, and how far seats are from there
+_ROOM = 7  # cells of a home that are walked on, less one
+
+_COUPLES = 12  # the others live alone
+_HOMES = 22  # lots around the cafe on which houses can stand
+_EARLY_HOUSES = 2  # those nearest to the cafe
+_EARLY, _LATE = (5.7, 0.3, 5.2, 6.2), (7.6, 0.4, 7.0, 8.6)  # when people rise: mean, spread, earliest, latest hour
+_LUNCH_OUT = (0.2, 0.55)  # share of people who have lunch out, by town
+_AT_DESK = 0.8  # share of moves at work that lead back to one's desk
 _STAY = (60, 300)  # steps between two moves within a place
+_LIVELY = 0.1  # spread of the logarithm of how lively people are
 
 Spot = tuple[int, int]
 Lot = tuple[int, int]
@@ -66,23 +67,23 @@ class Resident:
 
 def residents(stream: Stream) -> tuple[Resident, ...]:
     """Return the people of a town."""
-    lots = [lot for lot in ((i, j) for i in range(_COLUMNS) for j in range(_ROWS)) if lot not in _PUBLIC]
+    lots = [(i, j) for i in range(_COLUMNS) for j in range(_ROWS) if (i, j) not in _PUBLIC]
     lots.sort(key=lambda lot: max(abs(lot[0] - _CAFE[0]), abs(lot[1] - _CAFE[1])))
-    houses = stream.sample(lots[:_HOMES], TOWN - _COUPLES)
+    houses = sorted(stream.sample(lots[:_HOMES], TOWN - _COUPLES), key=lots.index)
+    rises = [_near(stream, *(_EARLY if i < _EARLY_HOUSES else _LATE)) for i in range(len(houses))]
+    rises += [rise + stream.randint(0, HOUR // 6) for rise in rises[:_COUPLES]]
     homes = houses + houses[:_COUPLES]
     jobs: list[Lot | None] = [lot for lot, people in _WORK for _ in range(people)]
-    jobs += [None] * (TOWN - len(jobs))
-    stream.shuffle(jobs)
-    order = list(range(TOWN))
-    stream.shuffle(order)  # so that the first of a town are not those who live together
-    rises = [_near(stream, *(_EARLY if i % 8 < _EARLY_OF else _LATE)) for i in range(len(houses))]
-    rises += [rise + stream.randint(0, HOUR // 6) for rise in rises[:_COUPLES]]
-    return tuple(_resident(stream, homes[i], i >= TOWN - _COUPLES, rises[i], jobs[i] or homes[i]) for i in order)
+    works = stream.sample(jobs + [None] * (TOWN - len(jobs)), TOWN)
+    lunch_out = stream.uniform(*_LUNCH_OUT)
+    people = []
+    for i in stream.sample(range(TOWN), TOWN):  # so that who lives together does not stand together in the list
+        bed = _corner(homes[i], 2 if i >= len(houses) else 0)
+        people.append(_resident(stream, homes[i], bed, rises[i], works[i] or homes[i], lunch_out))
+    return tuple(people)
 
 
-def _resident(stream: Stream, home: Lot, second: bool, wakes: int, work: Lot) -> Resident:
-    corner = _corner(home)
-    bed = (corner[0] + (2 if second else 0), corner[1])
+def _resident(stream: Stream, home: Lot, bed: Spot, wakes: int, work: Lot, lunch_out: float) -> Resident:
     desk = _spot(stream, work)
     leaves = max(wakes + HOUR // 2, _near(stream, 8.4, 0.4, 7.5, 9.5))
     lunch = _near(stream, 11.95, 0.15, 11.6, 12.4)
@@ -90,26 +91,25 @@ def _resident(stream: Stream, home: Lot, second: bool, wakes: int, work: Lot) ->
     ends = _near(stream, 17.0, 0.6, 15.5, 18.5)
     rests = _near(stream, 20.5, 0.8, 19.0, 22.0)
     sleeps = max(rests + HOUR // 3, _near(stream, 22.7, 0.7, 21.0, 23.9))
-    out = stream.random() < _LUNCH_OUT
-    evening = stream.choice(_EVENING) if stream.random() < _EVENING_OUT else home
+    out = stream.random() < lunch_out
     stays: list[tuple[int, int, Lot, Spot | None]] = [  # from when until when where; a spot to which one returns
         (wakes, leaves, home, None),
         (leaves, lunch, work, desk),
         (lunch, back, stream.choice(_LUNCH) if out else work, None if out else desk),
         (back, ends, work, desk),
-        (ends, rests, evening, None),
+        (ends, rests, stream.choice(_EVENING), None),
         (rests, sleeps, home, None),
     ]
     walks = [walk for stay in stays for walk in _stay(stream, *stay)]
     walks.append((sleeps, bed))
-    return Resident(wakes, sleeps, bed, tuple(walks), stream.lognormvariate(0.0, _LIVELY))
+    return Resident(wakes, sleeps, bed, tuple(walks), math.exp(stream.gauss(0.0, _LIVELY)))
 
 
 def _stay(stream: Stream, start: int, end: int, lot: Lot, own: Spot | None) -> Iterator[tuple[int, Spot]]:
     """Yield the moves within a place: to its own spot and, in between, to others."""
     step = start
     while step < end:
-        yield step, own if own is not None and stream.random() < 0.8 else _spot(stream, lot)
+        yield step, own if own is not None and stream.random() < _AT_DESK else _spot(stream, lot)
         step += stream.randint(*_STAY)
 
 
@@ -118,15 +118,16 @@ def _near(stream: Stream, hour: float, spread: float, low: float, high: float) -
     return round(min(max(stream.gauss(hour, spread), low), high) * HOUR)
 
 
-def _corner(lot: Lot) -> Spot:
-    return _MARGIN[0] + lot[0] * _LOT + 2, _MARGIN[1] + lot[1] * _LOT + 2
+def _corner(lot: Lot, aside: int = 0) -> Spot:
+    return _CORNER[0] + lot[0] * _LOT + aside, _CORNER[1] + lot[1] * _LOT
 
 
 def _spot(stream: Stream, lot: Lot) -> Spot:
     x, y = _corner(lot)
-    if lot in _PUBLIC:
-        return x + stream.choice(_TABLES) + stream.randint(0, _SEATS), y + stream.choice(_TABLES) + stream.randint(0, _SEATS)
-    return x + stream.randint(0, _ROOM), y + stream.randint(0, _ROOM)
+    if lot not in _PUBLIC:
+        return x + stream.randint(0, _ROOM), y + stream.randint(0, _ROOM)
+    table = stream.choice(_TABLES), stream.choice(_TABLES)
+    return x + table[0] + stream.randint(0, _SEATS), y + table[1] + stream.randint(0, _SEATS)
 
 
 def path(resident: Resident, first_step: int, steps: int) -> tuple["array[int]", "array[int]"]:
@@ -148,12 +149,10 @@ def path(resident: Resident, first_step: int, steps: int) -> tuple["array[int]",
     return xs, ys
 
 
-def _walk(
-    xs: "array[int]", ys: "array[int]", here: Spot, goal: Spot, times: tuple[int, int, int]
-) -> Spot:
+def _walk(xs: "array[int]", ys: "array[int]", here: Spot, goal: Spot, times: tuple[int, int, int]) -> Spot:
     """Add a walk and the stay after it; times are its start, its end and the first step to be added."""
     start, until, first = times
-    (x, y), moves = here, 0
+    x, y = here
     for step in range(start, until):
         if (x, y) == goal:
             _extend(xs, ys, x, y, until - max(step, first))
@@ -165,7 +164,6 @@ def _walk(
             x += 1 if goal[0] > x else -1
         else:
             y += 1 if goal[1] > y else -1
-        moves += 1
     return x, y
 
 
@@ -173,13 +171,3 @@ def _extend(xs: "array[int]", ys: "array[int]", x: int, y: int, times: int) -> N
     if times > 0:
         xs.extend(array("H", [x]) * times)
         ys.extend(array("H", [y]) * times)
-
-
-def near_pairs(spots: Sequence[Spot], distance: int) -> list[tuple[int, int]]:
-    """Return the pairs, as numbers, that are at most so far apart."""
-    return [
-        (i, j)
-        for i, (x, y) in enumerate(spots)
-        for j in range(i)
-        if abs(x - spots[j][0]) <= distance and abs(y - spots[j][1]) <= distance
-    ]

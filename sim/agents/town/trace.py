@@ -6,6 +6,7 @@ from midnight. The calls of one agent in one step are a chain: each is made when
 
 from array import array
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 import attrs
@@ -58,6 +59,11 @@ class Trace:
     step_s: int = 10
     radius: int = 4
     speed: int = 1
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """The number of each agent by its name."""
+        return {name: number for number, name in enumerate(self.agents)}
 
     @property
     def last_step(self) -> int:

@@ -1,0 +1,108 @@
+"""What a scenario must not have to run in synchronised rounds: each is refused, and named."""
+
+from typing import Any
+
+import pytest
+
+from sim.errors import UsageError
+from sim.llm import Access
+from sim.runner.runner import SimulationRunner
+from sim.scenario import loads
+from sim.scenario.build import build
+from tests.runner.sync_agents import KINDS, Undeclared, scene, walkers
+
+FINE = scene(walkers(2), "{name: p}")
+SERVER = "server: {replicas: 1, slots: 3}"
+
+
+def made(text: str, sync: str = "causal", *overrides: str, **options: Any) -> Any:
+    """Build a scenario."""
+    scenario = loads(text, overrides=[f"execution.sync={sync}", *overrides])
+    return build(scenario, kinds=KINDS, **options)
+
+
+@pytest.mark.parametrize("sync", ["sequential", "barrier", "causal", "causal-radius", "free"])
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (scene(walkers(2), more="limits: {posts: {group: 3 per 1m}}\n"), "limits.posts"),
+        (scene(walkers(2), more="limits: {posts: {global: 3 per 1m}}\n"), "limits.posts"),
+        (scene(walkers(2), more="limits: {posts: {agent: 3 per tick}}\n"), "limits.posts"),
+        (
+            scene("{name: p, limits: {posts: 1 per tick}}", more="limits: {posts: {agent: 3 per 1m}}\n"),
+            "agents.p.limits",
+        ),
+        (scene(walkers(2), "{name: p, template: true}"), "agents.p.template"),
+        (scene("{name: p, rules: [{do: {spawn: {agent: q}}}]}", "{name: q}"), "spawn in the rules of p"),
+        (FINE.replace("  tick:", "  clock: wall\n  tick:"), "execution.clock: wall"),
+        (FINE.replace("  tick:", "  health: {}\n  tick:"), "execution.health"),
+        (FINE.replace("  tick:", "  ties: shuffled\n  tick:"), "a shuffled order"),
+        (FINE.replace("concurrency: parallel", "order: shuffled"), "a shuffled order"),
+        (FINE.replace("  simulated:", "  ceiling: 5\n  simulated:"), "models.ceiling"),
+        (FINE.replace("  simulated:", "  faults: [{kind: overload}]\n  simulated:"), "models that fail"),
+        (FINE.replace(SERVER, "failures: [{kind: server, share: 0.1}]"), "models that fail"),
+        (FINE.replace("  simulated:", "  rules: [{fail: server}]\n  simulated:"), "models that fail"),
+        (
+            FINE.replace("  simulated:", "  rules: [{choose: [{say: a}, {fail: server}]}]\n  simulated:"),
+            "models that fail",
+        ),
+        (FINE.replace("slots: 3", "slots: 3, queue: 5"), "models.simulated.server.queue"),
+        (
+            FINE.replace("slots: 3", "slots: 3, requests_per_minute: 5"),
+            "models.simulated.server.requests_per_minute",
+        ),
+        (FINE.replace("slots: 3", "slots: 3, tokens_per_minute: 5"), "models.simulated.server.tokens_per_minute"),
+    ],
+)
+def test_what_would_make_the_outcome_depend_on_service_is_refused(text, key, sync):
+    """What agents share in the course of their calls, and what comes unannounced, is refused with its key."""
+    with pytest.raises(UsageError, match=f"execution.sync: {sync} does not go together with {key}: "):
+        made(text, sync)
+
+
+def test_the_same_goes_without():
+    """The scenario that the cases above spoil is itself fine."""
+    for sync in ("sequential", "barrier", "causal", "causal-radius", "free", "null"):
+        made(FINE, sync)
+
+
+def test_an_endpoint_is_refused():
+    """The answers of an endpoint of the operator's do not stand on the axis of service time."""
+    access = Access(models=("openai:gpt-5",), base_url="http://localhost:1/v1")
+    with pytest.raises(UsageError, match="does not go together with --model"):
+        made(FINE, access=access)
+
+
+@pytest.mark.parametrize("sync", ["causal", "causal-radius", "free"])
+def test_classes_that_do_not_say_what_they_share_are_refused(sync):
+    """An agent that may run ahead has to say what it reaches; under a barrier nobody runs ahead."""
+    text = scene("{name: u, kind: undeclared}")
+    with pytest.raises(UsageError, match=f"{sync} cannot be used with {Undeclared.__name__}") as caught:
+        made(text, sync)
+    assert "reach" in (caught.value.hint or "")
+    made(text, "barrier")
+    made(text, "sequential")
+
+
+def test_the_autonomous_mode_is_refused():
+    """Rounds are ticks: the mode without them is refused."""
+    simulation = made(FINE)
+    with pytest.raises(UsageError, match="goes with the tick mode") as caught:
+        SimulationRunner(simulation, until_ns=10**9, mode="autonomous")
+    assert "execution.sync=null" in (caught.value.hint or "")
+
+
+def test_a_space_needs_a_size_or_places():
+    """A space lies on a plane of a size, or over a graph."""
+    text = scene("{name: p}").replace("size: [16, 16], ", "")
+    with pytest.raises(UsageError, match="expected a size, or `places`"):
+        made(text)
+
+
+def test_a_position_needs_a_space_and_lies_in_it():
+    """Who stands somewhere needs a space, and a position in it."""
+    nowhere = scene("{name: p, position: [1, 1]}").replace("space: {size: [16, 16], perception: 3, speed: 1}\n", "")
+    with pytest.raises(UsageError, match=r"agents\.p\.position: there is no space"):
+        made(nowhere)
+    with pytest.raises(UsageError, match="is no position of this space"):
+        made(scene("{name: p, position: [16, 1]}"))
