@@ -224,7 +224,7 @@ def _print_rows(rows: list[Row], seeds: int) -> None:
 
 def _short(value: float) -> float:
     """Return a number with the digits that a mean over seeds can claim."""
-    return value if abs(value) >= 1000 else float(f"{value:.3g}")
+    return float(round(value)) if abs(value) >= 1000 else float(f"{value:.3g}")
 
 
 def _verdict(bench: Bench, folder: Path) -> int:
