@@ -5,12 +5,14 @@ on 100 x 140 cells, steps of 10 s, 56,700 calls a day, on average 642.6 tokens o
 calls from 12 to 13 o'clock and 800 from 6 to 7, and 1.85 agents, itself included, that an agent depends on. Larger
 crowds are towns side by side.
 
-What is behind the numbers follows Generative Agents (Park et al., 2023): most steps of an agent make no call; somebody
-who looks around makes a few, who turns to something new makes about seven, one after the other; who reflects, or talks
-to somebody, makes a dozen in one step, because a conversation is written at once, to its end; and who wakes up plans the
-day in thirty. Such long chains are what a barrier after each step waits for. What was not published (how long chains
-are, how the crowd stands, which kinds of calls are how frequent) was chosen, together with the rates of the server in
-`scenarios/town.yaml`, such that the published speed-ups of the paper's own scheduler come out: on seeds 101 to 103 only.
+What is behind the numbers follows Generative Agents (Park et al., 2023): most steps of an agent make no call; who looks
+around makes a few, one after the other, who turns to something new about seven; who reflects, or talks to somebody,
+makes a dozen in one step, because a conversation is written at once, to its end; who wakes up plans the day in thirty.
+Such long chains are what a barrier after each step waits for.
+
+What was not published (how long chains are, how the crowd stands, which kinds of calls are how frequent) was chosen,
+together with the rates of the server in `scenarios/town.yaml`, such that the published speed-ups of the paper's own
+scheduler come out; on seeds 101 to 103 only.
 """
 
 import math
