@@ -217,6 +217,7 @@ class SyncDriver:
         self._absent(seat)  # who stands at the gate of this step need not wait for it
         if seat.crew:
             seat.phase = Phase.COUPLED
+            seat.since = self._service.kernel.now
             self._uncouple(seat.crew)
         else:
             self._completed(seat)
@@ -227,6 +228,7 @@ class SyncDriver:
             return
         for member in crew:
             member.crew = []
+            member.waited += self._service.kernel.now - member.since
             self._completed(member)
 
     def _completed(self, seat: Seat) -> None:
