@@ -75,6 +75,29 @@ def floor_heap(meter: Meter, lib: Any, agents: int, times: int) -> None:
     meter.end(woken)
 
 
+@W1.peer("floor, exact order", needs="heapq", speed=500_000)
+def floor_exact(meter: Meter, lib: Any, agents: int, times: int) -> None:
+    """What the kernel's guarantees need; the width is set by hand."""
+    from benchmarks.exact import Exact, sleep
+
+    kernel = Exact(min(28, (SPREAD * 64 // agents).bit_length()))
+    woken = 0
+
+    async def sleeper(state: int) -> None:
+        nonlocal woken
+        for _ in range(times):
+            state = state * MULTIPLIER + 1 & MASK
+            await sleep(SHORTEST + state % SPREAD)
+            woken += 1
+
+    for seed in range(agents):
+        kernel.spawn(seed, sleeper(seed))
+    kernel.run(1)
+    meter.begin()
+    kernel.run()
+    meter.end(woken)
+
+
 @W1.peer("sim", speed=400_000)
 def sim(meter: Meter, lib: Any, agents: int, times: int) -> None:
     """Actors of the kernel."""

@@ -53,6 +53,36 @@ def floor(meter: Meter, lib: Any, agents: int, times: int) -> None:
     meter.end(woken)
 
 
+@W2.peer("floor, exact order", needs="collections", speed=700_000)
+def floor_exact(meter: Meter, lib: Any, agents: int, times: int) -> None:
+    """What the kernel's guarantees need."""
+    from benchmarks.exact import Box, Exact, sleep
+
+    kernel = Exact()
+    boxes = [Box(kernel) for _ in range(agents)]
+    woken = 0
+
+    async def node(here: int) -> None:
+        nonlocal woken
+        box, following = boxes[here], boxes[(here + 1) % agents]
+        for _ in range(times):
+            following.put(await box.get())
+            woken += 1
+
+    async def starter() -> None:
+        await sleep(1)
+        for box in boxes[::TENTH]:
+            box.put(0)
+
+    for number in range(agents):
+        kernel.spawn(number, node(number))
+    kernel.spawn(agents, starter())
+    kernel.run(0)
+    meter.begin()
+    kernel.run()
+    meter.end(woken)
+
+
 @W2.peer("sim, queue", speed=600_000)
 def sim_queue(meter: Meter, lib: Any, agents: int, times: int) -> None:
     """Actors of the kernel with a queue each."""

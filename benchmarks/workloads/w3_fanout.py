@@ -38,6 +38,37 @@ def floor(meter: Meter, lib: Any, agents: int, times: int) -> None:
     meter.end(got)
 
 
+@W3.peer("floor, exact order", needs="collections", speed=900_000)
+def floor_exact(meter: Meter, lib: Any, agents: int, times: int) -> None:
+    """What the kernel's guarantees need."""
+    from benchmarks.exact import Bell, Exact, sleep
+
+    kernel = Exact()
+    bells = [Bell(kernel) for _ in range(TOPICS)]
+    got = 0
+
+    async def subscriber(bell: Bell) -> None:
+        nonlocal got
+        while True:
+            await bell.wait()
+            got += 1
+
+    async def publisher() -> None:
+        await sleep(1)
+        for number in range(times):
+            for bell in bells:
+                bell.ring(number)
+                await sleep(1_000_000)
+
+    for number in range(agents):
+        kernel.spawn(number, subscriber(bells[number % TOPICS]))
+    kernel.spawn(agents, publisher())
+    kernel.run(0)
+    meter.begin()
+    kernel.run()
+    meter.end(got)
+
+
 @W3.peer("sim, event bus", speed=300_000)
 def sim_bus(meter: Meter, lib: Any, agents: int, times: int) -> None:
     """Subscriptions to the event bus, a bounded queue each."""

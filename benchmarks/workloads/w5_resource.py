@@ -48,6 +48,33 @@ def floor(meter: Meter, lib: Any, agents: int, times: int) -> None:
     meter.end(held)
 
 
+@W5.peer("floor, exact order", needs="heapq", speed=400_000)
+def floor_exact(meter: Meter, lib: Any, agents: int, times: int) -> None:
+    """What the kernel's guarantees need."""
+    from benchmarks.exact import Exact, Slots, sleep
+
+    kernel = Exact()
+    slots = Slots(kernel, agents // SHARE)
+    held = 0
+
+    async def user(state: int) -> None:
+        nonlocal held
+        await sleep(1)
+        for _ in range(times):
+            state = state * MULTIPLIER + 1 & MASK
+            await slots.acquire()
+            await sleep(SHORTEST + state % SPREAD)
+            slots.release()
+            held += 1
+
+    for seed in range(agents):
+        kernel.spawn(seed, user(seed))
+    kernel.run(0)
+    meter.begin()
+    kernel.run()
+    meter.end(held)
+
+
 @W5.peer("sim", speed=200_000)
 def sim(meter: Meter, lib: Any, agents: int, times: int) -> None:
     """`Resource`."""

@@ -1,6 +1,7 @@
 """Agents: what decides and acts. The loop that drives one is in `loop`."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from sim.actors.mailbox import Mailbox
@@ -60,9 +61,9 @@ class Agent(ABC):
     async def decide_action(self) -> Action | None:
         """Decide what to do next; None skips this iteration. Called once an iteration."""
 
-    async def execute_action(self, action: Action) -> ActionResult:
-        """Do what was decided. Override to watch or change how actions are done."""
-        return await self.world.execute(self, action)
+    def execute_action(self, action: Action) -> Coroutine[Any, Any, ActionResult]:
+        """Do what was decided. Override (`async def`) to watch or change how actions are done."""
+        return self.world.execute(self, action)
 
     async def on_start(self) -> None:
         """Called once before the first iteration of each start."""

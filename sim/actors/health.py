@@ -51,7 +51,7 @@ class HealthMonitor:
                     await self._alert(loop)
 
     def _silent(self, loop: AgentLoop) -> bool:
-        if loop.state is not AgentState.RUNNING or loop.actor.token & 1:  # it is about to run
+        if loop.state is not AgentState.RUNNING or loop.actor.woken:
             return False
         if self._manager.ticking and loop.through:
             return False

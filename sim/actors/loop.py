@@ -13,7 +13,8 @@ from sim.actors.lifecycle import Lifecycle, Phase
 from sim.actors.mailbox import Mailbox
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.supervisor import RestartLimit
-from sim.errors import LimitError, RunError
+from sim.actors.wake import WakeCondition
+from sim.errors import CausalityError, LimitError, RunError
 from sim.kernel import Actor, Duration, Exit, to_ns
 from sim.kernel.waits import sleep_ns
 from sim.world import Action, World
@@ -21,6 +22,10 @@ from sim.world import Action, World
 
 class Gate(Protocol):
     """What an iteration passes between deciding and executing."""
+
+    @property
+    def ahead(self) -> bool:
+        """Whether what the agent does now may come before something that is earlier in simulated time."""
 
     def wait(self, action: Action | None, /) -> Awaitable[Any]:
         """Wait until the action may be executed."""
@@ -203,6 +208,31 @@ class AgentLoop(Lifecycle):
         """Not before this time does the next iteration begin, simulated nanoseconds."""
         return self._due
 
+    def request_stop(self, reason: str) -> None:
+        """As `Lifecycle.request_stop`; who runs ahead of others must not stop of itself, for all may know who is there.
+
+        Raises:
+            CausalityError: if it does.
+        """
+        if self._gate is not None and self._gate.ahead and self._phase is Phase.INSIDE:
+            raise CausalityError(
+                f"{self.agent_id} stops while it runs ahead of others", hint="return Action('stop') from decide_action"
+            )
+        super().request_stop(reason)
+
+    def sleep(self, condition: WakeCondition) -> None:
+        """As `Lifecycle.sleep`; who runs ahead of others can only rest, for what would wake it has not happened yet.
+
+        Raises:
+            CausalityError: if it sleeps all the same.
+        """
+        if self._gate is not None and self._gate.ahead and self.agent.reach in ("own", "space"):
+            raise CausalityError(
+                f"{self.agent_id} falls asleep while it runs ahead of others",
+                hint="return Action('sleep', ...) or Action('rest', ...) from decide_action",
+            )
+        super().sleep(condition)
+
     def _short_of(self, rates: Mapping[str, int]) -> str | None:
         """Return the limit that has to be waited for before an action that takes `rates`, if its policy is to block."""
         tracker = self.world.rate_tracker
@@ -230,11 +260,19 @@ class AgentLoop(Lifecycle):
             self._restarts = RestartLimit(self.config.max_restarts, to_ns(self.config.restart_period))
         if not self._restarts.allow(self._kernel.now):
             self._kernel.emit("agent.crashed", {"errors": self.consecutive_errors}, self.agent_id)
-            self.request_stop("crashed")
+            self._stop_in_order("crashed")
             return
         self._pause(PauseReason.ERRORS)
         kernel = self._kernel
         self._ending = kernel.call_at(kernel.now + to_ns(self.config.cool_down), self._retry)
+
+    def _stop_in_order(self, reason: str) -> None:
+        """Stop now; who runs ahead of others stops when all that is earlier has happened, and is paused until then."""
+        if self._gate is None or not self._gate.ahead:
+            self.request_stop(reason)
+            return
+        self._pause(PauseReason.ERRORS)
+        self._ending = self._kernel.call_at(self._kernel.now, lambda: self.request_stop(reason))
 
     def _retry(self) -> None:
         self.consecutive_errors = 0

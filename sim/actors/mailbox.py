@@ -1,7 +1,7 @@
 """Mailboxes: bounded queues of what is addressed to one agent."""
 
 import types
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Literal
 
 from sim.errors import ClosedError
@@ -171,14 +171,13 @@ class Mailbox:
         if self._room is not None:
             await self._room.wait()
 
-    async def get(self) -> Message:
+    def get(self) -> Awaitable[Message]:
         """Wait for the next message.
 
         Raises:
             ClosedError: if the agent has stopped.
         """
-        message: Message = await self.queue.get()
-        return message
+        return self.queue.get()
 
     def take(self) -> Message | None:
         """Return the next message, or None."""

@@ -3,7 +3,7 @@
 Layout: `output` (text, JSON and errors), `table`, `summary` (one run as tables), `story` (events as lines),
 `progress`, `look` and `follow` (what is seen of a run that is under way), `live` (the same as a picture), `metrics`,
 `again` (what making a run again shares), `comparison` (two runs); and the verbs `run`, `check`, `listing` (`list`),
-`show`, `watch`, `report`, `replay`, `resume`, `branch`, `diff`, `export`, `new`, `schema`.
+`show`, `watch`, `report`, `replay`, `resume`, `branch`, `diff`, `bench`, `export`, `new`, `schema`.
 """
 
 import sys
@@ -29,6 +29,7 @@ VERBS = {
     "resume": "Go on with a run that was killed or interrupted.",
     "branch": "Make a new run that leaves another one at some time.",
     "diff": "Show where two runs part, and how far their outcomes are.",
+    "bench": "Run a scenario in several modes and compare them.",
     "export": "Write a view of a run as CSV, JSON or Parquet.",
     "schema": "Print the JSON Schema of scenario files, for editors.",
 }

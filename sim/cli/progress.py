@@ -16,7 +16,7 @@ PLAIN_SECONDS = 5.0
 _SHARE = 20
 """At most one part in so many of the time goes into showing progress."""
 
-_CLEAR = "\r\x1b[K"
+CLEAR = "\r\x1b[K"
 
 
 class Progress:
@@ -40,7 +40,7 @@ class Progress:
         text = self._line(runner, started)
         if self._live:
             columns = shutil.get_terminal_size().columns
-            sys.stderr.write(f"{_CLEAR}{text[: columns - 1]}")
+            sys.stderr.write(f"{CLEAR}{text[: columns - 1]}")
             sys.stderr.flush()
         else:
             say(text)
@@ -50,7 +50,7 @@ class Progress:
     def clear(self) -> None:
         """Take the line away."""
         if self._live:
-            sys.stderr.write(_CLEAR)
+            sys.stderr.write(CLEAR)
             sys.stderr.flush()
 
     def stuck(self, stuck: Stuck) -> None:

@@ -66,6 +66,8 @@ def _pairs(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "simulated", _pace(fields)
     if fields.get("states") is not None:
         yield from _counts(fields)
+    if service := fields.get("service"):
+        yield "makespan", _service(service)
     if fields.get("events") is not None:
         yield "events", number(fields["events"])
     if fields.get("hash"):
@@ -83,6 +85,15 @@ def _pace(fields: Mapping[str, Any]) -> str:
     if not wall:
         return duration(simulated)
     return f"{duration(simulated)} in {wall:.2f} s ({number(round(simulated / wall))} x real time)"
+
+
+def _service(service: Mapping[str, Any]) -> str:
+    """Return how long the models took: service time is not simulated time."""
+    return (
+        f"{duration(service['makespan'])} of service time ({service['sync']}), {service['in_flight_mean']:.2f} calls in"
+        f" flight; agents waited {duration(service['waiting'])} each; no way takes less than"
+        f" {duration(service['critical_path'])}"
+    )
 
 
 def _counts(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -15,15 +15,23 @@ PIPED = 200
 Cell = str | int | float | bool | None
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, exact: bool = False) -> None:
-    """Print rows under their headings; numbers stand on the right, rounded for reading unless `exact`."""
+def print_table(
+    headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, exact: bool = False, named: bool = False
+) -> None:
+    """Print rows under their headings; numbers stand on the right, rounded for reading unless `exact`.
+
+    Where there is little room the first column stays whole if it is `named`, and the others give way.
+    """
     from rich.table import Table
 
     rows = list(rows)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for index, heading in enumerate(headings):
         numbers = all(isinstance(row[index], int | float | None) for row in rows)
-        table.add_column(plain(heading), justify="right" if numbers and rows else "left", overflow="fold")
+        table.add_column(
+            plain(heading), justify="right" if numbers and rows else "left", overflow="fold",
+            no_wrap=named and not index,
+        )  # fmt: skip
     _print(table, rows, exact=exact)
 
 

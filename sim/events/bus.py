@@ -5,9 +5,8 @@ woken at the same instant, next delta, in the order of subscription. A mailbox c
 happened; an event never commands.
 """
 
-import types
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 import attrs
@@ -74,20 +73,16 @@ class Subscription:
     def __len__(self) -> int:
         return 0 if self.queue is None else len(self.queue)
 
-    @types.coroutine
-    def get(self) -> Generator[Any, Any, Event]:
+    def get(self) -> Awaitable[Event]:
         """Wait for the next event.
 
         Raises:
             ClosedError: if the subscription was cancelled.
             UsageError: if the events go to a callback.
         """
-        queue = self.queue
-        if queue is None:
+        if self.queue is None:
             raise UsageError("the events of this subscription go to its callback: there is nothing to wait for")
-        if queue.items or queue.closed:
-            return queue.take()  # type: ignore[no-any-return]
-        return (yield queue)  # type: ignore[no-any-return]
+        return self.queue.get()
 
     def take(self) -> Event | None:
         """Return the next event, or None."""

@@ -1,11 +1,11 @@
 """What happened: a frozen record."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from sim.kernel.codec import Raw, decode
+from sim.kernel.codec import Raw, Record, decode
 
 
-class Event(NamedTuple):  # not a frozen class: one is made for each publication, and this takes half as long
+class Event(Record, frozen=True):
     """One thing that happened.
 
     Attributes:

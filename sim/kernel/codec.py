@@ -12,6 +12,11 @@ from sim.errors import ActorError
 Raw = msgspec.Raw
 """Bytes that are already canonical JSON; encoding copies them unchanged."""
 
+Record = msgspec.Struct
+"""The base of the small records that are made in every iteration (`class X(Record, frozen=True)`): made in C, which
+takes a fifth of the time of a named tuple and a tenth of that of a frozen attrs class.
+"""
+
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder().decode
 

@@ -88,11 +88,40 @@ class FutureEvents:
                 left = self.reader.__length_hint__()
         return self.open[-left][0]
 
-    def relieve(self) -> None:
-        """Let go of what has been read; if the open bucket still holds too much, make all buckets narrower."""
-        del self.open[: len(self.open) - self.reader.__length_hint__()]
-        self.reader = iter(self.open)
-        if len(self.open) > _CROWDED:
+    def insert(self, entries: list[Entry]) -> None:
+        """Put entries in front of what is read next, whatever their keys: the caller knows that they come first."""
+        if not self.reader.__length_hint__():
+            self.open = entries
+            self.reader = iter(entries)
+        else:
+            position = len(self.open) - self.reader.__length_hint__()
+            self.open[position:position] = entries
+
+    def interpose(self, entries: list[Entry]) -> None:
+        """Put entries in front of the one that was read last, which will be read again; the first counts as read."""
+        position = len(self.open) - self.reader.__length_hint__() - 1
+        self.open[position:position] = entries
+
+    def cut(self, time: int) -> list[Entry]:
+        """Take out and return what is due at `time`, before which nothing is due."""
+        cut = list[Entry]()
+        while self.due() == time:
+            position = len(self.open) - self.reader.__length_hint__()
+            cut.append(self.open.pop(position))
+        return cut
+
+    def relieve(self, now: int) -> None:
+        """Let go of what has been read; if the open bucket still holds too much, make all buckets narrower.
+
+        Not within the instant `now`: the rest of it stands in an order of its own.
+        """
+        left = self.reader.__length_hint__()
+        read = len(self.open) - left
+        crowded = left > _CROWDED and self._taken >= self._unadapted and self.open[read][0] != now
+        if read >= left or crowded:  # else it would be moved again and again
+            del self.open[:read]
+            self.reader = iter(self.open)
+        if crowded:
             self._adapt()
 
     def purge(self, alive: Callable[[Entry], bool]) -> int:

@@ -13,19 +13,20 @@ fire in heap order, trio shuffles every batch on purpose, and a wake-up costs tw
 
 import gc
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import Any
 
 from sim.errors import ActorError, Cancelled, ForeignAwaitError, KernelError, RunError, UsageError
 from sim.kernel.duration import MAX_NS
 from sim.kernel.future_events import NEVER, Entry, FutureEvents
-from sim.kernel.order import livelock, sort
+from sim.kernel.order import livelock, sort, spread
 from sim.kernel.rng import derive
 from sim.kernel.source import SCENARIO, Actor, Exit, Source
 from sim.kernel.targets import Pause
 
-_CHUNK = 4096  # steps after which entries that have run are let go
-_NOTHING: Iterator[Entry] = iter(())
+_CHUNK = 256  # steps after which entries that have run are let go, so that their memory is used again while in cache
+ARMED = object()
+"""What an actor yields that has been registered already with what it waits for."""
+
 _YOUNG = 10_000  # new objects before the collector looks at them during a run: rows wait for the recorder by thousands
 _RECANCELS = 100  # times a swallowed cancellation is raised again before the actor is abandoned
 
@@ -44,14 +45,13 @@ class Loop(ABC):
         self._max_deltas = max_deltas
         self.calendar = FutureEvents()
         self.ready: list[Entry] = []  # what has been caused at this instant; always the same list
+        self.crowded = False  # whether there is a crowd among it
         self._entry: Entry = (0, 0, SCENARIO, 0, None, 0)  # what runs now
-        self._todo: Iterator[Entry] = _NOTHING  # what runs next, in key order
         self._begun = -1  # the latest instant that was begun; time may have passed further
         self._limit = 0
         self._horizon = 0  # from here on there may be a reason to pause
         self._blocked_from = MAX_NS  # the earliest time at which an outcome might be missing
         self._halted = False
-        self._draining = False
         self._midway = False  # stopped by its budget or an error, perhaps within an instant
 
     # -- the loop
@@ -73,7 +73,7 @@ class Loop(ABC):
                 pause = self._run_some(min(budget, _CHUNK))
                 if pause is not Pause.BUDGET:
                     return pause
-                self._tidy()
+                self.calendar.relieve(self._begun)
                 budget -= _CHUNK
             return Pause.BUDGET
         finally:
@@ -81,11 +81,11 @@ class Loop(ABC):
 
     def drain(self) -> None:
         """Run what has been caused at this instant, and what that causes, but nothing that was due at it."""
-        self._draining = True
+        due = self.calendar.cut(self.now)
         try:
             self.run(0)
         finally:
-            self._draining = False
+            self.calendar.insert(due)
 
     def _run_some(self, left: int) -> Pause:  # noqa: C901 - written out on purpose: a call costs a tenth of a wake-up
         budget, ready, calendar, bucket_of = left, self.ready, self.calendar, self.calendar.buckets.get
@@ -94,41 +94,41 @@ class Loop(ABC):
         try:
             while True:
                 shift = calendar.shift
-                for entry in self._todo:  # This is the loop: entries come in key order, an actor runs until it waits.
+                for entry in calendar.reader:  # This is the loop: in key order, an actor runs until it waits.
                     time = entry[0]
                     if time != begun:
-                        if time >= self._horizon or (ready and time > self.now):
-                            calendar.rewind()  # something comes first
+                        if ready and time > self.now and self.now < self._blocked_from:
+                            entry = self._caused()  # comes first
+                            begun = time = self.now
+                        elif time >= self._horizon or (ready and time > self.now):
+                            calendar.rewind()
                             break
-                        self.now = begun = time
-                        self.delta = 0
+                        else:
+                            self.now = begun = time
+                            self.delta = 0
                     target = entry[4]
                     token = entry[5]
                     if target.token == token:  # else it was cancelled, or woken by something else
                         self._entry = entry
                         if target.__class__ is Actor:
                             self.current = target
-                            target.token = token = (token | 1) + 1
+                            if token & 1:
+                                target.token = token = token + 1
                             try:
                                 request = target.coro.send(target.value)  # type: ignore[union-attr]  # a check costs here
                             except BaseException as error:
                                 self._ended(target, error)
                             else:
-                                if request.__class__ is int and request > 0:
-                                    target.counter = counter = target.counter + 1
+                                if request.__class__ is int:
                                     due = time + request
                                     bucket = bucket_of(due >> shift)
-                                    if bucket is not None:  # it exists, so it is not open yet
+                                    if bucket is not None:  # it exists, so it is not open yet, and the pause is above 0
+                                        target.counter = counter = target.counter + 1
                                         bucket.append((due, 0, target.ordinal, counter, target, token))
                                     else:
-                                        calendar.push((due, 0, target.ordinal, counter, target, token))
-                                elif request.__class__ is int or target.cancelling:
+                                        self._arm(target, request)
+                                elif request is not ARMED:
                                     self._arm(target, request)
-                                else:
-                                    try:
-                                        request.arm(self, target)
-                                    except Exception as error:
-                                        self._refuse(target, request, error)
                         else:
                             target.fire()
                     left -= 1
@@ -146,15 +146,14 @@ class Loop(ABC):
             self.steps += budget - left
 
     def _go_on(self) -> Pause | None:
-        """Decide what runs next and put it into `_todo`, or return why nothing may."""
+        """Put what runs next in front of the calendar's reader, or return why nothing may run."""
         calendar = self.calendar
-        self._todo = _NOTHING
-        left = calendar.reader.__length_hint__()
-        time = calendar.open[-left][0] if left else calendar.due()
-        if self.ready and (time > self.now or self._draining):
+        time = calendar.due()
+        if self.ready and time > self.now:
             if self._blocked_from <= self.now and self._missing(self.now):
                 return Pause.BLOCKED
-            self._todo, self._begun = iter(self._next_delta()), self.now
+            calendar.insert(self._next_delta())
+            self._begun = self.now
             return None
         if time >= self._limit:
             if self._halted:
@@ -167,25 +166,33 @@ class Loop(ABC):
             self.now = self._begun = time
             self.delta = 0
             self._shuffle(calendar.open)
-        self._todo = calendar.reader
         return None
 
+    def _caused(self) -> Entry:
+        """Put what has been caused at this instant before the entry that was read last, and return the first of it."""
+        if len(self.ready) > 1 or self.crowded or self.delta == self._max_deltas:
+            batch = self._next_delta()
+            self.calendar.interpose(batch)
+            return batch[0]
+        self.delta += 1
+        entry = self.ready.pop()  # the hot path of resources
+        calendar = self.calendar
+        calendar.open.insert(len(calendar.open) - calendar.reader.__length_hint__() - 1, entry)
+        return entry
+
     def _next_delta(self) -> list[Entry]:
-        """Return what has been caused at this instant, to be run next."""
+        """Return what has been caused at this instant, in order: it runs next."""
         batch = self.ready.copy()
         if self.delta == self._max_deltas:
-            raise livelock(batch, self.now, self._max_deltas)
+            raise livelock(spread(batch), self.now, self._max_deltas)
         self.delta += 1
         if len(batch) > 1:
             sort(batch, self._ties if self._shuffled else None)
         self.ready.clear()
+        if self.crowded:
+            self.crowded = False
+            return spread(batch)
         return batch
-
-    def _tidy(self) -> None:
-        """Between two chunks: let go of the entries that have run, and keep the open bucket small."""
-        reading = self._todo is self.calendar.reader
-        self.calendar.relieve()
-        self._todo = self.calendar.reader if reading else iter(list(self._todo))
 
     def _shuffle(self, bucket: list[Entry]) -> None:
         """Put the entries of this instant into shuffled order, where they stand."""
@@ -230,7 +237,7 @@ class Loop(ABC):
     # -- how steps end
 
     def _arm(self, actor: Actor, request: Any) -> None:
-        if actor.cancelling:  # it cancelled itself: what raises that is on its way
+        if request is ARMED or actor.cancelling:  # it cancelled itself: what raises that is on its way
             return
         try:
             if request.__class__ is not int:

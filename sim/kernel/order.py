@@ -1,9 +1,66 @@
 """The order of what runs at one (time, delta), and the error when that never ends."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count, repeat
+from typing import Any
 
 from sim.errors import KernelError, LivelockError
 from sim.kernel.future_events import Entry
+
+
+_MANY = 32
+
+
+class Crowd:
+    """The target of one entry that stands for many: the actors that one event wakes, in order of arrival.
+
+    They run one after the other, as if each had an entry of its own: one source causes them all, with consecutive
+    counters, so nothing can come between them.
+
+    Attributes:
+        waiting: who runs, each followed by the token under which it waited.
+        value: what they get.
+        fired: whether they have been woken.
+        throws: how many errors had been raised in actors before the first of them waited: as long as none has been
+            raised since, all of them still wait.
+    """
+
+    __slots__ = ("fired", "lost", "throws", "value", "waiting")
+
+    def __init__(self, throws: int) -> None:
+        self.waiting: list[Any] = []
+        self.value: object = None
+        self.fired = False
+        self.throws = throws
+        self.lost = 0
+
+    def __iter__(self) -> Iterator[tuple[Any, int]]:
+        return zip(self.waiting[::2], self.waiting[1::2], strict=True)
+
+    def lose_one(self) -> None:
+        """One of them waits no longer: they are looked for when they are many."""
+        self.lost += 1
+        if self.lost > _MANY and 4 * self.lost > len(self.waiting):
+            self.purge()
+
+    def purge(self) -> None:
+        """Drop those who wait no longer."""
+        self.waiting[:] = [part for pair in self if pair[0].token == pair[1] for part in pair]
+        self.lost = 0
+
+
+def spread(batch: list[Entry]) -> list[Entry]:
+    """Return the same entries with one for each actor of a crowd."""
+    spread = list[Entry]()
+    for entry in batch:
+        crowd = entry[4]
+        if crowd.__class__ is Crowd:
+            time, priority, ordinal, first = entry[:4]
+            keys = repeat(time), repeat(priority), repeat(ordinal), count(first)
+            spread.extend(zip(*keys, crowd.waiting[::2], crowd.waiting[1::2]))  # noqa: B905 - the keys have no end
+        else:
+            spread.append(entry)
+    return spread
 
 
 def sort(batch: list[Entry], ties: Callable[[int], int] | None) -> None:

@@ -52,6 +52,7 @@ class Kernel(Loop):
         self.inputs: dict[str, Callable[[Any], object]] = {}
         self._declared = 0
         self._children: dict[int, int] = {}  # by ordinal: how many actors it has made during the run
+        self.throws = 0  # errors that were raised in actors
         self._stale = 0
         self._purge_at = _PURGE_FROM
 
@@ -76,6 +77,7 @@ class Kernel(Loop):
     def throw(self, actor: Actor, error: BaseException) -> None:
         """Raise `error` in `actor` where it waits, at this instant, next delta."""
         source = self.acting()
+        self.throws += 1
         value, via = actor.value, actor.via if actor.token & 1 else None
         actor.token = (actor.token | 1) + 1
         actor.value = None
@@ -260,6 +262,7 @@ class Kernel(Loop):
         """Let what was caused at `time` by work that ran ahead be what runs next; all that is earlier has run."""
         self.now, self.delta = time, delta
         self.ready.extend(entries)
+        self.crowded = True  # there may be a crowd among them
 
     def begin_anew(self) -> None:
         """Let what happens next be caused by nothing that has run: which of several things ran last may be chance."""

@@ -44,10 +44,11 @@ class Actor(Source):
     """A coroutine driven by the kernel.
 
     Attributes:
-        token: changes each time the actor is woken or resumed, so that whatever still points at an earlier
-            wait is stale without being removed. Odd: woken but not yet resumed.
+        token: changes each time the actor is woken, and again when it is then resumed, so that whatever still
+            points at an earlier wait is stale without being removed. Odd: woken but not yet resumed. The end of a
+            pause does not change it: nothing else points at a pause.
         value: what the wait that woke it gives it; once it has ended, how.
-        via: the wait that woke it, which can take the value back.
+        via: the wait that woke it, which can take the value back; while it waits for a signal, the crowd it is in.
         on_exit: called with (actor, exit) when it has ended; without it a crash ends the run.
     """
 
@@ -67,6 +68,11 @@ class Actor(Source):
         """How it ended, or None while it has not."""
         return self.value if self.coro is None and self.value.__class__ is Exit else None
 
+    @property
+    def woken(self) -> bool:
+        """Whether its wait is decided: it is about to run."""
+        return bool(self.token & 1) or getattr(self.via, "fired", False)
+
     def __repr__(self) -> str:
-        state = self.exit.kind if self.exit else "woken" if self.token & 1 else "waiting"
+        state = self.exit.kind if self.exit else "woken" if self.woken else "waiting"
         return f"<Actor {self.name} #{self.ordinal} {state}>"

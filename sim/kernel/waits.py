@@ -16,6 +16,8 @@ import attrs
 
 from sim.errors import Cancelled, ClosedError, UsageError
 from sim.kernel.duration import Duration, to_ns
+from sim.kernel.loop import ARMED
+from sim.kernel.order import Crowd
 from sim.kernel.scheduler import Kernel
 from sim.kernel.source import Actor
 
@@ -86,39 +88,61 @@ class Waiters:
 class Signal:
     """Wakes those who wait for it when it is fired; it remembers nothing."""
 
-    __slots__ = ("_kernel", "_purge_at", "_waiting")
+    __slots__ = ("_crowd", "_kernel", "_others", "_purge_at")
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._waiting: list[tuple[Actor, int]] = []
+        self._crowd = Crowd(kernel.throws)  # who waits
+        self._others = False  # whether some of them may wait for something else too
         self._purge_at = _MANY
 
     @types.coroutine
     def wait(self) -> Generator[Any, Any, Any]:
         """Wait until the signal is fired and return the value it was fired with."""
-        return (yield self)
+        crowd, actor = self._crowd, self._kernel.current
+        if actor.__class__ is not Actor or actor.cancelling:
+            return (yield self)
+        crowd.waiting.append(actor)  # `arm`, written out: this is the hot path of events
+        crowd.waiting.append(actor.token)
+        actor.via = crowd
+        try:
+            yield ARMED
+        except BaseException:
+            crowd.lose_one()
+            raise
+        actor.via = None
+        return crowd.value
 
     def fire(self, value: Any = None) -> int:
         """Wake everyone who waits, in order of arrival, and return how many that were."""
-        kernel = self._kernel
+        kernel, crowd = self._kernel, self._crowd
         source = kernel.acting()  # refuses a call from outside before anything has changed
-        waiting, self._waiting = self._waiting, []
-        counter = before = source.counter
-        for actor, token in waiting:  # `wake`, written out: this is the hot path of events
+        if not crowd.waiting:
+            return 0
+        self._crowd = Crowd(kernel.throws)
+        crowd.value = value
+        before = source.counter
+        if self._others or crowd.throws != kernel.throws:
+            self._wake_each(crowd)
+        else:
+            crowd.fired = True
+            source.counter += len(crowd.waiting) // 2
+            kernel.ready.append((kernel.now, 0, source.ordinal, before + 1, crowd, 0))
+            kernel.crowded = True
+        return source.counter - before
+
+    def _wake_each(self, crowd: Crowd) -> None:
+        """Decide the waits one by one: some have ended, or may be decided by something else as well."""
+        self._others = False
+        for actor, token in crowd:
             if actor.token == token:
-                actor.token = token = token + 1
-                actor.value = value
-                actor.via = self
-                counter += 1
-                kernel.ready.append((kernel.now, 0, source.ordinal, counter, actor, token))
-        source.counter = counter
-        return counter - before
+                self._kernel.wake(actor, crowd.value, self)
 
     def fail(self, error: Exception) -> None:
         """Raise `error` in everyone who waits."""
         self._kernel.acting()
-        waiting, self._waiting = self._waiting, []
-        for actor, token in waiting:
+        crowd, self._crowd = self._crowd, Crowd(self._kernel.throws)
+        for actor, token in crowd:
             if actor.token == token:
                 self._kernel.throw(actor, error)
 
@@ -128,11 +152,13 @@ class Signal:
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
         """Register the actor."""
-        waiting = self._waiting
+        waiting = self._crowd.waiting
         if len(waiting) >= self._purge_at:
-            waiting[:] = [item for item in waiting if item[0].token == item[1]]
+            self._crowd.purge()
             self._purge_at = max(_MANY, 2 * len(waiting))
-        waiting.append((actor, actor.token))
+        waiting.append(actor)
+        waiting.append(actor.token)
+        self._others = True
 
     def undo(self, value: Any) -> None:
         """Nothing was taken."""
@@ -179,7 +205,12 @@ class Queue:
             return item
         if self.closed:
             raise ClosedError("the queue is closed and empty")
-        return (yield self)
+        actor, getters = self._kernel.current, self._getters
+        waiting = None if getters is None else getters.actors
+        if waiting is None or len(waiting) >= _MANY or actor.__class__ is not Actor or actor.cancelling:
+            return (yield self)
+        waiting.append((actor, actor.token))  # `arm`, written out
+        return (yield ARMED)
 
     @types.coroutine
     def put(self, item: Any) -> Generator[Any, Any, None]:
@@ -242,14 +273,9 @@ class Queue:
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
         """Register an actor that waits for an item."""
-        getters = self._getters
-        if getters is None:
-            getters = self._getters = Waiters()
-        waiting = getters.actors
-        if waiting is not None and len(waiting) < _MANY:
-            waiting.append((actor, actor.token))
-        else:
-            getters.add(actor)
+        if self._getters is None:
+            self._getters = Waiters()
+        self._getters.add(actor)
 
     def undo(self, value: Any) -> None:
         """Put an item back in front: its taker was cancelled. Who waits next gets it."""
@@ -366,6 +392,8 @@ class _FirstOf:
 
     def result(self, value: Any) -> Fired:
         via = self.actor.via
+        if via is None:
+            self.actor.token += 2  # a pause has ended: the registrations with the waits are stale from now on
         self.leave(via)
         if via is None:
             return Fired(None)

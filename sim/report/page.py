@@ -6,9 +6,6 @@ text nodes and never into markup. And if it did: the policy of the page names th
 no other one runs, and nothing is loaded from anywhere.
 """
 
-import base64
-import hashlib
-import html
 import json
 import math
 import tempfile
@@ -19,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.errors import UsageError
+from sim.pages import document
 from sim.report.collect import collect
 from sim.store import StoredRun
 from sim.store.files import DATABASE, failure
@@ -29,24 +27,9 @@ REPORT = "report.html"
 
 _SCRIPTS = ("basics.js", "charts.js", "agents.js", "graph.js", "page.js")
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="sim">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main id="page"></main>
+_BODY = """<main id="page"></main>
 <noscript><p>This report needs JavaScript; it loads nothing from anywhere.</p></noscript>
-<script type="application/json" id="data">{data}</script>
-<script>{script}</script>
-</body>
-</html>
-"""
+<script type="application/json" id="data">{data}</script>"""
 
 
 def write_report(stored: StoredRun, target: Path | None = None, *, force: bool = False) -> Path:
@@ -83,13 +66,9 @@ def write_report(stored: StoredRun, target: Path | None = None, *, force: bool =
 def render(data: Mapping[str, Any]) -> str:
     """Return the page for what `collect` returned."""
     style, script = _resources()
-    policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
     run = data["run"]
-    title = html.escape(plain(f"{run['name']} (seed {run['seed']}): report"))
-    return _PAGE.format(policy=policy, title=title, style=style, script=script, data=_embedded(data))
+    title = f"{run['name']} (seed {run['seed']}): report"
+    return document(title, _BODY.format(data=_embedded(data)), style=style, script=script)
 
 
 def _embedded(data: Mapping[str, Any]) -> str:
@@ -114,11 +93,7 @@ def _harmless(value: Any) -> Any:
 
 @cache
 def _resources() -> tuple[str, str]:
-    """Return the style and the script of the page."""
+    """Return the style and the script of the report."""
     folder = files("sim.report") / "web"
     scripts = "\n".join((folder / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     return (folder / "style.css").read_text(encoding="utf-8"), f'(() => {{\n"use strict";\n{scripts}}})();\n'
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

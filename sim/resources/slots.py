@@ -7,6 +7,7 @@ from typing import Any
 
 from sim.errors import Cancelled, LimitError, UsageError
 from sim.kernel import Actor, Kernel
+from sim.kernel.loop import ARMED
 from sim.kernel.waits import NOTHING
 from sim.resources.pool import Line, Pool
 
@@ -35,12 +36,21 @@ class _Slots(Pool):
             LimitError: at once, if there are fewer slots in all.
             ClosedError: if the resource is closed, also while waiting.
         """
-        if not self.acquire_nowait(amount, priority):
-            try:
-                yield self._one if amount == 1 and priority == 0 else SlotWait(self, amount, priority)
-            except (Exception, Cancelled):
-                self.serve()  # who was behind may go on
-                raise
+        if self._free >= amount or self.closed or amount > self.capacity:  # else it has to wait: the hot path
+            if self.acquire_nowait(amount, priority):
+                return
+        wait = self._one if amount == 1 and priority == 0 else SlotWait(self, amount, priority)
+        actor = self._kernel.current
+        try:
+            if actor.__class__ is not Actor or actor.cancelling:
+                yield wait
+            else:
+                self._waited += 1
+                self._line.add(actor, amount, wait, priority)
+                yield ARMED
+        except (Exception, Cancelled):
+            self.serve()  # who was behind may go on
+            raise
 
     def slot(self, amount: int = 1, priority: float = 0) -> "Held":
         """Return what holds slots in `async with resource.slot():`."""
@@ -81,16 +91,22 @@ class _Slots(Pool):
 
     def serve(self) -> None:
         """Hand out free slots in order, up to the first that needs more than are free."""
-        places, pop = self._line.places, self._line.pop
+        kernel, line = self._kernel, self._line
+        places = line.places
         while places and self._free:
             _, _, actor, token, amount, wait = places[0]
             if actor.token == token:
                 if amount > self._free:
                     return
-                self._kernel.wake(actor, amount, wait)  # first, for it refuses while the run is paused
+                source = kernel.current or kernel.acting()  # first, for it refuses while the run is paused
+                actor.token = token = token + 1  # `wake`, written out: this is the hot path of resources
+                actor.value = amount
+                actor.via = wait
+                source.counter = counter = source.counter + 1
+                kernel.ready.append((kernel.now, 0, source.ordinal, counter, actor, token))
                 self._free -= amount
                 self._served += 1
-            pop()
+            line.pop()
 
     def _refuse(self, amount: int) -> None:
         self._check_open()

@@ -1,14 +1,16 @@
-"""What an agent that runs ahead may use of the world: what is its own, and space. All else is refused by name."""
+"""What an agent may use of the world in a synchronised run: what it has declared. All else is refused by name."""
 
 from collections.abc import Callable
 from typing import Any
 
 from sim.actors import Agent
 from sim.errors import CausalityError
-from sim.kernel import Stream
+from sim.kernel import Kernel, Stream
 from sim.world import Action, ActionResult, World
 
-_OWN = frozenset({"kernel", "now", "services", "space"})
+_OWN = frozenset({"now", "services", "space"})
+_OF_OTHERS = frozenset({"agents", "members"})  # others' states, which are those of other times
+_OF_KERNEL = frozenset({"acting", "emit", "now"})
 
 
 class Confined:
@@ -17,13 +19,19 @@ class Confined:
     Args:
         world: the world.
         agent: whose it is.
-        may_share: whether all that is earlier has happened, so that the agent may do now what all share.
+        ahead: whether what the agent does now may come before something that is earlier.
     """
 
-    def __init__(self, world: World, agent: Agent, may_share: Callable[[], bool]) -> None:
+    def __init__(self, world: World, agent: Agent, ahead: Callable[[], bool]) -> None:
         self._world = world
         self._agent = agent
-        self._may_share = may_share
+        self._ahead = ahead
+        self._open = agent.reach not in ("own", "space")
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel, as far as an agent may use it."""
+        return self._world.kernel if self._open else _Kernel(self._world.kernel, self._refusal)
 
     def act(self, agent: Agent, action: Action) -> ActionResult:
         """As `World.act`."""
@@ -37,32 +45,51 @@ class Confined:
 
     def stream(self, owner: str, purpose: str = "") -> Stream:
         """Return a random stream of the agent itself."""
-        if owner != self._agent.agent_id:
+        if owner != self._agent.agent_id and not self._open:
             raise self._refusal(f"the random stream of {owner!r}")
         return self._world.stream(owner, purpose)
 
     def _check(self, action: Action) -> None:
         handler = self._world.actions.find(action.kind)
-        if handler is not None and handler.scope == "shared" and not self._may_share():
+        if handler is not None and handler.scope == "shared" and self._ahead():
             raise CausalityError(
                 f"{self._agent.agent_id} does {action.kind}, which all share, while it runs ahead of others",
                 hint="return the action from decide_action: it then waits until all that is earlier has happened",
             )
 
     def __getattr__(self, name: str) -> Any:
-        if name in _OWN:
+        if name in _OWN or (self._open and name not in _OF_OTHERS):
             return getattr(self._world, name)
         raise self._refusal(f"world.{name}")
 
     def _refusal(self, what: str) -> CausalityError:
         agent = self._agent
+        if self._open:
+            return CausalityError(
+                f"{agent.agent_id} uses {what}, and others may stand at another time",
+                hint="read what they show in space, or have them send messages",
+            )
         return CausalityError(
             f"{agent.agent_id} uses {what}, which all share, but {type(agent).__name__} says reach = {agent.reach!r}",
             hint="declare reach = 'shared': the agent then waits until all that is earlier has happened",
         )
 
 
-def confine(agent: Agent, may_share: Callable[[], bool]) -> None:
-    """Let an agent reach no farther than it has declared; messages are shared too, so it gets none."""
-    agent.world = Confined(agent.world, agent, may_share)  # type: ignore[assignment]  # it has what such an agent may use
-    agent.mailbox.close()
+class _Kernel:
+    """The kernel of an agent that may run ahead."""
+
+    def __init__(self, kernel: Kernel, refusal: Callable[[str], CausalityError]) -> None:
+        self._kernel = kernel
+        self._refusal = refusal
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_KERNEL:
+            return getattr(self._kernel, name)
+        raise self._refusal(f"world.kernel.{name}")
+
+
+def confine(agent: Agent, ahead: Callable[[], bool]) -> None:
+    """Let an agent reach no farther than it has declared; messages are shared, so not everybody gets them."""
+    agent.world = Confined(agent.world, agent, ahead)  # type: ignore[assignment]  # it has what such an agent may use
+    if agent.reach in ("own", "space"):
+        agent.mailbox.close()

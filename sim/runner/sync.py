@@ -12,20 +12,21 @@ do; pieces of work beyond it are run ahead (`Kernel.ahead`).
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from heapq import heappop, heappush
 from typing import Any
 
 from sim.actors import AgentLoopManager, AgentState
 from sim.errors import RunError
-from sim.kernel import NS, Actor, Kernel, Pause, Signal
+from sim.kernel import NS, Actor, Pause, Signal
 from sim.kernel.duration import MAX_NS
 from sim.kernel.future_events import Entry
-from sim.kernel.waits import NOTHING, sleep_ns
+from sim.kernel.waits import sleep_ns
 from sim.llm.servicetime import ServiceTime, Work
 from sim.runner.confined import confine
+from sim.runner.gate import Gate
 from sim.runner.inorder import InOrder
+from sim.runner.roll import Roll, in_order
 from sim.runner.seat import LOW, Oracle, Phase, Rule, Seat
 from sim.runner.usage import Usage
 from sim.world import Action, Sighting, Space
@@ -76,12 +77,9 @@ class SyncDriver:
         self._fence = fence
         self._order = InOrder(self._kernel.recorder)
         self._seats: dict[str, Seat] = {}
-        self._present: dict[int, int] = {}  # by step: how many seats are ready or busy in it
-        self._gated: dict[int, list[tuple[int, Seat]]] = {}  # by step: heap of who has decided on something shared
+        self._roll = Roll()
         self._caused: dict[int, list[Entry]] = {}  # by time: what agents caused at that instant
-        self._at_low: dict[int, list[Seat]] = {}  # by step: who waits for the low watermark
         self._queue: deque[Seat] = deque()  # who is to be asked whether it may begin
-        self._away: dict[Seat, None] = {}  # whom the world's own time wakes
         self._paths = (-1, 0.0)  # the longest chain of all that led to the beginning of a step
         self._low = 0
         self._forget_at = _KEPT
@@ -109,9 +107,8 @@ class SyncDriver:
         for number, loop in enumerate(self._manager.loops.values()):
             track = None if space is None else space.tracks.get(loop.agent_id)
             seat = self._seats[loop.agent_id] = Seat(loop, number, track)
-            loop.hold(_Gate(self, seat))
-            if loop.agent.reach in ("own", "space"):
-                confine(loop.agent, partial(self._may_share, seat))
+            loop.hold(Gate(self, seat))
+            confine(loop.agent, partial(self.runs_ahead, seat))
             self._seat_at(seat, -(-loop.due_ns // self._period_ns))
         self._rule = self._make_rule(self._seats, space, lambda: self._low)
         if space is not None:
@@ -160,7 +157,7 @@ class SyncDriver:
         if isinstance(verdict, Seat):
             verdict.watchers.append(seat)
         elif verdict is not None:
-            self._at_low.setdefault(seat.step, []).append(seat)
+            self._roll.wait_for_all(seat)
         else:
             crew = list(self._rule.crew(seat))
             for member in crew:
@@ -200,8 +197,8 @@ class SyncDriver:
 
     def _left_to_world(self, seat: Seat) -> None:
         """An agent waits for something in the world: its time goes on there."""
-        self._absent(seat)
-        self._goes_away(seat)
+        self._roll.unseat(seat)
+        self._roll.goes_away(seat)
         if seat.crew:
             crew, seat.crew = seat.crew, []
             crew.remove(seat)
@@ -214,7 +211,7 @@ class SyncDriver:
 
     def _finished(self, seat: Seat) -> None:
         """An agent's iteration is through; with others that it is coupled to, when theirs are."""
-        self._absent(seat)  # who stands at the gate of this step need not wait for it
+        self._roll.unseat(seat)  # who stands at the gate of this step need not wait for it
         if seat.crew:
             seat.phase = Phase.COUPLED
             seat.since = self._service.kernel.now
@@ -240,40 +237,19 @@ class SyncDriver:
         elif loop.stopped:
             self._retire(seat)
         else:
-            self._goes_away(seat)
+            self._roll.goes_away(seat)
             self._stands_still(seat, done + 1)
-
-    def _goes_away(self, seat: Seat) -> None:
-        seat.phase = Phase.AWAY
-        self._away[seat] = None
 
     def _seat_at(self, seat: Seat, step: int) -> None:
         """Let an agent be ready for a step; until its beginning it shows what it has shown."""
-        self._present_at(seat, step, Phase.READY)
+        self._roll.seat(seat, step, Phase.READY)
         seat.since = self._service.kernel.now
         self._queue.append(seat)
         self._stands_still(seat, step)
 
-    def _present_at(self, seat: Seat, step: int, phase: Phase) -> None:
-        self._away.pop(seat, None)
-        seat.step = step
-        seat.phase = phase
-        self._present[step] = self._present.get(step, 0) + 1
-
-    def _absent(self, seat: Seat) -> None:
-        """Count a seat no longer among those that its step waits for."""
-        left = self._present[seat.step] - 1
-        if left:
-            self._present[seat.step] = left
-        else:
-            del self._present[seat.step]
-
     def _retire(self, seat: Seat) -> None:
         """An agent does no more steps."""
-        if seat.phase is Phase.READY:
-            self._absent(seat)
-        self._away.pop(seat, None)
-        seat.phase = Phase.OUT
+        self._roll.goes_out(seat)
         self._stands_still(seat, MAX_NS)
 
     def _stands_still(self, seat: Seat, step: int) -> None:
@@ -296,14 +272,13 @@ class SyncDriver:
         self._advance()
         if self._queue or self._halted:
             return True
-        if self._low in self._gated and self._low not in self._present:
-            self._act(self._low)
+        seat = self._roll.next_at_gate(self._low)
+        if seat is not None:  # all have decided: the first of those that change what all share does so
+            self._roll.seat(seat, self._low, Phase.BUSY)
+            seat.admitted = True
+            self._resume(seat, None)
             return True
         return (self._low, self._base_ns) != before
-
-    def _lowest(self) -> int | None:
-        """Return the earliest step that somebody has to do."""
-        return min((min(steps) for steps in (self._present, self._gated) if steps), default=None)
 
     def _advance(self) -> None:
         """Let the world run up to the beginning of the earliest step that somebody has to do, or to the end.
@@ -313,7 +288,7 @@ class SyncDriver:
         period = self._period_ns
         self._look_after_sleepers(self._low + 1)  # somebody's action may have woken them
         while not self._halted:
-            low = self._lowest()
+            low = self._roll.lowest()
             end = self._until_ns if low is None else min(low * period + 1, self._until_ns)
             due, caused = self._kernel.next_time(), min(self._caused, default=MAX_NS)
             if caused < end - 1 and (due is None or caused < due):
@@ -333,7 +308,7 @@ class SyncDriver:
 
     def _look_after_sleepers(self, step: int) -> None:
         """Seat those that have woken, at `step` or when they are due."""
-        for seat in sorted(self._away, key=_number):
+        for seat in in_order(list(self._roll.away)):
             loop = seat.loop
             if loop.stopped:
                 self._retire(seat)
@@ -347,9 +322,8 @@ class SyncDriver:
             return
         self._low, self._base_ns = low, time
         self._order.release(time)
-        for step in sorted(step for step in self._at_low if step <= low):
-            self._queue.extend(sorted(self._at_low.pop(step), key=_number))
-        for seat in self._away:
+        self._queue.extend(self._roll.all_at(low))
+        for seat in self._roll.away:
             self._stands_still(seat, low + seat.loop.through)  # who is in a line may yet move in this step
         if low >= self._forget_at:
             self._forget_at = low + _KEPT
@@ -358,16 +332,6 @@ class SyncDriver:
             for seat in self._seats.values():
                 seat.forget_paths(low)
 
-    def _act(self, step: int) -> None:
-        """All have decided: let the first of those that change what all share do so."""
-        seats = self._gated[step]
-        _, seat = heappop(seats)
-        if not seats:
-            del self._gated[step]
-        self._present_at(seat, step, Phase.BUSY)
-        seat.admitted = True
-        self._resume(seat, None)
-
     # -- what agents ask for
 
     def _take(self, actor: Actor, work: Work, alone: float) -> None:
@@ -375,7 +339,7 @@ class SyncDriver:
         seat = self._seats[actor.name]
         if self._acting is not seat:  # it is in the middle of an iteration, and the world's time has woken it
             seat.time_ns, seat.delta = self._kernel.now, _ACTING
-            self._present_at(seat, seat.time_ns // self._period_ns, Phase.BUSY)
+            self._roll.seat(seat, seat.time_ns // self._period_ns, Phase.BUSY)
             self._stands_still(seat, seat.step)
             self._kernel.pause()
         seat.serving = True
@@ -410,21 +374,21 @@ class SyncDriver:
 
     def must_wait(self, seat: Seat, action: Action | None) -> bool:
         """Return whether what an agent has decided touches what all share, so that all that is earlier comes first."""
-        if self._acting is not seat:  # the world's own time has come to it: all that is earlier has happened
+        if not self.runs_ahead(seat):
             return False
         handler = None if action is None else self._world.actions.find(action.kind)
         return handler is not None and handler.scope == "shared"
 
-    def _may_share(self, seat: Seat) -> bool:
-        """Whether an agent may do now what all share: it is its turn, or the world's own time has come to it."""
-        return seat.admitted or self._acting is not seat
+    def runs_ahead(self, seat: Seat) -> bool:
+        """Return whether what an agent does now may come before something that is earlier: neither is it its turn, nor
+        has the world's own time come to it.
+        """
+        return self._acting is seat and not seat.admitted
 
     def stands_at_gate(self, seat: Seat) -> None:
         """An agent waits for its turn to do something that all share."""
-        self._absent(seat)
+        self._roll.to_gate(seat)
         self._tell_watchers(seat)
-        seat.phase = Phase.GATE
-        heappush(self._gated.setdefault(seat.step, []), (seat.number, seat))
 
     def acts(self, seat: Seat) -> None:
         """An agent executes from now on what it has decided."""
@@ -437,40 +401,3 @@ class SyncDriver:
         waited = sum(seat.waited for seat in self._seats.values()) / max(1, len(self._seats)) / NS
         path = max((seat.path for seat in self._seats.values()), default=0.0)
         return self.usage.summary(waited, path)
-
-
-def _number(seat: Seat) -> int:
-    return seat.number
-
-
-class _Gate:
-    """Where an agent waits between deciding and executing."""
-
-    __slots__ = ("_driver", "_seat")
-
-    def __init__(self, driver: SyncDriver, seat: Seat) -> None:
-        self._driver = driver
-        self._seat = seat
-
-    async def wait(self, action: Action | None) -> None:
-        """Wait until all that is earlier has happened, if the action needs that."""
-        if self._driver.must_wait(self._seat, action):
-            await self
-        self._driver.acts(self._seat)
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        yield self
-
-    def take(self) -> Any:
-        """It is never open beforehand."""
-        return NOTHING
-
-    def arm(self, kernel: Kernel, actor: Actor) -> None:
-        """Stand in line."""
-        self._driver.stands_at_gate(self._seat)
-
-    def undo(self, value: Any) -> None:
-        """Nothing was taken."""
-
-    def leave(self) -> None:
-        """Whoever is cancelled here is not resumed by the driver: its token has changed."""

@@ -20,6 +20,7 @@ class _Start(Signal):
     """Lets actions begin that were decided on in this tick."""
 
     __slots__ = ()
+    ahead = False
 
     def wait(self, action: object = None) -> Any:
         """Wait until all have decided."""
@@ -121,7 +122,7 @@ class TickDriver:
         What is not an effect may be held by an agent whose turn comes later, so the barrier must not wait for it.
         """
         while not loop.through:
-            if loop.actor.token & 1:  # woken, about to run
+            if loop.actor.woken:
                 await sleep_ns(0)
             elif self._kernel.effects.waits(loop.agent_id):
                 await first_of(self._effect_ended, loop.when_stopped())

@@ -8,6 +8,7 @@ import attrs
 
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
 from sim.agents import PolicyAgent, PolicyRule, Rulebook, Toolbox
+from sim.agents.town import Villager, villagers
 from sim.conditions import Expression
 from sim.errors import LimitError, UsageError
 from sim.kernel import Recorder, to_ns, to_seconds
@@ -20,6 +21,7 @@ from sim.scenario.census import PI, Census
 from sim.scenario.furniture import furnish, limits_per_tick, to_rate
 from sim.scenario.model_service import furnish_models
 from sim.scenario.space import check_sync, reach_of
+from sim.scenario.town import VILLAGER, make_town, space_of
 from sim.world import ActionHandler, Refused, World
 
 Kinds = Mapping[str, type[Agent]]
@@ -78,6 +80,10 @@ def build(
     toolbox = Toolbox(world)
     service = None if execution.sync is None else ServiceTime(world.kernel.seed)
     models = _models(world, scenario, toolbox, access or Access(), service)
+    trace = make_town(scenario, world.kernel.seed)
+    if trace is not None:
+        world.space = space_of(trace, world.kernel)
+        kinds = {**(kinds or {}), VILLAGER: villagers(trace)}
     nursery = Nursery(world, manager, scenario, toolbox, kinds or {}, allow)
     if service is not None:
         check_sync(scenario, nursery.classes, access or Access())
@@ -199,7 +205,9 @@ class Nursery:
         if micro < 0:
             raise UsageError(f"agents.{entry.name}.balance: {name} cannot begin with less than nothing")
         place = None if entry.place is None else self._place(entry, entry.place.evaluate(names, functions))
-        position = None if entry.position is None else entry.position.evaluate(names, functions)
+        position = agent.home if isinstance(agent, Villager) else None
+        if entry.position is not None:
+            position = entry.position.evaluate(names, functions)
         return _Newborn(entry, agent, micro, place, position, to_ns(entry.start.evaluate(names, functions)))
 
     def _admit(self, newborn: "_Newborn") -> AgentLoop:

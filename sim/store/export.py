@@ -68,12 +68,13 @@ def _csv(draft: Path, columns: list[str], rows: Rows) -> int:
         writer = csv.writer(file)  # ends lines with \r\n, so that it quotes cells that hold one of these
         writer.writerow(columns)
         for row in rows:
-            writer.writerow([_cell(value) for value in row])
+            writer.writerow([csv_cell(value) for value in row])
             count += 1
     return count
 
 
-def _cell(value: Any) -> Any:
+def csv_cell(value: Any) -> Any:
+    """Return what stands in a cell of CSV: text is made harmless for spreadsheets and terminals."""
     if not isinstance(value, str):
         return value
     text = _ACTING.sub(lambda sign: sign[0].encode("unicode_escape").decode(), value)

@@ -16,12 +16,17 @@ from sim.store.schema import Status
 from sim.store.writer import Tables, Writer
 
 
+_ROWS = 512  # events that are encoded at once: as many as stay in the cache until then; a divisor of CHUNK
+
+
 class _Buffer(ABC):
-    """Collects events and encodes them a chunk at a time."""
+    """Collects events, encodes them, and hands them on a chunk at a time."""
 
     def __init__(self) -> None:
         self._rows: list[EventRow] = []
-        self._taken = 0
+        self._bodies: list[bytes] = []  # events that are encoded, and wait for their chunk to be full
+        self._taken = 0  # how many are encoded
+        self._chunk = 0  # and of these, how many in the present chunk
 
     @property
     def events(self) -> int:
@@ -32,15 +37,17 @@ class _Buffer(ABC):
         """Record one event; neither the row nor anything in it may change afterwards.
 
         Raises:
-            ActorError: at the end of a chunk, if an event in it holds data that is not JSON-like.
+            ActorError: when it is encoded, some events later, if it holds data that is not JSON-like.
         """
         rows = self._rows
         rows.append(row)
-        if len(rows) >= CHUNK:
-            self._full()
+        if len(rows) >= _ROWS:
+            self._encode()
+            if self._chunk >= CHUNK:
+                self._full()
 
     def latest(self, count: int) -> list[EventRow]:
-        """Return up to so many of the events that were recorded last, for who looks on; of those handed over, none."""
+        """Return up to so many of the events that were recorded last, for who looks on; of those encoded, none."""
         return self._rows[-count:] if count else []
 
     @abstractmethod
@@ -49,18 +56,25 @@ class _Buffer(ABC):
 
     def _take(self) -> tuple[bytes, int]:
         """Return the encoded events that were buffered, and their number."""
+        self._encode()
+        body, count = b",".join(self._bodies), self._chunk
+        self._bodies, self._chunk = [], 0
+        return body, count
+
+    def _encode(self) -> None:
+        """Encode the rows that wait for it."""
         rows = self._rows
         if not rows:
-            return b"", 0
+            return
         try:
             body = encode_events(rows)
         except ActorError:
             del rows[bad_row(rows)]  # so that the rest can still be kept, and the error is raised once
             raise
-        count = len(rows)
-        self._taken += count
+        self._bodies.append(body)
+        self._taken += len(rows)
+        self._chunk += len(rows)
         self._rows = []
-        return body, count
 
 
 class HashRecorder(_Buffer):
@@ -117,9 +131,12 @@ class HashRecorder(_Buffer):
     def close(self) -> None:
         """Nothing is open."""
 
-    def _full(self) -> None:
+    def _encode(self) -> None:
         if self._keep:
             self.rows.extend(self._rows)
+        super()._encode()
+
+    def _full(self) -> None:
         body, _ = self._take()
         self._hash.add_events(body)
 
@@ -199,7 +216,7 @@ class RunRecorder(_Buffer):
     def close(self) -> None:
         """Write what was recorded and close the file. More than once, and after `finish`, is fine."""
         try:
-            if self._rows:
+            if self._rows or self._bodies:
                 self._full()
         finally:
             self._writer.close()

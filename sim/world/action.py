@@ -8,11 +8,12 @@ layers add kinds; the built-in ones are in `builtin`.
 import difflib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import attrs
 
 from sim.errors import UsageError
+from sim.kernel.codec import Record
 from sim.permissions import Permission
 
 _NO_ARGUMENTS: Mapping[str, Any] = {}
@@ -31,7 +32,7 @@ class Refused(Exception):
         self.skip = skip
 
 
-class Action(NamedTuple):  # not a frozen class: agents make one in each iteration, and this takes half as long
+class Action(Record, frozen=True):
     """What an agent wants done.
 
     Args:
@@ -45,7 +46,7 @@ class Action(NamedTuple):  # not a frozen class: agents make one in each iterati
     reasoning: str = ""
 
 
-class ActionResult(NamedTuple):  # as with actions
+class ActionResult(Record, frozen=True):
     """What came of an action.
 
     Attributes:

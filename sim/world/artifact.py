@@ -1,10 +1,10 @@
 """Artifacts: named things with content that agents read, write, edit, delete and invoke."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from sim.conditions import Expression
-from sim.kernel.codec import Raw, decode, encode
+from sim.kernel.codec import Raw, Record, decode, encode
 
 Access = Literal["all", "owner"] | tuple[str, ...]
 """Who may: everybody, the owner, or the agents and groups named. The owner always may."""
@@ -13,7 +13,7 @@ FORMULA_NAMES = ("args", "content", "now", "caller")
 """What a formula can see."""
 
 
-class Artifact(NamedTuple):  # not a frozen class: each change makes one, and this takes half as long
+class Artifact(Record, frozen=True):
     """One artifact; a change makes a new record with the next version.
 
     Attributes:

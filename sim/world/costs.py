@@ -83,16 +83,15 @@ class Costs:
         self.budgets = budgets
         self.quotas = quotas
         self._prices: dict[str, dict[str, tuple[Pot, Amount]]] = {}
-        self._fixed: dict[str, Charge] = {}
+        self._fixed: dict[str, Charge | None] = {}  # None: it depends on the size of the arguments
         self._holds: dict[str, tuple[str, Mapping[str, int]]] = {}  # artifact → who holds quota for it
 
     def set_price(self, kind: str, name: str, pot: Pot, amount: Amount) -> None:
         """Say that an action of `kind` takes `amount` from the limit, budget or quota `name`."""
         prices = self._prices.setdefault(kind, {})
         prices[name] = (pot, amount)
-        self._fixed.pop(kind, None)
-        if not any(callable(amount) for _, amount in prices.values()):
-            self._fixed[kind] = self.charge(kind, 0)
+        depends = any(callable(amount) for _, amount in prices.values())
+        self._fixed[kind] = None if depends else self.charge(kind, 0)
 
     def clear(self) -> None:
         """Forget all prices."""
@@ -101,7 +100,7 @@ class Costs:
 
     def fixed(self, kind: str) -> Charge | None:
         """Return what every action of `kind` takes, or None if that depends on the size of its arguments."""
-        return self._fixed.get(kind) if kind in self._prices else FREE
+        return self._fixed.get(kind, FREE)
 
     def charge(self, kind: str, size: int) -> Charge:
         """Return what an action of `kind` takes whose arguments have `size` bytes."""

@@ -1,11 +1,11 @@
 """Messages: what one agent addresses to another."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from sim.kernel.codec import Raw, decode
+from sim.kernel.codec import Raw, Record, decode
 
 
-class Message(NamedTuple):  # as with events
+class Message(Record, frozen=True):
     """A message.
 
     Attributes:

@@ -271,7 +271,7 @@ class World:
         if handler is None or handler.wait is None:
             return self._apply(agent, action, ())
         try:
-            self._permitted(agent, action)
+            self._permit(agent, action, handler)
         except Refused as refusal:
             return self._refuse(agent, action, Raw(encode(action.arguments)), str(refusal))
         charge = self.price(action)
@@ -318,22 +318,24 @@ class World:
         return self.costs.fixed(action.kind) or self.costs.charge(action.kind, len(encode(action.arguments)))
 
     def _apply(self, agent: Inhabitant, action: Action, granted: tuple[Any, ...]) -> ActionResult:
-        raw = Raw(encode(action.arguments))
+        arguments = action.arguments
+        raw = Raw(encode(arguments))
         try:
-            handler = self._permitted(agent, action)
+            handler = self.actions.get(action.kind)
+            self._permit(agent, action, handler)
             if handler.wait is not None and not granted:
                 raise Refused(f"{action.kind} takes time: it has to be awaited (execute)")
             costs = self.costs
             charge = FREE if granted else costs.fixed(action.kind) or costs.charge(action.kind, len(raw))  # or has paid
             if charge is not FREE:
-                lack = self._lacking(agent, action, charge)
+                lack = costs.lacking(agent.agent_id, charge, arguments.get("artifact"))
                 if lack is not None:
                     return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
-            data = handler.apply(self, agent, *granted, **action.arguments)
+            data = handler.apply(self, agent, *granted, **arguments)
         except Refused as refusal:
             return self._refuse(agent, action, raw, str(refusal))
         if charge is not FREE:
-            costs.take(agent.agent_id, charge, action.arguments.get("artifact"))
+            costs.take(agent.agent_id, charge, arguments.get("artifact"))
         self._record(agent, action, {"arguments": raw, "success": True, "result": data})
         return ActionResult(True, decode(data) if isinstance(data, Raw) else data)
 
@@ -342,12 +344,10 @@ class World:
             return None
         return self.costs.lacking(agent.agent_id, charge, action.arguments.get("artifact"))
 
-    def _permitted(self, agent: Inhabitant, action: Action) -> ActionHandler:
-        handler = self.actions.get(action.kind)
+    def _permit(self, agent: Inhabitant, action: Action, handler: ActionHandler) -> None:
         if agent.permission < handler.permission:
             raise Refused(f"{action.kind} needs the permission {handler.permission.name.lower()}")
         handler.check(action.arguments)
-        return handler
 
     def _refuse(
         self, agent: Inhabitant, action: Action, raw: Raw, error: str, *, skipped: bool = False

@@ -106,7 +106,7 @@ def test_reading_while_entries_are_pushed(first, pushed, chunk):
             now = entry[0]
             push(pushed.pop() if pushed else [])
             if number == chunk:
-                calendar.relieve()
+                calendar.relieve(now)
                 break
         else:
             calendar.due()  # as the loop does: a reader that has ended is replaced before anything is pushed

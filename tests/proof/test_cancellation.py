@@ -76,7 +76,7 @@ def _signal(kernel: Kernel, number: int) -> Thing:
         lambda: signal,
         signal.wait,
         lambda: signal.fire(kernel.now),
-        lambda: sum(actor.token == token for actor, token in signal._waiting),
+        lambda: sum(actor.token == token for actor, token in signal._crowd),
     )
 
 

@@ -1,0 +1,173 @@
+"""A day of the people of one town: where they live, work and eat, and when they walk there.
+
+The town is a grid of lots: places for all in the middle, homes around them. Nobody enters the outermost cells, so that
+towns that lie side by side do not touch. Everything is drawn from one stream, and only here; the whole day costs a few
+milliseconds, which is why any window of it can be looked at alone.
+"""
+
+import math
+from array import array
+from collections.abc import Iterator
+
+import attrs
+
+from sim.kernel.rng import Stream
+
+WIDTH, HEIGHT = 100, 140
+TOWN = 25
+"""People of a town."""
+HOUR = 360
+
+_LOT = 14  # cells
+_COLUMNS, _ROWS = 7, 9
+_CORNER = (3, 9)  # of the first lot's walkable cells: what is west and south of them stays free
+_CAFE, _PUB, _STORE, _PARK, _COLLEGE, _OFFICE = (3, 4), (4, 4), (2, 4), (3, 3), (3, 5), (2, 3)
+_PUBLIC = (_CAFE, _PUB, _STORE, _PARK, _COLLEGE, _OFFICE)
+_WORK = ((_CAFE, 2), (_STORE, 2), (_COLLEGE, 4), (_OFFICE, 4), (_PUB, 2))  # the others work at home
+_LUNCH = (_CAFE, _PUB, _PARK)
+_EVENING = (_PUB, _PARK, _CAFE)
+_TABLES, _SEATS = (0, 7), 1  # where tables of a public place are, along x and y, and how far seats are from there
+_ROOM = 7  # cells of a home that are walked on, less one
+
+_COUPLES = 12  # the others live alone
+_HOMES = 22  # lots around the cafe on which houses can stand
+_EARLY_HOUSES = 2  # those nearest to the cafe
+_EARLY, _LATE = (5.7, 0.3, 5.2, 6.2), (7.6, 0.4, 7.0, 8.6)  # when people rise: mean, spread, earliest, latest hour
+_LUNCH_OUT = (0.2, 0.55)  # share of people who have lunch out, by town
+_AT_DESK = 0.8  # share of moves at work that lead back to one's desk
+_STAY = (60, 300)  # steps between two moves within a place
+_LIVELY = 0.1  # spread of the logarithm of how lively people are
+
+Spot = tuple[int, int]
+Lot = tuple[int, int]
+
+
+@attrs.frozen
+class Resident:
+    """One person's day.
+
+    Args:
+        wakes: the step at which the day begins.
+        sleeps: the step at which it ends.
+        bed: where the person is at midnight.
+        walks: when it sets out for where, in order; a walk that is under way ends there.
+        liveliness: how much it does and says, compared with others.
+    """
+
+    wakes: int
+    sleeps: int
+    bed: Spot
+    walks: tuple[tuple[int, Spot], ...]
+    liveliness: float
+
+    def awake(self, step: int) -> bool:
+        """Tell whether the person is up."""
+        return self.wakes <= step < self.sleeps
+
+
+def residents(stream: Stream) -> tuple[Resident, ...]:
+    """Return the people of a town."""
+    lots = [(i, j) for i in range(_COLUMNS) for j in range(_ROWS) if (i, j) not in _PUBLIC]
+    lots.sort(key=lambda lot: max(abs(lot[0] - _CAFE[0]), abs(lot[1] - _CAFE[1])))
+    houses = sorted(stream.sample(lots[:_HOMES], TOWN - _COUPLES), key=lots.index)
+    rises = [_near(stream, *(_EARLY if i < _EARLY_HOUSES else _LATE)) for i in range(len(houses))]
+    rises += [rise + stream.randint(0, HOUR // 6) for rise in rises[:_COUPLES]]
+    homes = houses + houses[:_COUPLES]
+    jobs: list[Lot | None] = [lot for lot, people in _WORK for _ in range(people)]
+    works = stream.sample(jobs + [None] * (TOWN - len(jobs)), TOWN)
+    lunch_out = stream.uniform(*_LUNCH_OUT)
+    people = []
+    for i in stream.sample(range(TOWN), TOWN):  # so that who lives together does not stand together in the list
+        bed = _corner(homes[i], 2 if i >= len(houses) else 0)
+        people.append(_resident(stream, homes[i], bed, rises[i], works[i] or homes[i], lunch_out))
+    return tuple(people)
+
+
+def _resident(stream: Stream, home: Lot, bed: Spot, wakes: int, work: Lot, lunch_out: float) -> Resident:
+    desk = _spot(stream, work)
+    leaves = max(wakes + HOUR // 2, _near(stream, 8.4, 0.4, 7.5, 9.5))
+    lunch = _near(stream, 11.95, 0.15, 11.6, 12.4)
+    back = max(lunch + HOUR // 2, _near(stream, 13.0, 0.2, 12.6, 13.6))
+    ends = _near(stream, 17.0, 0.6, 15.5, 18.5)
+    rests = _near(stream, 20.5, 0.8, 19.0, 22.0)
+    sleeps = max(rests + HOUR // 3, _near(stream, 22.7, 0.7, 21.0, 23.9))
+    out = stream.random() < lunch_out
+    stays: list[tuple[int, int, Lot, Spot | None]] = [  # from when until when where; a spot to which one returns
+        (wakes, leaves, home, None),
+        (leaves, lunch, work, desk),
+        (lunch, back, stream.choice(_LUNCH) if out else work, None if out else desk),
+        (back, ends, work, desk),
+        (ends, rests, stream.choice(_EVENING), None),
+        (rests, sleeps, home, None),
+    ]
+    walks = [walk for stay in stays for walk in _stay(stream, *stay)]
+    walks.append((sleeps, bed))
+    return Resident(wakes, sleeps, bed, tuple(walks), math.exp(stream.gauss(0.0, _LIVELY)))
+
+
+def _stay(stream: Stream, start: int, end: int, lot: Lot, own: Spot | None) -> Iterator[tuple[int, Spot]]:
+    """Yield the moves within a place: to its own spot and, in between, to others."""
+    step = start
+    while step < end:
+        yield step, own if own is not None and stream.random() < _AT_DESK else _spot(stream, lot)
+        step += stream.randint(*_STAY)
+
+
+def _near(stream: Stream, hour: float, spread: float, low: float, high: float) -> int:
+    """Draw a step near an hour of the day."""
+    return round(min(max(stream.gauss(hour, spread), low), high) * HOUR)
+
+
+def _corner(lot: Lot, aside: int = 0) -> Spot:
+    return _CORNER[0] + lot[0] * _LOT + aside, _CORNER[1] + lot[1] * _LOT
+
+
+def _spot(stream: Stream, lot: Lot) -> Spot:
+    x, y = _corner(lot)
+    if lot not in _PUBLIC:
+        return x + stream.randint(0, _ROOM), y + stream.randint(0, _ROOM)
+    table = stream.choice(_TABLES), stream.choice(_TABLES)
+    return x + table[0] + stream.randint(0, _SEATS), y + table[1] + stream.randint(0, _SEATS)
+
+
+def path(resident: Resident, first_step: int, steps: int) -> tuple["array[int]", "array[int]"]:
+    """Return where a person is at the start of each step of a window, and at its end: x and y.
+
+    It walks one cell a step, first along x, then along y.
+    """
+    end = first_step + steps + 1
+    xs, ys = array("H"), array("H")
+    x, y = resident.bed
+    starts = [*(step for step, _ in resident.walks[1:]), end]
+    first_walk = resident.walks[0][0]
+    _extend(xs, ys, x, y, min(first_walk, end) - first_step)
+    for (start, goal), until in zip(resident.walks, starts, strict=True):
+        if start >= end:
+            break
+        until = min(until, end)
+        x, y = _walk(xs, ys, (x, y), goal, (start, until, first_step))
+    return xs, ys
+
+
+def _walk(xs: "array[int]", ys: "array[int]", here: Spot, goal: Spot, times: tuple[int, int, int]) -> Spot:
+    """Add a walk and the stay after it; times are its start, its end and the first step to be added."""
+    start, until, first = times
+    x, y = here
+    for step in range(start, until):
+        if (x, y) == goal:
+            _extend(xs, ys, x, y, until - max(step, first))
+            return x, y
+        if step >= first:
+            xs.append(x)
+            ys.append(y)
+        if x != goal[0]:
+            x += 1 if goal[0] > x else -1
+        else:
+            y += 1 if goal[1] > y else -1
+    return x, y
+
+
+def _extend(xs: "array[int]", ys: "array[int]", x: int, y: int, times: int) -> None:
+    if times > 0:
+        xs.extend(array("H", [x]) * times)
+        ys.extend(array("H", [y]) * times)

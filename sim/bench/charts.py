@@ -1,0 +1,216 @@
+"""Charts as SVG that needs no script: bars with intervals, lines with intervals, bands over time."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+import attrs
+
+from sim.bench.estimate import Estimate
+from sim.pages import Markup, svg, tag
+
+WIDTH = 560.0
+_RIGHT, _ABOVE, _BELOW, _LEFT = 14.0, 10.0, 24.0, 46.0
+Scale = Callable[[float], float]
+_WORD = 6.4
+"""Width of a sign in a label."""
+
+
+@attrs.frozen
+class Bar:
+    """One bar: its name, colour, value, and what is said of it."""
+
+    name: str
+    colour: str
+    value: Estimate
+    said: str
+
+
+@attrs.frozen
+class Series:
+    """One line: its name and colour, and the values by place on the axis."""
+
+    name: str
+    colour: str
+    values: Sequence[tuple[float, Estimate]]
+
+
+def number(value: float) -> str:
+    """Return a number as people like to read it: 12,345 or 0.0123."""
+    if value == 0:
+        return "0"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def half(value: Estimate) -> str:
+    """Return half the width of an interval as text, with the sign; nothing if there is no width."""
+    return f"±{number(float(f'{value.half:.2g}'))}" if value.half else ""
+
+
+def ticks(high: float, count: int) -> list[float]:
+    """Return round values for an axis from 0 to at least `high`."""
+    rough = (high or 1) / count
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(one * power for one in (1, 2, 2.5, 5, 10) if one * power >= rough * 0.9999)
+    return [step * index for index in range(math.ceil(high / step * 0.9999) + 1 or 2)]
+
+
+def bars(label: str, given: Sequence[Bar], *, mark: float | None = None, marked: str = "") -> Markup:
+    """Return horizontal bars with their intervals.
+
+    Args:
+        label: what the chart shows, for who cannot see it.
+        given: from top to bottom.
+        mark: where a dashed line stands.
+        marked: what it means.
+    """
+    left = 12 + _WORD * max(len(bar.name) for bar in given)
+    said = 16 + _WORD * max(len(bar.said) for bar in given)
+    marks = ticks(max(mark or 0, *(max(bar.value.high, bar.value.mean) for bar in given)), 4)
+    height = _ABOVE + 30 * len(given) + _BELOW + (14 if mark is not None else 0)
+    floor = height - _BELOW
+
+    def x(value: float) -> float:
+        return left + max(value, 0.0) / (marks[-1] or 1) * (WIDTH - left - said)
+
+    parts: list[Iterable[Markup | str]] = [
+        (_line(x(at), _ABOVE, x(at), floor, "grid"), _text(x(at), height - 8, number(at), "middle")) for at in marks
+    ]
+    for index, bar in enumerate(given):
+        top = _ABOVE + 30 * index + 5
+        parts.append((
+            _text(left - 8, top + 14, bar.name, "end", "name"),
+            tag("rect", tag("title", f"{bar.name}: {bar.said}"), x=left, y=top,
+                width=max(1.5, x(bar.value.mean) - left), height=20.0, rx=3, fill=bar.colour),
+            _whisker(x(bar.value.low), x(bar.value.high), top + 10) if bar.value.half else "",
+            _text(x(max(bar.value.high, bar.value.mean)) + 7, top + 14, bar.said, "start", "said"),
+        ))  # fmt: skip
+    if mark is not None:
+        parts.append((
+            _line(x(mark), _ABOVE - 4, x(mark), floor, "soft", dashed=True),
+            _text(x(mark) + 4, floor - 4, marked, "start")
+            if x(mark) + _WORD * len(marked) < WIDTH else _text(x(mark) - 4, floor - 4, marked, "end"),
+        ))  # fmt: skip
+    return tag("div", svg(WIDTH, height, label, parts), class_="chart")
+
+
+def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None = None) -> Markup:
+    """Return lines over a number, with intervals; the axis is logarithmic if the number grows much.
+
+    Args:
+        label: what the chart shows, for who cannot see it.
+        given: the lines.
+        axis: what the number is.
+        mark: where a dashed line stands.
+    """
+    height = 250.0
+    places = sorted({place for series in given for place, _ in series.values})
+    marks = ticks(max(mark or 0, *(max(e.high, e.mean) for series in given for _, e in series.values)), 5)
+    wide = places[0] > 0 and places[-1] / places[0] >= 8
+    scale = [math.log(place) for place in places] if wide else places
+    span = scale[-1] - scale[0] or 1
+
+    def x(place: float) -> float:
+        at = (math.log(place) if wide else place) - scale[0]
+        return _LEFT + 20 + at / span * (WIDTH - _LEFT - _RIGHT - 40)
+
+    def y(value: float) -> float:
+        return height - 40 - max(value, 0.0) / (marks[-1] or 1) * (height - 40 - _ABOVE)
+
+    parts: list[Iterable[Markup | str]] = [_levels(marks, y)]
+    parts.append([_text(x(place), height - 22, number(place), "middle") for place in places])
+    parts.append([_text((_LEFT + WIDTH) / 2, height - 4, axis, "middle", "said")])
+    if mark is not None:
+        parts.append([_line(_LEFT, y(mark), WIDTH - _RIGHT, y(mark), "soft", dashed=True)])
+    for series in given:
+        path = " ".join(f"{x(place):.1f},{y(value.mean):.1f}" for place, value in series.values)
+        parts.append([_path(path, series.colour)])
+        for place, value in series.values:
+            parts.append(_point(x(place), value, y, series, f"{series.name}, {axis} {number(place)}"))
+    return tag("div", svg(WIDTH, height, label, parts), legend(given), class_="chart")
+
+
+def bands(label: str, given: Sequence[Series], end: float, axis: str) -> Markup:
+    """Return values that hold until the next one, over time from 0 to `end`: a band for each line, all of one scale.
+
+    Args:
+        label: what the chart shows, for who cannot see it.
+        given: the lines; each ends with its last value.
+        end: of the axis.
+        axis: what the time is counted in.
+    """
+    band = 44.0
+    height = _ABOVE + band * len(given) + 36
+    left = 12 + _WORD * max(len(series.name) for series in given)
+    most = max(value.mean for series in given for _, value in series.values)
+
+    def x(at: float) -> float:
+        return left + at / (end or 1) * (WIDTH - left - 70)
+
+    parts: list[Iterable[Markup | str]] = [
+        (_line(x(at), _ABOVE, x(at), height - 34, "grid"), _text(x(at), height - 20, number(at), "middle"))
+        for at in ticks(end, 5)
+        if at <= end * 1.001
+    ]
+    parts.append([_text((left + WIDTH - 70) / 2, height - 4, axis, "middle", "said")])
+    for index, series in enumerate(given):
+        floor = _ABOVE + band * (index + 1)
+        path = [f"M{x(0):.1f} {floor:.1f}"]
+        for at, value in series.values:
+            level = value.mean / (most or 1) * (band - 8)
+            path.append(f"H{x(at):.1f}V{floor - level:.1f}")
+        peak = max(value.mean for _, value in series.values)
+        parts.append((
+            tag("path", tag("title", f"{series.name}: up to {number(peak)}"), d="".join(path) + f"V{floor:.1f}Z",
+                fill=series.colour),
+            _line(left, floor, WIDTH - 70, floor, "line"), _text(left - 8, floor - 12, series.name, "end", "name"),
+            _text(x(series.values[-1][0]) + 5, floor - 5, f"up to {number(peak)}", "start"),
+        ))  # fmt: skip
+    return tag("div", svg(WIDTH, height, label, parts), class_="chart")
+
+
+def legend(given: Sequence[Series]) -> Markup:
+    """Return the names of lines beside their colours."""
+    swatches = [
+        tag("span", svg(10, 10, "", tag("rect", width=10, height=10, rx=3, fill=series.colour)), series.name)
+        for series in given
+    ]
+    return tag("div", swatches, class_="legend")
+
+
+def _levels(marks: Sequence[float], y: Scale) -> list[Markup]:
+    found = []
+    for at in marks:
+        found += [_line(_LEFT, y(at), WIDTH - _RIGHT, y(at), "grid"), _text(_LEFT - 7, y(at) + 4, number(at), "end")]
+    return found
+
+
+def _point(x: float, value: Estimate, y: Scale, series: Series, words: str) -> list[Markup | str]:
+    said = tag("title", f"{words}: {number(value.mean)} {half(value)}")
+    dot = tag("circle", said, cx=x, cy=y(value.mean), r=4, fill=series.colour)
+    if not value.half:
+        return [dot]
+    return [
+        tag("path", d=f"M{x - 4:.1f} {y(value.high):.1f}h8m-4 0V{y(value.low):.1f}m-4 0h8", stroke=series.colour,
+            fill="none", stroke_width=1.2),
+        dot,
+    ]  # fmt: skip
+
+
+def _whisker(low: float, high: float, y: float) -> Markup:
+    return tag(
+        "path", d=f"M{low:.1f} {y - 4:.1f}v8m0 -4H{high:.1f}m0 -4v8", stroke="var(--ink)", fill="none", stroke_width=1.3
+    )
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, colour: str, *, dashed: bool = False) -> Markup:
+    return tag(
+        "line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=f"var(--{colour})", stroke_dasharray="4 3" if dashed else None
+    )
+
+
+def _path(points: str, colour: str) -> Markup:
+    return tag("polyline", points=points, fill="none", stroke=colour, stroke_width=1.8, stroke_linejoin="round")
+
+
+def _text(x: float, y: float, text: str, anchor: str, kind: str | None = None) -> Markup:
+    return tag("text", text, x=x, y=y, text_anchor=anchor, class_=kind)

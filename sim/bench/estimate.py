@@ -1,0 +1,64 @@
+"""Means over seeds, and how far they can be trusted."""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+import attrs
+
+_NORMAL = 1.959963984540054
+_QUANTILES = (
+    12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448,
+    2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860,
+)  # fmt: skip
+"""Of Student's t distribution at 97.5 %, for 1 to 20 degrees of freedom."""
+
+
+@attrs.frozen
+class Estimate:
+    """A mean over seeds.
+
+    Attributes:
+        n: how many seeds.
+        mean: their mean.
+        half: half the width of the 95 % confidence interval (Student, 1908), None for a single seed.
+    """
+
+    n: int
+    mean: float
+    half: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Estimate | None":
+        """Return the estimate from one value a seed; None from no value. Values that are not finite are left out."""
+        known = [value for value in values if math.isfinite(value)]
+        if not known:
+            return None
+        mean = statistics.fmean(known)
+        if len(known) == 1:
+            return cls(1, mean, None)
+        return cls(len(known), mean, student(len(known) - 1) * statistics.stdev(known) / math.sqrt(len(known)))
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval."""
+        return self.mean - (self.half or 0)
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval."""
+        return self.mean + (self.half or 0)
+
+
+def student(freedom: int) -> float:
+    """Return the 97.5 % quantile of Student's t distribution, to 4 digits.
+
+    Beyond the table: the expansion of Fisher and Cornish (1960) in powers of 1 / freedom.
+    """
+    if freedom <= len(_QUANTILES):
+        return _QUANTILES[freedom - 1]
+    z = _NORMAL
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + first / freedom + second / freedom**2 + third / freedom**3

@@ -1,0 +1,111 @@
+"""What a bench leaves behind: a folder with all measurements as JSON and CSV, and a page."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from sim.bench.cell import Cell
+from sim.bench.page import render
+from sim.bench.plan import Point
+from sim.bench.rows import Bench, Row
+from sim.errors import UsageError
+from sim.store.export import csv_cell
+from sim.store.files import DATABASE, failure, private_file
+
+PAGE, DATA, TABLE = "bench.html", "bench.json", "bench.csv"
+FOLDER = Path("bench")
+"""Where benches go that are not told where to go."""
+
+
+def make_folder(name: str, given: Path | None) -> Path:
+    """Return a folder for a bench: the one that is given, or the next free one of `bench/<name>-<number>`.
+
+    Raises:
+        UsageError: if the folder that is given holds a bench or a run.
+        RunError: if it cannot be made.
+    """
+    try:
+        if given is not None:
+            taken = next((file for file in (PAGE, DATA, TABLE, DATABASE) if (given / file).exists()), None)
+            if taken is not None:
+                raise UsageError(f"{given} holds a {taken} already", hint="choose another folder with --out")
+            given.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return given
+        FOLDER.mkdir(exist_ok=True)
+        for number in count(1):
+            folder = FOLDER / f"{name}-{number}"
+            if not folder.exists():
+                folder.mkdir(mode=0o700)
+                return folder
+    except OSError as error:
+        raise failure(given or FOLDER, error) from error
+    raise AssertionError("numbers do not end")
+
+
+def write(bench: Bench, folder: Path) -> None:
+    """Write the page and the data, which only their owner can read.
+
+    Raises:
+        RunError: if that cannot be done.
+    """
+    texts = {DATA: json.dumps(to_json(bench)), TABLE: to_csv(bench), PAGE: render(bench)}
+    for name, text in texts.items():
+        try:
+            private_file(folder / name, text.encode())
+        except OSError as error:
+            raise failure(folder / name, error) from error
+
+
+def to_json(bench: Bench) -> dict[str, Any]:
+    """Return all that is known of a bench, JSON-like."""
+    plan = bench.plan
+    return {
+        "scenario": {"name": plan.scenario.name, "description": plan.scenario.description, "file": str(plan.file)},
+        **bench.about,
+        "settings": {
+            "modes": [mode.name for mode in plan.modes], "seeds": list(plan.seeds), "set": list(plan.overrides),
+            "allow": list(plan.allow), "points": [dict(point) for point in plan.points],
+        },
+        "complete": bench.complete,
+        "cells": [attrs.asdict(cell) | {"point": dict(plan.points[cell.point])} for cell in bench.cells],
+        "rows": [_row(row, plan.points[row.point]) for row in bench.rows],
+        "noise": [
+            {"point": dict(point), "distance": noise} for point, noise in zip(plan.points, bench.noise, strict=True)
+        ],
+    }  # fmt: skip
+
+
+def _row(row: Row, point: Point) -> dict[str, Any]:
+    told = attrs.asdict(row)
+    del told["flight"]  # it stands in the cells
+    return told | {"point": dict(point)}
+
+
+def to_csv(bench: Bench) -> str:
+    """Return the measurements as CSV, a line for each run; swept values and outcomes have columns of their own.
+
+    Text that a spreadsheet would take for a formula gets a ' in front, and None is an empty cell, as in `sim export`.
+    """
+    keys = list(bench.plan.points[0])
+    names = [field.name for field in attrs.fields(Cell) if field.name not in ("point", "flight", "outcomes")]
+    outcomes = list(dict.fromkeys(name for cell in bench.cells for name in cell.outcomes))
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(map(csv_cell, [*keys, *names, *outcomes]))
+    for cell in bench.cells:
+        values = _values(cell, bench.plan.points[cell.point], names, outcomes)
+        writer.writerow(map(csv_cell, values))
+    return text.getvalue()
+
+
+def _values(cell: Cell, point: Point, names: list[str], outcomes: list[str]) -> Iterator[Any]:
+    told: Mapping[str, Any] = attrs.asdict(cell, recurse=False)
+    yield from point.values()
+    yield from (told[name] for name in names)
+    yield from (cell.outcomes.get(name) for name in outcomes)

@@ -1,0 +1,89 @@
+"""The section of the page about what comes of a scenario in each mode."""
+
+from sim.bench.charts import Bar, bars, half, number
+from sim.bench.estimate import Estimate
+from sim.bench.modes import PARALLEL
+from sim.bench.parts import card, colour, figure, label_of, section, table
+from sim.bench.rows import Bench, Outcome, Row
+from sim.pages import Markup, tag
+from sim.pages.markup import Child
+
+_CHARTS, _POINTS, _ROWS = 8, 24, 60
+_HEAT = (0.02, 0.1, 0.25, 0.5)
+"""Distances from which on a cell is warmer."""
+
+
+def outcomes(bench: Bench) -> Markup | None:
+    """Return the section; None if there is nothing to compare."""
+    compared = [(index, *_compared(bench, index)) for index in range(min(_POINTS, len(bench.plan.points)))]
+    known = [(index, base, others) for index, base, others in compared if base is not None and others]
+    if not known:
+        return None
+    charts = tag("div", [_chart(bench, index, others) for index, _, others in known[:_CHARTS]], class_="cards wide")
+    tables = [_folded(bench, index, _table(base, others)) for index, base, others in known]
+    note = "against tick-parallel, seed by seed: 0 % is equal, 33 % is twice as much, 100 % is one of them 0"
+    return section("What comes of it", note, charts, tables)
+
+
+def _compared(bench: Bench, index: int) -> tuple[Row | None, list[Row]]:
+    rows = bench.of_point(index)
+    return next((row for row in rows if row.mode == PARALLEL), None), [row for row in rows if "drift" in row.figures]
+
+
+def _chart(bench: Bench, index: int, rows: list[Row]) -> Markup:
+    noise = bench.noise[index]
+    chart = bars(
+        "distance of the outcomes by mode", [_bar(row) for row in rows], mark=None if noise is None else noise * 100,
+        marked="two seeds of tick-parallel",
+    )  # fmt: skip
+    label = label_of(bench.plan.points[index]) or "How far the outcomes are apart"
+    return card(label, "mean distance over all outcomes, %", chart)
+
+
+def _folded(bench: Bench, index: int, shown: Markup) -> Markup:
+    label = label_of(bench.plan.points[index])
+    return tag("details", tag("summary", f"Outcome by outcome: {label}"), shown) if label else shown
+
+
+def _bar(row: Row) -> Bar:
+    value = row.figures["drift"]
+    return Bar(row.mode, colour(row.mode), value, f"{number(value.mean)} % {half(value)}")
+
+
+def _table(base: Row, others: list[Row]) -> Markup:
+    headings = ["outcome", PARALLEL]
+    for row in others:
+        headings += [row.mode, "difference"]
+    lines: list[list[Child]] = []
+    heat: list[list[int]] = []
+    told = [name for name in base.outcomes if any(_tells(row, name) for row in (base, *others))]
+    for name in told[:_ROWS]:
+        line, warm = [name, figure(base.outcomes[name].value)], [0]
+        for row in others:
+            found = row.outcomes.get(name)
+            line += [None, None] if found is None else [figure(found.value), _difference(found)]
+            warm += [0, 0 if found is None else _warmth(found)]
+        lines.append(line)
+        heat.append(warm)
+    rest = f"{len(told) - _ROWS} more stand in bench.json" if len(told) > _ROWS else None
+    return tag("div", table(headings, lines, heat=heat), tag("p", rest, class_="note") if rest else None)
+
+
+def _tells(row: Row, name: str) -> bool:
+    """Tell whether an outcome is not 0 with all seeds."""
+    found = row.outcomes.get(name)
+    return found is not None and bool(found.value.mean or found.value.half)
+
+
+def _difference(outcome: Outcome) -> Child:
+    share, apart = outcome.relative, outcome.distance
+    if share is None:
+        return "from 0" if apart is not None and apart.mean else None
+    if not share.mean and not share.half:
+        return "0 %"
+    percent = Estimate(share.n, share.mean * 100, None if share.half is None else share.half * 100)
+    return [f"{percent.mean:+.3g} %", tag("span", f" {half(percent)}", class_="half")]
+
+
+def _warmth(outcome: Outcome) -> int:
+    return 0 if outcome.distance is None else sum(outcome.distance.mean >= step for step in _HEAT)

@@ -1,0 +1,211 @@
+"""The page of a bench: charts, tables and what they mean, in one HTML file without a script."""
+
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+
+from sim.bench.cell import BASES
+from sim.bench.charts import Bar, Series, bands, bars, half, lines, number
+from sim.bench.estimate import Estimate
+from sim.bench.meaning import about, meaning
+from sim.bench.modes import PARALLEL
+from sim.bench.outcomes import outcomes
+from sim.bench.parts import card, colour, figure, label_of, section, short, spread, table
+from sim.bench.rows import FIGURES, Bench, Row
+from sim.pages import Markup, document, tag
+
+_CARDS = 8
+"""Charts in a section; what is beyond stands in the tables."""
+_TABLES = 100
+
+
+def render(bench: Bench) -> str:
+    """Return the page."""
+    style = (files("sim.bench") / "web" / "style.css").read_text(encoding="utf-8")
+    shown = [part for part in (_swept(bench), _makespans(bench), _flights(bench), _figures(bench)) if part]
+    body = tag("main", _header(bench), _tiles(bench), shown, outcomes(bench), meaning(bench), about(bench))
+    return document(f"{bench.plan.scenario.name}: bench", body, style=style)
+
+
+def _header(bench: Bench) -> Markup:
+    plan = bench.plan
+    state = "interrupted" if not bench.complete else "failed" if bench.failures else "finished"
+    word = {"failed": f"{len(bench.failures)} failed"}.get(state, state)
+    counts = {"mode": len(plan.modes), "combination": len(plan.points), "seed": len(plan.seeds)}
+    product = " × ".join(f"{count} {name}{'s' * (count > 1)}" for name, count in counts.items())
+    machine = bench.about["machine"]
+    facts = [
+        f"{product} = {plan.cells:,} runs in {number(bench.about['seconds'])} s", *plan.overrides,
+        f"{machine['processor']}, {bench.about['jobs']} at once", f"{bench.about['began'][:16].replace('T', ' ')} UTC",
+    ]  # fmt: skip
+    return tag(
+        "header",
+        tag("div", tag("h1", plan.scenario.name), tag("span", word, class_=f"pill {state}"), class_="title"),
+        tag("p", "The same scenario and seeds in several modes. ", plan.scenario.description, class_="lead"),
+        tag("p", " · ".join(facts), class_="lead"),
+    )
+
+
+def _tiles(bench: Bench) -> Markup | None:
+    """Return the main figures: the speed-up of each mode, and how far its outcomes are off."""
+    made = []
+    for mode in bench.plan.modes:
+        rows = [row for row in bench.rows if row.mode == mode.name]
+        speed, off = spread(rows, "speed_up"), spread(rows, "drift")
+        if mode.name != PARALLEL and speed:
+            same = all(row.equal == row.compared for row in rows)
+            words = "every event the same" if same else f"outcomes differ by {off} %"
+            made.append(tag("div", tag("b", f"{speed} ×"), tag("span", f"{mode.name}: {words}"), class_="tile"))
+    if not made:
+        return None
+    return tag("div", tag("p", f"Speed-up over {PARALLEL}:", class_="note"), tag("div", made, class_="tiles"))
+
+
+def _makespans(bench: Bench) -> Markup | None:
+    cards: list[Markup] = []
+    for index, point in enumerate(bench.plan.points[:_CARDS]):
+        rows = [row for row in bench.of_point(index) if "makespan" in row.figures]
+        if not rows:
+            continue
+        unit, size = _unit(max(row.figures["makespan"].high for row in rows))
+        spans = [_bar(row, row.figures["makespan"], 1 / size, unit) for row in rows]
+        cards.append(card(label_of(point) or "Makespan", _counted(rows, unit), bars("makespan by mode", spans)))
+        speeds = [_bar(row, row.figures["speed_up"], 1, "×") for row in rows if "speed_up" in row.figures]
+        if speeds and not point:
+            chart = bars(f"speed-up over {PARALLEL} by mode", speeds, mark=1, marked=PARALLEL)
+            cards.append(card("Speed-up", "makespan of tick-parallel divided by this one's, seed by seed", chart))
+        if not point and rows[0].basis == "wall":
+            chart = bars("time of the processor", [_bar(row, row.figures["cpu_seconds"], 1, "s") for row in rows])
+            cards.append(card("Time of the processor", "steadier than real time, s", chart))
+    note = "mean over seeds, with its 95 % interval" + _rest(len(bench.plan.points))
+    return section("How long it takes", note, tag("div", cards, class_="cards wide")) if cards else None
+
+
+def _bar(row: Row, value: Estimate, factor: float, unit: str) -> Bar:
+    scaled = Estimate(value.n, value.mean * factor, None if value.half is None else value.half * factor)
+    return Bar(row.mode, colour(row.mode), scaled, f"{number(scaled.mean)} {unit} {half(scaled)}")
+
+
+def _counted(rows: Sequence[Row], unit: str) -> str:
+    kinds = dict.fromkeys(BASES[row.basis] for row in rows)
+    return f"{' and '.join(kinds)}, {unit}" + (": not comparable with each other" if len(kinds) > 1 else "")
+
+
+def _unit(seconds: float) -> tuple[str, float]:
+    return next((pair for pair in (("h", 3600.0), ("min", 60.0)) if seconds >= 2 * pair[1]), ("s", 1.0))
+
+
+def _swept(bench: Bench) -> Markup | None:
+    """Return the speed-ups by swept value: a table of all, and lines over each key whose values are numbers."""
+    if not bench.plan.points[0]:
+        return None
+    cards = [chart for key in bench.plan.points[0] for chart in _over(bench, key)]
+    note = f"makespan of {PARALLEL} divided by the mode's, seed by seed; mean with its 95 % interval"
+    oracle = _overview(bench, "of_oracle", " %")
+    return section(
+        f"Speed-up over {PARALLEL}", note + _rest(len(cards)), _overview(bench, "speed_up", " ×"),
+        [tag("h3", "Percent of the oracle"), oracle] if oracle else None,
+        tag("div", cards[:_CARDS], class_="cards wide"),
+    )  # fmt: skip
+
+
+def _overview(bench: Bench, name: str, unit: str) -> Markup | None:
+    """Return a table of one figure: a line for each combination, a column for each mode."""
+    modes = [
+        mode.name
+        for mode in bench.plan.modes
+        if any(row.mode == mode.name and name in row.figures for row in bench.rows)
+    ]
+    shown = []
+    for index, point in enumerate(bench.plan.points[:_TABLES]):
+        found = {row.mode: row.figures for row in bench.of_point(index)}
+        cells = [figure(found.get(mode, {}).get(name), unit) for mode in modes]
+        shown.append([", ".join(point.values()), *cells])
+    keys = ", ".join(short(key, bench.plan.points[0]) for key in bench.plan.points[0])
+    return table([keys, *modes], shown) if modes else None
+
+
+def _over(bench: Bench, key: str) -> Iterator[Markup]:
+    """Yield a chart over one key for each combination of the others."""
+    points = bench.plan.points
+    places = [_number(point[key]) for point in points]
+    if None in places or len(set(places)) < 2:
+        return
+    others = [{name: value for name, value in point.items() if name != key} for point in points]
+    name = short(key, points[0])
+    for other in {label_of(one): one for one in others}.values():
+        here = {index for index, one in enumerate(others) if one == other}
+        given = []
+        for mode in bench.plan.modes:
+            rows = [row for row in bench.rows if row.mode == mode.name and row.point in here]
+            values = [(places[row.point] or 0.0, row.figures["speed_up"]) for row in rows if "speed_up" in row.figures]
+            if values and mode.name != PARALLEL:
+                given.append(Series(mode.name, colour(mode.name), sorted(values, key=lambda pair: pair[0])))
+        if given:
+            yield card(f"over {name}", label_of(other), lines("speed-up", given, name, mark=1))
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _flights(bench: Bench) -> Markup | None:
+    cards: list[Markup] = []
+    for index, point in enumerate(bench.plan.points):
+        rows = [row for row in bench.of_point(index) if row.flight]
+        if rows and len(cards) < _CARDS:
+            end = max(_end(row) for row in rows)
+            unit, size = _unit(end)
+            given = [Series(row.mode, colour(row.mode), _steps(row, size)) for row in rows]
+            chart = bands("calls in flight over time", given, end / size, unit)
+            cards.append(card(label_of(point) or "Calls in flight", _counted(rows, unit), chart))
+    if not cards:
+        return None
+    note = "calls of language models under way, with one seed" + _rest(len(bench.plan.points))
+    return section("Calls in flight", note, tag("div", cards, class_="cards wide"))
+
+
+def _steps(row: Row, size: float) -> list[tuple[float, Estimate]]:
+    """Return the calls in flight by time; after the last part there are none."""
+    return [(at / size, Estimate(1, calls, None)) for at, calls in (*row.flight, (_end(row), 0.0))]
+
+
+def _end(row: Row) -> float:
+    """Return when the last of the equal parts of the time ends."""
+    first, last = row.flight[0][0], row.flight[-1][0]
+    return last + (last - first) / max(1, len(row.flight) - 1)
+
+
+def _figures(bench: Bench) -> Markup:
+    """Return a table for each combination, and what its columns mean."""
+    used = [name for name in FIGURES if any(name in row.figures for row in bench.rows)]
+    headings = ["mode", *map(_heading, used), "same hash"]
+    tables = []
+    for index, point in enumerate(bench.plan.points[:_TABLES]):
+        rows = [
+            [row.mode, *(figure(row.figures.get(name)) for name in used), _equal(row)]
+            for row in bench.of_point(index)
+            if row.measured
+        ]
+        shown = table(headings, rows)
+        tables.append(tag("details", tag("summary", label_of(point)), shown) if point else shown)
+    says = [(_heading(name), FIGURES[name].says) for name in used]
+    says.append(("same hash", "With how many seeds all events and the final state were those of tick-parallel."))
+    terms = tag("dl", [(tag("dt", term), tag("dd", text)) for term, text in says])
+    note = "mean over seeds, ± half the width of its 95 % interval (Student)"
+    meant = tag("details", tag("summary", "What the columns mean"), terms)
+    return section("All figures", note, tag("div", tables, class_="dense"), meant)
+
+
+def _heading(name: str) -> str:
+    return f"{FIGURES[name].heading} {FIGURES[name].unit}".strip()
+
+
+def _equal(row: Row) -> str | None:
+    return f"{row.equal} of {row.compared}" if row.compared else None
+
+
+def _rest(count: int) -> str:
+    return f"; the first {_CARDS} of {count:,} are drawn" if count > _CARDS else ""

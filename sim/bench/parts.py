@@ -1,0 +1,76 @@
+"""Parts that the sections of the page are made of."""
+
+from collections.abc import Sequence
+
+from sim.bench.charts import half, number
+from sim.bench.estimate import Estimate
+from sim.bench.modes import MODES
+from sim.bench.plan import Point
+from sim.bench.rows import Row
+from sim.pages import Markup, tag
+from sim.pages.markup import Child
+
+_COLOURS = dict(zip(MODES, ("--c12", "--c0", "--c1", "--c2", "--c5", "--c3"), strict=True))
+
+
+def colour(mode: str) -> str:
+    """Return the colour that a mode has on the whole page."""
+    return f"var({_COLOURS[mode]})"
+
+
+def section(heading: str, note: str, *body: Child) -> Markup:
+    """Return a section of the page."""
+    head = tag("div", tag("h2", heading), tag("p", note, class_="note"), class_="head")
+    return tag("section", head, body)
+
+
+def card(heading: str, note: str, *body: Child) -> Markup:
+    """Return a part of a section."""
+    return tag("div", tag("h3", heading, " ", tag("span", note, class_="note")), body)
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[Child]], *, heat: Sequence[Sequence[int]] = ()) -> Markup:
+    """Return a table; all columns but the first hold numbers.
+
+    Args:
+        headings: of the columns.
+        rows: their cells.
+        heat: of each cell but the first of its row, 0 to 4.
+    """
+    head = tag("tr", [tag("th", name, class_="n" if index else None) for index, name in enumerate(headings)])
+    body = []
+    for number_, row in enumerate(rows):
+        warm = heat[number_] if heat else [0] * len(row)
+        cells = [tag("td", row[0], class_="first")]
+        cells += [
+            tag("td", cell, class_=f"n heat{warm[place]}" if warm[place] else "n") for place, cell in enumerate(row[1:])
+        ]
+        body.append(tag("tr", cells))
+    return tag("div", tag("table", tag("thead", head), tag("tbody", body)), class_="scroll")
+
+
+def figure(value: Estimate | None, unit: str = "") -> Child:
+    """Return an estimate as text; nothing if there is none."""
+    if value is None:
+        return None
+    return [number(value.mean) + unit, tag("span", f" {half(value)}", class_="half") if value.half else None]
+
+
+def label_of(point: Point) -> str:
+    """Return the name of a combination of swept values."""
+    return ", ".join(f"{short(key, point)}={value}" for key, value in point.items())
+
+
+def short(key: str, among: Point) -> str:
+    """Return the last two parts of a key if no other key ends with them."""
+    end = ".".join(key.split(".")[-2:])
+    return end if sum(f".{other}".endswith(f".{end}") for other in among) == 1 else key
+
+
+def spread(rows: Sequence[Row], figure: str) -> str:
+    """Return the least and the greatest of a figure of several rows as text; nothing if it is not known."""
+    means = [row.figures[figure].mean for row in rows if figure in row.figures]
+    if not means:
+        return ""
+    low, high = number(min(means)), number(max(means))
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,259 @@
+"""What the runs of a bench come to: one row for each combination of swept values and each mode."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import combinations
+from statistics import fmean
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from sim.bench.cell import Basis, Cell
+from sim.bench.drift import distance, drift, relative
+from sim.bench.estimate import Estimate
+from sim.bench.modes import ORACLE, PARALLEL
+from sim.bench.plan import Plan
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Figure:
+    """A figure of a row.
+
+    Attributes:
+        heading: of its column.
+        unit: what it is counted in; seconds stand without one where the makespan is meant.
+        says: what it is, for people.
+    """
+
+    heading: str
+    unit: str
+    says: str
+
+
+FIGURES: Final = {
+    "makespan": Figure("makespan", "s", "Time until all was done."),
+    "speed_up": Figure("speed-up", "×", "Makespan of tick-parallel with the same seed, divided by this one's."),
+    "of_oracle": Figure("of oracle", "%", "Makespan of the oracle with the same seed, divided by this one's."),
+    "actions_rate": Figure("actions/s", "", "Actions done in a second of makespan."),
+    "calls_rate": Figure("calls/s", "", "Calls of language models in a second of makespan."),
+    "in_flight": Figure("in flight", "", "Calls of language models under way, the mean over the makespan."),
+    "waiting": Figure("waiting", "s", "Time for which an agent waited at barriers, the mean over agents."),
+    "waits": Figure("waiting", "%", "The same as a share of the makespan."),
+    "drift": Figure("outcomes differ", "%", "Mean distance of the outcomes from tick-parallel's with the same seed."),
+    "critical_path": Figure("critical path", "s", "Longest chain of calls that depend on each other, served alone."),
+    "events": Figure("events", "", "Events that were recorded."),
+    "cpu_seconds": Figure("CPU", "s", "Time of the processor."),
+    "actions_cpu_rate": Figure("actions/CPU s", "", "Actions done in a second of the processor."),
+    "calls_cpu_rate": Figure("calls/CPU s", "", "Calls of language models in a second of the processor."),
+    "cpu_call": Figure("CPU/call", "µs", "Time of the processor for each call of a language model."),
+    "cpu_iteration": Figure("CPU/iteration", "µs", "Time of the processor for each iteration of an agent."),
+}
+
+
+@attrs.frozen
+class Outcome:
+    """One outcome against tick-parallel's with the same seed.
+
+    Attributes:
+        value: what it was.
+        relative: by which share it was greater; None where tick-parallel's is always 0.
+        distance: as `drift` defines it.
+    """
+
+    value: Estimate
+    relative: Estimate | None
+    distance: Estimate | None
+
+
+@attrs.frozen
+class Row:
+    """One mode with one combination of swept values, over all seeds.
+
+    Attributes:
+        point: which combination.
+        mode: its name.
+        basis: what the makespan is counted in, None if nothing was measured or not the same with all seeds.
+        measured: with how many seeds it was.
+        problems: what went wrong, each once.
+        figures: see `FIGURES`; those that are not known are missing.
+        compared: how many seeds were measured in tick-parallel, too.
+        equal: how many of these have its hash.
+        outcomes: by name.
+        flight: the calls under way over time, with the first seed that has them.
+    """
+
+    point: int
+    mode: str
+    basis: Basis | None
+    measured: int
+    problems: tuple[str, ...]
+    figures: Mapping[str, Estimate]
+    compared: int
+    equal: int
+    outcomes: Mapping[str, Outcome]
+    flight: tuple[tuple[float, float], ...]
+
+
+@attrs.frozen
+class Bench:
+    """A bench that has been run.
+
+    Attributes:
+        plan: what was wanted.
+        cells: what was measured, in the order of the plan.
+        rows: what it comes to: by combination, then by mode.
+        noise: by combination: the mean distance of two seeds' outcomes in tick-parallel, None if it is not known.
+        about: when and where it was run.
+    """
+
+    plan: Plan
+    cells: tuple[Cell, ...]
+    rows: tuple[Row, ...]
+    noise: tuple[float | None, ...]
+    about: Mapping[str, Any]
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that was planned has been run."""
+        return len(self.cells) == self.plan.cells
+
+    @property
+    def failures(self) -> list[Cell]:
+        """Runs that failed; one that has no meaning in a mode is one of them if that mode was asked for by name."""
+        bad = {"failed", "refused"} if self.plan.named else {"failed"}
+        return [cell for cell in self.cells if cell.status in bad]
+
+    def of_point(self, point: int) -> list[Row]:
+        """Return the rows of one combination."""
+        return [row for row in self.rows if row.point == point]
+
+
+def problems_of(rows: Iterable[Row]) -> dict[str, list[str]]:
+    """Return the modes that have a problem, by problem."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for problem in row.problems:
+            if row.mode not in found.setdefault(problem, []):
+                found[problem].append(row.mode)
+    return found
+
+
+def evaluate(plan: Plan, cells: Iterable[Cell], about: Mapping[str, Any]) -> Bench:
+    """Return what the runs of a plan come to; some of them may be missing."""
+    modes = [mode.name for mode in plan.modes]
+    turn = {seed: number for number, seed in enumerate(plan.seeds)}
+    ordered = sorted(cells, key=lambda cell: (cell.point, turn[cell.seed], modes.index(cell.mode)))
+    found: list[dict[str, dict[int, Cell]]] = [{mode: {} for mode in modes} for _ in plan.points]
+    for cell in ordered:
+        found[cell.point][cell.mode][cell.seed] = cell
+    rows, noise = [], []
+    for point, by_mode in enumerate(found):
+        base, oracle = _measured(by_mode.get(PARALLEL, {})), _measured(by_mode.get(ORACLE, {}))
+        rows += [_row(point, mode, ours, base, oracle) for mode, ours in by_mode.items() if ours]
+        noise.append(_noise(list(base.values())))
+    return Bench(plan, tuple(ordered), tuple(rows), tuple(noise), about)
+
+
+Seeds = Mapping[int, Cell]
+
+
+def _measured(cells: Seeds) -> dict[int, Cell]:
+    return {seed: cell for seed, cell in cells.items() if cell.status == "measured"}
+
+
+def _noise(base: Sequence[Cell]) -> float | None:
+    pairs = list(combinations(base[:20], 2))  # of 20 seeds there are 190, which is plenty
+    return fmean(drift(one.outcomes, other.outcomes) for one, other in pairs) if pairs else None
+
+
+def _row(point: int, mode: str, cells: Seeds, base: Seeds, oracle: Seeds) -> Row:
+    known = _measured(cells)
+    bases = {cell.basis for cell in known.values()}
+    basis = next(iter(bases)) if len(bases) == 1 else None
+    own = {name: [figure(cell) for cell in known.values()] for name, figure in _OWN.items()}
+    if basis is None:
+        own |= {name: [] for name in ("makespan", "actions_rate", "calls_rate")}
+    against: dict[str, Sequence[float | None]] = {
+        "speed_up": _paired(known, base, _quicker),
+        "of_oracle": _paired(known, oracle, lambda cell, best: _times(_quicker(cell, best), 100)),
+        "drift": [] if mode == PARALLEL else _paired(known, base, _apart),
+    }
+    figures = {name: _estimate([*own.get(name, ()), *against.get(name, ())]) for name in FIGURES}
+    if figures["cpu_call"] is not None:
+        del figures["cpu_iteration"]
+    same = _paired(known, base, lambda cell, other: cell.hash == other.hash)
+    return Row(
+        point, mode, basis, len(known), tuple(dict.fromkeys(c.problem for c in cells.values() if c.problem)),
+        {name: estimate for name, estimate in figures.items() if estimate is not None}, len(same), sum(same),
+        _outcomes(known, base), next((cell.flight for cell in known.values() if cell.flight), ()),
+    )  # fmt: skip
+
+
+def _paired(cells: Seeds, others: Seeds, compare: Callable[[Cell, Cell], T]) -> list[T]:
+    """Compare runs with one seed."""
+    return [compare(cell, others[seed]) for seed, cell in cells.items() if seed in others]
+
+
+def _quicker(cell: Cell, other: Cell) -> float | None:
+    """Return how many times as long the other one took, if both are counted in the same."""
+    return _ratio(other.makespan, cell.makespan) if cell.basis == other.basis else None
+
+
+def _apart(cell: Cell, base: Cell) -> float:
+    return drift(cell.outcomes, base.outcomes) * 100
+
+
+def _outcomes(cells: Seeds, base: Seeds) -> dict[str, Outcome]:
+    names = dict.fromkeys(name for cell in (*base.values(), *cells.values()) for name in cell.outcomes)
+    found = {}
+    for name in names:
+        value = Estimate.of([cell.outcomes.get(name, 0.0) for cell in cells.values()])
+        if value is not None:
+            shares = _paired(cells, base, partial(_share, name))
+            apart = _paired(cells, base, partial(_distance, name))
+            found[name] = Outcome(value, _estimate(shares), _estimate(apart))
+    return found
+
+
+def _share(name: str, cell: Cell, base: Cell) -> float | None:
+    return relative(base.outcomes, cell.outcomes, name)
+
+
+def _distance(name: str, cell: Cell, base: Cell) -> float:
+    return distance(cell.outcomes.get(name, 0.0), base.outcomes.get(name, 0.0))
+
+
+def _estimate(values: Iterable[float | None]) -> Estimate | None:
+    return Estimate.of([value for value in values if value is not None])
+
+
+def _ratio(one: float | None, other: float | None) -> float | None:
+    return one / other if one is not None and other else None
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _some(count: int | None) -> int | None:
+    """Return a count of model calls, None for 0: of a scenario without models nothing is said about calls."""
+    return count or None
+
+
+_OWN: Final[Mapping[str, Callable[[Cell], float | None]]] = {
+    "makespan": lambda cell: cell.makespan,
+    "actions_rate": lambda cell: _ratio(cell.actions, cell.makespan),
+    "calls_rate": lambda cell: _ratio(_some(cell.calls), cell.makespan),
+    "in_flight": lambda cell: cell.in_flight,
+    "waiting": lambda cell: cell.waiting,
+    "waits": lambda cell: _times(cell.waits, 100),
+    "critical_path": lambda cell: cell.critical_path,
+    "events": lambda cell: cell.events,
+    "cpu_seconds": lambda cell: cell.cpu_seconds,
+    "actions_cpu_rate": lambda cell: _ratio(cell.actions, cell.cpu_seconds),
+    "calls_cpu_rate": lambda cell: _ratio(_some(cell.calls), cell.cpu_seconds),
+    "cpu_call": lambda cell: _times(_ratio(cell.cpu_seconds, _some(cell.calls)), 1e6),
+    "cpu_iteration": lambda cell: _times(_ratio(cell.cpu_seconds, cell.iterations), 1e6),
+}

@@ -1,0 +1,237 @@
+"""`sim bench`: the same scenario and seeds in several modes, measured and compared."""
+
+import contextlib
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sim.bench import (
+    BASES,
+    FIGURES,
+    MODES,
+    PAGE,
+    Bench,
+    Cell,
+    Plan,
+    Row,
+    cores,
+    evaluate,
+    machine,
+    make_folder,
+    make_plan,
+    measure,
+    overrides_of,
+    problems_of,
+    to_json,
+    write,
+)
+from sim.cli.output import PATH, common, plain, print_json, say
+from sim.cli.progress import CLEAR, PLAIN_SECONDS
+from sim.cli.run import MAX_SEED, allow_imports
+from sim.cli.table import Cell as Entry
+from sim.cli.table import number, print_table
+from sim.store.files import versions, wall_label
+
+_COLUMNS = (
+    "makespan", "speed_up", "of_oracle", "in_flight", "waiting", "drift", "cpu_call", "cpu_iteration",
+)  # fmt: skip
+"""Figures of the table on the terminal; the page has all of them."""
+
+_WITH_INTERVAL = ("makespan", "speed_up", "drift")
+
+
+@click.command(
+    "bench",
+    epilog="""Examples:
+
+    \b
+      sim bench scenarios/ecology.yaml
+      sim bench scenarios/queue.yaml --mode tick-parallel --mode autonomous --seeds 10
+      sim bench scenarios/contagion.yaml --sweep agents.person.state.beta=0.1,0.2,0.4 --out beta""",
+)
+@click.argument("scenario", type=PATH)
+@click.option(
+    "--mode", "modes", multiple=True, type=click.Choice(list(MODES)),
+    help="A mode to compare; may be given several times. Without it: the two tick modes, autonomous and causal.",
+)  # fmt: skip
+@click.option(
+    "--seeds", "count", type=click.IntRange(1, 10_000), help="How many seeds, from the scenario's on; else 5."
+)
+@click.option("--seed", "seeds", multiple=True, type=click.IntRange(0, MAX_SEED), help="A seed; instead of --seeds.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
+@click.option(
+    "--sweep", "sweeps", multiple=True, metavar="KEY=A,B,...",
+    help="Values to try; of several keys, all combinations are tried.",
+)  # fmt: skip
+@click.option("--allow", multiple=True, metavar="MODULE", help="Code that a `kind: module:Class` may be imported from.")
+@click.option("--jobs", type=click.IntRange(1, 1024), help="How many processes run at once; else one a core.")
+@click.option("--out", type=PATH, metavar="FOLDER", help="Where page and data go; else bench/NAME-NUMBER.")
+@common
+def command(scenario: Path, *, jobs: int | None, out: Path | None, as_json: bool, **options: Any) -> int:
+    """Run SCENARIO in several modes with the same seeds, and compare how long it takes and what comes of it.
+
+    The folder gets a page with charts (bench.html) and all measurements (bench.json, bench.csv). The exit code is 1 if
+    a run failed. docs/bench.md says how to read the table.
+    """
+    if options["allow"]:
+        allow_imports(scenario.resolve().parent)
+    plan = make_plan(scenario, **options)
+    folder = make_folder(plan.scenario.name, out)
+    bench = _carry_out(plan, min(jobs or cores(), len(plan.points) * len(plan.seeds)))
+    if not bench.cells:
+        with contextlib.suppress(OSError):  # something else is in it
+            folder.rmdir()
+        raise click.Abort
+    write(bench, folder)
+    if as_json:
+        print_json({"folder": folder, **to_json(bench)})
+    else:
+        _print(bench)
+        click.echo(f"\n{plain(folder / PAGE)}")
+    return _verdict(bench, folder)
+
+
+def _carry_out(plan: Plan, processes: int) -> Bench:
+    """Run what is planned, or what of it there is time for until Ctrl-C."""
+    began, label = time.monotonic(), wall_label()
+    cells: list[Cell] = []
+    progress = Progress(plan)
+    with _stoppable(), contextlib.closing(measure(plan, processes)) as runs:
+        for cell in runs:
+            cells.append(cell)
+            progress.told(cell)
+    progress.clear()
+    seconds = round(time.monotonic() - began, 3)
+    about = {"began": label, "seconds": seconds, "jobs": processes, "machine": machine(), "versions": versions()}
+    return evaluate(plan, cells, about)
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let SIGINT and SIGTERM end the runs, and go on with what has been measured."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class Progress:
+    """Says on stderr which runs are through: on a line that is written over, or on one now and then."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._live = sys.stderr.isatty()
+        self._done = 0
+        self._next = 0.0
+
+    def told(self, cell: Cell) -> None:
+        """Count a run."""
+        self._done += 1
+        last = self._done == self._plan.cells
+        if not self._live and time.monotonic() < self._next and not last:
+            return
+        self._next = time.monotonic() + PLAIN_SECONDS
+        where = "".join(f", {change}" for change in overrides_of(self._plan.points[cell.point]))
+        took = cell.status if cell.wall_seconds is None else f"{cell.wall_seconds:.1f} s"
+        text = plain(f"{self._done} of {self._plan.cells} runs: {cell.mode}, seed {cell.seed}{where}: {took}")
+        if self._live:
+            columns = shutil.get_terminal_size().columns
+            sys.stderr.write(f"{CLEAR}{text[: columns - 1]}")
+            sys.stderr.flush()
+        else:
+            say(text)
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._live:
+            sys.stderr.write(CLEAR)
+            sys.stderr.flush()
+
+
+def _print(bench: Bench) -> None:
+    """Print a table for each combination of swept values, and what else a reader must know."""
+    for index, point in enumerate(bench.plan.points):
+        rows = bench.of_point(index)
+        if index:
+            click.echo()
+        if point:
+            click.echo(plain(", ".join(overrides_of(point))))
+        _print_rows(rows, len(bench.plan.seeds))
+        noise = bench.noise[index]
+        if noise is not None and len(rows) > 1:
+            click.echo(f"outcomes of two seeds differ: {number(noise * 100)} % (in tick-parallel)")
+        for problem, modes in problems_of(rows).items():
+            click.echo(f"{', '.join(modes)}: {plain(problem)}")
+    if len(bench.plan.points) > 1:
+        _print_speed_ups(bench)
+
+
+def _print_speed_ups(bench: Bench) -> None:
+    """Print the speed-ups of all combinations under each other."""
+    modes = [
+        mode.name
+        for mode in bench.plan.modes
+        if any("speed_up" in r.figures for r in bench.rows if r.mode == mode.name)
+    ]
+    lines: list[list[Entry]] = []
+    for index, point in enumerate(bench.plan.points):
+        found = {row.mode: row.figures.get("speed_up") for row in bench.of_point(index)}
+        lines.append([*point.values(), *(None if one is None else _short(one.mean) for one in map(found.get, modes))])
+    if modes:
+        click.echo("\nspeed-up over tick-parallel")
+        print_table([*bench.plan.points[0], *modes], lines)
+
+
+def _print_rows(rows: list[Row], seeds: int) -> None:
+    bases = {BASES[row.basis] for row in rows if row.measured}
+    headings = ["mode", *(["counted in"] if len(bases) > 1 else [])]
+    lines: list[list[Entry]] = [[row.mode, *([BASES[row.basis]] if len(bases) > 1 else [])] for row in rows]
+    for name, about in FIGURES.items():
+        if name not in _COLUMNS or not any(name in row.figures for row in rows):
+            continue
+        found = [row.figures.get(name) for row in rows]
+        interval = name in _WITH_INTERVAL and any(one is not None and one.half for one in found)
+        headings += [f"{about.heading} {about.unit}".strip(), *(["±"] if interval else [])]
+        for line, one in zip(lines, found, strict=True):
+            line.append(None if one is None else _short(one.mean))
+            if interval:
+                line.append(None if one is None or one.half is None else _short(one.half))
+    if any(row.measured < seeds for row in rows):
+        headings.append("seeds")
+        lines = [[*line, row.measured] for line, row in zip(lines, rows, strict=True)]
+    headings.append("same hash")
+    lines = [
+        [*line, f"{row.equal} of {row.compared}" if row.compared else None]
+        for line, row in zip(lines, rows, strict=True)
+    ]
+    print_table(headings, lines, named=True)
+    if bases:
+        click.echo(f"makespan in {' and '.join(sorted(bases))}, mean over {seeds} seed{'s' * (seeds > 1)}")
+    if BASES["service"] in bases and len(bases) > 1:
+        click.echo("different times are not compared: --set execution.sync=barrier counts all modes in service time")
+
+
+def _short(value: float) -> float:
+    """Return a number with the digits that a mean over seeds can claim."""
+    return value if abs(value) >= 1000 else float(f"{value:.3g}")
+
+
+def _verdict(bench: Bench, folder: Path) -> int:
+    """Say what went wrong and return the exit code."""
+    if not bench.complete:
+        done = f"{len(bench.cells)} of {bench.plan.cells} runs were through"
+        say(f"sim: interrupted: {done}; what they measured is in {plain(folder)}")
+        return 1
+    if failures := bench.failures:
+        first = failures[0]
+        say(f"sim: error: {len(failures)} of {len(bench.cells)} runs failed: {first.mode}: {plain(first.problem)}")
+    return 1 if failures else 0

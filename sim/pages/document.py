@@ -1,0 +1,54 @@
+"""One HTML file with its style and script inside."""
+
+import base64
+import hashlib
+import html
+from functools import cache
+from importlib.resources import files
+
+from sim.text import plain
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="sim">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+def document(title: str, body: str, *, style: str = "", script: str = "") -> str:
+    """Return a page.
+
+    Its policy names the hashes of its own style and script, so no other one acts, and nothing is loaded.
+
+    Args:
+        title: any text; it is escaped.
+        body: HTML; whoever makes it escapes what is not trusted.
+        style: what the page adds to the common style.
+        script: JavaScript at the end of the body; none allows none.
+    """
+    style = _base() + style
+    sources = [f"style-src {_source(style)}"]
+    if script:
+        sources.append(f"script-src {_source(script)}")
+        body += f"\n<script>{script}</script>"
+    policy = "; ".join(["default-src 'none'", *sources, "base-uri 'none'", "form-action 'none'"])
+    return _PAGE.format(policy=policy, title=html.escape(plain(title)), style=style, body=body)
+
+
+@cache
+def _base() -> str:
+    return (files("sim.pages") / "base.css").read_text(encoding="utf-8")
+
+
+def _source(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,56 @@
+"""Benches made up cell by cell."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from sim.bench import Bench, Cell, evaluate, make_plan
+from tests.report.conftest import browser as browser  # the same Chromium
+
+SCENARIO = """
+name: made
+description: Made up.
+seed: 1
+agents: [{name: a, count: 2, state: {x: 1}, rules: [{do: noop}]}]
+"""
+ABOUT: Mapping[str, Any] = {
+    "began": "2026-01-02T03:04:05.678Z", "seconds": 1.5, "jobs": 2,
+    "machine": {"processor": "P", "cores": 2, "system": "S", "release": "R"}, "versions": {"sim": "1"},
+}  # fmt: skip
+
+Made = Callable[..., Bench]
+
+
+def cell_of(point: int, seed: int, mode: str, **figures: Any) -> Cell:
+    """Return a run with plain figures, some of them changed."""
+    plain: dict[str, Any] = {
+        "basis": "service", "makespan": 100.0, "wall_seconds": 2.0, "cpu_seconds": 1.0, "agents": 2, "iterations": 50,
+        "actions": 40, "events": 90, "errors": 0, "calls": 20, "in_flight": 2.0, "flight": ((0.0, 1.0), (50.0, 3.0)),
+        "waiting": 10.0, "waits": 0.1, "hash": "h", "outcomes": {"metric m": 5.0},
+    }  # fmt: skip
+    return attrs.evolve(Cell(point, seed, mode, 0), **(plain | figures))
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    """Evaluate made-up runs of a plan: `figures(point, seed, mode)` says what differs from plain ones."""
+
+    def make(
+        modes: tuple[str, ...], figures: Callable[[int, int, str], Mapping[str, Any]], *, text: str = SCENARIO,
+        about: Mapping[str, Any] = ABOUT, count: int = 3, **options: Any,
+    ) -> Bench:  # fmt: skip
+        file = tmp_path / "made.yaml"
+        file.write_text(text, encoding="utf-8")
+        plan = make_plan(file, modes=modes, count=count, **options)
+        cells = [
+            cell_of(point, seed, mode.name, **figures(point, seed, mode.name))
+            for point in range(len(plan.points))
+            for seed in plan.seeds
+            for mode in plan.modes
+        ]
+        return evaluate(plan, reversed(cells), about)
+
+    return make

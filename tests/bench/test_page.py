@@ -1,0 +1,138 @@
+"""The page of a bench in a real browser."""
+
+import re
+from typing import Any
+
+import pytest
+
+from sim.bench.page import render
+from sim.pages import document, tag
+from tests.bench.conftest import ABOUT
+from tests.report.conftest import HOSTILE
+
+MODES = ("tick-parallel", "autonomous", "causal", "oracle")
+SWEEPS = ("agents.a.count=25,100,500", "until=1h,2h")
+
+
+def figures(point, seed, mode):
+    """Everything that a page can show."""
+    share = 1 + MODES.index(mode)
+    moments = tuple((5.0 * part, float((part * 7 + point) % 11)) for part in range(20))
+    return {
+        "makespan": (3000.0 + 300 * seed) / share, "flight": moments, "critical_path": 5.0,
+        "outcomes": {"metric m": 5.0 + seed * (mode == "autonomous"), "done x": 3.0, "refused y": 0.0},
+    }  # fmt: skip
+
+
+@pytest.fixture
+def shown(browser, tmp_path):
+    """Open the page of a bench."""
+
+    def show(bench):
+        file = tmp_path / "bench.html"
+        file.write_text(render(bench), encoding="utf-8")
+        browser.open(file)
+        return browser
+
+    return show
+
+
+def headings(browser):
+    """Return the headings of the sections."""
+    return browser.evaluate("[...document.querySelectorAll('h2')].map((one) => one.textContent)")
+
+
+def test_a_page_shows_everything_offline(made, shown, tmp_path):
+    """All sections are drawn without a script, nothing is loaded or complained about, nothing is too wide."""
+    browser = shown(made(MODES, figures, sweeps=SWEEPS))
+    assert headings(browser) == [
+        "Speed-up over tick-parallel", "How long it takes", "Calls in flight", "All figures", "What comes of it",
+        "The modes", "How it was measured",
+    ]  # fmt: skip
+    assert browser.evaluate("document.querySelectorAll('script').length") == 0
+    assert browser.evaluate("document.querySelectorAll('.chart svg').length") >= 20
+    assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert browser.said == []
+    assert [url for url in browser.asked if url.startswith(("http", "ws"))] == []
+    browser.picture(tmp_path / "bench.png", whole=True)
+    assert (tmp_path / "bench.png").stat().st_size > 100_000
+
+
+def test_numbers_of_a_page_are_those_of_the_bench(made, shown):
+    """The tiles say the speed-up, bars the makespan in a fitting unit, the table the share of the oracle."""
+    browser = shown(made(("tick-parallel", "autonomous", "causal", "oracle"), figures))
+    assert "2 ×" in browser.evaluate("document.querySelector('.tiles').textContent")
+    assert "30 min" in browser.evaluate("document.querySelector('.chart').textContent")
+    assert browser.evaluate("document.querySelectorAll('.dense tr')[1].cells[3].textContent") == "25"
+    assert browser.evaluate("document.querySelectorAll('td.heat2').length") == 1
+
+
+def test_charts_stay_inside(made, shown):
+    """No text of a chart lies outside its picture, with long names of modes and wide intervals too."""
+    browser = shown(made(("tick-sequential", *MODES, "causal-radius"), wide, sweeps=SWEEPS))
+    outside = browser.evaluate(
+        """[...document.querySelectorAll('.chart > svg')].flatMap((svg) => {
+            const box = svg.getBoundingClientRect();
+            return [...svg.querySelectorAll('text')].filter((text) => {
+                const { left, right } = text.getBoundingClientRect();
+                return left < box.left - 3 || right > box.right + 3;
+            }).map((text) => text.textContent);
+        })"""
+    )
+    assert outside == []
+
+
+def wide(point, seed, mode):
+    """Makespans that differ much between seeds."""
+    return {"makespan": 10.0 ** (seed + point), "outcomes": {"done x": 10.0**seed * (1 + (mode == "autonomous"))}}
+
+
+def test_a_bench_without_figures_has_a_page(made, shown):
+    """If everything failed the page says why."""
+    nothing: dict[str, Any] = {
+        "status": "failed", "problem": "it broke", "makespan": None, "outcomes": {}, "flight": (), "in_flight": None,
+        "basis": None,
+    }  # fmt: skip
+    browser = shown(made(MODES, lambda *_: nothing, sweeps=SWEEPS))
+    assert browser.evaluate("document.querySelector('.pill').textContent") == "72 failed"
+    assert "it broke" in browser.evaluate("document.querySelector('.error').textContent")
+    assert browser.said == []
+
+
+def test_one_run_of_nothing_has_a_page(made, shown):
+    """Makespans of 0, one seed and one mode divide nothing by 0."""
+    nothing = {"makespan": 0.0, "cpu_seconds": 0.0, "flight": ((0.0, 0.0),), "in_flight": 0.0, "outcomes": {}}
+    assert "How long it takes" in headings(shown(made(("tick-parallel",), lambda *_: nothing, count=1)))
+
+
+def test_hostile_text_is_text(made, shown):
+    """Names, descriptions, values and errors that are markup are shown as they are spelled."""
+    about = {**ABOUT, "machine": dict.fromkeys(ABOUT["machine"], HOSTILE), "versions": {HOSTILE: HOSTILE}}
+    bench = made(
+        ("tick-parallel", "autonomous"), lambda *_: {"problem": HOSTILE, "outcomes": {HOSTILE: 1.0}},
+        about=about, sweeps=["agents.a.state.x='<b>x</b>',\"</title><script>document.title=1</script>\""],
+        overrides=["description='<img src=x onerror=alert(1)>'"],
+    )  # fmt: skip
+    browser = shown(bench)
+    assert browser.evaluate("document.querySelectorAll('script, img, b:not(.tile b), iframe').length") == 0
+    assert browser.evaluate("document.title") == "made: bench"
+    assert "<b>x</b>" in browser.evaluate("document.querySelector('summary').textContent")
+    assert '"><script>document.title="hacked"</script>\\n\\x1b[31m\\u202eevil' in browser.evaluate(
+        "document.body.textContent"
+    )
+    assert browser.said == []
+
+
+def test_markup_escapes_what_is_not_markup():
+    """Text and attributes are escaped, elements inside elements are not escaped twice, None is nothing."""
+    made = tag("p", "a < b & c", tag("i", '"'), None, ["x", ["y"]], title='"><', class_="k", width=1.50, hidden=None)
+    assert made == '<p title="&quot;&gt;&lt;" class="k" width="1.5">a &lt; b &amp; c<i>&quot;</i>xy</p>'
+
+
+def test_a_page_allows_nothing_but_its_own_style():
+    """The policy of a page without a script names no source of scripts, so none runs."""
+    policy = re.search(r'Policy" content="([^"]*)"', document("x", "y"))
+    assert policy is not None
+    assert policy[1].startswith("default-src 'none'; style-src 'sha256-")
+    assert "script-src" not in policy[1]
+    assert "script-src 'sha256-" in document("x", "y", script="1")

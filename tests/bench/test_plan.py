@@ -1,0 +1,98 @@
+import pytest
+
+from sim.bench import make_plan
+from sim.errors import ScenarioError, UsageError
+from tests.bench.conftest import SCENARIO
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A small scenario with seed 1."""
+    path = tmp_path / "made.yaml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def test_what_is_run_unless_said_otherwise(file):
+    """Four modes, the scenario's own seed and the four after it, and nothing is swept."""
+    plan = make_plan(file)
+    assert [mode.name for mode in plan.modes] == ["tick-sequential", "tick-parallel", "autonomous", "causal"]
+    assert plan.seeds == (1, 2, 3, 4, 5)
+    assert plan.points == ({},)
+    assert (plan.cells, len(list(plan.jobs)), plan.named) == (20, 5, False)
+
+
+def test_sweeps_are_combined(file):
+    """Each value of a key is tried with each of the others, and becomes a change of the scenario."""
+    plan = make_plan(file, sweeps=["agents.a.count=1, 5", "until=1h,2h"], overrides=["seed=9"], count=1)
+    assert [dict(point) for point in plan.points] == [
+        {"agents.a.count": "1", "until": "1h"},
+        {"agents.a.count": "1", "until": "2h"},
+        {"agents.a.count": "5", "until": "1h"},
+        {"agents.a.count": "5", "until": "2h"},
+    ]
+    jobs = list(plan.jobs)
+    assert jobs[3].overrides == ("seed=9", "agents.a.count=5", "until=2h")
+    assert {job.seed for job in jobs} == {9}
+
+
+def test_each_seed_begins_with_another_mode(file):
+    """So that a machine that gets slower, or a first run that is slow, favours no mode."""
+    plan = make_plan(file, count=5)
+    assert [job.modes[0].name for job in plan.jobs] == [
+        "tick-sequential", "tick-parallel", "autonomous", "causal", "tick-sequential",
+    ]  # fmt: skip
+    assert all(set(job.modes) == set(plan.modes) for job in plan.jobs)
+
+
+def test_a_mode_is_a_change_of_the_scenario(file):
+    """An ordinary scenario changes its mode and concurrency; one with two axes of time only who may go on."""
+    ordinary = {mode.name: mode.settings(synchronised=False) for mode in make_plan(file).modes}
+    both = {mode.name: mode.settings(synchronised=True) for mode in make_plan(file).modes}
+    assert ordinary == {
+        "tick-sequential": ("tick", ("execution.tick.concurrency=sequential",)),
+        "tick-parallel": ("tick", ("execution.tick.concurrency=parallel",)),
+        "autonomous": ("autonomous", ()),
+        "causal": ("tick", ("execution.sync=causal",)),
+    }
+    assert both == {
+        "tick-sequential": ("tick", ("execution.sync=sequential",)),
+        "tick-parallel": ("tick", ("execution.sync=barrier",)),
+        "autonomous": ("tick", ("execution.sync=free",)),
+        "causal": ("tick", ("execution.sync=causal",)),
+    }
+
+
+def test_the_kind_of_scenario_is_that_of_the_combination(file):
+    """A sweep may turn the second axis of time on."""
+    plan = make_plan(file, sweeps=["execution.sync=null,barrier"])
+    assert plan.synchronised == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"modes": ["fast"]}, "no mode 'fast'"),
+        ({"seeds": [1, 1]}, "given twice"),
+        ({"seeds": [1], "count": 2}, "how many"),
+        ({"sweeps": ["until"]}, "not of the form"),
+        ({"sweeps": ["=1,2"]}, "not of the form"),
+        ({"sweeps": ["until="]}, "not of the form"),
+        ({"sweeps": ["until=1h,1h"]}, "twice"),
+        ({"sweeps": ["until=1h,,2h"]}, "an empty one"),
+        ({"sweeps": ["until=1h", "until=2h"]}, "swept twice"),
+        ({"sweeps": ["seed=1,2"]}, "seeds are not swept"),
+        ({"count": 2501}, "10,004 runs"),
+        ({"sweeps": ["agents.nobody.count=1,2"]}, "there is no 'nobody'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_runs(file, options, words):
+    """The mistake is named in a sentence."""
+    with pytest.raises(UsageError, match=words):
+        make_plan(file, **options)
+
+
+def test_a_wrong_value_of_a_sweep_is_a_mistake_in_the_scenario(file):
+    """All combinations are checked beforehand."""
+    with pytest.raises(ScenarioError, match="count"):
+        make_plan(file, sweeps=["agents.a.count=1,many"])

@@ -1,0 +1,253 @@
+import csv
+import json
+import signal
+import stat
+import sys
+
+import pytest
+
+QUICK = ("--seeds", 1, "--jobs", 1)
+
+TALKERS = """
+from sim import Action, Agent
+from sim.llm.models import Models
+from sim.llm.port import ChatMessage, ModelRequest
+
+
+class Talker(Agent):
+    reach = "space"
+
+    async def decide_action(self):
+        seen = self.world.space.near(self.agent_id)
+        if self.rng.random() < 0.5:
+            request = ModelRequest((ChatMessage("user", "word " * (20 + 100 * len(seen))),))
+            await Models.of(self.world).complete(self, request)
+        print("what agents print is no result")
+        x, y = self.world.space.where(self.agent_id)
+        return Action("walk", {"to": [min(29, x + self.rng.randint(0, 1)), y]})
+"""
+TALK = """
+name: talk
+until: 4m
+execution: {use_autonomous_loops: false, sync: barrier, tick: {period: 10s}}
+space: {size: [30, 30], perception: 4, speed: 1}
+models:
+  provider: simulated
+  simulated: {server: {slots: 4}, output_tokens: {lognormal: [30, 200]}}
+  rules: [{say: good day}]
+agents:
+  - {name: talker, kind: "talkers_of_bench:Talker", count: 8, position: "=[randint(0, 29), randint(0, 29)]"}
+"""
+
+
+def test_a_bench_of_a_small_scenario(sim, tiny, tmp_path):
+    """Every mode is run with every seed, each as `sim run` would; page, JSON and CSV are there for the owner alone."""
+    done = sim("bench", tiny, "--seeds", 2, "--json")
+    told = json.loads(done.out)
+    folder = tmp_path / told["folder"]
+
+    assert done.code == 0
+    assert told["folder"] == "bench/tiny-1"
+    assert told["settings"]["seeds"] == [3, 4]
+    assert [(cell["mode"], cell["seed"]) for cell in told["cells"] if cell["status"] == "measured"] == [
+        (mode, seed) for seed in (3, 4) for mode in ("tick-sequential", "tick-parallel", "autonomous", "causal")
+    ]
+    single = json.loads(sim("run", tiny, "--mode", "autonomous", "--seed", 4, "--no-record", "--json").out)
+    assert single["hash"] == told["cells"][6]["hash"]
+    assert sorted(file.name for file in folder.iterdir()) == ["bench.csv", "bench.html", "bench.json"]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
+    assert json.loads((folder / "bench.json").read_text())["cells"] == told["cells"]
+    with (folder / "bench.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 8
+    assert float(rows[2]["done publish"]) == told["cells"][2]["outcomes"]["done publish"]
+    assert "8 of 8 runs" in done.err
+
+
+def test_the_table_has_a_block_for_each_combination(sim, tiny):
+    """Swept values head their tables; at the end the speed-ups of all stand under each other."""
+    done = sim("bench", tiny, *QUICK, "--mode", "tick-parallel", "--mode", "autonomous", "--sweep", "until=2m,3m")
+
+    assert done.code == 0
+    assert [line for line in done.out.splitlines() if line.startswith("until")] == [
+        "until=2m", "until=3m", "until  tick-parallel  autonomous",
+    ]  # fmt: skip
+    assert done.out.count("makespan in real time, mean over 1 seed\n") == 2
+    assert done.out.splitlines()[-1] == "bench/tiny-1/bench.html"
+
+
+@pytest.fixture
+def talk(tmp_path, monkeypatch):
+    """A scenario on two axes of time, whose agents are made by code beside it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "talkers_of_bench.py").write_text(TALKERS)
+    (tmp_path / "talk.yaml").write_text(TALK)
+    return tmp_path / "talk.yaml"
+
+
+def test_a_scenario_on_two_axes_of_time(sim, talk):
+    """Each mode is a rule of who may go on: less waiting is quicker, and all but the free one have equal events."""
+    modes = ("tick-sequential", "tick-parallel", "autonomous", "causal", "causal-radius", "oracle")
+    named = [word for mode in modes for word in ("--mode", mode)]
+    done = sim("bench", talk, "--allow", "talkers_of_bench", "--seed", 7, *named, "--json")
+    told = json.loads(done.out)
+    span = {cell["mode"]: cell["makespan"] for cell in told["cells"]}
+
+    assert done.code == 0
+    assert {cell["basis"] for cell in told["cells"]} == {"service"}
+    assert span["autonomous"] <= span["oracle"] <= span["causal"] < span["tick-parallel"] < span["tick-sequential"]
+    assert len({cell["hash"] for cell in told["cells"] if cell["mode"] != "autonomous"}) == 1
+    assert all(len(cell["flight"]) == 200 and cell["calls"] > 50 for cell in told["cells"])
+    assert told["rows"][-1]["figures"]["of_oracle"]["mean"] == 100
+
+
+def test_calls_in_flight_of_an_ordinary_scenario(sim, tmp_path, monkeypatch):
+    """With simulated models and a stop condition the makespan is simulated time, and calls are followed over it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ask.yaml").write_text(
+        "name: ask\nexecution: {tick: {period: 1s}}\n"
+        "models: {provider: simulated, simulated: {first_token: 3, per_token: 0}, rules: [{say: hello}]}\n"
+        "agents: [{name: a, count: 4, state: {n: 0}, loop: {min_loop_delay: 1s},"
+        " rules: [{when: n < 2, do: {ask: {prompt: hi}}, set: {n: '=n + 1'}}, {do: stop}]}]\n"
+        "metrics: {every: 1s}\nstop: {when: in_state('stopped') == 4}\n"
+    )
+    cells = json.loads(sim("bench", "ask.yaml", *QUICK, "--json").out)["cells"]
+    autonomous = next(cell for cell in cells if cell["mode"] == "autonomous")
+
+    assert autonomous["basis"] == "simulated"
+    assert autonomous["calls"] == 8
+    assert autonomous["in_flight"] * autonomous["makespan"] == pytest.approx(24)  # 8 calls of 3 s
+    assert max(calls for _, calls in autonomous["flight"]) == 4
+    assert sum(calls for _, calls in autonomous["flight"]) / 200 == pytest.approx(autonomous["in_flight"], abs=1e-3)
+
+
+def test_a_run_that_fails_is_told_in_its_row(sim, tiny):
+    """The others go on; the exit code is 1, and the folder is there."""
+    stuck = tiny.with_name("stuck.yaml")
+    stuck.write_text(
+        "name: stuck\nuntil: 10s\nexecution: {max_deltas: 20, agent_loop: {min_loop_delay: 0}}\n"
+        "agents: [{name: a, rules: [{do: noop}]}]\n"
+    )
+    done = sim("bench", stuck, *QUICK, "--mode", "tick-parallel", "--mode", "autonomous")
+
+    assert done.code == 1
+    assert "autonomous: time stands still at 0 s" in done.out
+    assert "sim: error: 1 of 2 runs failed: autonomous: time stands still at 0 s" in done.err
+    row = next(line for line in done.out.splitlines() if line.startswith("tick-parallel"))
+    assert row.rstrip().endswith("1  1 of 1")
+
+
+def test_a_process_that_dies_is_told(sim, talk):
+    """What it should have measured has failed; whoever kills it, the bench goes on."""
+    text = talk.with_name("talkers_of_bench.py").read_text()
+    dying = text.replace("        seen =", "        import os\n        os._exit(7)\n        seen =")
+    talk.with_name("talkers_of_bench.py").write_text(dying)
+    done = sim("bench", talk, "--allow", "talkers_of_bench", *QUICK)
+
+    assert done.code == 1
+    assert "the process that ran it ended before (exit code 7)" in done.out
+
+
+def test_a_mode_without_meaning_is_left_out(sim, tiny):
+    """A scenario that has no meaning in a mode is told why; the exit code is 1 only if the mode was asked for."""
+    tiny.write_text(tiny.read_text() + "execution: {ties: shuffled}\n")
+    named = sim("bench", tiny, *QUICK, "--mode", "causal")
+    left_out = sim("bench", tiny, *QUICK)
+
+    assert (left_out.code, named.code) == (0, 1)
+    assert "causal: execution.sync: causal does not go together with a shuffled order" in left_out.out
+    assert "1 of 1 runs failed" in named.err
+
+
+def test_failed_iterations_are_told(sim, tiny):
+    """Agents whose iterations fail are measured, but a reader must know."""
+    tiny.write_text("name: bad\nuntil: 10s\nagents: [{name: a, state: {x: 0}, rules: [{set: {x: '=1 / x'}}]}]\n")
+    done = sim("bench", tiny, *QUICK, "--mode", "autonomous")
+
+    assert done.code == 0
+    assert "autonomous: 5 iterations failed: 5 x ConditionError: '1 / x': division by zero" in done.out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--mode", "fast"], "'fast' is not one of"),
+        (["--seeds", "0"], "0 is not in the range"),
+        (["--seeds", "3", "--seed", "1"], "how many"),
+        (["--sweep", "until"], "not of the form"),
+        (["--sweep", "agents.nobody.count=1"], "there is no 'nobody'"),
+        (["--sweep", "agents.walker.count=0,1"], "not valid"),
+        (["--seeds", "9999"], "at most 10,000"),
+        (["--jobs", "0"], "0 is not in the range"),
+    ],
+)
+def test_wrong_usage(sim, tiny, options, words):
+    """What makes no sense is refused before anything runs or is made: exit code 2."""
+    done = sim("bench", tiny, *options)
+
+    assert done.code == 2
+    assert words in done.err
+    assert not tiny.with_name("bench").exists()
+
+
+def test_folders_are_counted_and_never_written_over(sim, tiny):
+    """Each bench gets the next free number; a folder that holds one is refused."""
+    quick = (*QUICK, "--mode", "autonomous")
+    first, second = sim("bench", tiny, *quick), sim("bench", tiny, *quick)
+    given = sim("bench", tiny, *quick, "--out", "bench/tiny-2")
+
+    assert first.out.splitlines()[-1] == "bench/tiny-1/bench.html"
+    assert second.out.splitlines()[-1] == "bench/tiny-2/bench.html"
+    assert given.code == 2
+    assert "bench/tiny-2 holds a bench.html already" in given.err
+
+
+def test_hostile_text_does_nothing_to_a_terminal(sim, tiny):
+    """Escape sequences in names and errors are spelled out."""
+    quick = (*QUICK, "--mode", "autonomous")
+    done = sim("bench", tiny, *quick, "--out", "x\x1b[31m")
+    again = sim("bench", tiny, *quick, "--out", "x\x1b[31m")
+
+    assert (done.code, again.code) == (0, 2)
+    assert "\x1b" not in done.out + done.err + again.err
+    assert done.out.splitlines()[-1] == "x\\x1b[31m/bench.html"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_bench_that_is_ended_keeps_what_it_has(start, tiny, tmp_path, number):
+    """Ctrl-C ends the processes, and what was measured is written; the exit code is 1."""
+    tiny.write_text(tiny.read_text().replace("until: 10m", "until: 10000h"))
+    process = start("bench", tiny, "--jobs", 1, "--seeds", 1, "--sweep", "until=1m,10000h", "--mode", "autonomous")
+    assert process.stderr.readline().startswith("1 of 2 runs: autonomous, seed 3, until=1m")
+    process.send_signal(number)
+    _, err = process.communicate(timeout=30)
+
+    assert process.returncode == 1
+    assert "interrupted: 1 of 2 runs were through" in err
+    told = json.loads((tmp_path / "bench" / "tiny-1" / "bench.json").read_text())
+    assert (told["complete"], len(told["cells"])) == (False, 1)
+
+
+def test_different_times_are_not_compared(sim, tmp_path, monkeypatch):
+    """In an ordinary scenario causal is counted in service time, so it has no speed-up; a switch puts all on that."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ask.yaml").write_text(
+        "name: ask\nuntil: 10s\n"
+        "models: {provider: simulated, simulated: {first_token: 3, per_token: 0}, rules: [{say: hello}]}\n"
+        "agents: [{name: a, count: 2, loop: {min_loop_delay: 1s}, rules: [{do: {ask: {prompt: hi}}}]}]\n"
+    )
+    mixed = sim("bench", "ask.yaml", *QUICK)
+    equal = sim("bench", "ask.yaml", *QUICK, "--set", "execution.sync=barrier")
+
+    assert (mixed.code, equal.code) == (0, 0)
+    assert "different times are not compared: --set execution.sync=barrier" in mixed.out
+    assert "makespan in service time, mean over 1 seed" in equal.out
+    assert "not compared" not in equal.out
+
+
+def test_without_calls_there_is_no_service_time(sim, tiny):
+    """A scenario that calls no model is counted in real time in every mode."""
+    done = sim("bench", tiny, *QUICK, "--mode", "tick-parallel", "--mode", "causal", "--json")
+
+    assert [cell["basis"] for cell in json.loads(done.out)["cells"]] == ["wall", "wall"]
