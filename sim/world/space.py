@@ -22,6 +22,7 @@ Position = Any
 Metric = Callable[[Position, Position], float]
 Plane = Literal["euclid", "chebyshev"]
 
+_ROUNDING = 1e-9  # from 1.3 to 1.2 it is a little more than 0.1
 _LONG, _SHORT = 64, 6  # steps for which a list of neighbours is good: one to choose from, and one to go through
 
 
@@ -89,7 +90,11 @@ class Reach:
 
     def may_meet(self, steps: int, here: Position, there: Position) -> bool:
         """Whether one who was `there` may have come into the sight of one who is `here`, `steps` steps later."""
-        return self.metric(here, there) <= self.perception + steps * self.speed
+        return self.metric(here, there) <= self.perception + steps * (self.speed + 2 * _ROUNDING)
+
+    def in_a_step(self, here: Position, there: Position) -> bool:
+        """Whether one gets from `here` to `there` in a step."""
+        return here == there or self.metric(here, there) <= self.speed + _ROUNDING
 
 
 class Space:
@@ -218,7 +223,7 @@ class Space:
         track, step = self._track(agent_id), self._step()
         position = self._checked(position)
         here = track.at(step).position
-        if position != here and self.reach.metric(here, position) > self.reach.speed:
+        if not self.reach.in_a_step(here, position):
             raise UsageError(
                 f"{agent_id} cannot go from {here} to {position} in one step: it goes {self.reach.speed:g} at most"
             )
