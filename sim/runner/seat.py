@@ -219,7 +219,7 @@ class CausalRadius(Rule):
             if other.step == step
             and other.phase is Phase.READY
             and other.track is not None
-            and reach.may_meet(1, here, other.track.at(step).position)
+            and reach.near(1, here, other.track.at(step).position)
         ]
 
     def _slower(self, seat: Seat) -> Seat | None:
@@ -229,7 +229,7 @@ class CausalRadius(Rule):
         here, reach = track.at(step).position, space.reach
         for other in space.neighbours(track, step):
             behind = step - other.known  # by which time even one that has stopped, or sleeps, stands where it stood
-            if behind > 0 and reach.may_meet(behind + 1, here, other.at(other.known).position):
+            if behind > 0 and reach.near(behind + 1, here, other.at(other.known).position):
                 return self._seats[other.agent_id]
         return None
 

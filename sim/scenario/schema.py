@@ -189,7 +189,10 @@ class Space(f.Part):
     size: Annotated[
         tuple[f.Positive, f.Positive] | None, Field(strict=False, description="width, height; null: `places`, in hops")
     ] = None
-    metric: Annotated[Literal["euclid", "chebyshev"], Field(description="of a plane")] = "euclid"
+    metric: Annotated[Literal["euclid", "chebyshev"], Field(description="of a plane: how far agents see")] = "euclid"
+    walk: Annotated[
+        Literal["manhattan"] | None, Field(description="how far they go, where that is longer; null: as they see")
+    ] = None
     perception: Annotated[f.NotNegative, Field(description="how far agents see")] = 4.0
     speed: Annotated[f.NotNegative, Field(description="how far they go in a step at most")] = 1.0
 

@@ -9,7 +9,7 @@ from sim.llm.access import INSIDE, Access
 from sim.scenario import schema
 from sim.scenario.scopes import CHANCE
 from sim.world import Places, Sharing
-from sim.world.space import Hops, Metric, Reach, Space, chebyshev, euclid, within
+from sim.world.space import Hops, Metric, Reach, Space, chebyshev, euclid, manhattan, within
 
 _LOCAL_ACTIONS = frozenset({"noop", "walk", "rest", "ask"})
 _LOCAL_FUNCTIONS = CHANCE | frozenset(PURE_FUNCTIONS) | {"in_sight", "position"}
@@ -32,7 +32,8 @@ def make_space(scenario: schema.Scenario, kernel: Kernel, places: Places | None)
     if space is None:
         return None
     if space.size is not None:
-        reach = Reach(_PLANES[space.metric], space.perception, space.speed)
+        walk = manhattan if space.walk == "manhattan" else None
+        reach = Reach(_PLANES[space.metric], space.perception, space.speed, walk)
         return Space(reach, within(*space.size), lambda: kernel.now // period)
     if places is None:
         raise UsageError("space: expected a size, or `places` to lie over", hint="write `size: [width, height]`")

@@ -4,7 +4,7 @@ from sim.agents.town import Trace, generate
 from sim.errors import UsageError
 from sim.kernel import NS, Kernel, to_text
 from sim.scenario import schema
-from sim.world.space import Reach, Space, chebyshev, within
+from sim.world.space import Reach, Space, chebyshev, manhattan, within
 
 VILLAGER = "villager"
 """The kind of agents that live in a town."""
@@ -40,5 +40,5 @@ def make_town(scenario: schema.Scenario, seed: int) -> Trace | None:
 
 def space_of(trace: Trace, kernel: Kernel) -> Space:
     """Return the space of a town."""
-    reach = Reach(chebyshev, trace.radius, trace.speed)
+    reach = Reach(chebyshev, trace.radius, trace.speed, manhattan)  # villagers walk along rows and columns
     return Space(reach, within(trace.width, trace.height), lambda: kernel.now // _STEP_NS)

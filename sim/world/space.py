@@ -10,7 +10,7 @@ agents with language models: AI Metropolis, Xie et al., 2024).
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -20,9 +20,8 @@ Position = Any
 """A pair of coordinates in a plane, or the name of a place in a graph."""
 
 Metric = Callable[[Position, Position], float]
-Plane = Literal["euclid", "chebyshev"]
-
 _ROUNDING = 1e-9  # from 1.3 to 1.2 it is a little more than 0.1
+
 _LONG, _SHORT = 64, 6  # steps for which a list of neighbours is good: one to choose from, and one to go through
 
 
@@ -79,22 +78,33 @@ class Reach:
     """How far agents see and go.
 
     Args:
-        metric: the distance between two positions.
+        metric: the distance between two positions, as one sees it.
         perception: how far one sees.
         speed: how far one goes in a step at most.
+        walk: the distance as one walks it, where that is longer; None: the same.
     """
 
     metric: Metric
     perception: float
     speed: float
+    walk: Metric | None = None
 
     def may_meet(self, steps: int, here: Position, there: Position) -> bool:
         """Whether one who was `there` may have come into the sight of one who is `here`, `steps` steps later."""
+        if (
+            self.walk is manhattan and self.metric is chebyshev
+        ):  # what is seen is a square, and one walks around corners
+            far, across = abs(here[0] - there[0]) - self.perception, abs(here[1] - there[1]) - self.perception
+            return (far if far > 0 else 0) + (across if across > 0 else 0) <= steps * (self.speed + 2 * _ROUNDING)
+        return self.near(steps, here, there)
+
+    def near(self, steps: int, here: Position, there: Position) -> bool:
+        """Whether two are within sight and `steps` steps of each other, as distances are seen."""
         return self.metric(here, there) <= self.perception + steps * (self.speed + 2 * _ROUNDING)
 
-    def in_a_step(self, here: Position, there: Position) -> bool:
-        """Whether one gets from `here` to `there` in a step."""
-        return here == there or self.metric(here, there) <= self.speed + _ROUNDING
+    def goes(self, start: Position, end: Position) -> bool:
+        """Whether one can go from one position to another in a step."""
+        return start == end or (self.walk or self.metric)(start, end) <= self.speed + _ROUNDING
 
 
 class Space:
@@ -223,7 +233,7 @@ class Space:
         track, step = self._track(agent_id), self._step()
         position = self._checked(position)
         here = track.at(step).position
-        if not self.reach.in_a_step(here, position):
+        if not self.reach.goes(here, position):
             raise UsageError(
                 f"{agent_id} cannot go from {here} to {position} in one step: it goes {self.reach.speed:g} at most"
             )
@@ -295,6 +305,11 @@ def euclid(a: tuple[float, float], b: tuple[float, float]) -> float:
 def chebyshev(a: tuple[float, float], b: tuple[float, float]) -> float:
     """Return how many steps a king takes from one cell of a board to another."""
     return max(abs(a[0] - b[0]), abs(a[1] - b[1]))
+
+
+def manhattan(a: tuple[float, float], b: tuple[float, float]) -> float:
+    """Return how many steps one takes from one cell of a board to another who goes along rows and columns."""
+    return abs(a[0] - b[0]) + abs(a[1] - b[1])
 
 
 def within(width: float, height: float) -> Callable[[Position], bool]:

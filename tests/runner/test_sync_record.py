@@ -40,6 +40,7 @@ def _small_batches(monkeypatch):
     """Write and compare in small pieces, so that a short run leaves several."""
     for module in (recorder, writer, checked):
         monkeypatch.setattr(module, "CHUNK", 100)
+    monkeypatch.setattr(recorder, "_ROWS", 50)
 
 
 def recorded(folder: Path, sync: str = "causal", kinds: Any = KINDS, **options: Any) -> RunResult:
@@ -80,6 +81,7 @@ from tests.runner.test_sync_record import recorded
 from pathlib import Path
 for module in (recorder, writer, checked):
     module.CHUNK = 100
+recorder._ROWS = 50
 reached = 0
 def hook(point):
     global reached

@@ -95,9 +95,9 @@ def test_decimal_fractions_do_not_get_in_the_way(speed):
     """Who goes in steps that have no exact binary fraction gets there, and is waited for as long as it may be near."""
     reach = Reach(euclid, 3, speed)
     places = [round(step * speed, 1) for step in range(100)]
-    assert all(reach.in_a_step((here, 0), (there, 0)) for here, there in itertools.pairwise(places))
+    assert all(reach.goes((here, 0), (there, 0)) for here, there in itertools.pairwise(places))
     assert all(reach.may_meet(step, (0, 0), (round(3 + place, 1), 0)) for step, place in enumerate(places))
-    assert not reach.in_a_step((0, 0), (speed + 1e-6, 0))
+    assert not reach.goes((0, 0), (speed + 1e-6, 0))
     assert not reach.may_meet(5, (0, 0), (3 + 5 * speed + 1e-6, 0))
 
 
