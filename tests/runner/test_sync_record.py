@@ -74,22 +74,24 @@ def test_the_events_on_record_are_in_order(tmp_path):
 
 
 CHILD = """
-import os, signal, sys
+import os, signal, sys, threading
+from pathlib import Path
 from sim import crashpoints
 from sim.store import checked, recorder, writer
+from tests.runner.sync_agents import KINDS, Counter
 from tests.runner.test_sync_record import recorded
-from pathlib import Path
 for module in (recorder, writer, checked):
     module.CHUNK = 100
 recorder._ROWS = 50
-reached = 0
-def hook(point):
-    global reached
-    reached += point == "writer.committed"
-    if reached == 4:
-        os.kill(os.getpid(), signal.SIGKILL)
-crashpoints.hook = hook
-recorded(Path(sys.argv[1]))
+committed = threading.Event()
+crashpoints.hook = lambda point: committed.set() if point == "writer.committed" else None
+class Killed(Counter):
+    async def decide_action(self):
+        if self.world.now == 200:  # all have come as far, so much is recorded
+            committed.wait(30)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return await super().decide_action()
+recorded(Path(sys.argv[1]), kinds={**KINDS, "counter": Killed})
 """
 
 
