@@ -94,6 +94,23 @@ def test_what_agents_do_beside_walking(state, more):
     assert_equal(scene(walkers(7, state, more=more)), range(4))
 
 
+ROLL_CALL = """name: caller
+    rules:
+      - when: chance(0.3)
+        do: {send: {to: w, topic: t, data: 1}}
+      - do: {publish: {topic: here.are, data: "=agents('w')"}}"""
+
+
+@pytest.mark.parametrize("state", ["{stops: 0.1}", "{fails: 0.4}", "{fails: 0.2, naps: 0.3, stops: 0.05}"])
+def test_who_is_still_there_shows_alike(state):
+    """Rules that ask who is there, or write to all, find no one gone who stops or crashes only later, ahead of them."""
+    text = scene(
+        walkers(6, state, more="loop: {max_consecutive_errors: 1, cool_down: 11s, max_restarts: 1}"), ROLL_CALL
+    )
+    last = assert_equal(text, range(5))
+    assert last.result.states["stopped"] > 0
+
+
 def test_each_agent_is_greeted_once_before_its_first_step():
     """`on_start`, which may ask models too, is a part of an agent's first step, whenever that is."""
     text = scene(walkers(5, kind="greeter", more="start: '=choice([0, 10, 25])'"))

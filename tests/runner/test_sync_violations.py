@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sim import Action, Agent
+from sim.actors import WakeCondition
 from sim.errors import CausalityError, UsageError
 from sim.runner import seat
 from sim.runner.runner import SimulationRunner
@@ -51,7 +52,20 @@ async def _execute(agent: Agent) -> None:
     await agent.world.execute(agent, Action("transfer", {"to": "treasury", "amount": 1}))
 
 
+async def _stop(agent: Agent) -> None:
+    agent.shutdown()
+
+
+async def _sleep(agent: Agent) -> None:
+    agent.loop.sleep(WakeCondition.event("a.b"))
+
+
+async def _streams(agent: Agent) -> None:
+    agent.world.kernel.streams.get("w-2", "").random()
+
+
 SINS: dict[str, Any] = {
+    "stop": _stop, "sleep": _sleep, "streams": _streams,
     "ledger": _balance, "agents": _other, "stream": _draw, "bus": _tell, "act": _act, "execute": _execute,
 }  # fmt: skip
 
@@ -65,6 +79,9 @@ SINS: dict[str, Any] = {
         ("bus", "world.event_bus"),
         ("act", "publish"),
         ("execute", "transfer"),
+        ("stop", "stops while it runs ahead"),
+        ("sleep", "falls asleep while it runs ahead"),
+        ("streams", "world.kernel.streams"),
     ],
 )
 @pytest.mark.parametrize("rule", ["barrier", "causal"])
@@ -73,6 +90,27 @@ def test_what_was_not_declared_is_refused_by_name(sin, part, rule):
     text = scene(f"{{name: w, count: 3, kind: sinner, balance: 9, state: {{sin: {sin}}}}}")
     with pytest.raises(CausalityError, match=r"w-[123] .*" + part):
         trial(text, rule, kinds={"sinner": Sinner})
+
+
+class Peeping(Agent):
+    """Shares, and looks into the heads of others, or acts before it is its turn."""
+
+    reach = "shared"
+
+    async def decide_action(self) -> None:
+        await ask(self, 1)
+        await SINS[self.state["sin"]](self)
+
+
+@pytest.mark.parametrize(("sin", "part"), [("agents", "world.agents"), ("act", "publish"), ("stop", "stops while")])
+@pytest.mark.parametrize("rule", ["barrier", "causal"])
+def test_who_shares_may_not_do_everything_either(sin, part, rule):
+    """An agent that shares sees all that has happened, but not others' states, which may be those of other times, and
+    changes nothing before its turn.
+    """
+    text = scene(walkers(2), f"{{name: s, count: 2, kind: peeping, state: {{sin: {sin}}}}}")
+    with pytest.raises(CausalityError, match=r"s-[12] .*" + part):
+        trial(text, rule, kinds={**KINDS, "peeping": Peeping})
 
 
 class Late(Walker):
