@@ -35,8 +35,8 @@ class Seat:
         track: what it shows in space, if it is there.
         path: seconds of service on the longest chain of dependencies that led to its present state.
         watchers: who waits until it has got on.
-        since: service time, in nanoseconds, since which it has been ready.
-        waited: nanoseconds of service time that it stood ready without being allowed to begin.
+        since: service time, in nanoseconds, since which it has been ready, or through with its crew not.
+        waited: nanoseconds of service time that it could have gone on and was not allowed to.
         crew: those that it steps together with.
         admitted: whether it may do now what all share: it was let through the gate.
     """

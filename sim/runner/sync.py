@@ -214,6 +214,7 @@ class SyncDriver:
         self._roll.unseat(seat)  # who stands at the gate of this step need not wait for it
         if seat.crew:
             seat.phase = Phase.COUPLED
+            seat.since = self._service.kernel.now
             self._uncouple(seat.crew)
         else:
             self._completed(seat)
@@ -224,6 +225,7 @@ class SyncDriver:
             return
         for member in crew:
             member.crew = []
+            member.waited += self._service.kernel.now - member.since
             self._completed(member)
 
     def _completed(self, seat: Seat) -> None:
@@ -236,7 +238,7 @@ class SyncDriver:
             self._retire(seat)
         else:
             self._roll.goes_away(seat)
-            self._stands_still(seat, done + 1)
+            self._stands_still(seat, done + self._is_settled(done))
 
     def _seat_at(self, seat: Seat, step: int) -> None:
         """Let an agent be ready for a step; until its beginning it shows what it has shown."""
@@ -299,6 +301,10 @@ class SyncDriver:
                 self._reach(low, end - 1)
                 return
 
+    def _is_settled(self, step: int) -> bool:
+        """Whether nothing that agents caused in a step is still to come: it may end one that is paused until then."""
+        return not any(step * self._period_ns <= time < (step + 1) * self._period_ns for time in self._caused)
+
     def _let_run(self, limit: int, step: int) -> None:
         """Run the world up to a time; who wakes on the way joins in at `step`."""
         self._halted = self._kernel.run(limit) is Pause.HALTED
@@ -321,8 +327,9 @@ class SyncDriver:
         self._low, self._base_ns = low, time
         self._order.release(time)
         self._queue.extend(self._roll.all_at(low))
+        settled = self._is_settled(low)
         for seat in self._roll.away:
-            self._stands_still(seat, low + seat.loop.through)  # who is in a line may yet move in this step
+            self._stands_still(seat, low + (settled and seat.loop.through))  # who is in a line may yet move
         if low >= self._forget_at:
             self._forget_at = low + _KEPT
             if self._world.space is not None:

@@ -17,6 +17,7 @@ from sim.runner.runner import SimulationRunner
 from sim.scenario import loads
 from sim.scenario.build import build
 from sim.store import HashRecorder
+from sim.world import Space
 
 SIZE = 16
 EXACT = ("sequential", "barrier", "causal", "causal-radius")
@@ -30,6 +31,12 @@ async def ask(agent: Agent, calls: int, tokens: int = 20) -> None:
         await Models.of(agent.world).complete(agent, request)
 
 
+def space_of(agent: Agent) -> Space:
+    """Return the space in which an agent is."""
+    assert agent.world.space is not None
+    return agent.world.space
+
+
 class Walker(Agent):
     """Walks towards or away from the first that it sees, and thinks for longer when it sees somebody.
 
@@ -39,7 +46,7 @@ class Walker(Agent):
     reach = "space"
 
     async def decide_action(self) -> Action | None:
-        seen = self.world.space.near(self.agent_id)
+        seen = space_of(self).near(self.agent_id)
         if self.rng.random() < (0.5 if seen else self.state.get("busy", 0.1)):
             await ask(self, 1 + int(self.rng.expovariate(0.5)))
         self.state["met"] = self.state.get("met", 0) + len(seen)
@@ -47,9 +54,9 @@ class Walker(Agent):
         if other is not None:
             return other
         for partner in self.state.get("partners", ()):
-            found = self.world.space.look(self.agent_id, partner)
+            found = space_of(self).look(self.agent_id, partner)
             self.state[partner] = None if found is None else [found.position, found.doing]
-        to = self.step(self.world.space.where(self.agent_id), seen)
+        to = self.step(space_of(self).where(self.agent_id), seen)
         return Action("walk", {"to": to, "doing": self.rng.choice("ab"), "met": [one.agent for one in seen]})
 
     async def _something_else(self) -> Action | None:
@@ -113,7 +120,7 @@ class Planner(Agent):
     async def decide_action(self) -> None:
         plan = self.state["plan"]
         step = round(self.world.now / 10)
-        self.world.space.near(self.agent_id)
+        space_of(self).near(self.agent_id)
         await ask(self, plan[step] if step < len(plan) else 0)
 
 

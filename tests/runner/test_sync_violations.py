@@ -1,15 +1,20 @@
 """Who reaches farther than it has declared is caught, and so is a rule that lets agents run too far ahead."""
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 
 from sim import Action, Agent
+from sim.actors import WakeCondition
 from sim.errors import CausalityError, UsageError
 from sim.runner import seat
+from sim.runner.runner import SimulationRunner
 from sim.runner.seat import Causal
+from sim.runner.sync import SyncDriver
 from sim.world.space import Track
-from tests.runner.sync_agents import KINDS, Walker, ask, scene, trial, walkers
+from tests.runner.sync_agents import KINDS, Walker, ask, scene, space_of, trial, walkers
 
 
 class Sinner(Agent):
@@ -19,7 +24,8 @@ class Sinner(Agent):
 
     async def decide_action(self) -> Action | None:
         await ask(self, 1)
-        return await SINS[self.state["sin"]](self)
+        await SINS[self.state["sin"]](self)
+        return None
 
 
 async def _balance(agent: Agent) -> None:
@@ -46,7 +52,20 @@ async def _execute(agent: Agent) -> None:
     await agent.world.execute(agent, Action("transfer", {"to": "treasury", "amount": 1}))
 
 
+async def _stop(agent: Agent) -> None:
+    agent.shutdown()
+
+
+async def _sleep(agent: Agent) -> None:
+    agent.loop.sleep(WakeCondition.event("a.b"))
+
+
+async def _streams(agent: Agent) -> None:
+    agent.world.kernel.streams.get("w-2", "").random()
+
+
 SINS: dict[str, Any] = {
+    "stop": _stop, "sleep": _sleep, "streams": _streams,
     "ledger": _balance, "agents": _other, "stream": _draw, "bus": _tell, "act": _act, "execute": _execute,
 }  # fmt: skip
 
@@ -60,6 +79,9 @@ SINS: dict[str, Any] = {
         ("bus", "world.event_bus"),
         ("act", "publish"),
         ("execute", "transfer"),
+        ("stop", "stops while it runs ahead"),
+        ("sleep", "falls asleep while it runs ahead"),
+        ("streams", "world.kernel.streams"),
     ],
 )
 @pytest.mark.parametrize("rule", ["barrier", "causal"])
@@ -68,6 +90,27 @@ def test_what_was_not_declared_is_refused_by_name(sin, part, rule):
     text = scene(f"{{name: w, count: 3, kind: sinner, balance: 9, state: {{sin: {sin}}}}}")
     with pytest.raises(CausalityError, match=r"w-[123] .*" + part):
         trial(text, rule, kinds={"sinner": Sinner})
+
+
+class Peeping(Agent):
+    """Shares, and looks into the heads of others, or acts before it is its turn."""
+
+    reach = "shared"
+
+    async def decide_action(self) -> None:
+        await ask(self, 1)
+        await SINS[self.state["sin"]](self)
+
+
+@pytest.mark.parametrize(("sin", "part"), [("agents", "world.agents"), ("act", "publish"), ("stop", "stops while")])
+@pytest.mark.parametrize("rule", ["barrier", "causal"])
+def test_who_shares_may_not_do_everything_either(sin, part, rule):
+    """An agent that shares sees all that has happened, but not others' states, which may be those of other times, and
+    changes nothing before its turn.
+    """
+    text = scene(walkers(2), f"{{name: s, count: 2, kind: peeping, state: {{sin: {sin}}}}}")
+    with pytest.raises(CausalityError, match=r"s-[12] .*" + part):
+        trial(text, rule, kinds={**KINDS, "peeping": Peeping})
 
 
 class Late(Walker):
@@ -109,7 +152,7 @@ class Farsighted(Walker):
     """Looks farther than one can see."""
 
     async def decide_action(self) -> None:
-        self.world.space.near(self.agent_id, 3.5)
+        space_of(self).near(self.agent_id, 3.5)
 
 
 class Runner(Walker):
@@ -155,7 +198,7 @@ class Reckless(Nearsighted):
 
 def test_a_rule_that_lets_agents_run_too_far_is_caught_when_they_look(monkeypatch):
     """The space itself knows what is not known yet: whoever was let go on too early cannot look around."""
-    monkeypatch.setitem(seat.RULES, "causal", Nearsighted)  # type: ignore[arg-type]  # the table is a plain dict
+    monkeypatch.setitem(seat.RULES, "causal", Nearsighted)
     text = scene(walkers(12, "{busy: 0.5}"))
     with pytest.raises(CausalityError, match=r"w-\d+ looks around at step \d+, and w-\d+, of whom nothing is known"):
         trial(text, "causal")
@@ -165,7 +208,7 @@ def test_without_that_check_the_hash_would_tell(monkeypatch):
     """With the check off, the same rule leaves another record than the barrier: the check is needed, and it suffices to
     compare hashes to find out.
     """
-    monkeypatch.setitem(seat.RULES, "causal", Reckless)  # type: ignore[arg-type]  # the table is a plain dict
+    monkeypatch.setitem(seat.RULES, "causal", Reckless)
     text = scene(walkers(12, "{busy: 0.5}"))
     assert any(trial(text, "causal", number).hash != trial(text, "barrier", number).hash for number in range(5))
 
@@ -182,20 +225,32 @@ class Peeper(Walker):
     """Looks around several times in a step."""
 
     async def decide_action(self) -> Action | None:
-        space = self.world.space
+        space = space_of(self)
         seen = [one.agent for radius in (2.0, None, 1.0) for one in space.near(self.agent_id, radius)]
         self.state["seen"] = [*self.state.get("seen", ()), seen][-5:]
         return await super().decide_action()
 
 
+def sync_of(runner: SimulationRunner) -> SyncDriver:
+    """Return what drives a run in rounds."""
+    assert runner.sync is not None
+    return runner.sync
+
+
+def tell(seen: Mapping[tuple[str, int], tuple[str, ...]], runner: SimulationRunner) -> None:
+    """Let an oracle know whom each agent will see."""
+    sync_of(runner).know(seen)
+
+
 def test_an_oracle_leaves_the_same_record_and_waits_for_no_more_than_it_must():
     """Agents that are told whom they will see wait for these alone, and see and do what they did."""
     text = scene(walkers(10, "{busy: 0.5}"))
-    kinds = {**KINDS, "walker": Peeper}
+    kinds: dict[str, type[Agent]] = {**KINDS, "walker": Peeper}
     for number in range(3):
-        first = trial(text, "causal", number, kinds=kinds, begun=lambda runner: runner.sync.study())
-        seen = first.runner.sync.seen  # type: ignore[union-attr]
-        oracle = trial(text, "causal", number, kinds=kinds, begun=lambda runner, seen=seen: runner.sync.know(seen))
+        first = trial(text, "causal", number, kinds=kinds, begun=lambda runner: sync_of(runner).study())
+        seen = sync_of(first.runner).seen
+        assert seen is not None
+        oracle = trial(text, "causal", number, kinds=kinds, begun=partial(tell, seen))
         assert oracle.hash == first.hash
         assert oracle.service["waiting"] <= first.service["waiting"]
         assert oracle.service["critical_path"] == pytest.approx(first.service["critical_path"])
@@ -229,7 +284,7 @@ def test_a_track_says_from_when_on_it_is_not_known():
 
     class Watcher(Walker):
         async def decide_action(self) -> Action | None:
-            track = self.world.space.tracks[self.agent_id]
+            track = space_of(self).tracks[self.agent_id]
             tracks.append((track, track.known - round(self.world.now / 10)))
             return await super().decide_action()
 
