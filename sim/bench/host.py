@@ -18,7 +18,7 @@ import attrs
 
 from sim.bench.cell import Cell, Status, figures_of, sentence
 from sim.bench.flight import Flight
-from sim.bench.modes import ORACLE, Mode
+from sim.bench.modes import ORACLE, PARALLEL, Mode
 from sim.bench.plan import Job, Plan
 from sim.errors import UsageError
 from sim.runner import SimulationRunner, run
@@ -36,19 +36,30 @@ class _Meter:
 
     Args:
         seen: what an oracle is to know; None: it is none.
+        study: note whom each agent sees, for an oracle.
     """
 
     seen: Seen | None = None
+    study: bool = False
     began: float = 0.0
     flight: Flight | None = None
+    runner: SimulationRunner | None = None
 
     def __call__(self, runner: SimulationRunner) -> None:
+        self.runner = runner
+        if runner.sync is not None and self.study:
+            runner.sync.study()
         models = runner.simulation.models
         if runner.sync is None and models is not None:
             self.flight = models.counts = Flight(runner)
         if runner.sync is not None and self.seen is not None:
             runner.sync.know(self.seen)
         self.began = time.process_time()
+
+    def studied(self) -> Seen:
+        """Return whom each agent saw."""
+        sync = None if self.runner is None else self.runner.sync
+        return {} if sync is None or sync.seen is None else sync.seen
 
 
 def cores() -> int:
@@ -135,8 +146,15 @@ def _work(job: Job, sender: connection.Connection) -> None:
     with contextlib.redirect_stdout(sys.stderr):  # what agents print is no result
         if not job.synchronised:  # makespan may be real time: imports must not count for the first mode
             _warm(job)
+        seen: Seen | None = None
+        asked = any(mode.name == ORACLE for mode in job.modes)
         for turn, mode in enumerate(job.modes):
-            sender.send(_cell(job, mode, turn))
+            if mode.name == ORACLE and seen is None:
+                seen = _study(job)
+            meter = _Meter(seen if mode.name == ORACLE else None, study=asked and mode.name == PARALLEL)
+            sender.send(_cell(job, mode, turn, meter))
+            if meter.study:
+                seen = meter.studied()
     sender.close()
 
 
@@ -149,25 +167,18 @@ def _warm(job: Job) -> None:
 
 def _study(job: Job) -> Seen:
     """Run a job behind barriers, and return who sees whom."""
-    runners: list[SimulationRunner] = []
-
-    def begun(runner: SimulationRunner) -> None:
-        runners.append(runner)
-        if runner.sync is not None:
-            runner.sync.study()
-
+    meter = _Meter(study=True)
     changes = (*job.overrides, "execution.sync=barrier")
-    run(job.scenario, seed=job.seed, mode="tick", overrides=changes, allow=job.allow, begun=begun)
-    sync = runners[0].sync
-    return {} if sync is None or sync.seen is None else sync.seen
+    with contextlib.suppress(UsageError):  # the oracle's own run will say it
+        run(job.scenario, seed=job.seed, mode="tick", overrides=changes, allow=job.allow, begun=meter)
+    return meter.studied()
 
 
-def _cell(job: Job, mode: Mode, turn: int) -> Cell:
+def _cell(job: Job, mode: Mode, turn: int, meter: _Meter) -> Cell:
     run_mode, changes = mode.settings(synchronised=job.synchronised)
     cell = Cell(job.point, job.seed, mode.name, turn)
     gc.collect()  # what an earlier run has left is not cleared away in the time of this one
     try:
-        meter = _Meter(_study(job) if mode.name == ORACLE else None)
         result = run(
             job.scenario, seed=job.seed, mode=run_mode, overrides=job.overrides + changes, allow=job.allow, begun=meter,
         )  # fmt: skip
