@@ -8,7 +8,7 @@ from sim.errors import CausalityError
 from sim.kernel import Kernel, Stream
 from sim.world import Action, ActionResult, World
 
-_OWN = frozenset({"now", "services", "space"})
+_OWN = frozenset({"now", "observe", "services", "space"})
 _OF_OTHERS = frozenset({"agents", "members"})  # others' states, which are those of other times
 _OF_KERNEL = frozenset({"acting", "emit", "now"})
 

@@ -48,10 +48,10 @@ def make_space(scenario: schema.Scenario, kernel: Kernel, places: Places | None)
 
 def reach_of(entry: schema.Agent) -> Sharing:
     """Return how far the rules of an entry reach: no farther than space if all they use is the agent's own or there."""
-    if entry.subscribe or any(rule.record or rule.do.kind not in _LOCAL_ACTIONS for rule in entry.rules):
+    if entry.subscribe or any(rule.do.kind not in _LOCAL_ACTIONS for rule in entry.rules):
         return "shared"
     for rule in entry.rules:
-        values = (*rule.do.arguments.values(), *rule.set.values())
+        values = (*rule.do.arguments.values(), *rule.set.values(), *rule.record.values())
         for expression in (rule.when, *(expression for value in values for expression in value.expressions)):
             if not (expression.functions <= _LOCAL_FUNCTIONS and expression.names <= _LOCAL_NAMES | set(entry.state)):
                 return "shared"

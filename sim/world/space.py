@@ -125,7 +125,7 @@ class Space:
     def __init__(self, reach: Reach, inside: Callable[[Position], bool], step: Callable[[], int]) -> None:
         self.reach = reach
         self.on_look: Callable[[str, int, Sequence[Sighting]], object] | None = None
-        self.strict = True
+        self.strict = False
         self.truth: Mapping[tuple[str, int], Sequence[str]] | None = None
         self._inside = inside
         self._step = step

@@ -19,6 +19,7 @@ class Ground:
     def __init__(self, perception: float = 3, speed: float = 1, metric: Any = euclid) -> None:
         self.step = 0
         self.space = Space(Reach(metric, perception, speed), within(20, 20), lambda: self.step)
+        self.space.strict = True
 
     def enter(self, *positions: Any, **options: Any) -> Space:
         """Let agents a, b, c, … appear, and take them to be known for ever."""

@@ -66,6 +66,8 @@ class Villager(Agent):
             await Models.of(self.world).complete(self, _request(call, step, seen))
             self.state["calls"] += 1
         self.state["met"] += len(met)
+        if step in trace.calls[number]:
+            self.world.observe(self.agent_id, "in_sight", len(met))
         here, there = trace.at(number, step), trace.at(number, step + 1)
         doing = "walking" if here != there else "busy" if step in trace.calls[number] else "idle"
         return Action("walk", {"to": list(there), "doing": doing, "met": met})

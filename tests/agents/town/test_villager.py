@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from sim.agents.town import Trace, Villager, generate, villagers
+from sim.agents.town import Trace, generate, villagers
 from sim.agents.town.routine import HEIGHT, HOUR, WIDTH
 from sim.errors import UsageError
 from sim.kernel.codec import decode
@@ -29,7 +29,7 @@ models:
   simulated:
     output_tokens: requested
     server: {{prefill_rate: 6500, decode_rate: 18, decode_total: 300}}
-agents: [{{name: villager, count: COUNT, kind: villager}}]
+agents: [{{name: villager, count: COUNT, kind: native}}]
 """
 
 
@@ -45,12 +45,8 @@ class Town:
     def __init__(self, trace: Trace, until: str, sync: str = "barrier") -> None:
         text = TOWN.replace("UNTIL", until).replace("COUNT", str(len(trace.agents))).replace("SYNC", sync)
         self.recorder = HashRecorder(keep=True)
-        simulation = build(loads(text), seed=1, recorder=self.recorder, kinds={"villager": villagers(trace)})
-        space, agents = simulation.world.space, list(simulation.world.agents.values())
-        assert space is not None
-        for agent in agents:
-            assert isinstance(agent, Villager)
-            space.enter(agent.agent_id, agent.home)
+        simulation = build(loads(text), seed=1, recorder=self.recorder, kinds={"native": villagers(trace)})
+        agents = list(simulation.world.agents.values())
         runner = SimulationRunner(simulation, until_ns=simulation.scenario.until, mode="tick")
         anyio.run(runner.run)
         self.recorder.flush()
