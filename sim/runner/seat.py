@@ -99,7 +99,6 @@ class Rule(ABC):
     """
 
     strict = True  # whether an agent that looks at what is not known yet is a fault
-    whole = False  # whether those that `crew` names begin and end a step together
 
     def __init__(self, seats: Mapping[str, Seat], space: Space | None, low: Callable[[], int]) -> None:
         self._seats = seats
@@ -182,16 +181,14 @@ class CausalRadius(Rule):
     slower one while their distance is at most (difference of steps + 1) · speed + perception.
     """
 
-    whole = True
-
     def verdict(self, seat: Seat) -> Verdict:
         """Wait for the first slower one that may interfere with any of those it is coupled to."""
         if seat.loop.agent.reach == "shared":
             return self._shared(seat)
         for member in self.crew(seat):
-            slower = self._slower(member)
-            if slower is not None:
-                return slower
+            verdict = self._shared(member) or self._slower(member)
+            if verdict is not None:
+                return verdict
         return None
 
     def crew(self, seat: Seat) -> Sequence[Seat]:

@@ -239,12 +239,6 @@ class Space:
             )
         track.show(step + 1, Sighting(agent_id, position, doing))
 
-    def known_until(self, agent_id: str, step: int) -> None:
-        """Take it that nothing an agent shows changes before the beginning of `step` except by what it has shown."""
-        track = self._tracks.get(agent_id)
-        if track is not None and step > track.known:
-            track.known = step
-
     def forget_before(self, step: int) -> None:
         """Drop what was shown before `step`: nobody will look at it any more."""
         for track in self._tracks.values():

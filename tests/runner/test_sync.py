@@ -3,7 +3,7 @@
 import pytest
 
 from sim.kernel.codec import encode
-from tests.runner.sync_agents import EXACT, HEAD, assert_equal, scene, trial, walkers
+from tests.runner.sync_agents import ANYWHERE, EXACT, HEAD, assert_equal, scene, trial, walkers
 
 ALL_SORTS = "{fails: 0.1, rests: 0.1, pays: 0.1, sleeps: 0.1, naps: 0.1, stops: 0.005}"
 ROUGH = "balance: 5, loop: {max_consecutive_errors: 2, cool_down: 37s, max_loop_delay: 50s, max_restarts: 2}"
@@ -194,6 +194,13 @@ def test_actions_on_what_all_share_apply_in_the_order_of_agents():
     last = assert_equal(scene("{name: c, count: 4, kind: counter}", walkers(3)), range(3))
     writers = [row[5] for row in last.rows if row[6] == "action.write"]
     assert writers == ["c-1", "c-2", "c-3", "c-4"] * 24
+
+
+def test_who_shares_may_stand_among_walkers():
+    """One that shares and stands in space is coupled to none that begins before all that is earlier has happened."""
+    guard = f"{{name: g, count: 3, kind: counter, position: {ANYWHERE}}}"
+    writers = "{name: c, count: 2, kind: counter}"
+    assert_equal(scene(walkers(6, "{busy: 0.6}"), guard, writers).replace("perception: 3", "perception: 6"), range(4))
 
 
 @pytest.mark.parametrize("until", ["3m57s", "4m"])

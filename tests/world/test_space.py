@@ -25,7 +25,7 @@ class Ground:
         """Let agents a, b, c, … appear, and take them to be known for ever."""
         for name, position in zip("abcdefgh", positions, strict=False):
             self.space.enter(name, position, **options)
-            self.space.known_until(name, 10**6)
+            self.space.tracks[name].known = 10**6
         return self.space
 
     def names(self, agent: str, radius: float | None = None) -> str:
@@ -109,16 +109,14 @@ def test_nobody_looks_where_somebody_may_be_of_whom_it_is_not_known():
     ground = Ground()
     ground.space.enter("a", (0, 0))
     ground.space.enter("b", (5.5, 0))
-    ground.space.known_until("a", 99)
+    ground.space.tracks["a"].known = 99
     assert ground.names("a") == ""
     ground.step = 2
     assert ground.names("a") == ""  # it cannot be nearer than 3.5
     ground.step = 3
     with pytest.raises(CausalityError, match="a looks around at step 3, and b, of whom nothing is known after step 0"):
         ground.names("a")
-    ground.space.known_until("b", 1)
-    assert ground.names("a") == ""
-    ground.space.known_until("b", 0)  # what is known stays known
+    ground.space.tracks["b"].known = 1
     assert ground.names("a") == ""
     ground.step = 9
     ground.space.strict = False
@@ -227,7 +225,7 @@ def test_neighbours_are_those_of_brute_force(walks, perception, speed, looks):
             x = min(max(x + max(-speed, min(speed, right)), 0), 19)
             y = min(max(y + max(-speed, min(speed, up)), 0), 19)
             space.show(name, (x, y), "")
-        space.known_until(name, len(steps))
+        space.tracks[name].known = len(steps)
     tracks = list(space.tracks.values())
     ahead = dict.fromkeys(space.tracks, 0)
     for number, leap in looks:
