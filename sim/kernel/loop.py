@@ -126,7 +126,7 @@ class Loop(ABC):
                                         target.counter = counter = target.counter + 1
                                         bucket.append((due, 0, target.ordinal, counter, target, token))
                                     else:
-                                        self._arm(target, request)
+                                        self._rest(target, request, token)
                                 elif request is not ARMED:
                                     self._arm(target, request)
                         else:
@@ -235,6 +235,14 @@ class Loop(ABC):
         """Return the earliest time at which an outcome must be delivered that is not there yet."""
 
     # -- how steps end
+
+    def _rest(self, actor: Actor, span: int, token: int) -> None:
+        """Let an actor pause under the token that it ran with: if it has cancelled itself, that is stale."""
+        if span > 0:
+            actor.counter += 1
+            self.calendar.push((self.now + span, 0, actor.ordinal, actor.counter, actor, token))
+        else:
+            self._arm(actor, span)
 
     def _arm(self, actor: Actor, request: Any) -> None:
         if request is ARMED or actor.cancelling:  # it cancelled itself: what raises that is on its way

@@ -7,7 +7,6 @@ from typing import Any
 from sim.errors import KernelError, LivelockError
 from sim.kernel.future_events import Entry
 
-
 _MANY = 32
 
 

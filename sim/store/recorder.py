@@ -15,7 +15,6 @@ from sim.store.hashing import CHUNK, RunHash, bad_row, encode_events, final_hash
 from sim.store.schema import Status
 from sim.store.writer import Tables, Writer
 
-
 _ROWS = 512  # events that are encoded at once: as many as stay in the cache until then; a divisor of CHUNK
 
 
