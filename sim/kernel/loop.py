@@ -11,7 +11,6 @@ Actors are coroutines resumed by `send`. asyncio and trio tasks were rejected as
 fire in heap order, trio shuffles every batch on purpose, and a wake-up costs two to six times as much.
 """
 
-import gc
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -27,7 +26,6 @@ _CHUNK = 256  # steps after which entries that have run are let go, so that thei
 ARMED = object()
 """What an actor yields that has been registered already with what it waits for."""
 
-_YOUNG = 10_000  # new objects before the collector looks at them during a run: rows wait for the recorder by thousands
 _RECANCELS = 100  # times a swallowed cancellation is raised again before the actor is abandoned
 
 
@@ -65,19 +63,13 @@ class Loop(ABC):
         """
         self._limit = 0 if self._halted else limit
         self._look_at_limits()
-        young, *older = gc.get_threshold()
-        if 0 < young < _YOUNG:
-            gc.set_threshold(_YOUNG, *older)
-        try:
-            while budget > 0:
-                pause = self._run_some(min(budget, _CHUNK))
-                if pause is not Pause.BUDGET:
-                    return pause
-                self.calendar.relieve(self._begun)
-                budget -= _CHUNK
-            return Pause.BUDGET
-        finally:
-            gc.set_threshold(young, *older)
+        while budget > 0:
+            pause = self._run_some(min(budget, _CHUNK))
+            if pause is not Pause.BUDGET:
+                return pause
+            self.calendar.relieve(self._begun)
+            budget -= _CHUNK
+        return Pause.BUDGET
 
     def drain(self) -> None:
         """Run what has been caused at this instant, and what that causes, but nothing that was due at it."""
