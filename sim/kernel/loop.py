@@ -104,8 +104,7 @@ class Loop(ABC):
                         self._entry = entry
                         if target.__class__ is Actor:
                             self.current = target
-                            if token & 1:
-                                target.token = token = token + 1
+                            target.token = token = (token | 1) + 1
                             try:
                                 request = target.coro.send(target.value)  # type: ignore[union-attr]  # a check costs here
                             except BaseException as error:
