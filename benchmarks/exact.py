@@ -80,8 +80,7 @@ class Exact:
             if actor.token != token:
                 continue
             self.current = actor
-            if token & 1:
-                actor.token = token = token + 1
+            actor.token = token = (token | 1) + 1
             try:
                 request = actor.coro.send(actor.value)
             except StopIteration:

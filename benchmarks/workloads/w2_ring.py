@@ -8,12 +8,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator
 from importlib import import_module
+from time import sleep
 from typing import Any
 
 from benchmarks.virtual_asyncio import run as run_virtually
 from benchmarks.workload import Meter, Workload
 
-W2 = Workload("W2", "messages in a ring", (1_000,), full=(100_000,))
+W2 = Workload("W2", "messages in a ring", (1_000,), full=(4, 100_000))  # four: a size that Ray can do
 
 TENTH = 10
 
@@ -304,6 +305,36 @@ def anyio(meter: Meter, lib: Any, agents: int, times: int) -> None:
             receiver.close()
 
     run_virtually(main())
+
+
+@W2.peer("ray", needs="ray", speed=1_000, most=4)
+def ray(meter: Meter, lib: Any, agents: int, times: int) -> None:
+    """Ray actors, a process each; a message is a call that nobody waits for."""
+
+    class Node:
+        left = times
+
+        def meet(self, following: Any) -> None:
+            self.following = following
+
+        def take(self, item: int) -> None:
+            if self.left:
+                self.left -= 1
+                self.following.take.remote(item)
+
+        def still(self) -> int:
+            return self.left
+
+    lib.init(num_cpus=agents, include_dashboard=False, logging_level="error", log_to_driver=False)
+    nodes = [lib.remote(num_cpus=1)(Node).remote() for _ in range(agents)]
+    lib.get([node.meet.remote(nodes[(here + 1) % agents]) for here, node in enumerate(nodes)])
+    meter.begin()
+    for node in nodes[::TENTH]:
+        node.take.remote(0)
+    while any(lib.get([node.still.remote() for node in nodes])):
+        sleep(0.01)
+    meter.end(agents * times)
+    lib.shutdown()
 
 
 @W2.peer("autogen-core", needs="autogen_core", speed=3_000, most=1_000)

@@ -7,6 +7,7 @@ time ends when everything is on disk. SimPy's bare timer, which records nothing,
 import shutil
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,56 @@ from benchmarks.workloads.w1_timer import simpy as simpy_timer
 W6 = Workload("W6", "recorded iterations", (1_000,), full=(10_000,))
 
 W6.peer("simpy, bare timer", needs="simpy", speed=200_000)(simpy_timer)
+
+
+@W6.peer("floor, same rows", speed=90_000)
+def floor(meter: Meter, lib: Any, agents: int, times: int) -> None:
+    """What has to be done whoever does it: wake up in exact order, check a window, keep a content, record two events.
+
+    No state machine, no registry of actions, no permissions, no prices, no bus, no errors, no checks of arguments.
+    """
+    from benchmarks.exact import Exact, sleep
+    from sim.kernel.codec import Raw, encode
+    from sim.store import RunHeader, RunRecorder, create_run
+
+    root = Path(tempfile.mkdtemp(prefix="sim-benchmark-"))
+    recorder = RunRecorder(create_run(root, RunHeader("benchmark", 1, "autonomous", "asyncio"), ""))
+    kernel, written, done = Exact(), dict[str, tuple[Raw, int]](), 0
+
+    async def writer(name: str, start: int) -> None:
+        nonlocal done
+        window = deque[int]()
+        await sleep(start)
+        for count in range(1, times + 1):
+            arguments = {"artifact": name, "content": count}
+            while window and window[0] <= kernel.now - 60 * NS:
+                window.popleft()
+            if len(window) < 100:
+                raw, content = Raw(encode(arguments)), Raw(encode(count))
+                version = written[name][1] + 1 if name in written else 1
+                written[name] = content, version
+                window.append(kernel.now)
+                actor = kernel.current
+                actor.counter = counter = actor.counter + 2
+                fact = Raw(encode({"artifact": name, "version": version, "by": name}))
+                deed = Raw(encode({"arguments": raw, "success": True, "result": {"version": version}}))
+                key, cause = (kernel.now, 0, 0, actor.ordinal), (actor.ordinal, counter - 2)
+                recorder.event((*key, counter - 1, name, "artifact.written", fact, cause))
+                recorder.event((*key, counter, name, "action.write", deed, cause))
+                done += 1
+            await sleep(NS)
+
+    state = 1
+    for number in range(agents):
+        state = state * MULTIPLIER + 1 & MASK
+        kernel.spawn(number, writer(f"a{number}", 1 + state % (NS - 1)))
+    kernel.run(0)
+    meter.begin()
+    kernel.run()
+    durable(recorder)
+    meter.end(done)
+    recorder.close()
+    shutil.rmtree(root)
 
 
 @W6.peer("sim", speed=40_000)
@@ -71,11 +122,16 @@ def recorded(meter: Meter, agents: int, times: int, start: Callable[[Any, Any], 
         start(world, manager)
         meter.begin()
         world.kernel.run(times * NS)
-        recorder.flush()
-        durable = threading.Event()
-        recorder.durable(lambda error: durable.set())
-        durable.wait()
+        durable(recorder)
         meter.end(sum(loop.iteration_count for loop in manager.loops.values()))
         recorder.close()
     finally:
         shutil.rmtree(root)
+
+
+def durable(recorder: Any) -> None:
+    """Wait until all that was recorded is on disk."""
+    recorder.flush()
+    on_disk = threading.Event()
+    recorder.durable(lambda error: on_disk.set())
+    on_disk.wait()

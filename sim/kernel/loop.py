@@ -11,7 +11,6 @@ Actors are coroutines resumed by `send`. asyncio and trio tasks were rejected as
 fire in heap order, trio shuffles every batch on purpose, and a wake-up costs two to six times as much.
 """
 
-import gc
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -27,7 +26,6 @@ _CHUNK = 256  # steps after which entries that have run are let go, so that thei
 ARMED = object()
 """What an actor yields that has been registered already with what it waits for."""
 
-_YOUNG = 10_000  # new objects before the collector looks at them during a run: rows wait for the recorder by thousands
 _RECANCELS = 100  # times a swallowed cancellation is raised again before the actor is abandoned
 
 
@@ -65,19 +63,13 @@ class Loop(ABC):
         """
         self._limit = 0 if self._halted else limit
         self._look_at_limits()
-        young, *older = gc.get_threshold()
-        if 0 < young < _YOUNG:
-            gc.set_threshold(_YOUNG, *older)
-        try:
-            while budget > 0:
-                pause = self._run_some(min(budget, _CHUNK))
-                if pause is not Pause.BUDGET:
-                    return pause
-                self.calendar.relieve(self._begun)
-                budget -= _CHUNK
-            return Pause.BUDGET
-        finally:
-            gc.set_threshold(young, *older)
+        while budget > 0:
+            pause = self._run_some(min(budget, _CHUNK))
+            if pause is not Pause.BUDGET:
+                return pause
+            self.calendar.relieve(self._begun)
+            budget -= _CHUNK
+        return Pause.BUDGET
 
     def drain(self) -> None:
         """Run what has been caused at this instant, and what that causes, but nothing that was due at it."""
@@ -112,8 +104,7 @@ class Loop(ABC):
                         self._entry = entry
                         if target.__class__ is Actor:
                             self.current = target
-                            if token & 1:
-                                target.token = token = token + 1
+                            target.token = token = (token | 1) + 1
                             try:
                                 request = target.coro.send(target.value)  # type: ignore[union-attr]  # a check costs here
                             except BaseException as error:
@@ -126,7 +117,7 @@ class Loop(ABC):
                                         target.counter = counter = target.counter + 1
                                         bucket.append((due, 0, target.ordinal, counter, target, token))
                                     else:
-                                        self._arm(target, request)
+                                        self._rest(target, request, token)
                                 elif request is not ARMED:
                                     self._arm(target, request)
                         else:
@@ -235,6 +226,14 @@ class Loop(ABC):
         """Return the earliest time at which an outcome must be delivered that is not there yet."""
 
     # -- how steps end
+
+    def _rest(self, actor: Actor, span: int, token: int) -> None:
+        """Let an actor pause under the token that it ran with: if it has cancelled itself, that is stale."""
+        if span > 0:
+            actor.counter += 1
+            self.calendar.push((self.now + span, 0, actor.ordinal, actor.counter, actor, token))
+        else:
+            self._arm(actor, span)
 
     def _arm(self, actor: Actor, request: Any) -> None:
         if request is ARMED or actor.cancelling:  # it cancelled itself: what raises that is on its way

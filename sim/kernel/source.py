@@ -44,9 +44,8 @@ class Actor(Source):
     """A coroutine driven by the kernel.
 
     Attributes:
-        token: changes each time the actor is woken, and again when it is then resumed, so that whatever still
-            points at an earlier wait is stale without being removed. Odd: woken but not yet resumed. The end of a
-            pause does not change it: nothing else points at a pause.
+        token: changes each time the actor is woken or resumed, so that whatever still points at an earlier
+            wait is stale without being removed. Odd: woken but not yet resumed.
         value: what the wait that woke it gives it; once it has ended, how.
         via: the wait that woke it, which can take the value back; while it waits for a signal, the crowd it is in.
         on_exit: called with (actor, exit) when it has ended; without it a crash ends the run.

@@ -392,8 +392,6 @@ class _FirstOf:
 
     def result(self, value: Any) -> Fired:
         via = self.actor.via
-        if via is None:
-            self.actor.token += 2  # a pause has ended: the registrations with the waits are stale from now on
         self.leave(via)
         if via is None:
             return Fired(None)

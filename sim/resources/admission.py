@@ -157,7 +157,7 @@ class Admission:
                 self._advance(cursors, window, iter(window.queue or ()))
         while cursors:
             _, _, wait, need, window, rest = heappop(cursors)
-            if need <= window.limit and need > window.room(now):
+            if wait.waiting and need <= window.limit and need > window.room(now):
                 continue  # the others in this queue are blocked too
             if not wait.waiting:  # it was let through, or refused, at another of its windows
                 pass

@@ -36,9 +36,9 @@ class _Slots(Pool):
             LimitError: at once, if there are fewer slots in all.
             ClosedError: if the resource is closed, also while waiting.
         """
-        if self._free >= amount or self.closed or amount > self.capacity:  # else it has to wait: the hot path
-            if self.acquire_nowait(amount, priority):
-                return
+        must_wait = self._free < amount <= self.capacity and not self.closed  # the hot path
+        if not must_wait and self.acquire_nowait(amount, priority):
+            return
         wait = self._one if amount == 1 and priority == 0 else SlotWait(self, amount, priority)
         actor = self._kernel.current
         try:

@@ -1,3 +1,4 @@
+import contextlib
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -574,3 +575,95 @@ class QueueMachine(RuleBasedStateMachine):
 
 TestQueueMachine = QueueMachine.TestCase
 TestQueueMachine.settings = settings(deadline=None, max_examples=60, stateful_step_count=30)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_all_whom_a_signal_wakes_run_in_order_of_arrival(kernel, mixed):
+    """One source wakes them with consecutive counters, whether some of them wait for something else too or not."""
+    signal, log = Signal(kernel), list[Any]()
+
+    async def plain(number):
+        log.append((number, await signal.wait()))
+
+    async def grouped(number):
+        log.append((number, (await first_of(signal, timeout_ns=10)).value))
+
+    async def fire():
+        await sleep_ns(5)
+        before = kernel.current.counter
+        assert signal.fire("now") == 6
+        assert kernel.current.counter == before + 6
+        assert signal.fire("later") == 0
+
+    for number in range(6):
+        kernel.spawn(f"a{number}", (grouped if mixed and number % 2 else plain)(number))
+    kernel.spawn("fire", fire())
+    kernel.run()
+    assert log == [(number, "now") for number in range(6)]
+
+
+def test_an_error_reaches_who_was_woken_by_a_signal_and_has_not_run(kernel):
+    """Between the firing of a signal and its own step an actor is woken and may be cancelled: it sees nothing."""
+    signal, log, woken = Signal(kernel), list[Any](), list[bool]()
+
+    async def wait(name):
+        log.append((name, await signal.wait()))
+
+    victim, other = kernel.spawn("victim", wait("victim")), kernel.spawn("other", wait("other"))
+
+    async def fire():
+        await sleep_ns(1)
+        woken.append(victim.woken)
+        signal.fire(1)
+        woken.append(victim.woken)
+        kernel.cancel(victim)
+
+    kernel.spawn("fire", fire())
+    victim.on_exit = lambda actor, exit: log.append((actor.name, exit.kind))
+    kernel.run()
+    assert log == [("other", 1), ("victim", "cancelled")]
+    assert woken == [False, True]
+    assert not other.woken
+
+
+def test_who_gives_up_a_signal_again_and_again_leaves_no_trace(kernel):
+    """Registrations of waits that ended in an error are dropped when they are many."""
+    signal = Signal(kernel)
+
+    async def stubborn():
+        for _ in range(1000):
+            with contextlib.suppress(ClosedError):
+                await signal.wait()
+
+    async def nuisance():
+        for _ in range(1000):
+            await sleep_ns(1)
+            kernel.throw(actor, ClosedError("no"))
+
+    actor = kernel.spawn("stubborn", stubborn())
+    kernel.spawn("nuisance", nuisance())
+    kernel.run()
+    assert actor.exit is not None
+    assert len(list(signal._crowd)) < 100
+
+
+def test_the_counter_of_who_cancels_itself_does_not_depend_on_others(make_kernel):
+    """An actor that cancels itself and then pauses counts that pause, whatever else is in the calendar."""
+
+    def count(others):
+        kernel, _ = make_kernel()
+
+        async def cancels():
+            kernel.cancel(kernel.current)
+            await sleep_ns(10**9)
+
+        async def sleeps():
+            await sleep_ns(10**9)
+
+        for number in range(others):
+            kernel.spawn(f"o{number}", sleeps())
+        actor = kernel.spawn("cancels", cancels())
+        kernel.run()
+        return actor.counter
+
+    assert count(0) == count(3)

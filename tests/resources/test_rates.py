@@ -2,7 +2,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sim.errors import LimitError, UsageError
@@ -415,6 +415,16 @@ def naive(arrivals):
 COSTS = st.sampled_from([{"x": 1}, {"x": 2}, {"y": 1}, {"y": 3}, {"x": 1, "y": 2}])
 
 
+@example(  # who is let through at one window must not hide those behind it at another
+    [
+        (0, "a", {"x": 1}),
+        (0, "b", {"x": 1}),
+        (0, "b", {"x": 2}),
+        (0, "a", {"x": 1}),
+        (0, "a", {"x": 2}),
+        (11, "c", {"x": 1}),
+    ]
+)
 @settings(max_examples=80)
 @given(st.lists(st.tuples(st.integers(0, 25), st.sampled_from("abc"), COSTS), min_size=1, max_size=12))
 def test_waiting_agrees_with_looking_at_every_nanosecond(arrivals):
