@@ -76,8 +76,15 @@ class Cell:
     outcomes: Mapping[str, float] = attrs.field(factory=dict)
 
 
-def figures_of(result: RunResult, cpu_seconds: float) -> dict[str, Any]:
-    """Return what a `Cell` says of a run that has ended."""
+def figures_of(result: RunResult, cpu_seconds: float, *, with_models: bool = True) -> dict[str, Any]:
+    """Return what a `Cell` says of a run that has ended.
+
+    Args:
+        result: of the run.
+        cpu_seconds: of the processor.
+        with_models: whether the scenario has language models. Then service time counts, also with a seed with which
+            nobody calls one: all seeds are to be counted in the same.
+    """
     total = result.models.get("total", {})
     plain = {name: getattr(result, name) for name in ("wall_seconds", "sim_seconds", "stopped_by", "agents")}
     plain |= {name: getattr(result, name) for name in ("iterations", "actions", "events", "errors", "hash")}
@@ -86,7 +93,8 @@ def figures_of(result: RunResult, cpu_seconds: float) -> dict[str, Any]:
     basis: Basis = "simulated" if _takes_simulated_time(result) else "wall"
     makespan = result.sim_seconds if basis == "simulated" else result.wall_seconds
     plain |= {"basis": basis, "makespan": makespan, "cpu_seconds": cpu_seconds, "outcomes": outcomes_of(result)}
-    plain |= _service(result.service)
+    if with_models:
+        plain |= _service(result.service)
     return {name: value if _is_finite(value) else None for name, value in plain.items()}
 
 
@@ -108,7 +116,7 @@ def _takes_simulated_time(result: RunResult) -> bool:
 
 def _service(service: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a run says of its service time, if there was any."""
-    if not service or not service["calls"]:
+    if not service:
         return {}
     told = {name: service[name] for name in ("makespan", "calls", "waiting", "waits", "critical_path")}
     flight = tuple((at, calls) for at, calls in service["in_flight"])

@@ -41,6 +41,7 @@ class _Meter:
 
     seen: Seen | None = None
     study: bool = False
+    with_models: bool = False
     began: float = 0.0
     flight: Flight | None = None
     runner: SimulationRunner | None = None
@@ -50,6 +51,7 @@ class _Meter:
         if runner.sync is not None and self.study:
             runner.sync.study()
         models = runner.simulation.models
+        self.with_models = models is not None
         if runner.sync is None and models is not None:
             self.flight = models.counts = Flight(runner)
         if runner.sync is not None and self.seen is not None:
@@ -184,7 +186,9 @@ def _cell(job: Job, mode: Mode, turn: int, meter: _Meter) -> Cell:
         )  # fmt: skip
         if result.status != "finished":
             sys.exit(1)  # somebody ends this process
-        figures: Mapping[str, Any] = figures_of(result, time.process_time() - meter.began)
+        figures: Mapping[str, Any] = figures_of(
+            result, time.process_time() - meter.began, with_models=meter.with_models,
+        )  # fmt: skip
         if figures["basis"] == "simulated" and meter.flight is not None:
             mean, parts = meter.flight.over_time()
             figures = {**figures, "in_flight": mean, "flight": parts}

@@ -13,6 +13,7 @@ from sim.scenario import Scenario, load
 
 MAX_CELLS = 10_000
 SEEDS = 5
+_MAX_SEED = 2**63 - 1  # as `sim run --seed`
 
 Point = Mapping[str, str]
 """One combination of swept values: the value by its key, both as they were written."""
@@ -129,9 +130,11 @@ def make_plan(
     points = tuple(dict(zip(swept, values, strict=True)) for values in product(*swept.values()))
     scenario, *variants = [load(file, (*overrides, *overrides_of(point))) for point in ({}, *points)]
     own = scenario.seed
+    used = tuple(seeds) or tuple(range(own, own + (count or SEEDS)))
+    if max(used) > _MAX_SEED:
+        raise UsageError(f"seeds go up to {_MAX_SEED}, and these would go to {max(used)}")
     return Plan(
-        file, scenario, chosen, bool(modes), points,
-        tuple(seeds) or tuple(range(own, own + (count or SEEDS))), tuple(overrides), tuple(allow),
+        file, scenario, chosen, bool(modes), points, used, tuple(overrides), tuple(allow),
         tuple(variant.execution.sync is not None for variant in variants),
     )  # fmt: skip
 
@@ -140,7 +143,7 @@ def _sweep(text: str) -> tuple[str, tuple[str, ...]]:
     key, separator, values = text.partition("=")
     key = key.strip()
     if not separator or not key or not values.strip():
-        raise UsageError(f"--sweep {text!r} is not of the form key=a,b,c", hint="for instance tick.count=10,100")
+        raise UsageError(f"--sweep {text!r} is not of the form key=a,b,c", hint="for instance agents.ant.count=10,100")
     if key == "seed":
         raise UsageError("seeds are not swept: each combination is run with all of them", hint="use --seed")
     tried = tuple(value.strip() for value in values.split(","))

@@ -194,7 +194,7 @@ def _print_speed_ups(bench: Bench) -> None:
 
 
 def _print_rows(rows: list[Row], seeds: int) -> None:
-    bases = {BASES[row.basis] for row in rows if row.measured}
+    bases = {BASES[row.basis] for row in rows if row.basis is not None}
     headings = ["mode", *(["counted in"] if len(bases) > 1 else [])]
     lines: list[list[Entry]] = [[row.mode, *([BASES[row.basis]] if len(bases) > 1 else [])] for row in rows]
     for name, about in FIGURES.items():

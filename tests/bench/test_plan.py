@@ -84,6 +84,7 @@ def test_the_kind_of_scenario_is_that_of_the_combination(file):
         ({"sweeps": ["seed=1,2"]}, "seeds are not swept"),
         ({"count": 2501}, "10,004 runs"),
         ({"sweeps": ["agents.nobody.count=1,2"]}, "there is no 'nobody'"),
+        ({"overrides": [f"seed={2**63 - 1}"]}, "seeds go up to"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_runs(file, options, words):

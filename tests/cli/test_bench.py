@@ -38,6 +38,13 @@ models:
 agents:
   - {name: talker, kind: "talkers_of_bench:Talker", count: 8, position: "=[randint(0, 29), randint(0, 29)]"}
 """
+RARE = """
+name: rare
+until: 1s
+execution: {use_autonomous_loops: false, sync: barrier, tick: {period: 1s}}
+models: {provider: simulated}
+agents: [{name: a, rules: [{when: chance(0.5), do: {ask: {prompt: hello}}}]}]
+"""
 
 
 def test_a_bench_of_a_small_scenario(sim, tiny, tmp_path):
@@ -251,3 +258,17 @@ def test_without_calls_there_is_no_service_time(sim, tiny):
     done = sim("bench", tiny, *QUICK, "--mode", "tick-parallel", "--mode", "causal", "--json")
 
     assert [cell["basis"] for cell in json.loads(done.out)["cells"]] == ["wall", "wall"]
+
+
+def test_seeds_without_calls_are_counted_like_the_others(sim, tmp_path, monkeypatch):
+    """With models the makespan is service time, and 0 s of it if nobody calls: else one seed could not be compared."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "rare.yaml"
+    file.write_text(RARE)
+    done = sim("bench", file, "--seeds", 6, "--jobs", 1, "--mode", "tick-parallel", "--mode", "causal", "--out", "rare")
+    cells = json.loads((tmp_path / "rare" / "bench.json").read_text())["cells"]
+
+    assert {cell["basis"] for cell in cells} == {"service"}
+    assert {cell["calls"] > 0 for cell in cells} == {True, False}
+    assert all((cell["makespan"] > 0) == (cell["calls"] > 0) for cell in cells)
+    assert "makespan in service time, mean over 6 seeds" in done.out
