@@ -11,6 +11,7 @@ from sim.errors import Problem, ScenarioError, UsageError
 from sim.kernel.duration import to_text
 from sim.scenario import Scenario, load
 from sim.scenario.build import build
+from sim.scenario.town import check_town
 
 
 @click.command(
@@ -45,6 +46,7 @@ def _count(agents: int) -> str:
 def _check(path: Path) -> dict[str, Any]:
     try:
         scenario = load(path)
+        check_town(scenario)
         _start_values(scenario)
     except ScenarioError as error:
         return {

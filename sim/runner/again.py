@@ -348,7 +348,10 @@ class _Plan:
         overrides = tuple(info.options.get("set", ()))
         scenario = loads(text, str(stored.path / SCENARIO), overrides)
         access = attrs.evolve(again.access or Access(), models=tuple(info.options.get("model", ())))
-        simulation = build(scenario, seed=info.seed, kinds=again.kinds, allow=again.allow, access=access)
+        until_ns = scenario.until if options.until is None else to_ns(options.until)
+        simulation = build(
+            scenario, seed=info.seed, kinds=again.kinds, allow=again.allow, access=access, until_ns=until_ns
+        )
         code = code_hashes(simulation.nursery.classes)
         changed = tuple(name for name in sorted({*code, *info.code}) if code.get(name) != info.code.get(name))
         if changed and checked and not again.allow_change:
@@ -356,7 +359,6 @@ class _Plan:
                 f"the code is not the one that {stored.path} was recorded with: {', '.join(changed)} changed",
                 hint="--allow-change goes on with it, and checks it against the record",
             )
-        until_ns = scenario.until if options.until is None else to_ns(options.until)
         return cls(simulation, text, overrides, until_ns, info.mode, speed_of(scenario, options), access, code, changed)
 
     def pause(self) -> None:

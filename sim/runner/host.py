@@ -24,7 +24,7 @@ from sim.kernel.watchdog import Stuck, Watchdog
 from sim.llm import Access
 from sim.runner.code import code_hashes
 from sim.runner.result import RunResult
-from sim.runner.runner import Keeper, Mode, SimulationRunner
+from sim.runner.runner import Keeper, Mode, SimulationRunner, check_rounds
 from sim.scenario import Scenario, load
 from sim.scenario.build import Kinds, Simulation, build
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
@@ -165,10 +165,13 @@ async def run_async(
     autonomous = checked.execution.use_autonomous_loops
     mode: Mode = chosen.mode or ("autonomous" if autonomous else "tick")
     seed = checked.seed if chosen.seed is None else chosen.seed
-    simulation = build(checked, seed=seed, kinds=chosen.kinds, allow=chosen.allow, access=chosen.access)
+    simulation = build(
+        checked, seed=seed, kinds=chosen.kinds, allow=chosen.allow, access=chosen.access, until_ns=until_ns
+    )
     if simulation.models is not None:
         simulation.models.expected = chosen.expected
     speed = speed_of(checked, chosen)
+    check_rounds(checked, mode, speed)  # before there is a folder
     keeper, folder = _keeper(simulation, path, chosen, seed, mode)
     uid = "" if folder is None else folder.name
     session = Session(

@@ -15,6 +15,7 @@ from sim.runner.result import Distribution, RunResult
 from sim.runner.seat import RULES
 from sim.runner.sync import SyncDriver
 from sim.runner.tick import TickDriver
+from sim.scenario import Scenario
 from sim.scenario.build import Simulation
 
 Mode = Literal["autonomous", "tick"]
@@ -33,6 +34,24 @@ class Keeper(Recorder, Protocol):
 
     def close(self) -> None:
         """Close the record of a run that did not go on; what is there stays as it is."""
+
+
+def check_rounds(scenario: Scenario, mode: Mode, speed: float | None) -> None:
+    """Refuse to run a scenario with `execution.sync` in a way that has no meaning for it.
+
+    Args:
+        scenario: a checked scenario.
+        mode: how it is to be run.
+        speed: simulated seconds a second, None to jump from event to event.
+
+    Raises:
+        UsageError: naming what does not go together.
+    """
+    sync, hint = scenario.execution.sync, "--set execution.sync=null does without"
+    if sync is not None and mode == "autonomous":
+        raise UsageError(f"execution.sync: {sync} goes with the tick mode", hint=hint)
+    if sync is not None and speed is not None:
+        raise UsageError(f"execution.sync: {sync} does not go together with the wall clock", hint=hint)
 
 
 class SimulationRunner:
@@ -88,11 +107,7 @@ class SimulationRunner:
         execution, service = self.simulation.scenario.execution, self.simulation.service
         if execution.sync is None or service is None:
             return None
-        if self.mode == "autonomous":
-            raise UsageError(
-                f"execution.sync: {execution.sync} goes with the tick mode",
-                hint="--set execution.sync=null does without",
-            )
+        check_rounds(self.simulation.scenario, self.mode, self.speed)
         return SyncDriver(
             self._manager, service, RULES[execution.sync], period_ns=execution.tick.period, until_ns=self.until_ns,
             fence=self.feed.next_time,

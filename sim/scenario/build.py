@@ -53,6 +53,7 @@ def build(
     kinds: Kinds | None = None,
     allow: tuple[str, ...] = (),
     access: Access | None = None,
+    until_ns: int | None = None,
 ) -> Simulation:
     """Return the world that a scenario describes.
 
@@ -63,6 +64,7 @@ def build(
         kinds: classes that `kind` may name.
         allow: modules that `kind: module:Class` may import from.
         access: the language models that the operator gives in place of the scenario's.
+        until_ns: when the run ends, nanoseconds; in place of the scenario's own `until`.
 
     Raises:
         UsageError: if an agent's kind is not known or not allowed, a start value cannot be computed, or the operator
@@ -80,7 +82,7 @@ def build(
     toolbox = Toolbox(world)
     service = None if execution.sync is None else ServiceTime(world.kernel.seed)
     models = _models(world, scenario, toolbox, access or Access(), service)
-    trace = make_town(scenario, world.kernel.seed)
+    trace = make_town(scenario, world.kernel.seed, until_ns)
     if trace is not None:
         world.space = space_of(trace, world.kernel)
         kinds = {**(kinds or {}), VILLAGER: villagers(trace)}
@@ -222,7 +224,10 @@ class Nursery:
         if newborn.position is not None:
             if world.space is None:
                 raise UsageError(f"agents.{entry.name}.position: there is no space to be in", hint="add `space:`")
-            world.space.enter(name, newborn.position, partners=entry.partners)
+            try:
+                world.space.enter(name, newborn.position, partners=entry.partners)
+            except UsageError as error:
+                raise UsageError(f"agents.{entry.name}.position: {error}", hint=error.hint) from error
         return loop
 
     def _place(self, entry: schema.Agent, value: object) -> str:

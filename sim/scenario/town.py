@@ -1,6 +1,6 @@
 """The part `town` of a scenario: what its villagers do, made from the seed, and the space that they live in."""
 
-from sim.agents.town import Trace, generate
+from sim.agents.town import DAY_STEPS, MAX_AGENTS, Trace, generate
 from sim.errors import UsageError
 from sim.kernel import NS, Kernel, to_text
 from sim.scenario import schema
@@ -10,14 +10,33 @@ VILLAGER = "villager"
 """The kind of agents that live in a town."""
 
 _STEP_NS = 10 * NS
+_DAY_NS = DAY_STEPS * _STEP_NS
 
 
-def make_town(scenario: schema.Scenario, seed: int) -> Trace | None:
-    """Return what the villagers of a scenario do, from `town.begins` for as long as `until` says.
+def make_town(scenario: schema.Scenario, seed: int, until_ns: int | None = None) -> Trace | None:
+    """Return what the villagers of a scenario do, from `town.begins` for as long as the run lasts.
 
     Args:
         scenario: a checked scenario.
         seed: of the run.
+        until_ns: how long that is, nanoseconds, in place of the scenario's `until`.
+
+    Raises:
+        UsageError: if there are villagers without a town, or the town does not fit the scenario.
+    """
+    entry = check_town(scenario, until_ns)
+    if entry is None or scenario.town is None:
+        return None
+    first, steps = scenario.town.begins // _STEP_NS, -(-(until_ns or scenario.until) // _STEP_NS)
+    return generate(seed, entry.count, first, steps, entry.name)
+
+
+def check_town(scenario: schema.Scenario, until_ns: int | None = None) -> schema.Agent | None:
+    """Return the entry of the villagers of a scenario, if it has any.
+
+    Args:
+        scenario: a checked scenario.
+        until_ns: as for `make_town`.
 
     Raises:
         UsageError: if there are villagers without a town, or the town does not fit the scenario.
@@ -34,8 +53,19 @@ def make_town(scenario: schema.Scenario, seed: int) -> Trace | None:
     period = scenario.execution.tick.period
     if period != _STEP_NS:
         raise UsageError(f"the steps of a town last 10s, and execution.tick.period is {to_text(period)}")
-    first, steps = scenario.town.begins // _STEP_NS, -(-scenario.until // _STEP_NS)
-    return generate(seed, entries[0].count, first, steps, entries[0].name)
+    begins, until = scenario.town.begins, until_ns or scenario.until
+    if begins % _STEP_NS:
+        raise UsageError(f"the steps of a town last 10s, and town.begins is {to_text(begins)}")
+    if begins + until > _DAY_NS:
+        raise UsageError(
+            f"a town has one day: town.begins is {to_text(begins)}, and {to_text(until)} from then on is longer",
+            hint=f"--set until={to_text(_DAY_NS - begins)}" if begins < _DAY_NS else "town.begins is below 24h",
+        )
+    if entries[0].count > MAX_AGENTS:
+        raise UsageError(f"agents.{entries[0].name}.count: a town has 1 to {MAX_AGENTS} agents, not {entries[0].count}")
+    if scenario.models is None:
+        raise UsageError("villagers call language models, and the scenario has none", hint="add `models:`")
+    return entries[0]
 
 
 def space_of(trace: Trace, kernel: Kernel) -> Space:

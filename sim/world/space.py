@@ -287,7 +287,7 @@ class Space:
     def _track(self, agent_id: str) -> Track:
         track = self._tracks.get(agent_id)
         if track is None:
-            raise UsageError(f"{agent_id} is not in the space")
+            raise UsageError(f"{agent_id} is not in the space", hint="give it a `position`")
         return track
 
 

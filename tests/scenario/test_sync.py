@@ -6,6 +6,7 @@ import pytest
 
 from sim.errors import UsageError
 from sim.llm import Access
+from sim.runner import run
 from sim.runner.runner import SimulationRunner
 from sim.scenario import loads
 from sim.scenario.build import build
@@ -92,6 +93,22 @@ def test_the_autonomous_mode_is_refused():
     assert "execution.sync=null" in (caught.value.hint or "")
 
 
+def test_the_wall_clock_of_the_caller_is_refused():
+    """Also who asks for it beside the scenario gets no run that follows real time."""
+    with pytest.raises(UsageError, match="does not go together with the wall clock"):
+        SimulationRunner(made(FINE), until_ns=10**9, mode="tick", speed=1.0)
+
+
+@pytest.mark.parametrize("options", [{"mode": "autonomous"}, {"clock": "wall"}])
+def test_a_refused_run_leaves_nothing(tmp_path, options):
+    """What cannot be run is refused before it gets a folder, in which it would look as if it had been killed."""
+    file = tmp_path / "fine.yaml"
+    file.write_text(FINE, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"execution\.sync"):
+        run(file, out=tmp_path / "runs", kinds=KINDS, overrides=["execution.sync=causal"], **options)
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_space_needs_a_size_or_places():
     """A space lies on a plane of a size, or over a graph."""
     text = scene("{name: p}").replace("size: [16, 16], ", "")
@@ -104,5 +121,5 @@ def test_a_position_needs_a_space_and_lies_in_it():
     nowhere = scene("{name: p, position: [1, 1]}").replace("space: {size: [16, 16], perception: 3, speed: 1}\n", "")
     with pytest.raises(UsageError, match=r"agents\.p\.position: there is no space"):
         made(nowhere)
-    with pytest.raises(UsageError, match="is no position of this space"):
+    with pytest.raises(UsageError, match=r"agents\.p\.position: .* is no position of this space"):
         made(scene("{name: p, position: [16, 1]}"))
