@@ -16,6 +16,11 @@ class InOrder:
         self.inner = inner
         self._rows: dict[int, list[EventRow]] = {}
 
+    @property
+    def events(self) -> int:
+        """How many events have been released."""
+        return getattr(self.inner, "events", 0)
+
     def event(self, row: EventRow) -> None:
         """Keep an event until it is released."""
         rows = self._rows.get(row[0])

@@ -37,7 +37,7 @@ def read_run(runner: SimulationRunner, sheet: Sheet) -> None:
         sheet.add("lag_seconds", runner.host.lag_ns / 1e9)
     sheet.add("steps", kernel.steps)
     sheet.add("events_recorded", getattr(kernel.recorder, "events", 0))
-    if runner.mode == "tick":
+    if runner.mode == "tick" and runner.sync is None:  # with it ticks do not begin for all at once
         sheet.add("ticks", runner.ticks.ticks)
         sheet.add("tick_overruns", runner.ticks.overruns)
 

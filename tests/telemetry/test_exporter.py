@@ -367,3 +367,16 @@ def test_the_hook_comes_once_before_the_first_step(backend, tmp_path):
     steps: list[int] = []
     run(file, backend=backend, begun=lambda runner: steps.append(runner.simulation.world.kernel.steps))
     assert steps == [0]
+
+
+def test_rounds_on_two_axes_count_no_ticks_and_what_has_been_released(watch):
+    """Where agents stand at different times no tick begins for all; events count once they are in order."""
+    text = "{name: r, until: 5s, execution: {use_autonomous_loops: false, sync: causal}, agents: [{name: a}]}"
+    watched = watch(text, mode="tick")
+    watched.runner.begin()
+    keeper, inner = watched.runner.simulation.world.kernel.recorder, watched.keeper
+    assert keeper is not inner
+    assert value(watched.text(), "sim_events_recorded_total") == inner.events
+    keeper.release()
+    assert value(watched.text(), "sim_events_recorded_total") == inner.events > 0
+    assert "sim_ticks_total" not in watched.run().text()
