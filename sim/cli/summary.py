@@ -91,8 +91,7 @@ def _service(service: Mapping[str, Any]) -> str:
     """Return how long the models took: service time is not simulated time."""
     return (
         f"{duration(service['makespan'])} of service time ({service['sync']}), {service['in_flight_mean']:.2f} calls in"
-        f" flight; agents waited {duration(service['waiting'])} each; no way takes less than"
-        f" {duration(service['critical_path'])}"
+        f" flight; agents waited {duration(service['waiting'])} each; critical path {duration(service['critical_path'])}"
     )
 
 

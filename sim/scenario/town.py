@@ -50,6 +50,11 @@ def check_town(scenario: schema.Scenario, until_ns: int | None = None) -> schema
         raise UsageError(f"a town has one entry of kind {VILLAGER} in agents, not {len(entries)}")
     if scenario.space is not None:
         raise UsageError("space and town do not go together: a town makes its own space")
+    if scenario.execution.sync is None:
+        raise UsageError(
+            "the calls of a town take service time, and execution.sync says nothing of it",
+            hint="--set execution.sync=causal",
+        )
     period = scenario.execution.tick.period
     if period != _STEP_NS:
         raise UsageError(f"the steps of a town last 10s, and execution.tick.period is {to_text(period)}")

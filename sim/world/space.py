@@ -130,6 +130,7 @@ class Space:
         self._inside = inside
         self._step = step
         self._tracks: dict[str, Track] = {}
+        self._looked = False  # whether anybody has neighbours chosen
 
     @property
     def tracks(self) -> Mapping[str, Track]:
@@ -153,8 +154,10 @@ class Space:
         position = self._checked(position)
         shown = Sighting(agent_id, position, doing)
         self._tracks[agent_id] = Track(agent_id, len(self._tracks), self._step(), shown, partners)
-        for track in self._tracks.values():
-            track.near_until = track.far_until = -1
+        if self._looked:  # who was chosen from before does not know this one
+            for track in self._tracks.values():
+                track.near_until = track.far_until = -1
+            self._looked = False
 
     def leave(self, agent_id: str) -> None:
         """Let an agent disappear from the next step on."""
@@ -253,6 +256,7 @@ class Space:
         Who is farther than this at step s, cannot be near some steps later: both move at most `speed` a step.
         """
         if step > me.near_until:
+            self._looked = True
             if step > me.far_until:
                 me.far, me.far_until = self._within(me, step, self._tracks.values(), _LONG), step + _LONG - 1
             me.near, me.near_until = self._within(me, step, me.far, _SHORT), min(step + _SHORT - 1, me.far_until)
