@@ -89,9 +89,10 @@ def _pace(fields: Mapping[str, Any]) -> str:
 
 def _service(service: Mapping[str, Any]) -> str:
     """Return how long the models took: service time is not simulated time."""
+    makespan, waited, path = (duration(service[name]) for name in ("makespan", "waiting", "critical_path"))
     return (
-        f"{duration(service['makespan'])} of service time ({service['sync']}), {service['in_flight_mean']:.2f} calls in"
-        f" flight; agents waited {duration(service['waiting'])} each; critical path {duration(service['critical_path'])}"
+        f"{makespan} of service time ({service['sync']}), {service['in_flight_mean']:.2f} calls in flight; agents waited"
+        f" {waited} each; critical path {path}"
     )
 
 
