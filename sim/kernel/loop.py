@@ -78,6 +78,7 @@ class Loop(ABC):
             self.run(0)
         finally:
             self.calendar.insert(due)
+            self._begun = -1  # what was due begins anew if it is run at all
 
     def _run_some(self, left: int) -> Pause:  # noqa: C901 - written out on purpose: a call costs a tenth of a wake-up
         budget, ready, calendar, bucket_of = left, self.ready, self.calendar, self.calendar.buckets.get

@@ -530,6 +530,33 @@ def test_a_pause_of_nothing_ends_in_the_next_delta_from_the_first_instant_on(ker
     assert spans == [(0, 2, 0), (0, 2, -1), (1, 0, 1), (late, 2, 0), (late, 2, -1), (late + 1, 0, 1)]
 
 
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_what_was_due_when_a_run_was_drained_runs_no_sooner_than_asked_for(make_kernel, shuffled):
+    """After a drain the limit holds for what was due at that instant, and its order is that of any instant."""
+
+    def order(drained: bool) -> list[str]:
+        kernel, rows = make_kernel(shuffled=shuffled)
+
+        async def due(name: str) -> None:
+            await sleep_ns(100)
+            kernel.emit("due", None, name)
+
+        for number in range(6):
+            kernel.spawn(f"a{number}", due(f"a{number}"))
+        kernel.run(50)
+        kernel.advance_to(100)
+        if drained:
+            with kernel.acting_as(kernel.host):
+                kernel.call_at(100, lambda: kernel.emit("drained", None))
+            kernel.drain()
+        assert kernel.run(100) is Pause.LIMIT
+        assert not rows.names("due")
+        kernel.run()
+        return rows.names("due")
+
+    assert order(drained=True) == order(drained=False)
+
+
 def test_a_crowd_that_runs_later_keeps_its_counters(make_kernel):
     """Whoever is woken by work that ran ahead has the same cause, however many of the others give up meanwhile."""
 
