@@ -97,11 +97,6 @@ class FutureEvents:
             position = len(self.open) - self.reader.__length_hint__()
             self.open[position:position] = entries
 
-    def interpose(self, entries: list[Entry]) -> None:
-        """Put entries in front of the one that was read last, which will be read again; the first counts as read."""
-        position = len(self.open) - self.reader.__length_hint__() - 1
-        self.open[position:position] = entries
-
     def cut(self, time: int) -> list[Entry]:
         """Take out and return what is due at `time`, before which nothing is due."""
         cut = list[Entry]()

@@ -78,6 +78,7 @@ class Loop(ABC):
             self.run(0)
         finally:
             self.calendar.insert(due)
+            self._begun = -1  # what was due begins anew if it is run at all
 
     def _run_some(self, left: int) -> Pause:  # noqa: C901 - written out on purpose: a call costs a tenth of a wake-up
         budget, ready, calendar, bucket_of = left, self.ready, self.calendar, self.calendar.buckets.get
@@ -113,7 +114,7 @@ class Loop(ABC):
                                 if request.__class__ is int:
                                     due = time + request
                                     bucket = bucket_of(due >> shift)
-                                    if bucket is not None:  # it exists, so it is not open yet, and the pause is above 0
+                                    if bucket is not None and request > 0:  # it exists, so it is not open yet
                                         target.counter = counter = target.counter + 1
                                         bucket.append((due, 0, target.ordinal, counter, target, token))
                                     else:
@@ -162,9 +163,9 @@ class Loop(ABC):
     def _caused(self) -> Entry:
         """Put what has been caused at this instant before the entry that was read last, and return the first of it."""
         if len(self.ready) > 1 or self.crowded or self.delta == self._max_deltas:
-            batch = self._next_delta()
-            self.calendar.interpose(batch)
-            return batch[0]
+            self.calendar.rewind()  # first, for the guard against livelocks may refuse
+            self.calendar.insert(self._next_delta())
+            return next(self.calendar.reader)  # type: ignore[no-any-return]
         self.delta += 1
         entry = self.ready.pop()  # the hot path of resources
         calendar = self.calendar

@@ -37,9 +37,9 @@ class Crowd:
         return zip(self.waiting[::2], self.waiting[1::2], strict=True)
 
     def lose_one(self) -> None:
-        """One of them waits no longer: they are looked for when they are many."""
+        """One of them waits no longer: they are looked for when they are many, unless each has its counter already."""
         self.lost += 1
-        if self.lost > _MANY and 4 * self.lost > len(self.waiting):
+        if self.lost > _MANY and 4 * self.lost > len(self.waiting) and not self.fired:
             self.purge()
 
     def purge(self) -> None:

@@ -131,9 +131,10 @@ class HashRecorder(_Buffer):
         """Nothing is open."""
 
     def _encode(self) -> None:
+        rows = self._rows
+        super()._encode()  # first: if it refuses a row, the others are encoded, and kept, the next time
         if self._keep:
-            self.rows.extend(self._rows)
-        super()._encode()
+            self.rows.extend(rows)
 
     def _full(self) -> None:
         body, _ = self._take()

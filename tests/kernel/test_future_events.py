@@ -134,7 +134,7 @@ def test_purge(steps, keep):
 
 
 def test_what_comes_first_is_put_in_front():
-    """Entries are put before the one to be read next, or before the one read last, and what is due can be taken out."""
+    """Entries are put before the one to be read next, also if that is given back, and what is due can be taken out."""
 
     def entry(time: int, counter: int) -> Entry:
         return (time, 0, 0, counter, None, 0)
@@ -147,8 +147,16 @@ def test_what_comes_first_is_put_in_front():
     assert calendar.cut(5) == []
     calendar.insert([entry(5, 7), entry(5, 6)])
     assert next(calendar.reader) == entry(5, 7)
-    calendar.interpose([entry(4, 9), entry(4, 8)])
-    assert list(calendar.reader) == [entry(4, 8), entry(5, 7), entry(5, 6), entry(6, 2), entry(6, 3)]
+    calendar.rewind()
+    calendar.insert([entry(4, 9), entry(4, 8)])
+    assert list(calendar.reader) == [
+        entry(4, 9),
+        entry(4, 8),
+        entry(5, 7),
+        entry(5, 6),
+        entry(6, 2),
+        entry(6, 3),
+    ]
     assert calendar.cut(7) == []
     calendar.insert([entry(7, 1)])
     assert list(calendar.reader) == [entry(7, 1)]

@@ -1,3 +1,4 @@
+import contextlib
 import gc
 import subprocess
 import sys
@@ -399,6 +400,29 @@ def test_sleeping_zero_for_ever_is_a_livelock(make_kernel):
     assert kernel.steps <= 51
 
 
+def test_a_livelock_loses_nothing_that_is_due_later(make_kernel):
+    """What was due next when time was found to stand still is still due."""
+    kernel, rows = make_kernel(max_deltas=50)
+
+    async def restless() -> None:
+        await sleep_ns(1)
+        while True:
+            await sleep(0)
+
+    async def later() -> None:
+        await sleep_ns(2)
+        kernel.emit("later", None)
+
+    actor = kernel.spawn("restless", restless())
+    kernel.spawn("later", later())
+    with pytest.raises(LivelockError):
+        kernel.run()
+    actor.token += 2  # nothing points at it any more
+    kernel.delta = 0
+    kernel.run()
+    assert rows.names("later") == ["later"]
+
+
 def test_retrying_a_refused_wait_for_ever_is_a_livelock(make_kernel):
     """An actor that tries a refused wait again and again is found by the same guard, and named."""
     kernel, _ = make_kernel(max_deltas=2000)
@@ -482,6 +506,85 @@ def test_foreign_awaits_are_refused(make_kernel, backend):
     assert len(errors) == 3
     assert all("rita" in str(error) and "perform" in str(error.hint) for error in errors)  # type: ignore[attr-defined]
     assert rows.seen()[0][0] == NS
+
+
+def test_a_pause_of_nothing_ends_in_the_next_delta_from_the_first_instant_on(kernel, rows):
+    """`sleep(0)` is the next delta, and a negative pause is refused, also where the calendar was empty before."""
+
+    async def rests(span: int) -> None:
+        with contextlib.suppress(UsageError):
+            await sleep_ns(span)
+        kernel.emit("rested", span)
+
+    async def later() -> None:
+        await sleep_ns(10**12)
+        for span in (1, 0, -1):
+            kernel.spawn(f"again {span}", rests(span))
+
+    for span in (1, 0, -1):
+        kernel.spawn(f"first {span}", rests(span))
+    kernel.spawn("later", later())
+    kernel.run()
+    spans = [(time, delta, data) for time, delta, _, _, data in rows.seen()]
+    late = 10**12
+    assert spans == [(0, 2, 0), (0, 2, -1), (1, 0, 1), (late, 2, 0), (late, 2, -1), (late + 1, 0, 1)]
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_what_was_due_when_a_run_was_drained_runs_no_sooner_than_asked_for(make_kernel, shuffled):
+    """After a drain the limit holds for what was due at that instant, and its order is that of any instant."""
+
+    def order(drained: bool) -> list[str]:
+        kernel, rows = make_kernel(shuffled=shuffled)
+
+        async def due(name: str) -> None:
+            await sleep_ns(100)
+            kernel.emit("due", None, name)
+
+        for number in range(6):
+            kernel.spawn(f"a{number}", due(f"a{number}"))
+        kernel.run(50)
+        kernel.advance_to(100)
+        if drained:
+            with kernel.acting_as(kernel.host):
+                kernel.call_at(100, lambda: kernel.emit("drained", None))
+            kernel.drain()
+        assert kernel.run(100) is Pause.LIMIT
+        assert not rows.names("due")
+        kernel.run()
+        return rows.names("due")
+
+    assert order(drained=True) == order(drained=False)
+
+
+def test_a_crowd_that_runs_later_keeps_its_counters(make_kernel):
+    """Whoever is woken by work that ran ahead has the same cause, however many of the others give up meanwhile."""
+
+    def causes(leaving: int) -> dict[str, Any]:
+        kernel, rows = make_kernel()
+        signal = Signal(kernel)
+
+        async def waits() -> None:
+            with contextlib.suppress(LimitError):
+                await signal.wait()
+                kernel.emit("woken", None)
+
+        def leave() -> None:
+            for actor in actors[:leaving]:
+                kernel.throw(actor, LimitError("a", 1, 0, "b"))
+
+        actors = [kernel.spawn(f"w{number}", waits()) for number in range(100)]
+        kernel.call_at(50, leave)
+        kernel.run(1)
+        caused = kernel.ahead(100, 0, actors[-1], signal.fire)
+        kernel.run(100)
+        kernel.bring_in(100, 0, caused)
+        kernel.run()
+        return {row[5]: row[8] for row in rows.events}
+
+    everyone, some = causes(0), causes(60)
+    assert len(some) == 40
+    assert some.items() <= everyone.items()
 
 
 def test_negative_delays_are_refused(kernel):

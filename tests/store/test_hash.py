@@ -175,8 +175,8 @@ def test_raw_data_counts_as_what_it_stands_for():
 
 
 def test_what_is_not_json_is_named_and_left_out():
-    """Data that is not JSON-like raises once, names actor and topic, and takes no other event with it."""
-    recorder = HashRecorder()
+    """Data that is not JSON-like raises once, names actor and topic, and neither takes nor doubles any other event."""
+    recorder = HashRecorder(keep=True)
     recorder.event(EVENTS[0])
     recorder.event((5, 0, 0, 3, 9, "a7", "bad.topic", object(), None))
     recorder.event(EVENTS[1])
@@ -184,3 +184,4 @@ def test_what_is_not_json_is_named_and_left_out():
     with pytest.raises(ActorError, match=r"a7 with topic bad\.topic"):
         recorder.flush()
     assert recorder.finish("failed", {}, 1, {}) == run_hash(EVENTS, [], {})
+    assert recorder.rows == EVENTS
