@@ -195,7 +195,8 @@ class AgentLoop(Lifecycle):
             self._backoff_ns = self.config.min_delay_ns
         else:
             self._failed(error)
-        self._due = max(now + (0 if self._ticking and error is None else self._backoff_ns), self._rest_ns)
+        due = now + (0 if self._ticking and error is None else self._backoff_ns)
+        self._due = due if due >= self._rest_ns else self._rest_ns
         if self._pause_wanted is not None:
             self._pause_if_wanted()
 

@@ -308,11 +308,15 @@ def test_inputs_from_another_thread(make_kernel, backend):
     queue = Queue(kernel, 5)
     kernel.inputs |= {"put": queue.put_nowait, "halt": lambda _: kernel.halt()}
 
+    begun = threading.Event()
+
     async def actor() -> None:
+        begun.set()
         while True:
             kernel.emit("got", await queue.get())
 
     def caller() -> None:
+        begun.wait(60)  # the time that a busy machine takes to begin is none of the run's
         for number in range(3):
             time.sleep(0.01)
             host.submit("put", number)
