@@ -90,10 +90,8 @@ def _pace(fields: Mapping[str, Any]) -> str:
 def _service(service: Mapping[str, Any]) -> str:
     """Return how long the models took: service time is not simulated time."""
     makespan, waited, path = (duration(service[name]) for name in ("makespan", "waiting", "critical_path"))
-    return (
-        f"{makespan} of service time ({service['sync']}), {service['in_flight_mean']:.2f} calls in flight; agents waited"
-        f" {waited} each; critical path {path}"
-    )
+    flight = f"{service['in_flight_mean']:.2f} calls in flight; agents waited {waited} each"
+    return f"{makespan} of service time ({service['sync']}), {flight}; critical path {path}"
 
 
 def _counts(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -552,7 +552,7 @@ def test_what_was_due_when_a_run_was_drained_runs_no_sooner_than_asked_for(make_
         assert kernel.run(100) is Pause.LIMIT
         assert not rows.names("due")
         kernel.run()
-        return rows.names("due")
+        return list(rows.names("due"))
 
     assert order(drained=True) == order(drained=False)
 
