@@ -231,17 +231,7 @@ async def _branch(
             raise UsageError(f"{folder} is on record up to {to_text(end)}, which is before {to_text(at_ns)}")
         check_live(overrides, to_text(at_ns))
         plan = _Plan.of(stored, again, checked=True, until=until)
-        if plan.until_ns <= at_ns:
-            raise UsageError(f"the branch ends at {to_text(plan.until_ns)}, before it begins", hint="give --until")
-        loads(plan.text, SCENARIO, [*plan.overrides, *overrides])  # refused here, before there is a run
-        if plan.simulation.service is not None:
-            raise UsageError(
-                f"{folder} was run with execution.sync, in which agents stand at different times: it has no one moment"
-                f" {to_text(at_ns)} to leave it at",
-                hint="--at 0 begins anew with other parameters",
-            )
-        if models:
-            plan.check_models(models)
+        plan.check_branch(folder, at_ns, overrides, models)
         doubts = Doubts(stored, effects, undecided=False, at_ns=at_ns)
         header = RunHeader(
             name=info.name, seed=info.seed, mode=info.mode, backend=running_on(), options=kept, code=plan.code,
@@ -397,6 +387,26 @@ class _Plan:
                 self._change_models(tuple(data["model"]))
 
         self.simulation.world.on_input("branch", leave)
+
+    def check_branch(self, folder: Path, at_ns: int, overrides: tuple[str, ...], models: tuple[str, ...]) -> None:
+        """Refuse a branch that cannot be, before there is a run of it.
+
+        Raises:
+            UsageError: if it would end before it begins, or there is no one moment to leave the run at, or the models
+                cannot stand in for the scenario's.
+            ScenarioError: if a changed parameter is not valid.
+        """
+        if self.until_ns <= at_ns:
+            raise UsageError(f"the branch ends at {to_text(self.until_ns)}, before it begins", hint="give --until")
+        loads(self.text, SCENARIO, [*self.overrides, *overrides])
+        if self.simulation.service is not None:
+            raise UsageError(
+                f"{folder} was run with execution.sync, in which agents stand at different times: it has no one moment"
+                f" {to_text(at_ns)} to leave it at",
+                hint="--at 0 begins anew with other parameters",
+            )
+        if models:
+            self.check_models(models)
 
     def check_models(self, names: tuple[str, ...]) -> None:
         """Check that these models can stand in for the scenario's.
