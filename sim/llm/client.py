@@ -36,10 +36,15 @@ class Lane:
     breaker: Breaker
     mean_output: float = FIRST_GUESS
 
-    def expect(self, request: ModelRequest, input_tokens: int) -> float:
-        """Return the tokens that a request will probably cost."""
+    def expect(self, request: ModelRequest, input_tokens: int, refusals: int = 0) -> float:
+        """Return the tokens that a request will probably cost; if it was refused, what it may cost at most.
+
+        Some endpoints charge that when a request comes: with less room than that it would be refused again.
+        """
         most = request.sampling.max_tokens
-        return input_tokens + (self.mean_output if most is None else min(self.mean_output, most))
+        if most is None:
+            return input_tokens + self.mean_output * 2**refusals
+        return input_tokens + (most if refusals else min(self.mean_output, most))
 
     def learn(self, usage: Usage) -> None:
         """Let an answer count in what is expected of the next."""
@@ -155,7 +160,7 @@ class _Call:
         """
         tries: Counter[str] = Counter()
         while True:
-            permit = await self._turn(target, wait=keep == 0)
+            permit = await self._turn(target, tries["rate_limit"], wait=keep == 0)
             if isinstance(permit, ModelError):
                 return permit
             started = self._clock.now()
@@ -178,13 +183,14 @@ class _Call:
         pause = self._policy.pause(error, tries, self._clock.random())
         return None if pause is None or self.spent + pause >= self._policy.deadline else pause
 
-    async def _turn(self, target: Target, *, wait: bool) -> Permit | ModelError:
+    async def _turn(self, target: Target, refusals: int, *, wait: bool) -> Permit | ModelError:
         """Wait for the breaker, if that is worth it, and for one's turn."""
         lane = self._client.lanes[target.provider]
         while True:
             shut = lane.breaker.wait()
             if not shut:
-                permit = await lane.governor.admit(self._agent, lane.expect(self._request, self._input_tokens))
+                tokens = lane.expect(self._request, self._input_tokens, refusals)
+                permit = await lane.governor.admit(self._agent, tokens)
                 shut = lane.breaker.wait()  # it may have opened in the meantime
                 if not shut:
                     return permit

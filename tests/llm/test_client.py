@@ -252,7 +252,7 @@ def test_unknown_provider():
 
 
 def test_what_is_reserved_follows_what_is_seen():
-    """The expected length of answers follows the answers, within what the request allows."""
+    """The expected length of answers follows the answers, within what the request allows; after a refusal it is all."""
 
     async def main() -> None:
         clock = EdgeClock(1)
@@ -262,9 +262,11 @@ def test_what_is_reserved_follows_what_is_seen():
         free = ModelRequest(ASK.messages)
         assert way.expect(free, 30) == 30 + 256
         assert way.expect(ASK, 30) == 30 + 50
+        assert way.expect(free, 30, refusals=1) == 30 + 2 * 256
         for _ in range(100):
             await client.complete([HERE], free, agent="x")
-        assert way.expect(free, 30) == pytest.approx(35, abs=0.1)
+        assert way.expect(free, 30) == way.expect(ASK, 30) == pytest.approx(35, abs=0.1)
+        assert way.expect(ASK, 30, refusals=1) == 30 + 50
 
     jump(main)
 

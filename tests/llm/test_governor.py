@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sim.llm.edge import EdgeClock
 from sim.llm.governor import CALM, CUT, GROWTH, HEADROOM, Governor, Limits, Rates
 from sim.llm.pace import ClockPacer
-from sim.llm.port import ModelError
+from sim.llm.port import ErrorClass, ModelError
 from tests.llm.timing import jump
 
 Grant = tuple[float, str]
@@ -247,6 +247,37 @@ def test_tokens_are_shared_evenly():
 
     spent = jump(main)
     assert max(spent.values()) <= 1.05 * min(spent.values())
+
+
+@pytest.mark.parametrize(("kind", "place"), [("rate_limit", 21), ("bad_request", 40)])
+def test_a_refused_request_keeps_its_turn(kind: ErrorClass, place: int):
+    """Who was told "later" comes before all that have had a turn since; who failed otherwise has had its own."""
+
+    async def main() -> list[str]:
+        governor, order = Governor(EdgeClock(), Limits(concurrency=1)), []
+
+        async def ask(agent: str, error: ModelError | None = None) -> None:
+            permit = await governor.admit(agent, 30 if error else 10)
+            order.append(agent)
+            await trio.sleep(1)
+            permit.close(0.0 if error else 10, error)
+
+        async def one(agent: str) -> None:
+            for _ in range(2):
+                await ask(agent)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, "first")
+            await trio.sleep(0.1)
+            nursery.start_soon(ask, "refused", ModelError(kind, "later"))
+            await trio.sleep(0.1)
+            for agent in names(19):
+                nursery.start_soon(one, agent)
+            await trio.sleep(2)
+            nursery.start_soon(ask, "refused")
+        return order
+
+    assert jump(main).index("refused", 2) == place
 
 
 def test_first_in_first_out_for_one_agent():
