@@ -127,18 +127,29 @@ class Barrier(Rule):
 
 
 class Sequential(Rule):
-    """A barrier, and only one agent at a time."""
+    """A barrier, and only one agent at a time, in their order."""
+
+    def __init__(self, seats: Mapping[str, Seat], space: Space | None, low: Callable[[], int]) -> None:
+        super().__init__(seats, space, low)
+        self._order = list(seats.values())
+        self._step = -1
+        self._passed: dict[int, int] = {}  # who has nothing to do in this step → before whom to look further
 
     def verdict(self, seat: Seat) -> Verdict:
-        """Wait for the slowest, and for those that stand before in the order."""
+        """Wait for the slowest, and for the nearest of those that stand before in the order."""
         if self._low() < seat.step:
             return LOW
-        for other in self._seats.values():
-            if other.number >= seat.number:
-                return None
-            if other.step == seat.step and other.phase in (Phase.READY, Phase.BUSY):
-                return other
-        return None
+        if self._step != seat.step or seat.number in self._passed:  # it has woken within the step
+            self._step, self._passed = seat.step, {}
+        number, passed = seat.number - 1, list[int]()
+        while number >= 0 and not self._stands(self._order[number]):
+            passed.append(number)
+            number = self._passed.get(number, number - 1)
+        self._passed.update(dict.fromkeys(passed, number))
+        return self._order[number] if number >= 0 else None
+
+    def _stands(self, other: Seat) -> bool:
+        return other.step == self._step and other.phase in (Phase.READY, Phase.BUSY)
 
 
 class Free(Rule):
