@@ -10,6 +10,7 @@ import attrs
 from sim.bench.modes import Mode, modes_of
 from sim.errors import UsageError
 from sim.scenario import Scenario, load
+from sim.scenario.build import check_kinds
 
 MAX_CELLS = 10_000
 SEEDS = 5
@@ -114,7 +115,7 @@ def make_plan(
 
     Raises:
         ScenarioError: if the scenario is not valid.
-        UsageError: if what is asked for makes no sense, or is too much.
+        UsageError: if what is asked for makes no sense, or is too much, or a kind of agent is not there or not allowed.
     """
     if seeds and count is not None:
         raise UsageError("the seeds are given, and so is how many there are", hint="use --seed or --seeds")
@@ -129,6 +130,8 @@ def make_plan(
         raise UsageError(f"these are {runs:,} runs, and a bench has at most {MAX_CELLS:,}")
     points = tuple(dict(zip(swept, values, strict=True)) for values in product(*swept.values()))
     scenario, *variants = [load(file, (*overrides, *overrides_of(point))) for point in ({}, *points)]
+    for variant in variants:
+        check_kinds(variant, tuple(allow))
     own = scenario.seed
     used = tuple(seeds) or tuple(range(own, own + (count or SEEDS)))
     if max(used) > _MAX_SEED:
@@ -149,4 +152,6 @@ def _sweep(text: str) -> tuple[str, tuple[str, ...]]:
     tried = tuple(value.strip() for value in values.split(","))
     if len(set(tried)) < len(tried) or "" in tried:
         raise UsageError(f"--sweep {text!r} has a value twice, or an empty one")
+    if key == "execution.sync" and len({*tried} - {"null"}) > 1:
+        raise UsageError(f"--sweep {text!r} gives equal tables: the modes are the rules", hint="choose with --mode")
     return key, tried

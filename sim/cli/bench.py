@@ -1,7 +1,6 @@
 """`sim bench`: the same scenario and seeds in several modes, measured and compared."""
 
 import contextlib
-import shutil
 import signal
 import sys
 import time
@@ -32,7 +31,7 @@ from sim.bench import (
     write,
 )
 from sim.cli.output import PATH, common, plain, print_json, say
-from sim.cli.progress import CLEAR, PLAIN_SECONDS
+from sim.cli.progress import PLAIN_SECONDS, StatusLine
 from sim.cli.run import MAX_SEED, allow_imports
 from sim.cli.table import Cell as Entry
 from sim.cli.table import number, print_table
@@ -131,7 +130,7 @@ class Progress:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._live = sys.stderr.isatty()
+        self._line = StatusLine(live=sys.stderr.isatty())
         self._done = 0
         self._next = 0.0
 
@@ -139,24 +138,16 @@ class Progress:
         """Count a run."""
         self._done += 1
         last = self._done == self._plan.cells
-        if not self._live and time.monotonic() < self._next and not last:
+        if not self._line.live and time.monotonic() < self._next and not last:
             return
         self._next = time.monotonic() + PLAIN_SECONDS
         where = "".join(f", {change}" for change in overrides_of(self._plan.points[cell.point]))
         took = cell.status if cell.wall_seconds is None else f"{cell.wall_seconds:.1f} s"
-        text = plain(f"{self._done} of {self._plan.cells} runs: {cell.mode}, seed {cell.seed}{where}: {took}")
-        if self._live:
-            columns = shutil.get_terminal_size().columns
-            sys.stderr.write(f"{CLEAR}{text[: columns - 1]}")
-            sys.stderr.flush()
-        else:
-            say(text)
+        self._line.show(plain(f"{self._done} of {self._plan.cells} runs: {cell.mode}, seed {cell.seed}{where}: {took}"))
 
     def clear(self) -> None:
         """Take the line away."""
-        if self._live:
-            sys.stderr.write(CLEAR)
-            sys.stderr.flush()
+        self._line.clear()
 
 
 def _print(bench: Bench) -> None:

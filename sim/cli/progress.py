@@ -1,4 +1,4 @@
-"""What `sim run` shows on stderr while a run is under way."""
+"""What is shown on stderr while a run, or a bench, is under way."""
 
 import shutil
 import sys
@@ -19,15 +19,41 @@ _SHARE = 20
 CLEAR = "\r\x1b[K"
 
 
-class Progress:
-    """Shows how far a run is: one line that is written over and over, or lines that stay.
+class StatusLine:
+    """One line on stderr that is written over and over, or lines that stay.
 
     Args:
         live: whether stderr is a terminal, where a line can be written over.
     """
 
     def __init__(self, *, live: bool) -> None:
-        self._live = live
+        self.live = live
+
+    def show(self, text: str) -> None:
+        """Write `text`, which is harmless already."""
+        if self.live:
+            columns = shutil.get_terminal_size().columns
+            sys.stderr.write(f"{CLEAR}{text[: columns - 1]}")
+            sys.stderr.flush()
+        else:
+            say(text)
+
+    def clear(self) -> None:
+        """Take the line away; lines that stay do so."""
+        if self.live:
+            sys.stderr.write(CLEAR)
+            sys.stderr.flush()
+
+
+class Progress:
+    """Shows how far a run is, from time to time.
+
+    Args:
+        live: whether stderr is a terminal, where a line can be written over.
+    """
+
+    def __init__(self, *, live: bool) -> None:
+        self._line = StatusLine(live=live)
         self._pause = LIVE_SECONDS if live else PLAIN_SECONDS
         self._began = time.monotonic()
         self._next = self._began + self._pause
@@ -37,21 +63,13 @@ class Progress:
         started = time.monotonic()
         if started < self._next:
             return
-        text = self._line(runner, started)
-        if self._live:
-            columns = shutil.get_terminal_size().columns
-            sys.stderr.write(f"{CLEAR}{text[: columns - 1]}")
-            sys.stderr.flush()
-        else:
-            say(text)
+        self._line.show(self._text(runner, started))
         ended = time.monotonic()
         self._next = ended + max(self._pause, (ended - started) * _SHARE)
 
     def clear(self) -> None:
         """Take the line away."""
-        if self._live:
-            sys.stderr.write(CLEAR)
-            sys.stderr.flush()
+        self._line.clear()
 
     def stuck(self, stuck: Stuck) -> None:
         """Report a step that does not yield; called from another thread."""
@@ -60,7 +78,7 @@ class Progress:
         for line in stuck.stack.rstrip().splitlines()[-2:]:  # the innermost frame: the agent's own code
             say(f"  {plain(line.strip())}")
 
-    def _line(self, runner: SimulationRunner, now: float) -> str:
+    def _text(self, runner: SimulationRunner, now: float) -> str:
         manager = runner.simulation.manager
         simulated, until = runner.simulation.world.now, to_seconds(runner.until_ns)
         pace = simulated / (now - self._began)

@@ -43,7 +43,7 @@ class Lane:
         """
         most = request.sampling.max_tokens
         if most is None:
-            return input_tokens + self.mean_output * 2**refusals
+            return input_tokens + self.mean_output * (1 << refusals)
         return input_tokens + (most if refusals else min(self.mean_output, most))
 
     def learn(self, usage: Usage) -> None:

@@ -280,6 +280,17 @@ class _Newborn:
     delay_ns: int
 
 
+def check_kinds(scenario: schema.Scenario, allow: tuple[str, ...]) -> None:
+    """Find out before anything is run whether all kinds of agents are there and allowed.
+
+    Raises:
+        UsageError: if one is not, as `build` would.
+    """
+    for entry in scenario.agents:
+        if entry.kind != VILLAGER:  # it comes with the town
+            _class(entry, {}, allow)
+
+
 def _class(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> type[Agent]:
     kind, where = entry.kind, f"agents.{entry.name}.kind"
     if kind == "policy":
