@@ -50,7 +50,10 @@ def _bar(row: Row) -> Bar:
     return Bar(row.mode, colour(row.mode), value, f"{number(value.mean)} % {half(value)}")
 
 
-def _table(base: Row, others: list[Row]) -> Markup:
+def _table(base: Row, compared: list[Row]) -> Markup:
+    """Return the outcomes; modes that leave the same record have the same ones, and need no columns."""
+    alike = [row.mode for row in compared if row.equal == row.compared]
+    others = [row for row in compared if row.mode not in alike]
     headings = ["outcome", PARALLEL]
     for row in others:
         headings += [row.mode, "difference"]
@@ -65,8 +68,11 @@ def _table(base: Row, others: list[Row]) -> Markup:
             warm += [0, 0 if found is None else _warmth(found)]
         lines.append(line)
         heat.append(warm)
-    rest = f"{len(told) - _ROWS} more stand in bench.json" if len(told) > _ROWS else None
-    return tag("div", table(headings, lines, heat=heat), tag("p", rest, class_="note") if rest else None)
+    notes = [f"Every event is the same in {', '.join(alike)}."] if alike else []
+    if len(told) > _ROWS:
+        notes.append(f"{len(told) - _ROWS} more stand in bench.json.")
+    note = tag("p", " ".join(notes), class_="note") if notes else None
+    return tag("div", table(headings, lines, heat=heat), note)
 
 
 def _tells(row: Row, name: str) -> bool:

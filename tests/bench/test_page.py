@@ -20,6 +20,7 @@ def figures(point, seed, mode):
     moments = tuple((5.0 * part, float((part * 7 + point) % 11)) for part in range(20))
     return {
         "makespan": (3000.0 + 300 * seed) / share, "flight": moments, "critical_path": 5.0,
+        "hash": "own" if mode == "autonomous" else "h",
         "outcomes": {"metric m": 5.0 + seed * (mode == "autonomous"), "done x": 3.0, "refused y": 0.0},
     }  # fmt: skip
 
@@ -59,12 +60,21 @@ def test_a_page_shows_everything_offline(made, shown, tmp_path):
 
 
 def test_numbers_of_a_page_are_those_of_the_bench(made, shown):
-    """The tiles say the speed-up, bars the makespan in a fitting unit, the table the share of the oracle."""
+    """The tiles say the speed-up, bars the makespan in a fitting unit, the table the share of the oracle.
+
+    Modes with the same record as tick-parallel have no columns of outcomes.
+    """
     browser = shown(made(("tick-parallel", "autonomous", "causal", "oracle"), figures))
     assert "2 ×" in browser.evaluate("document.querySelector('.tiles').textContent")
     assert "30 min" in browser.evaluate("document.querySelector('.chart').textContent")
     assert browser.evaluate("document.querySelectorAll('.dense tr')[3].cells[1].textContent") == "25"
     assert browser.evaluate("document.querySelectorAll('td.heat2').length") == 1
+    columns = browser.evaluate(
+        "[...[...document.querySelectorAll('table')].find((one) => "
+        "one.rows[0].cells[0].textContent === 'outcome').rows[0].cells].map((one) => one.textContent)"
+    )
+    assert columns == ["outcome", "tick-parallel", "autonomous", "difference"]
+    assert "Every event is the same in causal, oracle." in browser.evaluate("document.body.textContent")
 
 
 def test_charts_stay_inside(made, shown):
