@@ -55,6 +55,7 @@ class Kernel(Loop):
         self.throws = 0  # errors that were raised in actors
         self._stale = 0
         self._purge_at = _PURGE_FROM
+        self._reached: int | None = None  # while work runs ahead
 
     # -- what steps do
 
@@ -248,6 +249,7 @@ class Kernel(Loop):
         if self.ready or self._midway:
             raise KernelError("nothing can run ahead in the middle of an instant")
         now, before, entry = self.now, self.delta, self._entry
+        self._reached = now
         self.now, self.delta = time, delta
         self._entry = (time, 0, actor.ordinal, actor.counter, actor, 0)  # it is its own cause
         try:
@@ -256,7 +258,13 @@ class Kernel(Loop):
             return self.ready.copy()
         finally:
             self.now, self.delta, self._entry = now, before, entry
+            self._reached = None
             self.ready.clear()
+
+    @property
+    def reached(self) -> int:
+        """The time that everybody has come to: `now`, and while work runs ahead, what that was before."""
+        return self.now if self._reached is None else self._reached
 
     def bring_in(self, time: int, delta: int, entries: list[Entry]) -> None:
         """Let what was caused at `time` by work that ran ahead be what runs next; all that is earlier has run."""

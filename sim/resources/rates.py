@@ -390,8 +390,8 @@ class RateTracker:
         return plan
 
     def _drop_idle(self) -> None:
-        """Forget the agents of whose consumption nothing counts any more."""
-        now = self._kernel.now
+        """Forget the agents of whose consumption nothing counts any more, wherever they are in time."""
+        now = self._kernel.reached
         kept: dict[str, None] = {}
         for (_, agent_id), window in self._agent_windows.items():
             if not window.idle(now):

@@ -360,6 +360,26 @@ def test_agents_of_whom_nothing_counts_are_forgotten(kernel, tracker):
     assert tracker.get_remaining("a19999", "x") == 1 - tracker.get_usage("a19999", "x")
 
 
+def test_who_runs_ahead_forgets_nobody_behind(kernel, tracker):
+    """What one consumed still counts for it, though newcomers far ahead of it in time have had idle agents dropped."""
+    limited(tracker, x=Limit(agent=Rate(1, 100)))
+    left = []
+
+    async def behind():
+        tracker.consume("behind", "x")
+
+    def newcomers():
+        for i in range(3_000):
+            tracker.consume(f"a{i}", "x")
+
+    actor = kernel.spawn("behind", behind())
+    kernel.run()
+    kernel.ahead(1_000, 0, actor, newcomers)
+    kernel.ahead(50, 0, actor, lambda: left.append(tracker.get_remaining("behind", "x")))
+    kernel.ahead(100, 0, actor, lambda: left.append(tracker.get_remaining("behind", "x")))
+    assert left == [0, 1]
+
+
 def test_state_holds_what_counts_now(kernel, tracker):
     """The state lists present usage by scope, sorted, without what has left its window."""
     limited(tracker, x=Limit(agent=Rate(5, 10), total=Rate(9, 20)), a=Limit(group=Rate(2, 50)))
