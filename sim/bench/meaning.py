@@ -45,9 +45,11 @@ def _limits(bench: Bench) -> Iterator[str]:
             "real server or GPU was measured, and its caches, batching and memory are not in the model."
         )
     if "wall" in kinds:
+        jobs = bench.about["jobs"]
+        here = "one run at a time" if jobs == 1 else f"{jobs} runs at once (--jobs 1 is quieter)"
         yield (
-            f"Real time depends on the machine and on what else it does; here {bench.about['jobs']} runs went on at "
-            "once. --jobs 1 is quieter, and time of the processor is steadier."
+            f"Real time depends on the machine and on what else it does; it was measured with {here}. Time of the "
+            "processor is steadier."
         )
     yield (
         "An interval is about the seeds: with others the mean would lie in it 19 times out of 20, if single results "
