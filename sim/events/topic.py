@@ -22,6 +22,28 @@ def check_topic(topic: str) -> str:
     return topic
 
 
+OWN_TOPICS = frozenset({
+    "artifact.deleted", "artifact.invoked", "artifact.written", "ledger.transferred", "mailbox.dead_letters",
+    "message.sent", "metric.sample", "observation", "place.entered", "task.created",
+})  # fmt: skip
+OWN_WORDS = frozenset({"action", "agent", "alert", "model"})
+"""Topics, and first words of topics, under which the simulation itself says what happened. Reports, metrics and views
+believe them, so no action of an agent may use them: it could forge the record.
+"""
+
+
+def check_free(topic: str) -> None:
+    """Find out whether an agent may publish under `topic`.
+
+    Raises:
+        UsageError: if it is not a topic, or one of the simulation's own.
+    """
+    if check_topic(topic) in OWN_TOPICS or topic.partition(".")[0] in OWN_WORDS:
+        raise UsageError(
+            f"{topic!r} is not for agents: the simulation itself reports under it", hint="begin with another word"
+        )
+
+
 def check_pattern(pattern: str) -> str:
     """Return `pattern`.
 

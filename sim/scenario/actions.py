@@ -74,7 +74,7 @@ class _Send(f.Part):
 class _Publish(f.Part):
     """Publish an event."""
 
-    topic: f.TextValue
+    topic: f.TopicValue
     data: f.Value | None = None
 
 

@@ -18,7 +18,7 @@ from pydantic import (
 
 from sim.conditions import Expression, did_you_mean
 from sim.errors import UsageError
-from sim.events.topic import check_pattern
+from sim.events.topic import check_free, check_pattern
 from sim.permissions import Permission
 from sim.scenario.known import Kind
 from sim.scenario.scopes import RESERVED, Context, Place
@@ -187,6 +187,11 @@ def _pattern(value: str) -> str:
         raise wrong_as(error) from None
 
 
+def _free_topic(value: Any, context: Context | None) -> None:
+    _text(value, context)
+    check_free(value)
+
+
 def _state_key(value: str) -> str:
     if value in RESERVED:
         raise Wrong(f"the name {value!r} has a meaning of its own in expressions; state needs another name")
@@ -273,6 +278,7 @@ Formula = Annotated[Expression, PlainValidator(_formula), WithJsonSchema(_EXPRES
 Value = Annotated[Compiled, PlainValidator(ReadValue("agent")), WithJsonSchema(_ANY)]
 NumberValue = Annotated[Compiled, PlainValidator(ReadValue("agent", check_number)), WithJsonSchema(_NUMBER)]
 TextValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _text)), WithJsonSchema(_TEXT)]
+TopicValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _free_topic)), WithJsonSchema(_TEXT)]
 TimeValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _time)), WithJsonSchema(_TIME)]
 MappingValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _mapping)), WithJsonSchema(_ANY)]
 AudienceValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _audience_value)), WithJsonSchema(_ANY)]

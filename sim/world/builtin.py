@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.conditions import PURE_FUNCTIONS, ConditionError, Expression
 from sim.errors import LimitError, UsageError
+from sim.events.topic import check_free
 from sim.kernel.codec import Raw, decode, encode
 from sim.kernel.waits import sleep_ns
 from sim.permissions import Permission
@@ -79,6 +80,7 @@ def _receivers(world: "World", agent: "Inhabitant", to: str) -> list[str]:
 
 def _publish(world: "World", agent: "Inhabitant", topic: str, data: Any = None) -> int:
     try:
+        check_free(topic)
         return world.event_bus.publish(topic, data).sequence
     except UsageError as error:
         raise Refused(str(error)) from error

@@ -1,14 +1,17 @@
 """Topics and patterns."""
 
+import ast
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sim
 from sim.errors import UsageError
 from sim.events import matches
-from sim.events.topic import check_pattern, check_topic
+from sim.events.topic import check_free, check_pattern, check_topic
 
 TABLE = [
     ("lead.created", "lead.created", True),
@@ -68,3 +71,26 @@ def test_bad_patterns(bad: str) -> None:
     """In a pattern only whole words may be `*`, and only the end `**`."""
     with pytest.raises(UsageError, match="is not a topic pattern"):
         check_pattern(bad)
+
+
+def emitted() -> set[str]:
+    """Return the topics, or their beginnings, under which the sources of the simulation emit and publish."""
+    found = set[str]()
+    for file in Path(sim.__file__).parent.rglob("*.py"):
+        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args:
+                topic = call.args[0].values[0] if isinstance(call.args[0], ast.JoinedStr) else call.args[0]
+                if call.func.attr in ("emit", "publish") and isinstance(topic, ast.Constant):
+                    found.add(str(topic.value))
+    return found
+
+
+def test_what_the_simulation_reports_under_is_not_for_agents() -> None:
+    """Every topic that the simulation itself emits is refused to agents; other topics beside them are free."""
+    topics = emitted()
+    assert {"agent.state", "action.", "observation", "ledger.transferred", "metric.sample"} <= topics
+    for topic in topics:
+        with pytest.raises(UsageError, match="is not for agents"):
+            check_free(f"{topic}x" if topic.endswith(".") else topic)
+    for topic in ("task.done", "message.read", "lead.created", "agents", "actions.all"):
+        check_free(topic)

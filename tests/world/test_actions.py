@@ -153,6 +153,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("send", {"to": "us"}, "there is nobody called 'us' to send to"),
     ("publish", {"topic": "not a topic"}, "is not a topic"),
     ("publish", {"topic": "x.*"}, "is not a topic"),
+    ("publish", {"topic": "agent.state", "data": {"from": "running", "to": "paused"}}, "is not for agents"),
     ("transfer", {"to": "you", "amount": 11}, "over the limit"),
     ("transfer", {"to": "you", "amount": 0}, "above 0"),
     ("transfer", {"to": "you", "amount": -1}, "above 0"),
