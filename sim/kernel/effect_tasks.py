@@ -127,7 +127,7 @@ class EffectTasks:
                 self._group.start_soon(self._carry_out, ticket)
 
     async def _carry_out(self, ticket: Ticket) -> None:
-        if ticket.state != "running" or ticket.held or ticket in self._scopes:
+        if self._group is None or ticket.state != "running" or ticket.held or ticket in self._scopes:
             return
         outcome = Outcome("timeout")
         with anyio.CancelScope(deadline=anyio.current_time() + ticket.effect.timeout) as scope:
@@ -141,6 +141,8 @@ class EffectTasks:
                 outcome = _failure(error)  # the work was cancelled, but not by us
             finally:
                 del self._scopes[ticket]
+        if self.door is None:  # closed, while it came to its end without a step at which it could be cancelled
+            return
         reach("effect.done")
         try:
             self._answered(ticket, outcome)

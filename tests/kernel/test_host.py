@@ -266,6 +266,35 @@ def test_in_flight_at_the_end(kernel, rows, options):
 
 
 @both_hosts
+@pytest.mark.parametrize("pauses", [0, 1, 2])
+@pytest.mark.parametrize("rounds", [0, 1, 2, 3])
+def test_work_that_ends_while_the_host_closes(kernel, rows, backend, pauses, rounds):
+    """What comes to its end after the host has begun to close is not recorded, and disturbs nothing."""
+
+    async def work(request: Any, key: str) -> Any:
+        for _ in range(pauses):
+            with anyio.CancelScope(shield=True):  # it cannot be cancelled while it waits
+                await anyio.lowlevel.checkpoint()
+        return request
+
+    async def stop_at_once() -> None:
+        host = Host(kernel)
+        async with host:
+            assert await host.run(20 * MS) is Pause.LIMIT
+            for _ in range(rounds):
+                await anyio.lowlevel.checkpoint()
+            before = list(rows.results)
+        assert rows.results == before
+
+    async def asker() -> None:
+        await sleep_ns(20 * MS - 1)
+        await perform(effect(work, latency_ns=50 * MS))
+
+    kernel.spawn("asker", asker())
+    anyio.run(stop_at_once, backend=backend)
+
+
+@both_hosts
 @pytest.mark.parametrize("suspend", [False, True])
 def test_effects_live_from_run_to_run(make_kernel, backend, suspend):
     """Within `async with host` a run that is cut, also by `suspend`, gives the rows of an uncut run."""
