@@ -257,7 +257,7 @@ class Nursery:
             rulebook=self.rulebooks[entry.name],
             index=index,
             subscribe=entry.subscribe,
-            reach=reach_of(entry),
+            reach=reach_of(entry, self._scenario.models),
             **common,
         )
 

@@ -10,6 +10,7 @@ from sim.errors import Problem, UsageError
 from sim.kernel.duration import MAX_NS, to_ns
 from sim.scenario.known import Known, items, mapping
 from sim.scenario.schema import MAX_AGENTS
+from sim.scenario.town import VILLAGER
 from sim.scenario.units import HOUR, MINUTE, SECOND
 from sim.scenario.yaml_tree import Map, Mark
 
@@ -29,6 +30,7 @@ def cross_check(tree: Map, known: Known) -> Iterator[Problem]:
     yield from _repetitions(tree)
     yield from _delays(tree)
     yield from _models(tree)
+    yield from _partners(tree)
 
 
 def _unique_names(entries: list[dict[str, Any]], key: str, what: str) -> Iterator[Problem]:
@@ -64,6 +66,22 @@ def _groups(tree: Map, known: Known) -> Iterator[Problem]:
         if isinstance(group, str) and group != entry.get("name") and known.entries.get(group) == 1:
             message = f"the group {group!r} of {entry.get('name')!r} has the name of an agent"
             yield _at(entry, "group").problem(message)
+
+
+def _partners(tree: Map) -> Iterator[Problem]:
+    """Who looks at others, and they, must be in space. People of a town are, by its trace."""
+    entries = items(tree, "agents")
+    outside = {
+        entry.get("name") for entry in entries if entry.get("kind") != VILLAGER and entry.get("position") is None
+    }
+    for entry in entries:
+        partners = entry.get("partners")
+        for name in (entry.get("name"), *partners) if isinstance(partners, list) else ():
+            if isinstance(name, str) and not outside.isdisjoint((name, name.rpartition("-")[0])):
+                message = (
+                    f"the partners of {entry.get('name')!r} are looked for in space, where {name!r} has no position"
+                )
+                yield _at(entry, "partners").problem(message, "give it a position")
 
 
 def _accounts(tree: Map, known: Known) -> Iterator[Problem]:

@@ -123,6 +123,14 @@ class ModelRule(Reply):
             raise Wrong("weight belongs to a reply in choose")
         return self
 
+    @property
+    def functions(self) -> frozenset[str]:
+        """The functions that its expressions call."""
+        values = [value for reply in self.choose or (self,) for value in (reply.say, reply.call, reply.weight) if value]
+        found = [expression for value in values for expression in value.expressions]
+        found += [self.when] if self.when else []
+        return frozenset().union(*(expression.functions for expression in found))
+
     def made(self, number: int) -> scripted.ScriptedRule:
         """Return the rule; `number` names it if it has no name."""
         return scripted.ScriptedRule(

@@ -272,7 +272,7 @@ class Agent(f.Part):
     place: f.StartPlace | None = None
     position: Annotated[f.StartValue | None, Field(description="in `space`: [x, y], or the name of a place")] = None
     partners: Annotated[
-        tuple[Annotated[str, f.AfterValidator(f.Refers("recipient"))], ...],
+        tuple[Annotated[str, f.AfterValidator(f.Refers("agent"))], ...],
         Field(strict=False, description="agents that it may look at wherever they are"),
     ] = ()
     balance: f.StartNumber = Compiled(0.0, True)

@@ -7,6 +7,7 @@ from sim.errors import UsageError
 from sim.kernel import Kernel
 from sim.llm.access import INSIDE, Access
 from sim.scenario import schema
+from sim.scenario.models import Models
 from sim.scenario.scopes import CHANCE
 from sim.world import Places, Sharing
 from sim.world.space import Hops, Metric, Reach, Space, chebyshev, euclid, manhattan, within
@@ -46,9 +47,13 @@ def make_space(scenario: schema.Scenario, kernel: Kernel, places: Places | None)
     )
 
 
-def reach_of(entry: schema.Agent) -> Sharing:
-    """Return how far the rules of an entry reach: no farther than space if all they use is the agent's own or there."""
-    if entry.subscribe or any(rule.do.kind not in _LOCAL_ACTIONS for rule in entry.rules):
+def reach_of(entry: schema.Agent, models: Models | None) -> Sharing:
+    """Return how far the rules of an entry reach: no farther than space if all they use is the agent's own or there.
+
+    So must what models answer, if the agents ask any.
+    """
+    local = _LOCAL_ACTIONS if _shared_by_answers(models) is None else _LOCAL_ACTIONS - {"ask"}
+    if entry.subscribe or any(rule.do.kind not in local for rule in entry.rules):
         return "shared"
     for rule in entry.rules:
         values = (*rule.do.arguments.values(), *rule.set.values(), *rule.record.values())
@@ -56,6 +61,14 @@ def reach_of(entry: schema.Agent) -> Sharing:
             if not (expression.functions <= _LOCAL_FUNCTIONS and expression.names <= _LOCAL_NAMES | set(entry.state)):
                 return "shared"
     return "space"
+
+
+def _shared_by_answers(models: Models | None) -> tuple[str, str] | None:
+    """Return which scripted answer depends on what all share, and by which function, if one does."""
+    for number, rule in enumerate(() if models is None else models.rules):
+        for function in sorted(rule.functions - _LOCAL_FUNCTIONS):
+            return f"models.rules[{number}]", function
+    return None
 
 
 def check_sync(scenario: schema.Scenario, classes: tuple[type[Agent], ...], access: Access) -> None:
@@ -72,11 +85,23 @@ def check_sync(scenario: schema.Scenario, classes: tuple[type[Agent], ...], acce
     sync = scenario.execution.sync
     for key, why in _against(scenario, access):
         raise UsageError(f"execution.sync: {sync} does not go together with {key}: {why}")
+    if sync == "barrier" or sync == "sequential":
+        return
+    answers = _shared_by_answers(scenario.models)
     for kind in classes:
-        if kind is not PolicyAgent and kind.reach is None and sync != "barrier" and sync != "sequential":
+        if kind is PolicyAgent or kind.reach == "shared":
+            continue
+        if kind.reach is None:
             raise UsageError(
                 f"execution.sync: {sync} cannot be used with {kind.__name__}, which does not declare what it shares",
                 hint="give the class an attribute `reach`: 'own', 'space' or 'shared'",
+            )
+        if answers is not None:
+            rule, function = answers
+            raise UsageError(
+                f"execution.sync: {sync} cannot be used with {kind.__name__}, which declares that it reaches no "
+                f"farther than {kind.reach!r}, and {rule}, whose answers depend on {function}(), which all share",
+                hint="give the class reach = 'shared', or let answers depend on what the agent says and sees",
             )
 
 
