@@ -196,6 +196,42 @@ def test_actions_on_what_all_share_apply_in_the_order_of_agents():
     assert writers == ["c-1", "c-2", "c-3", "c-4"] * 24
 
 
+ASKING = """
+name: asking
+until: 10m
+execution: {use_autonomous_loops: false, tick: {period: 10s}}
+models:
+  provider: simulated
+  rules: [ANSWER]
+  simulated: {server: {replicas: 1, slots: 2, decode_rate: 5}}
+pools: {wood: {kind: container, level: 1000}}
+agents:
+  - name: ant
+    count: 5
+    state: {said: ""}
+    rules:
+      - do: {ask: {prompt: "=said + choice(['a', 'a long one, for which others have to wait'])"}}
+        set: {said: "=result.data.text"}
+  - {name: bee, count: 4, rules: [{when: chance(0.05), do: stop}, {do: {get: {pool: wood, amount: 3}}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        """{say: "=str(level('wood'))"}""",
+        """{say: "=str(len(agents('bee')))"}""",
+        """{say: "=str(now)"}""",
+        """{choose: [{say: a}, {say: b, weight: "=level('wood')"}]}""",
+        """{when: "level('wood') > 990", say: many}, {say: few}""",
+    ],
+)
+def test_an_answer_may_depend_on_what_all_share(answer):
+    """Agents that ask a scripted model that looks at the world do not run ahead of what it looks at."""
+    last = assert_equal(ASKING.replace("ANSWER", answer), range(3))
+    assert last.service["calls"] > 100
+
+
 def test_who_shares_may_stand_among_walkers():
     """One that shares and stands in space is coupled to none that begins before all that is earlier has happened."""
     guard = f"{{name: g, count: 3, kind: counter, position: {ANYWHERE}}}"

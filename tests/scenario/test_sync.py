@@ -85,6 +85,18 @@ def test_classes_that_do_not_say_what_they_share_are_refused(sync):
     made(text, "sequential")
 
 
+@pytest.mark.parametrize("sync", ["causal", "causal-radius", "free"])
+def test_answers_must_reach_no_farther_than_classes_say(sync):
+    """A class that promises to look no farther than space does so by asking a model, too."""
+    text = FINE.replace(
+        "  simulated:", """  rules: [{say: a, when: "calls > 9"}, {say: "=str(exists('x'))"}]\n  simulated:"""
+    )
+    with pytest.raises(UsageError, match=r"Walker, which declares .* 'space', and models.rules\[1\], .* on exists\(\)"):
+        made(text, sync)
+    made(text, "barrier")
+    made(text.replace("exists('x')", "len(in_sight())"), sync)
+
+
 def test_the_autonomous_mode_is_refused():
     """Rounds are ticks: the mode without them is refused."""
     simulation = made(FINE)
