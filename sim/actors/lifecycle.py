@@ -32,6 +32,7 @@ class Lifecycle(ABC):
         last_beat: when an iteration last began or ended, or the agent woke, simulated nanoseconds.
         wakeups: how often it left SLEEPING or PAUSED.
         on_stopped: called with the loop when it has stopped.
+        on_change: called when the state has changed, and when an iteration of the tick mode has ended.
     """
 
     __slots__ = (
@@ -49,6 +50,7 @@ class Lifecycle(ABC):
         "agent_id",
         "config",
         "last_beat",
+        "on_change",
         "on_stopped",
         "pause_reason",
         "wakeups",
@@ -66,6 +68,7 @@ class Lifecycle(ABC):
         self.last_beat = 0
         self.wakeups = 0
         self.on_stopped: Callable[[Any], None] | None = None
+        self.on_change: Callable[[], None] | None = None
         self.actor: Actor = world.kernel.adopt(agent.agent_id)
         self._kernel = world.kernel
         self._state = _S.STOPPED
@@ -257,6 +260,8 @@ class Lifecycle(ABC):
         before.check(after, self.agent_id)
         self._state = after
         self._kernel.emit("agent.state", {"from": before, "to": after, "reason": reason}, self.agent_id)
+        if self.on_change is not None:
+            self.on_change()
 
     def _ended(self, actor: Actor, exit: Exit) -> None:
         """The actor has ended: by itself, by a crash outside an iteration, or cancelled."""

@@ -310,5 +310,7 @@ class AgentLoop(Lifecycle):
 
     def _turn_ended(self, actor: Actor, exit: Exit) -> None:
         """An iteration of the tick mode has ended; the loop ends with it if it should."""
+        if self.on_change is not None:
+            self.on_change()
         if exit.kind != "returned" or not self.agent.alive or self._state is _S.STOPPING:
             self._ended(actor, exit)

@@ -14,6 +14,7 @@ class Roll:
 
     def __init__(self) -> None:
         self.away: dict[Seat, None] = {}
+        self._stirred: dict[Seat, None] = {}  # whose loop has changed since `stirred` was asked
         self._present: dict[int, int] = {}  # by step: how many are ready or busy in it
         self._gated: dict[int, list[tuple[int, Seat]]] = {}  # by step: heap of who has decided on something shared
         self._waiting: dict[int, list[Seat]] = {}  # by step: who waits until all have come to it
@@ -37,6 +38,16 @@ class Roll:
         """An agent that was unseated is woken by the world's own time."""
         seat.phase = Phase.AWAY
         self.away[seat] = None
+
+    def stirs(self, seat: Seat) -> None:
+        """Something has changed about an agent's loop."""
+        self._stirred[seat] = None
+
+    def stirred(self) -> list[Seat]:
+        """Return those away of whom something has changed, in order; each once."""
+        found = in_order([seat for seat in self._stirred if seat in self.away])
+        self._stirred.clear()
+        return found
 
     def goes_out(self, seat: Seat) -> None:
         """An agent does no more steps."""

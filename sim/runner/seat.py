@@ -110,7 +110,7 @@ class Rule(ABC):
         """Return whom a seat that is ready has to wait for."""
 
     def crew(self, seat: Seat) -> Sequence[Seat]:
-        """Return who begins together with a seat that may begin, itself included."""
+        """Return who begins together with a seat of which `verdict` has just said that it may, itself included."""
         return (seat,)
 
     def _shared(self, seat: Seat) -> Verdict:
@@ -192,18 +192,34 @@ class CausalRadius(Rule):
     slower one while their distance is at most (difference of steps + 1) · speed + perception.
     """
 
+    def __init__(self, seats: Mapping[str, Seat], space: Space | None, low: Callable[[], int]) -> None:
+        super().__init__(seats, space, low)
+        self._crew: Sequence[Seat] = ()  # of whom the latest verdict spoke
+        self._held: dict[Seat, tuple[Seat, Seat]] = {}  # whose crew waits → which member is held up, and by whom
+
     def verdict(self, seat: Seat) -> Verdict:
         """Wait for the first slower one that may interfere with any of those it is coupled to."""
         if seat.loop.agent.reach == "shared":
+            self._crew = (seat,)
             return self._shared(seat)
-        for member in self.crew(seat):
+        member, slower = self._held.pop(seat, (seat, seat))  # as long as that holds, nobody else need be looked for
+        if member.step == seat.step and member.phase is Phase.READY and self._holds_up(member, slower):
+            self._held[seat] = member, slower
+            return slower
+        self._crew = self._coupled_to(seat)
+        for member in self._crew:
             verdict = self._shared(member) or self._slower(member)
+            if isinstance(verdict, Seat):
+                self._held.update(dict.fromkeys(self._crew, (member, verdict)))
             if verdict is not None:
                 return verdict
         return None
 
     def crew(self, seat: Seat) -> Sequence[Seat]:
         """Return all that the seat is coupled to, over any number of others."""
+        return self._crew
+
+    def _coupled_to(self, seat: Seat) -> Sequence[Seat]:
         if seat.track is None or self._space is None:
             return (seat,)
         found = {seat.agent_id: seat}
@@ -231,15 +247,20 @@ class CausalRadius(Rule):
         ]
 
     def _slower(self, seat: Seat) -> Seat | None:
-        step, space, track = seat.step, self._space, seat.track
-        if space is None or track is None:
+        if self._space is None or seat.track is None:
             return None
-        here, reach = track.at(step).position, space.reach
-        for other in space.neighbours(track, step):
-            behind = step - other.known  # by which time even one that has stopped, or sleeps, stands where it stood
-            if behind > 0 and reach.near(behind + 1, here, other.at(other.known).position):
-                return self._seats[other.agent_id]
-        return None
+        slower = (self._seats[other.agent_id] for other in self._space.neighbours(seat.track, seat.step))
+        return next((other for other in slower if self._holds_up(seat, other)), None)
+
+    def _holds_up(self, seat: Seat, other: Seat) -> bool:
+        """Whether another one is so far behind that it may come near by the step of a seat."""
+        space, track, theirs = self._space, seat.track, other.track
+        if space is None or track is None or theirs is None:
+            return False
+        behind = seat.step - theirs.known  # by which time even one that has stopped, or sleeps, stands where it stood
+        return behind > 0 and space.reach.near(
+            behind + 1, track.at(seat.step).position, theirs.at(theirs.known).position
+        )
 
 
 class Oracle(Rule):

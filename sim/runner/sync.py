@@ -26,7 +26,7 @@ from sim.llm.servicetime import ServiceTime, Work
 from sim.runner.confined import confine
 from sim.runner.gate import Gate
 from sim.runner.inorder import InOrder
-from sim.runner.roll import Roll, in_order
+from sim.runner.roll import Roll
 from sim.runner.seat import LOW, Oracle, Phase, Rule, Seat
 from sim.runner.usage import Usage
 from sim.world import Action, Sighting, Space
@@ -108,6 +108,7 @@ class SyncDriver:
             track = None if space is None else space.tracks.get(loop.agent_id)
             seat = self._seats[loop.agent_id] = Seat(loop, number, track)
             loop.hold(Gate(self, seat))
+            loop.on_change = partial(self._roll.stirs, seat)
             confine(loop.agent, partial(self.runs_ahead, seat))
             self._seat_at(seat, -(-loop.due_ns // self._period_ns))
         self._rule = self._make_rule(self._seats, space, lambda: self._low)
@@ -312,7 +313,7 @@ class SyncDriver:
 
     def _look_after_sleepers(self, step: int) -> None:
         """Seat those that have woken, at `step` or when they are due."""
-        for seat in in_order(list(self._roll.away)):
+        for seat in self._roll.stirred():
             loop = seat.loop
             if loop.stopped:
                 self._retire(seat)
