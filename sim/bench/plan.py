@@ -16,6 +16,8 @@ MAX_CELLS = 10_000
 SEEDS = 5
 _MAX_SEED = 2**63 - 1  # as `sim run --seed`
 
+_SET_BY_MODES = frozenset({"execution.use_autonomous_loops", "execution.tick.concurrency"})
+
 Point = Mapping[str, str]
 """One combination of swept values: the value by its key, both as they were written."""
 
@@ -132,6 +134,8 @@ def make_plan(
     scenario, *variants = [load(file, (*overrides, *overrides_of(point))) for point in ({}, *points)]
     for variant in variants:
         check_kinds(variant, tuple(allow))
+    if len({variant.execution.sync for variant in variants} - {None}) > 1:
+        raise UsageError("rules of execution.sync are not swept: each mode has its own", hint="choose with --mode")
     own = scenario.seed
     used = tuple(seeds) or tuple(range(own, own + (count or SEEDS)))
     if max(used) > _MAX_SEED:
@@ -147,11 +151,11 @@ def _sweep(text: str) -> tuple[str, tuple[str, ...]]:
     key = key.strip()
     if not separator or not key or not values.strip():
         raise UsageError(f"--sweep {text!r} is not of the form key=a,b,c", hint="for instance agents.ant.count=10,100")
+    if key in _SET_BY_MODES:
+        raise UsageError(f"{key} is not swept: each mode sets it for itself", hint="choose modes with --mode")
     if key == "seed":
         raise UsageError("seeds are not swept: each combination is run with all of them", hint="use --seed")
     tried = tuple(value.strip() for value in values.split(","))
     if len(set(tried)) < len(tried) or "" in tried:
         raise UsageError(f"--sweep {text!r} has a value twice, or an empty one")
-    if key == "execution.sync" and len({*tried} - {"null"}) > 1:
-        raise UsageError(f"--sweep {text!r} gives equal tables: the modes are the rules", hint="choose with --mode")
     return key, tried

@@ -36,15 +36,18 @@ class Lane:
     breaker: Breaker
     mean_output: float = FIRST_GUESS
 
-    def expect(self, request: ModelRequest, input_tokens: int, refusals: int = 0) -> float:
-        """Return the tokens that a request will probably cost; if it was refused, what it may cost at most.
+    def expect(self, request: ModelRequest, input_tokens: int, *, refused: bool = False) -> float:
+        """Return the tokens to reserve for a request: what it will probably cost.
 
-        Some endpoints charge that when a request comes: with less room than that it would be refused again.
+        Some endpoints charge the most that an answer may have as soon as a request comes, and refuse one for which
+        there is less. So for one that was refused that is reserved, as far as it may go at once: more would only hold
+        up others.
         """
         most = request.sampling.max_tokens
         if most is None:
-            return input_tokens + self.mean_output * (1 << refusals)
-        return input_tokens + (most if refusals else min(self.mean_output, most))
+            return input_tokens + self.mean_output
+        expected = input_tokens + min(self.mean_output, most)
+        return max(expected, min(input_tokens + most, self.governor.at_once)) if refused else expected
 
     def learn(self, usage: Usage) -> None:
         """Let an answer count in what is expected of the next."""
@@ -160,7 +163,7 @@ class _Call:
         """
         tries: Counter[str] = Counter()
         while True:
-            permit = await self._turn(target, tries["rate_limit"], wait=keep == 0)
+            permit = await self._turn(target, refused=bool(tries["rate_limit"]), wait=keep == 0)
             if isinstance(permit, ModelError):
                 return permit
             started = self._clock.now()
@@ -183,13 +186,13 @@ class _Call:
         pause = self._policy.pause(error, tries, self._clock.random())
         return None if pause is None or self.spent + pause >= self._policy.deadline else pause
 
-    async def _turn(self, target: Target, refusals: int, *, wait: bool) -> Permit | ModelError:
+    async def _turn(self, target: Target, *, refused: bool, wait: bool) -> Permit | ModelError:
         """Wait for the breaker, if that is worth it, and for one's turn."""
         lane = self._client.lanes[target.provider]
         while True:
             shut = lane.breaker.wait()
             if not shut:
-                tokens = lane.expect(self._request, self._input_tokens, refusals)
+                tokens = lane.expect(self._request, self._input_tokens, refused=refused)
                 permit = await lane.governor.admit(self._agent, tokens)
                 shut = lane.breaker.wait()  # it may have opened in the meantime
                 if not shut:

@@ -379,6 +379,11 @@ class Governor:
         if not math.isinf(self._tokens_limit):
             self._tokens.set_rate(self._tokens_limit * share, self._tokens_limit * BURST, self._clock.now())
 
+    @property
+    def at_once(self) -> float:
+        """The tokens that may go at once; infinite if no limit is known."""
+        return self._tokens_limit * BURST
+
     def statistics(self) -> GovernorStatistics:
         """Return what happens at this moment."""
         return GovernorStatistics(

@@ -37,7 +37,7 @@ class Roll:
     def goes_away(self, seat: Seat) -> None:
         """An agent that was unseated is woken by the world's own time."""
         seat.phase = Phase.AWAY
-        self.away[seat] = None
+        self.away[seat] = self._stirred[seat] = None  # it may have changed before
 
     def stirs(self, seat: Seat) -> None:
         """Something has changed about an agent's loop."""

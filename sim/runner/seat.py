@@ -195,22 +195,22 @@ class CausalRadius(Rule):
     def __init__(self, seats: Mapping[str, Seat], space: Space | None, low: Callable[[], int]) -> None:
         super().__init__(seats, space, low)
         self._crew: Sequence[Seat] = ()  # of whom the latest verdict spoke
-        self._held: dict[Seat, tuple[Seat, Seat]] = {}  # whose crew waits → which member is held up, and by whom
+        self._held: dict[Seat, tuple[int, Seat, Seat]] = {}  # whose crew waits → its step, the member held up, by whom
 
     def verdict(self, seat: Seat) -> Verdict:
         """Wait for the first slower one that may interfere with any of those it is coupled to."""
         if seat.loop.agent.reach == "shared":
             self._crew = (seat,)
             return self._shared(seat)
-        member, slower = self._held.pop(seat, (seat, seat))  # as long as that holds, nobody else need be looked for
-        if member.step == seat.step and member.phase is Phase.READY and self._holds_up(member, slower):
-            self._held[seat] = member, slower
+        step, member, slower = self._held.pop(seat, (-1, seat, seat))
+        if step == seat.step == member.step and member.phase is Phase.READY and self._holds_up(member, slower):
+            self._held[seat] = step, member, slower
             return slower
         self._crew = self._coupled_to(seat)
         for member in self._crew:
             verdict = self._shared(member) or self._slower(member)
             if isinstance(verdict, Seat):
-                self._held.update(dict.fromkeys(self._crew, (member, verdict)))
+                self._held.update(dict.fromkeys(self._crew, (seat.step, member, verdict)))
             if verdict is not None:
                 return verdict
         return None

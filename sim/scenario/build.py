@@ -88,7 +88,7 @@ def build(
         kinds = {**(kinds or {}), VILLAGER: villagers(trace)}
     nursery = Nursery(world, manager, scenario, toolbox, kinds or {}, allow)
     if service is not None:
-        check_sync(scenario, nursery.classes, access or Access())
+        check_sync(scenario, nursery.class_of, access or Access())
     starts = nursery.populate()
     if service is None:  # in synchronised rounds nobody could wait for agents that come during the run
         world.actions.register(ActionHandler("spawn", nursery.spawn))
@@ -114,7 +114,12 @@ def _models(
 
 
 class Nursery:
-    """Makes agents from the entries of a scenario, before the run and during it."""
+    """Makes agents from the entries of a scenario, before the run and during it.
+
+    Attributes:
+        rulebooks: the rules of each entry.
+        class_of: the class of the agents of each entry.
+    """
 
     def __init__(
         self,
@@ -131,7 +136,7 @@ class Nursery:
         self._toolbox = toolbox
         self._entries = {entry.name: entry for entry in scenario.agents}
         self.rulebooks = {entry.name: Rulebook(to_rules(entry)) for entry in scenario.agents}
-        self._classes = {entry.name: _class(entry, kinds, allow) for entry in scenario.agents}
+        self.class_of = {entry.name: _class(entry, kinds, allow) for entry in scenario.agents}
         self._configs = {
             entry.name: _config(entry.loop.over(scenario.execution.agent_loop)) for entry in scenario.agents
         }
@@ -147,7 +152,7 @@ class Nursery:
     @property
     def classes(self) -> tuple[type[Agent], ...]:
         """The classes of all agents, each once."""
-        return tuple(dict.fromkeys(self._classes.values()))
+        return tuple(dict.fromkeys(self.class_of.values()))
 
     def populate(self) -> tuple[tuple[AgentLoop, int], ...]:
         """Make all agents that are there from the beginning, in the order of the file."""
@@ -240,7 +245,7 @@ class Nursery:
         return str(value)
 
     def _instance(self, entry: schema.Agent, name: str, index: int) -> Agent:
-        kind = self._classes[entry.name]
+        kind = self.class_of[entry.name]
         common: dict[str, Any] = {"group": entry.group_name, "permission": entry.permission}
         if kind is not PolicyAgent:
             try:
@@ -287,7 +292,7 @@ def check_kinds(scenario: schema.Scenario, allow: tuple[str, ...]) -> None:
         UsageError: if one is not, as `build` would.
     """
     for entry in scenario.agents:
-        if entry.kind != VILLAGER:  # it comes with the town
+        if entry.kind != VILLAGER or scenario.town is None:  # it comes with the town
             _class(entry, {}, allow)
 
 

@@ -30,7 +30,7 @@ def cross_check(tree: Map, known: Known) -> Iterator[Problem]:
     yield from _repetitions(tree)
     yield from _delays(tree)
     yield from _models(tree)
-    yield from _partners(tree)
+    yield from _partners(tree, known)
 
 
 def _unique_names(entries: list[dict[str, Any]], key: str, what: str) -> Iterator[Problem]:
@@ -68,19 +68,20 @@ def _groups(tree: Map, known: Known) -> Iterator[Problem]:
             yield _at(entry, "group").problem(message)
 
 
-def _partners(tree: Map) -> Iterator[Problem]:
+def _partners(tree: Map, known: Known) -> Iterator[Problem]:
     """Who looks at others, and they, must be in space. People of a town are, by its trace."""
-    entries = items(tree, "agents")
-    outside = {
-        entry.get("name") for entry in entries if entry.get("kind") != VILLAGER and entry.get("position") is None
+    inside = {
+        entry["name"]
+        for entry in items(tree, "agents")
+        if isinstance(entry.get("name"), str) and (entry.get("position") is not None or entry.get("kind") == VILLAGER)
     }
-    for entry in entries:
+    for entry in items(tree, "agents"):
         partners = entry.get("partners")
-        for name in (entry.get("name"), *partners) if isinstance(partners, list) else ():
-            if isinstance(name, str) and not outside.isdisjoint((name, name.rpartition("-")[0])):
-                message = (
-                    f"the partners of {entry.get('name')!r} are looked for in space, where {name!r} has no position"
-                )
+        named = (entry.get("name"), *partners) if partners and isinstance(partners, list) else ()
+        for name in (name for name in named if isinstance(name, str)):
+            base = name if name in known.entries else name.rpartition("-")[0]
+            if base in known.entries and base not in inside:
+                message = f"{entry.get('name')!r} looks for its partners in space, where {name!r} has no position"
                 yield _at(entry, "partners").problem(message, "give it a position")
 
 

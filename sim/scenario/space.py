@@ -1,5 +1,7 @@
 """The part `space` of a scenario, and what `execution.sync` demands of one."""
 
+from collections.abc import Mapping
+
 from sim.actors import Agent
 from sim.agents import PolicyAgent
 from sim.conditions import PURE_FUNCTIONS
@@ -52,7 +54,7 @@ def reach_of(entry: schema.Agent, models: Models | None) -> Sharing:
 
     So must what models answer, if the agents ask any.
     """
-    local = _LOCAL_ACTIONS if _shared_by_answers(models) is None else _LOCAL_ACTIONS - {"ask"}
+    local = _LOCAL_ACTIONS if _shared_by_answers(entry, models) is None else _LOCAL_ACTIONS - {"ask"}
     if entry.subscribe or any(rule.do.kind not in local for rule in entry.rules):
         return "shared"
     for rule in entry.rules:
@@ -63,20 +65,23 @@ def reach_of(entry: schema.Agent, models: Models | None) -> Sharing:
     return "space"
 
 
-def _shared_by_answers(models: Models | None) -> tuple[str, str] | None:
-    """Return which scripted answer depends on what all share, and by which function, if one does."""
+def _shared_by_answers(entry: schema.Agent, models: Models | None) -> tuple[str, str] | None:
+    """Return which scripted answer to agents of an entry depends on what all share, and by which function."""
     for number, rule in enumerate(() if models is None else models.rules):
+        told = {name for asker in rule.agent or () for name in (asker, asker.rpartition("-")[0])}  # a-2 is one of a
+        if told.isdisjoint((entry.name, entry.group_name)) and rule.agent:
+            continue
         for function in sorted(rule.functions - _LOCAL_FUNCTIONS):
             return f"models.rules[{number}]", function
     return None
 
 
-def check_sync(scenario: schema.Scenario, classes: tuple[type[Agent], ...], access: Access) -> None:
+def check_sync(scenario: schema.Scenario, classes: Mapping[str, type[Agent]], access: Access) -> None:
     """Refuse a scenario in which what agents do could depend on how fast they are served, or that shares in secret.
 
     Args:
         scenario: a checked scenario with `execution.sync`.
-        classes: of its agents.
+        classes: of its agents, by entry.
         access: the models that the operator gives.
 
     Raises:
@@ -87,8 +92,8 @@ def check_sync(scenario: schema.Scenario, classes: tuple[type[Agent], ...], acce
         raise UsageError(f"execution.sync: {sync} does not go together with {key}: {why}")
     if sync == "barrier" or sync == "sequential":
         return
-    answers = _shared_by_answers(scenario.models)
-    for kind in classes:
+    for entry in scenario.agents:
+        kind, answers = classes[entry.name], _shared_by_answers(entry, scenario.models)
         if kind is PolicyAgent or kind.reach == "shared":
             continue
         if kind.reach is None:

@@ -65,8 +65,9 @@ def test_a_mode_is_a_change_of_the_scenario(file):
 
 def test_the_kind_of_scenario_is_that_of_the_combination(file):
     """A sweep may turn the second axis of time on."""
-    plan = make_plan(file, sweeps=["execution.sync=null,barrier"])
-    assert plan.synchronised == (False, True)
+    for off in ("null", "~"):
+        plan = make_plan(file, sweeps=[f"execution.sync={off},barrier"])
+        assert plan.synchronised == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,9 @@ def test_the_kind_of_scenario_is_that_of_the_combination(file):
         ({"sweeps": ["until=1h,,2h"]}, "an empty one"),
         ({"sweeps": ["until=1h", "until=2h"]}, "swept twice"),
         ({"sweeps": ["seed=1,2"]}, "seeds are not swept"),
-        ({"sweeps": ["execution.sync=null,barrier,causal"]}, "equal tables"),
+        ({"sweeps": ["execution.sync=~,barrier,causal"]}, "each mode has its own"),
+        ({"sweeps": ["execution.tick.concurrency=sequential,parallel"]}, "each mode sets it"),
+        ({"overrides": ["agents.a.kind=villager"]}, "no kind of agent 'villager'"),
         ({"overrides": ["agents.a.kind=cows:Cow"]}, "not allowed here"),
         ({"overrides": ["agents.a.kind=cows:Cow"], "allow": ["cows"]}, "cannot be imported"),
         ({"overrides": ["agents.a.kind=cow"]}, "no kind of agent 'cow'"),

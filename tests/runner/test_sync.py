@@ -203,6 +203,7 @@ execution: {use_autonomous_loops: false, tick: {period: 10s}}
 models:
   provider: simulated
   rules: [ANSWER]
+  tools: {t: {description: t, parameters: {n: {type: number}}}}
   simulated: {server: {replicas: 1, slots: 2, decode_rate: 5}}
 pools: {wood: {kind: container, level: 1000}}
 agents:
@@ -211,7 +212,7 @@ agents:
     state: {said: ""}
     rules:
       - do: {ask: {prompt: "=said + choice(['a', 'a long one, for which others have to wait'])"}}
-        set: {said: "=result.data.text"}
+        set: {said: "=result.data.text + str(len(result.data.calls))"}
   - {name: bee, count: 4, rules: [{when: chance(0.05), do: stop}, {do: {get: {pool: wood, amount: 3}}}]}
 """
 
@@ -221,9 +222,9 @@ agents:
     [
         """{say: "=str(level('wood'))"}""",
         """{say: "=str(len(agents('bee')))"}""",
-        """{say: "=str(now)"}""",
-        """{choose: [{say: a}, {say: b, weight: "=level('wood')"}]}""",
+        """{choose: [{say: a}, {say: b, weight: "=level('wood') % 7"}]}""",
         """{when: "level('wood') > 990", say: many}, {say: few}""",
+        """{agent: ant-3, call: {t: {n: "=level('wood')"}}}, {agent: bee, say: "=str(level('wood'))"}, {say: a}""",
     ],
 )
 def test_an_answer_may_depend_on_what_all_share(answer):

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from sim.kernel import NS, Kernel
 from sim.runner.inorder import InOrder
+from sim.runner.seat import RULES, CausalRadius, Seat, Verdict
 from sim.runner.usage import Usage
 from sim.store import HashRecorder
-from tests.runner.sync_agents import EXACT, Trial, scene, trial
+from tests.runner.sync_agents import EXACT, Trial, scene, trial, walkers
 
 CALL = 2.0
 """Seconds of a call by hand: 20 tokens at 10 a second, and next to nothing to read."""
@@ -52,6 +53,25 @@ def test_two_agents_by_hand(rule, slots, together, makespan, in_flight, waiting,
     assert found["waits"] == pytest.approx(waiting / makespan, abs=1e-3)
     assert path is None or found["critical_path"] == pytest.approx(path, abs=1e-3)
     assert (found["sync"], found["calls"]) == (rule, 6)
+
+
+class Forgetful(CausalRadius):
+    """Looks for its crew anew each time."""
+
+    def verdict(self, seat: Seat) -> Verdict:
+        """Answer as if nothing had been asked before."""
+        self._held.clear()
+        return super().verdict(seat)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_a_crew_waits_for_is_remembered_no_longer_than_it_holds(monkeypatch, seed):
+    """Who remembers what holds a crew up lets it begin exactly when one does that looks each time."""
+    text = scene(walkers(9, "{busy: 0.6}"), until="10m")
+    found = trial(text, "causal-radius", seed).service
+    monkeypatch.setitem(RULES, "causal-radius", Forgetful)
+    expected = trial(text, "causal-radius", seed).service
+    assert (found["makespan"], found["waiting"]) == (expected["makespan"], expected["waiting"])
 
 
 def test_one_at_a_time_adds_up():

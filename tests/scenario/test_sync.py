@@ -95,6 +95,7 @@ def test_answers_must_reach_no_farther_than_classes_say(sync):
         made(text, sync)
     made(text, "barrier")
     made(text.replace("exists('x')", "len(in_sight())"), sync)
+    made(text.replace("exists('x'))\"", "exists('x'))\", agent: p"), sync)  # nobody in space is answered like that
 
 
 def test_the_autonomous_mode_is_refused():
@@ -135,3 +136,9 @@ def test_a_position_needs_a_space_and_lies_in_it():
         made(nowhere)
     with pytest.raises(UsageError, match=r"agents\.p\.position: .* is no position of this space"):
         made(scene("{name: p, position: [16, 1]}"))
+
+
+def test_partners_may_have_names_like_numbers_of_others():
+    """What stands before a hyphen is another agent's business, and who has no partners needs no position."""
+    red, ant = "{name: red, partners: []}", "{name: red-ant, position: [1, 1], partners: [red-bee, blue-2]}"
+    made(scene(red, ant, "{name: red-bee, position: [1, 1]}", "{name: blue, count: 3, position: [1, 1]}"))
