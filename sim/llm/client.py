@@ -36,18 +36,10 @@ class Lane:
     breaker: Breaker
     mean_output: float = FIRST_GUESS
 
-    def expect(self, request: ModelRequest, input_tokens: int, *, refused: bool = False) -> float:
-        """Return the tokens to reserve for a request: what it will probably cost.
-
-        Some endpoints charge the most that an answer may have as soon as a request comes, and refuse one for which
-        there is less. So for one that was refused that is reserved, as far as it may go at once: more would only hold
-        up others.
-        """
+    def expect(self, request: ModelRequest, input_tokens: int) -> float:
+        """Return the tokens that a request will probably cost."""
         most = request.sampling.max_tokens
-        if most is None:
-            return input_tokens + self.mean_output
-        expected = input_tokens + min(self.mean_output, most)
-        return max(expected, min(input_tokens + most, self.governor.at_once)) if refused else expected
+        return input_tokens + (self.mean_output if most is None else min(self.mean_output, most))
 
     def learn(self, usage: Usage) -> None:
         """Let an answer count in what is expected of the next."""
@@ -163,7 +155,7 @@ class _Call:
         """
         tries: Counter[str] = Counter()
         while True:
-            permit = await self._turn(target, refused=bool(tries["rate_limit"]), wait=keep == 0)
+            permit = await self._turn(target, wait=keep == 0)
             if isinstance(permit, ModelError):
                 return permit
             started = self._clock.now()
@@ -186,14 +178,13 @@ class _Call:
         pause = self._policy.pause(error, tries, self._clock.random())
         return None if pause is None or self.spent + pause >= self._policy.deadline else pause
 
-    async def _turn(self, target: Target, *, refused: bool, wait: bool) -> Permit | ModelError:
+    async def _turn(self, target: Target, *, wait: bool) -> Permit | ModelError:
         """Wait for the breaker, if that is worth it, and for one's turn."""
         lane = self._client.lanes[target.provider]
         while True:
             shut = lane.breaker.wait()
             if not shut:
-                tokens = lane.expect(self._request, self._input_tokens, refused=refused)
-                permit = await lane.governor.admit(self._agent, tokens)
+                permit = await lane.governor.admit(self._agent, lane.expect(self._request, self._input_tokens))
                 shut = lane.breaker.wait()  # it may have opened in the meantime
                 if not shut:
                     return permit

@@ -104,11 +104,6 @@ def _believed(limit: float | None) -> float:
     return math.inf if limit is None or limit < 1 else limit
 
 
-def _is_refusal(error: ModelError | None) -> bool:
-    """Whether the endpoint works, and has said "later"."""
-    return error is not None and error.kind in ("rate_limit", "overload")
-
-
 class _Ticket:
     """One request that waits for its turn."""
 
@@ -124,11 +119,10 @@ class _Ticket:
 class Permit:
     """The right to make one request; `close` it in every case."""
 
-    __slots__ = ("_agent", "_governor", "_open", "_reserved")
+    __slots__ = ("_governor", "_open", "_reserved")
 
-    def __init__(self, governor: "Governor", agent: str, reserved: float) -> None:
+    def __init__(self, governor: "Governor", reserved: float) -> None:
         self._governor = governor
-        self._agent = agent
         self._reserved = reserved
         self._open = True
 
@@ -142,8 +136,7 @@ class Permit:
         """
         if self._open:
             self._open = False
-            give_back = 0.0 if tokens is None else self._reserved - tokens
-            self._governor.settle(self._agent, give_back, error, answered=answered)
+            self._governor.settle(0.0 if tokens is None else self._reserved - tokens, error, answered=answered)
 
 
 class Governor:
@@ -199,14 +192,14 @@ class Governor:
                     await ticket.wake.wait()
         except BaseException:
             if ticket.state == "granted":  # at the very instant of the cancellation
-                self.settle(agent, ticket.tokens, None, answered=False)
+                self.settle(ticket.tokens, None, answered=False)
             else:
                 ticket.state = "gone"
                 self._waiting -= 1
             raise
         finally:
             self._hand_over(ticket)
-        return Permit(self, agent, ticket.tokens)
+        return Permit(self, ticket.tokens)
 
     def _enqueue(self, agent: str, tokens: float) -> _Ticket:
         if not self._waiting:  # nobody to be fair to
@@ -295,11 +288,9 @@ class Governor:
 
     # -- learning
 
-    def settle(self, agent: str, give_back: float, error: ModelError | None, *, answered: bool) -> None:
+    def settle(self, give_back: float, error: ModelError | None, *, answered: bool) -> None:
         """Take a slot back, and the tokens that were not used; `Permit.close` calls this."""
         self._in_flight -= 1
-        if _is_refusal(error) and agent in self._ends:  # it has had nothing of its turn
-            self._ends[agent] -= give_back
         now = self._clock.now()
         self._tokens.refill(now)
         self._tokens.add(give_back)
@@ -309,10 +300,11 @@ class Governor:
 
     def _judge(self, error: ModelError | None, now: float) -> None:
         """Learn from how a request ended."""
-        self._refused_share += _MEMORY * (_is_refusal(error) - self._refused_share)
+        refused = error is not None and error.kind in ("rate_limit", "overload")
+        self._refused_share += _MEMORY * (refused - self._refused_share)
         if error is None:
             self._answered.append(now)
-        elif _is_refusal(error):
+        elif refused:
             self._back_off(error.retry_after or 0.0, now)
 
     def learn(self, rates: Rates) -> None:
@@ -335,6 +327,8 @@ class Governor:
 
     def _close(self, seconds: float, now: float) -> None:
         self._closed_until = max(self._closed_until, now + min(seconds, LONGEST_CLOSED))
+        self._tokens.refill(now)
+        self._tokens.hold(self._closed_until)  # else all that had come in meanwhile would go at once, and be refused
 
     def _back_off(self, advised: float, now: float) -> None:
         """Close for as long as asked, and slow down, once per burst of refusals."""
@@ -378,11 +372,6 @@ class Governor:
             self._pacer_rate, self._pacer = rate, self._make_pacer(rate)
         if not math.isinf(self._tokens_limit):
             self._tokens.set_rate(self._tokens_limit * share, self._tokens_limit * BURST, self._clock.now())
-
-    @property
-    def at_once(self) -> float:
-        """The tokens that may go at once; infinite if no limit is known."""
-        return self._tokens_limit * BURST
 
     def statistics(self) -> GovernorStatistics:
         """Return what happens at this moment."""

@@ -61,8 +61,12 @@ class Tokens:
     def refill(self, now: float) -> None:
         """Add what has come in since the last time."""
         if not math.isinf(self.rate):
-            self.level = min(self._size, self.level + (now - self._at) * self.rate)
-        self._at = now
+            self.level = min(self._size, self.level + max(0.0, now - self._at) * self.rate)
+        self._at = max(self._at, now)
+
+    def hold(self, until: float) -> None:
+        """Let nothing come in before `until`."""
+        self._at = max(self._at, until)
 
     def delay(self, amount: float) -> float:
         """Return the seconds until `amount` may be taken."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sim.llm.edge import EdgeClock
 from sim.llm.governor import CALM, CUT, GROWTH, HEADROOM, Governor, Limits, Rates
 from sim.llm.pace import ClockPacer
-from sim.llm.port import ErrorClass, ModelError
+from sim.llm.port import ModelError
 from tests.llm.timing import jump
 
 Grant = tuple[float, str]
@@ -249,37 +249,6 @@ def test_tokens_are_shared_evenly():
     assert max(spent.values()) <= 1.05 * min(spent.values())
 
 
-@pytest.mark.parametrize(("kind", "place"), [("rate_limit", 21), ("bad_request", 40)])
-def test_a_refused_request_keeps_its_turn(kind: ErrorClass, place: int):
-    """Who was told "later" comes before all that have had a turn since; who failed otherwise has had its own."""
-
-    async def main() -> list[str]:
-        governor, order = Governor(EdgeClock(), Limits(concurrency=1)), []
-
-        async def ask(agent: str, error: ModelError | None = None) -> None:
-            permit = await governor.admit(agent, 30 if error else 10)
-            order.append(agent)
-            await trio.sleep(1)
-            permit.close(0.0 if error else 10, error)
-
-        async def one(agent: str) -> None:
-            for _ in range(2):
-                await ask(agent)
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(ask, "first")
-            await trio.sleep(0.1)
-            nursery.start_soon(ask, "refused", ModelError(kind, "later"))
-            await trio.sleep(0.1)
-            for agent in names(19):
-                nursery.start_soon(one, agent)
-            await trio.sleep(2)
-            nursery.start_soon(ask, "refused")
-        return order
-
-    assert jump(main).index("refused", 2) == place
-
-
 def test_first_in_first_out_for_one_agent():
     """The questions of one agent go in the order in which they were asked."""
 
@@ -376,6 +345,30 @@ def test_a_refusal_closes_for_all():
     assert min(times) >= 20
     assert len(times) == 200
     assert busiest(times, 1) <= 3 * 200 / (max(times) - min(times))
+
+
+@pytest.mark.parametrize("reserved", [3000, 1000])
+def test_no_tokens_come_in_while_an_endpoint_is_closed(reserved: int):
+    """What goes at once after a wait is what was left before it: the endpoint has said that there was no more."""
+
+    async def main() -> list[float]:
+        governor = Governor(EdgeClock(), Limits(tokens_per_minute=60_000))  # 3,000 may go at once
+        permit = await governor.admit("a", reserved)
+        permit.close(reserved, refusal(20))
+        times: list[float] = []
+
+        async def one(agent: str) -> None:
+            await governor.admit(agent, 100)
+            times.append(trio.current_time())
+
+        async with trio.open_nursery() as nursery:
+            for agent in names(100):
+                nursery.start_soon(one, agent)
+        return times
+
+    times = jump(main)
+    assert min(times) >= 20
+    assert sum(time < 20.01 for time in times) == (3000 - reserved) / 100
 
 
 def test_pace_is_cut_once_for_each_burst_and_grows_back_slowly():
