@@ -137,6 +137,7 @@ class Nursery:
         self._entries = {entry.name: entry for entry in scenario.agents}
         self.rulebooks = {entry.name: Rulebook(to_rules(entry)) for entry in scenario.agents}
         self.class_of = {entry.name: _class(entry, kinds, allow) for entry in scenario.agents}
+        self._reaches = {entry.name: reach_of(entry, scenario.models) for entry in scenario.agents}
         self._configs = {
             entry.name: _config(entry.loop.over(scenario.execution.agent_loop)) for entry in scenario.agents
         }
@@ -262,7 +263,7 @@ class Nursery:
             rulebook=self.rulebooks[entry.name],
             index=index,
             subscribe=entry.subscribe,
-            reach=reach_of(entry, self._scenario.models),
+            reach=self._reaches[entry.name],
             **common,
         )
 
