@@ -5,6 +5,7 @@ import os
 import sys
 from typing import Any
 
+import pytest
 from hypothesis import settings
 
 # Deadlines measure the machine, not the code. In CI the same examples are tried every time.
@@ -39,3 +40,14 @@ def _refuse_network(event: str, args: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_refuse_network)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the whole suite run without what is compiled."""
+    parser.addoption("--plain", action="store_true", help="run the kernel in Python, also where it is compiled")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hide what is compiled, before any test imports `sim`."""
+    if config.getoption("--plain"):
+        sys.modules["sim.kernel._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there

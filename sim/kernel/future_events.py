@@ -16,6 +16,8 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any
 
+from sim.kernel.compiled import core
+
 Entry = tuple[int, int, int, int, Any, int]
 """(time_ns, priority, source ordinal, source counter, target, token); the first four are unique and give the
 order.
@@ -23,6 +25,8 @@ order.
 
 NEVER = 2**63
 """When what is not in the list is due."""
+
+Reader: Any = iter if core is None else core.Reader
 
 _START_SHIFT = 27  # 0.13 s: about a hundred entries a bucket for a thousand agents that act each second
 _MAX_SHIFT = 60
@@ -46,7 +50,7 @@ class FutureEvents:
 
     def __init__(self) -> None:
         self.open: list[Entry] = []
-        self.reader: Any = iter(self.open)
+        self.reader: Any = Reader(self.open)
         self.buckets: dict[int, list[Entry]] = {}
         self._queue: list[int] = []  # heap of the numbers of the buckets that are not open
         self._turn = -1  # the number of the open bucket
@@ -80,7 +84,7 @@ class FutureEvents:
         left: int = self.reader.__length_hint__()
         if not left:
             self.open = []  # an iterator that has ended stays so: what comes next needs another one
-            self.reader = iter(self.open)
+            self.reader = Reader(self.open)
             while not left:
                 if not self._queue:
                     return NEVER
@@ -92,7 +96,7 @@ class FutureEvents:
         """Put entries in front of what is read next, whatever their keys: the caller knows that they come first."""
         if not self.reader.__length_hint__():
             self.open = entries
-            self.reader = iter(entries)
+            self.reader = Reader(entries)
         else:
             position = len(self.open) - self.reader.__length_hint__()
             self.open[position:position] = entries
@@ -115,7 +119,7 @@ class FutureEvents:
         crowded = left > _CROWDED and self._taken >= self._unadapted and self.open[read][0] != now
         if read >= left or crowded:  # else it would be moved again and again
             del self.open[:read]
-            self.reader = iter(self.open)
+            self.reader = Reader(self.open)
         if crowded:
             self._adapt()
 
@@ -135,7 +139,7 @@ class FutureEvents:
         self._turn = heappop(self._queue)
         entries = self.open = self.buckets.pop(self._turn)
         entries.sort()
-        self.reader = iter(entries)
+        self.reader = Reader(entries)
         self._opened += 1
         self._taken += len(entries)
         if self._opened == _SAMPLE or len(entries) > _CROWDED:
@@ -170,5 +174,5 @@ class FutureEvents:
         heapify(self._queue)
         self._turn = -1
         self.open = []
-        self.reader = iter(self.open)
+        self.reader = Reader(self.open)
         self._opened = self._taken = 0

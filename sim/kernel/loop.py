@@ -32,6 +32,27 @@ _RECANCELS = 100  # times a swallowed cancellation is raised again before the ac
 class Loop(ABC):
     """The part of the kernel that runs what is due, and sees how steps end. See `Kernel`."""
 
+    __slots__ = (
+        "_begun",
+        "_blocked_from",
+        "_entry",
+        "_halted",
+        "_horizon",
+        "_limit",
+        "_max_deltas",
+        "_midway",
+        "_shuffled",
+        "actors",
+        "calendar",
+        "crowded",
+        "current",
+        "delta",
+        "now",
+        "ready",
+        "seed",
+        "steps",
+    )
+
     def __init__(self, seed: int, *, shuffled: bool, max_deltas: int) -> None:
         self.now = 0
         self.delta = 0

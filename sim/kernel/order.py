@@ -5,6 +5,7 @@ from itertools import count, repeat
 from typing import Any
 
 from sim.errors import KernelError, LivelockError
+from sim.kernel.compiled import core
 from sim.kernel.future_events import Entry
 
 _MANY = 32
@@ -60,6 +61,10 @@ def spread(batch: list[Entry]) -> list[Entry]:
         else:
             spread.append(entry)
     return spread
+
+
+if core is not None:
+    spread = core.spread
 
 
 def sort(batch: list[Entry], ties: Callable[[int], int] | None) -> None:

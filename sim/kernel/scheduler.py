@@ -33,6 +33,23 @@ class Kernel(Loop):
         inputs: what calls from outside do, by kind.
     """
 
+    __slots__ = (
+        "__weakref__",
+        "_children",
+        "_declared",
+        "_purge_at",
+        "_reached",
+        "_stale",
+        "effects",
+        "host",
+        "inputs",
+        "recorder",
+        "scenario",
+        "streams",
+        "supervisor",
+        "throws",
+    )
+
     def __init__(
         self,
         seed: int = 0,

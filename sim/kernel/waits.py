@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import attrs
 
 from sim.errors import Cancelled, ClosedError, UsageError
+from sim.kernel.compiled import core
 from sim.kernel.duration import Duration, to_ns
 from sim.kernel.loop import ARMED
 from sim.kernel.order import Crowd
@@ -347,6 +348,10 @@ def sleep(delay: Duration) -> Generator[Any, Any, None]:
 def sleep_ns(delay: int) -> Generator[Any, Any, None]:
     """Pause the actor for whole nanoseconds of simulated time."""
     yield delay
+
+
+if core is not None:
+    sleep_ns = core.sleep_ns
 
 
 @types.coroutine
