@@ -5,6 +5,8 @@ import os
 import platform
 from pathlib import Path
 
+from sim.kernel import COMPILED
+
 
 def describe() -> dict[str, str]:
     """Return what the figures depend on, in words."""
@@ -12,6 +14,7 @@ def describe() -> dict[str, str]:
         "machine": f"{_processor()}, {os.cpu_count()} cores, {_memory()}, {platform.system()} {platform.release()}",
         "load": " ".join(f"{load:.1f}" for load in os.getloadavg()) + " when it began (1, 5, 15 minutes)",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "kernel": "compiled" if COMPILED else "plain Python: sim.kernel._core is not compiled here",
         "collector": f"on, as a user has it, thresholds {gc.get_threshold()}; collected once before each measurement",
         "processes": "each measurement in a process of its own, peers interleaved; medians",
     }

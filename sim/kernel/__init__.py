@@ -25,5 +25,5 @@ __all__ = [
 ]  # fmt: skip
 
 if core is not None:
-    _classes = (Source, Actor, Loop, FutureEvents, Crowd, Signal, Waiters, Queue)
+    _classes = (Source, Actor, Loop, Kernel, FutureEvents, Crowd, Signal, Waiters, Queue)
     core.take_over({cls.__name__: cls for cls in _classes}, ARMED, Pause.BUDGET)

@@ -14,10 +14,11 @@ once. Without a compiler the package is complete all the same, and slower; the o
 /* -- where the slots of the Python classes are */
 
 #define SLOTS(X)                                                                                                       \
-    X(Source, counter) X(Source, ordinal)                                                                              \
+    X(Source, counter) X(Source, name) X(Source, ordinal)                                                                             \
     X(Actor, cancelling) X(Actor, coro) X(Actor, token) X(Actor, value) X(Actor, via)                                  \
     X(Loop, now) X(Loop, delta) X(Loop, steps) X(Loop, current) X(Loop, calendar) X(Loop, ready) X(Loop, crowded)      \
     X(Loop, _max_deltas) X(Loop, _entry) X(Loop, _begun) X(Loop, _horizon) X(Loop, _blocked_from) X(Loop, _midway)     \
+    X(Kernel, recorder)                                                                                                \
     X(FutureEvents, buckets) X(FutureEvents, reader) X(FutureEvents, shift) X(FutureEvents, _queue)                    \
     X(Crowd, value) X(Crowd, waiting)                                                                                  \
     X(Signal, _crowd) X(Signal, _kernel)                                                                               \
@@ -27,7 +28,7 @@ once. Without a compiler the package is complete all the same, and slower; the o
 #define DECLARE(class, name) static Py_ssize_t class##_##name;
 SLOTS(DECLARE)
 
-#define CLASSES(X) X(Source) X(Actor) X(Loop) X(FutureEvents) X(Crowd) X(Signal) X(Waiters) X(Queue)
+#define CLASSES(X) X(Source) X(Actor) X(Loop) X(Kernel) X(FutureEvents) X(Crowd) X(Signal) X(Waiters) X(Queue)
 
 #define DECLARE_CLASS(class) static PyTypeObject *class##_type;
 CLASSES(DECLARE_CLASS)
@@ -43,12 +44,12 @@ GET(PyObject *object, Py_ssize_t slot)
 }
 
 static PyObject *armed, *budget_is_spent;              /* what Python knows as ARMED and Pause.BUDGET */
-static PyObject *python_get, *python_put, *python_wait; /* the Python functions, for what is rare */
+static PyObject *python_emit, *python_get, *python_put, *python_wait, *python_wake; /* the Python functions, for what is rare */
 static PyObject *zero;
 static PyObject *stop; /* the StopIteration that carries what a wait returns */
 
 /* Names of methods and attributes. */
-static PyObject *s_append, *s_arm, *s_caused, *s_close, *s_ended, *s_fire, *s_go_on, *s_lose_one, *s_popleft, *s_rest,
+static PyObject *s_append, *s_arm, *s_caused, *s_close, *s_ended, *s_event, *s_fire, *s_go_on, *s_lose_one, *s_popleft, *s_rest,
     *s_throw, *s_token;
 
 /* Put `value`, a reference of its own or NULL after an error, into a slot. */
@@ -91,16 +92,25 @@ plus_one(PyObject *object)
     return PyLong_FromLongLong(number(object) + 1);
 }
 
-/* Append a new tuple of six to a list; `counter` is a reference of its own, or NULL after an error. */
-static int
-append_six(PyObject *list, PyObject *time, PyObject *priority, PyObject *ordinal, PyObject *counter, PyObject *target,
-           PyObject *token)
+/* Remove the first item of a list that has one, and return it; the list keeps its memory, for it is soon filled again. */
+static PyObject *
+take_first(PyObject *list)
+{
+    PyObject **items = ((PyListObject *)list)->ob_item, *first = items[0];
+    Py_ssize_t left = PyList_GET_SIZE(list) - 1;
+    memmove(items, items + 1, (size_t)left * sizeof(*items));
+    Py_SET_SIZE(list, left);
+    return first;
+}
+
+/* A new entry; `counter` is a reference of its own, or NULL after an error. */
+static PyObject *
+make_entry(PyObject *time, PyObject *priority, PyObject *ordinal, PyObject *counter, PyObject *target, PyObject *token)
 {
     PyObject *entry = counter == NULL ? NULL : PyTuple_New(6);
-    int failed;
     if (entry == NULL) {
         Py_XDECREF(counter);
-        return -1;
+        return NULL;
     }
     PyTuple_SET_ITEM(entry, 0, Py_NewRef(time));
     PyTuple_SET_ITEM(entry, 1, Py_NewRef(priority));
@@ -108,20 +118,25 @@ append_six(PyObject *list, PyObject *time, PyObject *priority, PyObject *ordinal
     PyTuple_SET_ITEM(entry, 3, counter);
     PyTuple_SET_ITEM(entry, 4, Py_NewRef(target));
     PyTuple_SET_ITEM(entry, 5, Py_NewRef(token));
-    failed = PyList_Append(list, entry);
-    Py_DECREF(entry);
-    return failed;
+    return entry;
 }
 
 /* Append (time, 0, the source's ordinal, the source's next counter, target, token) to a list. */
 static int
 append_entry(PyObject *list, PyObject *time, PyObject *source, PyObject *target, PyObject *token)
 {
-    PyObject *counter = plus_one(GET(source, Source_counter));
+    PyObject *counter = plus_one(GET(source, Source_counter)), *entry;
+    int failed;
     if (counter != NULL) {
         put(source, Source_counter, Py_NewRef(counter));
     }
-    return append_six(list, time, zero, GET(source, Source_ordinal), counter, target, token);
+    entry = make_entry(time, zero, GET(source, Source_ordinal), counter, target, token);
+    if (entry == NULL) {
+        return -1;
+    }
+    failed = PyList_Append(list, entry);
+    Py_DECREF(entry);
+    return failed;
 }
 
 /* -- Reader: an iterator over a list that the loop can look into */
@@ -251,9 +266,8 @@ alone(Run *run)
 static PyObject *
 pop_caused(Run *run)
 {
-    PyObject *entry = Py_NewRef(PyList_GET_ITEM(run->ready, 0));
-    if (!is_entry(entry) || PyList_SetSlice(run->ready, 0, 1, NULL) < 0 ||
-        put(run->loop, Loop_delta, plus_one(GET(run->loop, Loop_delta))) < 0) {
+    PyObject *entry = take_first(run->ready);
+    if (!is_entry(entry) || put(run->loop, Loop_delta, plus_one(GET(run->loop, Loop_delta))) < 0) {
         Py_DECREF(entry);
         return NULL;
     }
@@ -524,7 +538,7 @@ run_some(PyObject *loop, PyObject *most)
 
 /* -- Wait: what `Queue.get`, `Signal.wait` and `sleep_ns` return. It is awaited without a frame of its own. */
 
-typedef enum { NEW, PAUSE, PAUSED, ARMED, LEFT_TO_PYTHON, DONE } State;
+typedef enum { TO_GET, TO_WAIT, TO_PAUSE, PAUSED, ARMED, LEFT_TO_PYTHON, DONE } State;
 
 typedef struct {
     PyObject_HEAD
@@ -536,12 +550,14 @@ typedef struct {
 
 static PyTypeObject Wait_Type;
 
+#define MOST_ARGUMENTS 4 /* of a function that is replaced */
+#define MANY 64 /* of actors and tokens: those of _MANY actors in waits.py */
 #define KEPT 64 /* waits that are kept to be used again; they stay known to the collector, as objects of this module */
 static Wait *kept[KEPT];
 static int count_kept;
 
 static PyObject *
-make_wait(PyObject *owner, PyObject *nothing)
+make(PyObject *owner, State state)
 {
     Wait *self;
     if (count_kept) {
@@ -556,19 +572,26 @@ make_wait(PyObject *owner, PyObject *nothing)
         PyObject_GC_Track(self);
     }
     self->owner = Py_NewRef(owner);
-    self->state = NEW;
+    self->state = state;
     return (PyObject *)self;
 }
 
-/* `sleep_ns` */
 static PyObject *
-make_pause(PyObject *module, PyObject *delay)
+queue_get(PyObject *queue, PyObject *nothing)
 {
-    Wait *self = (Wait *)make_wait(delay, NULL);
-    if (self != NULL) {
-        self->state = PAUSE;
-    }
-    return (PyObject *)self;
+    return make(queue, TO_GET);
+}
+
+static PyObject *
+signal_wait(PyObject *signal, PyObject *nothing)
+{
+    return make(signal, TO_WAIT);
+}
+
+static PyObject *
+sleep_ns(PyObject *module, PyObject *delay)
+{
+    return make(delay, TO_PAUSE);
 }
 
 static int
@@ -641,6 +664,19 @@ leave_to_python(Wait *self, PyObject *function, PyObject **result)
     return PyIter_Send(self->inner, Py_None, result);
 }
 
+/* Put an actor and its token at the end of those who wait. */
+static PySendResult
+arm(Wait *self, PyObject *waiting, PyObject *actor, PyObject **result)
+{
+    if (PyList_Append(waiting, actor) < 0 || PyList_Append(waiting, GET(actor, Actor_token)) < 0) {
+        *result = NULL;
+        return PYGEN_ERROR;
+    }
+    self->state = ARMED;
+    *result = Py_NewRef(armed);
+    return PYGEN_NEXT;
+}
+
 /* `Queue.get` */
 static PySendResult
 begin_get(Wait *self, PyObject **result)
@@ -655,18 +691,8 @@ begin_get(Wait *self, PyObject **result)
     }
     else if (GET(queue, Queue_closed) == Py_False && getters != Py_None) {
         PyObject *waiting = GET(getters, Waiters_actors), *actor = actor_of(GET(queue, Queue__kernel));
-        if (actor != NULL && PyList_CheckExact(waiting) && PyList_GET_SIZE(waiting) < 32) {
-            PyObject *registration = PyTuple_Pack(2, actor, GET(actor, Actor_token));
-            *result = NULL;
-            if (registration == NULL) {
-                return PYGEN_ERROR;
-            }
-            if (PyList_Append(waiting, registration) == 0) {
-                *result = Py_NewRef(armed);
-                self->state = ARMED;
-            }
-            Py_DECREF(registration);
-            return *result == NULL ? PYGEN_ERROR : PYGEN_NEXT;
+        if (actor != NULL && PyList_CheckExact(waiting) && PyList_GET_SIZE(waiting) < MANY) {
+            return arm(self, waiting, actor, result);
         }
     }
     return leave_to_python(self, python_get, result);
@@ -676,21 +702,14 @@ begin_get(Wait *self, PyObject **result)
 static PySendResult
 begin_wait(Wait *self, PyObject **result)
 {
-    PyObject *crowd = GET(self->owner, Signal__crowd), *actor = actor_of(GET(self->owner, Signal__kernel)), *waiting;
-    if (actor == NULL) {
+    PyObject *crowd = GET(self->owner, Signal__crowd), *actor = actor_of(GET(self->owner, Signal__kernel));
+    if (actor == NULL || !Py_IS_TYPE(crowd, Crowd_type) || !PyList_CheckExact(GET(crowd, Crowd_waiting))) {
         return leave_to_python(self, python_wait, result);
-    }
-    waiting = GET(crowd, Crowd_waiting);
-    *result = NULL;
-    if (PyList_Append(waiting, actor) < 0 || PyList_Append(waiting, GET(actor, Actor_token)) < 0) {
-        return PYGEN_ERROR;
     }
     put(actor, Actor_via, Py_NewRef(crowd));
     self->inner = Py_NewRef(crowd);
     self->actor = Py_NewRef(actor);
-    self->state = ARMED;
-    *result = Py_NewRef(armed);
-    return PYGEN_NEXT;
+    return arm(self, GET(crowd, Crowd_waiting), actor, result);
 }
 
 /* The wait is over: what it returns. */
@@ -709,9 +728,11 @@ static PySendResult
 wait_send(Wait *self, PyObject *value, PyObject **result)
 {
     switch (self->state) {
-    case NEW:
-        return PyObject_TypeCheck(self->owner, Queue_type) ? begin_get(self, result) : begin_wait(self, result);
-    case PAUSE:
+    case TO_GET:
+        return begin_get(self, result);
+    case TO_WAIT:
+        return begin_wait(self, result);
+    case TO_PAUSE:
         self->state = PAUSED;
         *result = Py_NewRef(self->owner);
         return PYGEN_NEXT;
@@ -852,35 +873,101 @@ static PyTypeObject Wait_Type = {
     .tp_methods = wait_methods,
 };
 
-/* -- Queue.put_nowait */
+/* -- Kernel.wake and Kernel.emit */
 
-/* Decide the wait of an actor: `Kernel.wake`, for the source that acts. */
+/* Call the Python function that was replaced, with the same arguments. */
+static PyObject *
+in_python(PyObject *function, PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    PyObject *all[MOST_ARGUMENTS + 1];
+    Py_ssize_t named = names == NULL ? 0 : PyTuple_GET_SIZE(names);
+    if (count + named > MOST_ARGUMENTS) {
+        PyErr_SetString(PyExc_TypeError, "too many arguments");
+        return NULL;
+    }
+    all[0] = self;
+    for (Py_ssize_t index = 0; index < count + named; index++) {
+        all[index + 1] = args[index];
+    }
+    return PyObject_Vectorcall(function, all, (size_t)count + 1, names);
+}
+
+/* Decide the wait of an actor, on behalf of a source. */
 static int
-wake(PyObject *kernel, PyObject *source, PyObject *actor, PyObject *value, PyObject *via)
+decide(PyObject *kernel, PyObject *source, PyObject *actor, PyObject *value, PyObject *via)
 {
     PyObject *token = plus_one(GET(actor, Actor_token));
+    int failed;
     if (token == NULL) {
         return -1;
     }
     put(actor, Actor_token, Py_NewRef(token));
     put(actor, Actor_value, Py_NewRef(value));
     put(actor, Actor_via, Py_NewRef(via));
-    int failed = append_entry(GET(kernel, Loop_ready), GET(kernel, Loop_now), source, actor, token);
+    failed = append_entry(GET(kernel, Loop_ready), GET(kernel, Loop_now), source, actor, token);
     Py_DECREF(token);
     return failed;
 }
+
+static PyObject *
+wake(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    PyObject *source = count == 4 && args[3] != Py_None ? args[3] : GET(kernel, Loop_current);
+    if (names != NULL || count < 3 || count > 4 || !PyObject_TypeCheck(args[0], Actor_type) ||
+        !PyObject_TypeCheck(source, Source_type)) {
+        return in_python(python_wake, kernel, args, count, names);
+    }
+    if (decide(kernel, source, args[0], args[1], args[2]) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+emit(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    PyObject *source = GET(kernel, Loop_current), *entry = GET(kernel, Loop__entry);
+    PyObject *counter, *ordinal, *cause, *row, *done, *actor;
+    if (names != NULL || count < 2 || count > 3 || !PyObject_TypeCheck(source, Source_type) || !is_entry(entry)) {
+        return PyErr_Occurred() ? NULL : in_python(python_emit, kernel, args, count, names);
+    }
+    counter = plus_one(GET(source, Source_counter));
+    if (counter == NULL || put(source, Source_counter, Py_NewRef(counter)) < 0) {
+        return NULL;
+    }
+    ordinal = GET(source, Source_ordinal);
+    actor = count == 3 && PyObject_IsTrue(args[2]) > 0 ? args[2] : GET(source, Source_name);
+    cause = PyTuple_Pack(2, PyTuple_GET_ITEM(entry, 2), PyTuple_GET_ITEM(entry, 3));
+    row = cause == NULL ? NULL
+                        : PyTuple_Pack(9, GET(kernel, Loop_now), GET(kernel, Loop_delta), zero, ordinal, counter, actor,
+                                       args[0], args[1], cause);
+    Py_XDECREF(cause);
+    cause = row == NULL ? NULL : PyTuple_Pack(2, ordinal, counter); /* the event's own identity */
+    Py_DECREF(counter);
+    done = cause == NULL ? NULL : PyObject_CallMethodOneArg(GET(kernel, Kernel_recorder), s_event, row);
+    Py_XDECREF(row);
+    if (done == NULL) {
+        Py_XDECREF(cause);
+        return NULL;
+    }
+    Py_DECREF(done);
+    return cause;
+}
+
+/* -- Queue.put_nowait */
 
 /* Hand an item to who waits first: 1 if someone did, 0 if nobody, -1 with an error. */
 static int
 hand_over(PyObject *queue, PyObject *kernel, PyObject *source, PyObject *waiting, PyObject *item)
 {
-    while (PyList_GET_SIZE(waiting)) {
-        PyObject *registration = Py_NewRef(PyList_GET_ITEM(waiting, 0)), *actor = PyTuple_GET_ITEM(registration, 0);
-        int found = PyList_SetSlice(waiting, 0, 1, NULL);
-        if (found == 0 && same_number(GET(actor, Actor_token), PyTuple_GET_ITEM(registration, 1))) {
-            found = wake(kernel, source, actor, item, queue) < 0 ? -1 : 1;
+    while (PyList_GET_SIZE(waiting) > 1) {
+        PyObject *actor = take_first(waiting), *token = take_first(waiting);
+        int found = 0;
+        if (PyObject_TypeCheck(actor, Actor_type) && same_number(GET(actor, Actor_token), token)) {
+            found = decide(kernel, source, actor, item, queue) < 0 ? -1 : 1;
         }
-        Py_DECREF(registration);
+        Py_DECREF(actor);
+        Py_DECREF(token);
         if (found) {
             return found;
         }
@@ -927,43 +1014,60 @@ put_nowait(PyObject *queue, PyObject *item)
 
 /* -- spread */
 
-/* Append an entry for each actor of a crowd. */
-static int
-spread_one(PyObject *list, PyObject *entry, PyObject *waiting)
+/* The actors and tokens of the crowd that an entry stands for, a list; NULL if it stands for itself, or with an error. */
+static PyObject *
+crowd_of(PyObject *entry)
 {
-    long long counter = number(PyTuple_GET_ITEM(entry, 3));
-    for (Py_ssize_t index = 0; index + 1 < PyList_GET_SIZE(waiting); index += 2) {
-        if (append_six(list, PyTuple_GET_ITEM(entry, 0), PyTuple_GET_ITEM(entry, 1), PyTuple_GET_ITEM(entry, 2),
-                       PyLong_FromLongLong(counter++), PyList_GET_ITEM(waiting, index),
-                       PyList_GET_ITEM(waiting, index + 1)) < 0) {
-            return -1;
-        }
+    PyObject *waiting;
+    if (!is_entry(entry) || !Py_IS_TYPE(PyTuple_GET_ITEM(entry, 4), Crowd_type)) {
+        return NULL;
     }
-    return 0;
+    waiting = GET(PyTuple_GET_ITEM(entry, 4), Crowd_waiting);
+    if (!PyList_CheckExact(waiting)) {
+        PyErr_SetString(PyExc_TypeError, "a crowd is a list");
+        return NULL;
+    }
+    return waiting;
 }
 
 static PyObject *
 spread(PyObject *module, PyObject *batch)
 {
-    PyObject *list;
+    PyObject *list, *waiting;
+    Py_ssize_t length = 0, filled = 0;
     if (!PyList_CheckExact(batch)) {
         PyErr_SetString(PyExc_TypeError, "a batch is a list");
         return NULL;
     }
-    list = PyList_New(0);
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(batch); index++) {
+        waiting = crowd_of(PyList_GET_ITEM(batch, index));
+        length += waiting == NULL ? 1 : PyList_GET_SIZE(waiting) / 2;
+    }
+    list = PyErr_Occurred() ? NULL : PyList_New(length);
     for (Py_ssize_t index = 0; list != NULL && index < PyList_GET_SIZE(batch); index++) {
-        PyObject *entry = PyList_GET_ITEM(batch, index), *waiting = NULL;
-        int failed = !is_entry(entry);
-        if (!failed && Py_IS_TYPE(PyTuple_GET_ITEM(entry, 4), Crowd_type)) {
-            waiting = GET(PyTuple_GET_ITEM(entry, 4), Crowd_waiting);
-            failed = !PyList_CheckExact(waiting) || spread_one(list, entry, waiting) < 0;
+        PyObject *entry = PyList_GET_ITEM(batch, index);
+        waiting = crowd_of(entry);
+        if (waiting == NULL) {
+            if (filled < length) {
+                PyList_SET_ITEM(list, filled++, Py_NewRef(entry));
+            }
+            continue;
         }
-        else if (!failed) {
-            failed = PyList_Append(list, entry) < 0;
+        long long counter = number(PyTuple_GET_ITEM(entry, 3));
+        for (Py_ssize_t place = 0; place + 1 < PyList_GET_SIZE(waiting) && filled < length; place += 2) {
+            PyObject *one = make_entry(PyTuple_GET_ITEM(entry, 0), PyTuple_GET_ITEM(entry, 1),
+                                       PyTuple_GET_ITEM(entry, 2), PyLong_FromLongLong(counter++),
+                                       PyList_GET_ITEM(waiting, place), PyList_GET_ITEM(waiting, place + 1));
+            if (one == NULL) {
+                Py_DECREF(list);
+                return NULL;
+            }
+            PyList_SET_ITEM(list, filled++, one);
         }
-        if (failed) {
-            Py_CLEAR(list);
-        }
+    }
+    if (list != NULL && filled != length) {
+        PyErr_SetString(PyExc_RuntimeError, "a crowd changed while it was spread");
+        Py_CLEAR(list);
     }
     return list;
 }
@@ -971,8 +1075,12 @@ spread(PyObject *module, PyObject *batch)
 /* -- taking over */
 
 static PyMethodDef method_run_some = {"_run_some", run_some, METH_O, "See `Loop._run_some`."};
-static PyMethodDef method_get = {"get", make_wait, METH_NOARGS, "Wait for the next item and return it."};
-static PyMethodDef method_wait = {"wait", make_wait, METH_NOARGS, "Wait until the signal is fired; return its value."};
+static PyMethodDef method_get = {"get", queue_get, METH_NOARGS, "Wait for the next item and return it."};
+static PyMethodDef method_wait = {"wait", signal_wait, METH_NOARGS, "Wait until the signal is fired; return its value."};
+static PyMethodDef method_emit = {"emit", (PyCFunction)(void (*)(void))emit, METH_FASTCALL | METH_KEYWORDS,
+                                  "Record that something happened and return its identity."};
+static PyMethodDef method_wake = {"wake", (PyCFunction)(void (*)(void))wake, METH_FASTCALL | METH_KEYWORDS,
+                                  "Decide the wait of an actor."};
 static PyMethodDef method_put = {"put_nowait", put_nowait, METH_O, "Add an item; return whether there was room."};
 
 /* Put a function in the place of a method, which is returned. */
@@ -1038,8 +1146,10 @@ take_over(PyObject *module, PyObject *args)
     python_get = replace(Queue_type, &method_get);
     python_put = replace(Queue_type, &method_put);
     python_wait = replace(Signal_type, &method_wait);
+    python_emit = replace(Kernel_type, &method_emit);
+    python_wake = replace(Kernel_type, &method_wake);
     python_run = replace(Loop_type, &method_run_some);
-    if (python_get == NULL || python_put == NULL || python_wait == NULL || python_run == NULL) {
+    if (python_emit == NULL || python_wake == NULL || python_get == NULL || python_put == NULL || python_wait == NULL || python_run == NULL) {
         return NULL;
     }
     Py_DECREF(python_run);
@@ -1047,7 +1157,7 @@ take_over(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-    {"sleep_ns", make_pause, METH_O, "Pause the actor for whole nanoseconds of simulated time."},
+    {"sleep_ns", sleep_ns, METH_O, "Pause the actor for whole nanoseconds of simulated time."},
     {"spread", spread, METH_O, "See `spread` in order.py."},
     {"take_over", take_over, METH_VARARGS, "Put the functions of this module in the place of those in Python."},
     {NULL},
@@ -1068,7 +1178,7 @@ intern_names(void)
         PyObject **place;
         const char *name;
     } names[] = {
-        {&s_append, "append"}, {&s_arm, "_arm"}, {&s_caused, "_caused"}, {&s_close, "close"}, {&s_ended, "_ended"},
+        {&s_append, "append"}, {&s_arm, "_arm"}, {&s_caused, "_caused"}, {&s_close, "close"}, {&s_ended, "_ended"}, {&s_event, "event"},
         {&s_fire, "fire"}, {&s_go_on, "_go_on"}, {&s_lose_one, "lose_one"}, {&s_popleft, "popleft"},
         {&s_rest, "_rest"}, {&s_throw, "throw"}, {&s_token, "token"},
     };

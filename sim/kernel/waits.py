@@ -10,6 +10,7 @@ the actor is cancelled before it runs.
 import types
 from collections import deque
 from collections.abc import Generator
+from functools import partial
 from typing import Any, Protocol
 
 import attrs
@@ -48,39 +49,40 @@ class Waiters:
     """Actors in order of arrival; those that no longer wait are skipped.
 
     Attributes:
-        actors: who waits, each with its token; a list while they are few, for an empty deque takes 760 bytes.
+        actors: who waits, each followed by its token; a list while they are few, for an empty deque takes 760 bytes.
     """
 
     __slots__ = ("_purge_at", "actors")
 
     def __init__(self) -> None:
-        self.actors: list[tuple[Actor, int]] | deque[tuple[Actor, int]] | None = None
+        self.actors: list[Any] | deque[Any] | None = None
         self._purge_at = _MANY
 
     def add(self, actor: Actor) -> None:
         """Put the actor last."""
-        waiting = self.actors
-        if waiting is None:
-            self.actors = [(actor, actor.token)]
-        elif len(waiting) < self._purge_at:
-            waiting.append((actor, actor.token))
-        else:
-            self.actors = deque(item for item in waiting if item[0].token == item[1])
-            self._purge_at = max(_MANY, 2 * len(self.actors))
-            self.actors.append((actor, actor.token))
+        if self.actors is None:
+            self.actors = []
+        elif len(self.actors) >= 2 * self._purge_at:
+            live = self.live()
+            self.actors = deque(part for actor in live for part in (actor, actor.token))
+            self._purge_at = max(_MANY, 2 * len(live))
+        self.actors.append(actor)
+        self.actors.append(actor.token)
 
     def pop(self) -> Actor | None:
         """Remove and return the first that still waits."""
         waiting = self.actors
         while waiting:
-            actor, token = waiting.pop(0) if isinstance(waiting, list) else waiting.popleft()
-            if actor.token == token:
+            take = partial(waiting.pop, 0) if isinstance(waiting, list) else waiting.popleft
+            actor: Actor = take()
+            if actor.token == take():
                 return actor
         return None
 
     def live(self) -> list[Actor]:
         """Return those that still wait, in order."""
-        return [actor for actor, token in self.actors or () if actor.token == token]
+        parts = iter(self.actors or ())
+        return [actor for actor, token in zip(parts, parts, strict=True) if actor.token == token]
 
     def __len__(self) -> int:
         return len(self.live())
@@ -208,9 +210,10 @@ class Queue:
             raise ClosedError("the queue is closed and empty")
         actor, getters = self._kernel.current, self._getters
         waiting = None if getters is None else getters.actors
-        if waiting is None or len(waiting) >= _MANY or actor.__class__ is not Actor or actor.cancelling:
+        if waiting is None or len(waiting) >= 2 * _MANY or actor.__class__ is not Actor or actor.cancelling:
             return (yield self)
-        waiting.append((actor, actor.token))  # `arm`, written out
+        waiting.append(actor)  # `arm`, written out
+        waiting.append(actor.token)
         return (yield ARMED)
 
     @types.coroutine
@@ -231,7 +234,10 @@ class Queue:
         waiting = None if getters is None else getters.actors
         source = kernel.current or kernel.acting()  # refuses a call from outside before anything has changed
         while waiting:
-            actor, token = waiting.pop(0) if waiting.__class__ is list else waiting.popleft()  # type: ignore[union-attr]
+            if waiting.__class__ is list:
+                actor, token = waiting.pop(0), waiting.pop(0)
+            else:
+                actor, token = waiting.popleft(), waiting.popleft()  # type: ignore[union-attr]  # a deque
             if actor.token == token:  # `pop` and `wake`, written out: this is the hot path of messages
                 actor.token = token = token + 1
                 actor.value = item

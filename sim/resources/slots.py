@@ -98,12 +98,7 @@ class _Slots(Pool):
             if actor.token == token:
                 if amount > self._free:
                     return
-                source = kernel.current or kernel.acting()  # first, for it refuses while the run is paused
-                actor.token = token = token + 1  # `wake`, written out: this is the hot path of resources
-                actor.value = amount
-                actor.via = wait
-                source.counter = counter = source.counter + 1
-                kernel.ready.append((kernel.now, 0, source.ordinal, counter, actor, token))
+                kernel.wake(actor, amount, wait)  # first, for it refuses while the run is paused
                 self._free -= amount
                 self._served += 1
             line.pop()
