@@ -1,6 +1,6 @@
 """The hot paths in C, if they were compiled.
 
-`_core.c` holds the inner loop and the commonest waits once more. Where it could not be compiled the same functions run
+`c/` holds the inner loop and the commonest waits once more. Where it could not be compiled the same functions run
 in Python: slower, and in the same order, which the tests compare. Each function in Python says what is right; the
 pattern is that of PEP 399.
 """

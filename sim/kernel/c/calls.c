@@ -1,0 +1,214 @@
+/* What steps call: `Kernel.wake`, `Kernel.emit`, `Queue.put_nowait`; and `spread`, which the loop calls. */
+
+#include "core.h"
+
+#define MOST_ARGUMENTS 4 /* of a function that is replaced */
+
+/* Whether an object has the slots of a `Loop`. */
+int
+is_kernel(PyObject *object)
+{
+    static PyTypeObject *seen; /* looking through the bases takes longer than all the rest */
+    if (!Py_IS_TYPE(object, seen)) {
+        if (!PyObject_TypeCheck(object, Loop_type)) {
+            return 0;
+        }
+        Py_XSETREF(seen, (PyTypeObject *)Py_NewRef(Py_TYPE(object)));
+    }
+    return 1;
+}
+
+/* Call the Python function that was replaced, with the same arguments. */
+static PyObject *
+in_python(PyObject *function, PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    PyObject *all[MOST_ARGUMENTS + 1];
+    Py_ssize_t named = names == NULL ? 0 : PyTuple_GET_SIZE(names);
+    if (count + named > MOST_ARGUMENTS) {
+        PyErr_SetString(PyExc_TypeError, "too many arguments");
+        return NULL;
+    }
+    all[0] = self;
+    for (Py_ssize_t index = 0; index < count + named; index++) {
+        all[index + 1] = args[index];
+    }
+    return PyObject_Vectorcall(function, all, (size_t)count + 1, names);
+}
+
+/* Decide the wait of an actor, on behalf of a source. */
+static int
+decide(PyObject *kernel, PyObject *source, PyObject *actor, PyObject *value, PyObject *via)
+{
+    PyObject *token = plus_one(GET(actor, Actor_token));
+    int failed;
+    if (token == NULL) {
+        return -1;
+    }
+    put(actor, Actor_token, Py_NewRef(token));
+    put(actor, Actor_value, Py_NewRef(value));
+    put(actor, Actor_via, Py_NewRef(via));
+    failed = append_entry(GET(kernel, Loop_ready), GET(kernel, Loop_now), source, actor, token);
+    Py_DECREF(token);
+    return failed;
+}
+
+PyObject *
+kernel_wake(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    PyObject *source = count == 4 && args[3] != Py_None ? args[3] : GET(kernel, Loop_current);
+    if (names != NULL || count < 3 || count > 4 || !PyObject_TypeCheck(args[0], Actor_type) ||
+        !PyObject_TypeCheck(source, Source_type)) {
+        return in_python(python_wake, kernel, args, count, names);
+    }
+    if (decide(kernel, source, args[0], args[1], args[2]) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject *
+kernel_emit(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    PyObject *source = GET(kernel, Loop_current), *entry = GET(kernel, Loop__entry);
+    PyObject *counter, *ordinal, *cause, *row, *done, *actor;
+    if (names != NULL || count < 2 || count > 3 || !PyObject_TypeCheck(source, Source_type) || !is_entry(entry)) {
+        return PyErr_Occurred() ? NULL : in_python(python_emit, kernel, args, count, names);
+    }
+    counter = plus_one(GET(source, Source_counter));
+    if (counter == NULL || put(source, Source_counter, Py_NewRef(counter)) < 0) {
+        return NULL;
+    }
+    ordinal = GET(source, Source_ordinal);
+    actor = count == 3 && PyObject_IsTrue(args[2]) > 0 ? args[2] : GET(source, Source_name);
+    cause = PyTuple_Pack(2, PyTuple_GET_ITEM(entry, 2), PyTuple_GET_ITEM(entry, 3));
+    row = cause == NULL ? NULL
+                        : PyTuple_Pack(9, GET(kernel, Loop_now), GET(kernel, Loop_delta), zero, ordinal, counter, actor,
+                                       args[0], args[1], cause);
+    Py_XDECREF(cause);
+    cause = row == NULL ? NULL : PyTuple_Pack(2, ordinal, counter); /* the event's own identity */
+    Py_DECREF(counter);
+    done = cause == NULL ? NULL : PyObject_CallMethodOneArg(GET(kernel, Kernel_recorder), s_event, row);
+    Py_XDECREF(row);
+    if (done == NULL) {
+        Py_XDECREF(cause);
+        return NULL;
+    }
+    Py_DECREF(done);
+    return cause;
+}
+
+/* Hand an item to who waits first: 1 if someone did, 0 if nobody, -1 with an error. */
+static int
+hand_over(PyObject *queue, PyObject *kernel, PyObject *source, PyObject *waiting, PyObject *item)
+{
+    while (PyList_GET_SIZE(waiting) > 1) {
+        PyObject *actor = take_first(waiting), *token = take_first(waiting);
+        int found = 0;
+        if (PyObject_TypeCheck(actor, Actor_type) && same_number(GET(actor, Actor_token), token)) {
+            found = decide(kernel, source, actor, item, queue) < 0 ? -1 : 1;
+        }
+        Py_DECREF(actor);
+        Py_DECREF(token);
+        if (found) {
+            return found;
+        }
+    }
+    return 0;
+}
+
+PyObject *
+queue_put_nowait(PyObject *queue, PyObject *item)
+{
+    PyObject *kernel = GET(queue, Queue__kernel), *getters = GET(queue, Queue__getters), *items, *source, *done;
+    if (GET(queue, Queue_closed) != Py_False || !is_kernel(kernel)) {
+        return PyObject_CallFunctionObjArgs(python_put_nowait, queue, item, NULL);
+    }
+    source = GET(kernel, Loop_current);
+    if (source == Py_None) {
+        return PyObject_CallFunctionObjArgs(python_put_nowait, queue, item, NULL);
+    }
+    if (getters != Py_None && GET(getters, Waiters_actors) != Py_None) {
+        PyObject *waiting = GET(getters, Waiters_actors);
+        int found;
+        if (!PyList_CheckExact(waiting)) {
+            return PyObject_CallFunctionObjArgs(python_put_nowait, queue, item, NULL);
+        }
+        Py_INCREF(waiting);
+        found = hand_over(queue, kernel, source, waiting, item);
+        Py_DECREF(waiting);
+        if (found) {
+            return found < 0 ? NULL : Py_NewRef(Py_True);
+        }
+    }
+    items = GET(queue, Queue_items);
+    if (items == Py_None) {
+        return PyObject_CallFunctionObjArgs(python_put_nowait, queue, item, NULL);
+    }
+    if (PyObject_Size(items) >= number(GET(queue, Queue_limit))) {
+        Py_RETURN_FALSE;
+    }
+    done = PyObject_CallMethodOneArg(items, s_append, item);
+    if (done == NULL) {
+        return NULL;
+    }
+    Py_DECREF(done);
+    Py_RETURN_TRUE;
+}
+
+/* The actors and tokens of the crowd that an entry stands for; NULL if it stands for itself, or with an error. */
+static PyObject *
+crowd_of(PyObject *entry)
+{
+    PyObject *waiting;
+    if (!is_entry(entry) || !Py_IS_TYPE(PyTuple_GET_ITEM(entry, 4), Crowd_type)) {
+        return NULL;
+    }
+    waiting = GET(PyTuple_GET_ITEM(entry, 4), Crowd_waiting);
+    if (!PyList_CheckExact(waiting)) {
+        PyErr_SetString(PyExc_TypeError, "a crowd is a list");
+        return NULL;
+    }
+    return waiting;
+}
+
+PyObject *
+spread(PyObject *module, PyObject *batch)
+{
+    PyObject *list, *waiting;
+    Py_ssize_t length = 0, filled = 0;
+    if (!PyList_CheckExact(batch)) {
+        PyErr_SetString(PyExc_TypeError, "a batch is a list");
+        return NULL;
+    }
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(batch); index++) {
+        waiting = crowd_of(PyList_GET_ITEM(batch, index));
+        length += waiting == NULL ? 1 : PyList_GET_SIZE(waiting) / 2;
+    }
+    list = PyErr_Occurred() ? NULL : PyList_New(length);
+    for (Py_ssize_t index = 0; list != NULL && index < PyList_GET_SIZE(batch); index++) {
+        PyObject *entry = PyList_GET_ITEM(batch, index);
+        waiting = crowd_of(entry);
+        if (waiting == NULL) {
+            if (filled < length) {
+                PyList_SET_ITEM(list, filled++, Py_NewRef(entry));
+            }
+            continue;
+        }
+        long long counter = number(PyTuple_GET_ITEM(entry, 3));
+        for (Py_ssize_t place = 0; place + 1 < PyList_GET_SIZE(waiting) && filled < length; place += 2) {
+            PyObject *one = make_entry(PyTuple_GET_ITEM(entry, 0), PyTuple_GET_ITEM(entry, 1),
+                                       PyTuple_GET_ITEM(entry, 2), PyLong_FromLongLong(counter++),
+                                       PyList_GET_ITEM(waiting, place), PyList_GET_ITEM(waiting, place + 1));
+            if (one == NULL) {
+                Py_DECREF(list);
+                return NULL;
+            }
+            PyList_SET_ITEM(list, filled++, one);
+        }
+    }
+    if (list != NULL && filled != length) {
+        PyErr_SetString(PyExc_RuntimeError, "a crowd changed while it was spread");
+        Py_CLEAR(list);
+    }
+    return list;
+}

@@ -1,0 +1,179 @@
+/* What the files of this folder share; see module.c for what it is all about. */
+
+#ifndef SIM_CORE_H
+#define SIM_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <limits.h>
+#include <structmember.h>
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(hidden) /* these names are nobody else's */
+#endif
+
+/* -- where the slots of the Python classes are: Actor_token is the place of Actor.token, Actor_type is Actor */
+
+#define SLOTS(X)                                                                                                       \
+    X(Source, counter) X(Source, name) X(Source, ordinal)                                                              \
+    X(Actor, cancelling) X(Actor, coro) X(Actor, token) X(Actor, value) X(Actor, via)                                  \
+    X(Loop, _begun) X(Loop, _blocked_from) X(Loop, _entry) X(Loop, _horizon) X(Loop, _max_deltas) X(Loop, _midway)     \
+    X(Loop, calendar) X(Loop, crowded) X(Loop, current) X(Loop, delta) X(Loop, now) X(Loop, ready) X(Loop, steps)      \
+    X(Kernel, recorder)                                                                                                \
+    X(FutureEvents, _queue) X(FutureEvents, buckets) X(FutureEvents, reader) X(FutureEvents, shift)                    \
+    X(Crowd, value) X(Crowd, waiting)                                                                                  \
+    X(Signal, _crowd) X(Signal, _kernel)                                                                               \
+    X(Waiters, actors)                                                                                                 \
+    X(Queue, _getters) X(Queue, _kernel) X(Queue, _putters) X(Queue, closed) X(Queue, items) X(Queue, limit)
+
+#define CLASSES(X) X(Source) X(Actor) X(Loop) X(Kernel) X(FutureEvents) X(Crowd) X(Signal) X(Waiters) X(Queue)
+
+#define DECLARE_SLOT(class, name) extern Py_ssize_t class##_##name;
+SLOTS(DECLARE_SLOT)
+
+#define DECLARE_CLASS(class) extern PyTypeObject *class##_type;
+CLASSES(DECLARE_CLASS)
+
+#define PLACE(object, slot) (*(PyObject **)((char *)(object) + (slot)))
+
+/* What a slot holds: a borrowed reference, None if it was never filled. */
+static inline PyObject *
+GET(PyObject *object, Py_ssize_t slot)
+{
+    PyObject *value = PLACE(object, slot);
+    return value == NULL ? Py_None : value;
+}
+
+/* The Python functions that were replaced, by the names of the methods: what is rare is left to them. */
+#define REPLACED(X) X(emit) X(get) X(put_nowait) X(wait) X(wake)
+#define DECLARE_REPLACED(name) extern PyObject *python_##name;
+REPLACED(DECLARE_REPLACED)
+
+/* Names of methods and attributes. */
+#define NAMES(X)                                                                                                       \
+    X(_arm) X(_caused) X(_ended) X(_go_on) X(_rest) X(append) X(close) X(event) X(fire) X(lose_one) X(popleft)         \
+    X(throw) X(token)
+#define DECLARE_NAME(name) extern PyObject *s_##name;
+NAMES(DECLARE_NAME)
+
+extern PyObject *armed, *budget_is_spent; /* what Python knows as ARMED and Pause.BUDGET */
+extern PyObject *zero;
+extern PyObject *stop; /* the StopIteration that carries what a wait returns; see wait.c */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *entries; /* a list */
+    Py_ssize_t index;  /* of what is read next */
+} Reader;
+
+extern PyTypeObject Reader_Type, Wait_Type;
+
+int is_kernel(PyObject *object);
+PyObject *run_some(PyObject *loop, PyObject *most);
+PyObject *queue_get(PyObject *queue, PyObject *nothing);
+PyObject *queue_put_nowait(PyObject *queue, PyObject *item);
+PyObject *signal_wait(PyObject *signal, PyObject *nothing);
+PyObject *sleep_ns(PyObject *module, PyObject *delay);
+PyObject *spread(PyObject *module, PyObject *batch);
+PyObject *kernel_emit(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names);
+PyObject *kernel_wake(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names);
+
+/* Put `value`, a reference of its own or NULL after an error, into a slot. */
+static inline int
+put(PyObject *object, Py_ssize_t slot, PyObject *value)
+{
+    PyObject *before = PLACE(object, slot);
+    if (value == NULL) {
+        return -1;
+    }
+    PLACE(object, slot) = value;
+    Py_XDECREF(before);
+    return 0;
+}
+
+/* A number of Python as one of C; one that is too large is the largest there is, which is later than all times. */
+static inline long long
+number(PyObject *object)
+{
+    int overflow;
+    long long value;
+#if PY_VERSION_HEX >= 0x030C0000
+    if (PyLong_CheckExact(object) && PyUnstable_Long_IsCompact((PyLongObject *)object)) {
+        return PyUnstable_Long_CompactValue((PyLongObject *)object);
+    }
+#endif
+    value = PyLong_AsLongLongAndOverflow(object, &overflow);
+    return overflow > 0 ? LLONG_MAX : overflow < 0 ? LLONG_MIN : value;
+}
+
+static inline int
+same_number(PyObject *one, PyObject *other)
+{
+    return one == other || number(one) == number(other);
+}
+
+static inline PyObject *
+plus_one(PyObject *object)
+{
+    return PyLong_FromLongLong(number(object) + 1);
+}
+
+/* Remove the first item of a list that has one, and return it; the list keeps its memory: it is soon filled again. */
+static inline PyObject *
+take_first(PyObject *list)
+{
+    PyObject **items = ((PyListObject *)list)->ob_item, *first = items[0];
+    Py_ssize_t left = PyList_GET_SIZE(list) - 1;
+    memmove(items, items + 1, (size_t)left * sizeof(*items));
+    Py_SET_SIZE(list, left);
+    return first;
+}
+
+/* A new entry; `counter` is a reference of its own, or NULL after an error. */
+static inline PyObject *
+make_entry(PyObject *time, PyObject *priority, PyObject *ordinal, PyObject *counter, PyObject *target, PyObject *token)
+{
+    PyObject *entry = counter == NULL ? NULL : PyTuple_New(6);
+    if (entry == NULL) {
+        Py_XDECREF(counter);
+        return NULL;
+    }
+    PyTuple_SET_ITEM(entry, 0, Py_NewRef(time));
+    PyTuple_SET_ITEM(entry, 1, Py_NewRef(priority));
+    PyTuple_SET_ITEM(entry, 2, Py_NewRef(ordinal));
+    PyTuple_SET_ITEM(entry, 3, counter);
+    PyTuple_SET_ITEM(entry, 4, Py_NewRef(target));
+    PyTuple_SET_ITEM(entry, 5, Py_NewRef(token));
+    return entry;
+}
+
+/* Append (time, 0, the source's ordinal, the source's next counter, target, token) to a list. */
+static inline int
+append_entry(PyObject *list, PyObject *time, PyObject *source, PyObject *target, PyObject *token)
+{
+    PyObject *counter = plus_one(GET(source, Source_counter)), *entry;
+    int failed;
+    if (counter != NULL) {
+        put(source, Source_counter, Py_NewRef(counter));
+    }
+    entry = make_entry(time, zero, GET(source, Source_ordinal), counter, target, token);
+    if (entry == NULL) {
+        return -1;
+    }
+    failed = PyList_Append(list, entry);
+    Py_DECREF(entry);
+    return failed;
+}
+
+/* Whether an object is a tuple as long as an entry; else an error is set. */
+static inline int
+is_entry(PyObject *object)
+{
+    if (PyTuple_CheckExact(object) && PyTuple_GET_SIZE(object) == 6) {
+        return 1;
+    }
+    PyErr_SetString(PyExc_TypeError, "what is in the calendar is no entry");
+    return 0;
+}
+
+#endif

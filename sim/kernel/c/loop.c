@@ -1,0 +1,299 @@
+/* The loop: `Loop._run_some` and its shortest ways through `_caused` and `_go_on`. */
+
+#include "core.h"
+
+typedef struct {
+    PyObject *loop, *calendar, *ready, *buckets;
+    Reader *reader;
+    int shift;
+    long long begun;
+} Run;
+
+/* Whether one entry alone was caused at this instant, and nothing speaks against running it. */
+static int
+alone(Run *run)
+{
+    return PyList_GET_SIZE(run->ready) == 1 && GET(run->loop, Loop_crowded) == Py_False &&
+           !same_number(GET(run->loop, Loop_delta), GET(run->loop, Loop__max_deltas));
+}
+
+/* Take the only entry that was caused at this instant. */
+static PyObject *
+pop_caused(Run *run)
+{
+    PyObject *entry = take_first(run->ready);
+    if (!is_entry(entry) || put(run->loop, Loop_delta, plus_one(GET(run->loop, Loop_delta))) < 0) {
+        Py_DECREF(entry);
+        return NULL;
+    }
+    run->begun = number(GET(run->loop, Loop_now));
+    return entry;
+}
+
+/* What `Loop._caused` does: what was caused at this instant comes before the entry that is read next. */
+static PyObject *
+caused(Run *run)
+{
+    PyObject *entry;
+    if (alone(run)) {
+        return pop_caused(run);
+    }
+    run->reader->index++; /* `_caused` gives it back */
+    entry = PyObject_CallMethodNoArgs(run->loop, s__caused);
+    run->begun = number(GET(run->loop, Loop_now));
+    return entry;
+}
+
+/* The entry that runs next. NULL, if no error is set: nothing may run, or Python has to decide. */
+static PyObject *
+next_entry(Run *run)
+{
+    Reader *reader = run->reader;
+    PyObject *loop = run->loop, *entry;
+    long long time, now;
+    if (reader->index >= PyList_GET_SIZE(reader->entries)) {
+        int nothing_else = PyList_GET_SIZE(GET(run->calendar, FutureEvents__queue)) == 0;
+        if (nothing_else && alone(run) && number(GET(loop, Loop_now)) < number(GET(loop, Loop__blocked_from))) {
+            return pop_caused(run);
+        }
+        return NULL;
+    }
+    entry = PyList_GET_ITEM(reader->entries, reader->index);
+    if (!is_entry(entry)) {
+        return NULL;
+    }
+    time = number(PyTuple_GET_ITEM(entry, 0));
+    if (time != run->begun) {
+        now = number(GET(loop, Loop_now));
+        if (PyList_GET_SIZE(run->ready) && time > now) {
+            return now < number(GET(loop, Loop__blocked_from)) ? caused(run) : NULL;
+        }
+        if (time >= number(GET(loop, Loop__horizon))) {
+            return NULL;
+        }
+        run->begun = time;
+        put(loop, Loop_now, Py_NewRef(PyTuple_GET_ITEM(entry, 0)));
+        put(loop, Loop_delta, Py_NewRef(zero));
+    }
+    reader->index++;
+    return Py_NewRef(entry);
+}
+
+/* Tell the loop how a step ended: with what it returned, or with the error that is set. */
+static int
+ended(PyObject *loop, PyObject *actor, PyObject *returned)
+{
+    PyObject *error, *done;
+    if (returned != NULL) {
+        error = PyObject_CallOneArg(PyExc_StopIteration, returned);
+        Py_DECREF(returned);
+    }
+    else {
+#if PY_VERSION_HEX >= 0x030C0000
+        error = PyErr_GetRaisedException();
+#else
+        PyObject *type, *trace;
+        PyErr_Fetch(&type, &error, &trace);
+        PyErr_NormalizeException(&type, &error, &trace);
+        if (trace != NULL) {
+            PyException_SetTraceback(error, trace);
+        }
+        Py_XDECREF(type);
+        Py_XDECREF(trace);
+#endif
+    }
+    if (error == NULL) {
+        return -1;
+    }
+    done = PyObject_CallMethodObjArgs(loop, s__ended, actor, error, NULL);
+    Py_DECREF(error);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* An actor rests for a span of time: into its bucket, if that exists already. */
+static int
+rest(Run *run, PyObject *actor, PyObject *request, PyObject *token, long long time)
+{
+    long long span = number(request);
+    PyObject *done;
+    if (span > 0 && span <= LLONG_MAX - time) {
+        PyObject *due = PyLong_FromLongLong(time + span), *turn = PyLong_FromLongLong((time + span) >> run->shift);
+        PyObject *bucket = due == NULL || turn == NULL ? NULL : PyDict_GetItemWithError(run->buckets, turn);
+        int failed = PyErr_Occurred() ? -1 : 0, found = bucket != NULL;
+        if (found) {
+            Py_INCREF(bucket);
+            failed = append_entry(bucket, due, actor, actor, token);
+            Py_DECREF(bucket);
+        }
+        Py_XDECREF(due);
+        Py_XDECREF(turn);
+        if (found || failed) {
+            return failed;
+        }
+    }
+    done = PyObject_CallMethodObjArgs(run->loop, s__rest, actor, request, token, NULL);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* Run one step of an actor, whose token has been found to be that of the entry. */
+static int
+resume(Run *run, PyObject *entry, PyObject *actor)
+{
+    long long time = number(PyTuple_GET_ITEM(entry, 0));
+    PyObject *request, *coro, *value, *token;
+    PySendResult outcome;
+    int failed = 0;
+    put(run->loop, Loop_current, Py_NewRef(actor));
+    token = PyLong_FromLongLong((number(PyTuple_GET_ITEM(entry, 5)) | 1) + 1);
+    if (token == NULL) {
+        return -1;
+    }
+    put(actor, Actor_token, Py_NewRef(token));
+    coro = Py_NewRef(GET(actor, Actor_coro));
+    value = Py_NewRef(GET(actor, Actor_value));
+    outcome = PyIter_Send(coro, value, &request);
+    Py_DECREF(coro);
+    Py_DECREF(value);
+    if (Py_REFCNT(stop) == 1) {
+        Py_CLEAR(((PyStopIterationObject *)stop)->value); /* the actor has it */
+    }
+    if (outcome != PYGEN_NEXT) {
+        failed = ended(run->loop, actor, outcome == PYGEN_RETURN ? request : NULL);
+    }
+    else {
+        if (PyLong_CheckExact(request)) {
+            failed = rest(run, actor, request, token, time);
+        }
+        else if (request != armed) {
+            PyObject *done = PyObject_CallMethodObjArgs(run->loop, s__arm, actor, request, NULL);
+            Py_XDECREF(done);
+            failed = done == NULL ? -1 : 0;
+        }
+        Py_DECREF(request);
+    }
+    Py_DECREF(token);
+    return failed;
+}
+
+/* Run what an entry is for, unless it is stale. */
+static int
+step(Run *run, PyObject *entry)
+{
+    PyObject *target = PyTuple_GET_ITEM(entry, 4), *token, *done;
+    int valid;
+    if (Py_IS_TYPE(target, Actor_type)) {
+        if (!same_number(GET(target, Actor_token), PyTuple_GET_ITEM(entry, 5))) {
+            return 0;
+        }
+        put(run->loop, Loop__entry, Py_NewRef(entry));
+        return resume(run, entry, target);
+    }
+    token = PyObject_GetAttr(target, s_token);
+    if (token == NULL) {
+        return -1;
+    }
+    valid = PyObject_RichCompareBool(token, PyTuple_GET_ITEM(entry, 5), Py_EQ);
+    Py_DECREF(token);
+    if (valid <= 0) {
+        return valid;
+    }
+    put(run->loop, Loop__entry, Py_NewRef(entry));
+    done = PyObject_CallMethodNoArgs(target, s_fire);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* This is the loop: in key order, what is due runs until nothing is left in the reader, or of the budget. */
+static int
+run_entries(Run *run, long long *left)
+{
+    PyObject *entry;
+    while (*left > 0 && (entry = next_entry(run)) != NULL) {
+        int failed = step(run, entry);
+        Py_DECREF(entry);
+        if (failed) {
+            return -1;
+        }
+        --*left;
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* Between two buckets, or two rounds, `Loop._go_on` in Python says what runs next, or why nothing may. */
+static PyObject *
+go_on(Run *run, long long *left)
+{
+    PyObject *loop = run->loop;
+    for (;;) {
+        PyObject *reader = Py_NewRef(GET(run->calendar, FutureEvents_reader)), *pause;
+        int failed;
+        if (!Py_IS_TYPE(reader, &Reader_Type) || !PyList_CheckExact(GET(run->calendar, FutureEvents__queue))) {
+            PyErr_SetString(PyExc_TypeError, "the calendar is not in order");
+            Py_DECREF(reader);
+            return NULL;
+        }
+        run->reader = (Reader *)reader;
+        run->shift = (int)number(GET(run->calendar, FutureEvents_shift));
+        failed = run_entries(run, left);
+        Py_DECREF(reader);
+        if (failed) {
+            return NULL;
+        }
+        if (*left <= 0) {
+            return Py_NewRef(budget_is_spent);
+        }
+        if (put(loop, Loop__begun, PyLong_FromLongLong(run->begun)) < 0) {
+            return NULL;
+        }
+        pause = PyObject_CallMethodNoArgs(loop, s__go_on);
+        if (pause != Py_None) {
+            if (pause != NULL) {
+                put(loop, Loop__midway, Py_NewRef(Py_False));
+            }
+            return pause;
+        }
+        Py_DECREF(pause);
+        run->begun = number(GET(loop, Loop__begun));
+    }
+}
+
+/* `Loop._run_some` */
+PyObject *
+run_some(PyObject *loop, PyObject *most)
+{
+    long long budget = PyLong_AsLongLong(most), left = budget;
+    PyObject *pause, *type, *error, *trace;
+    Run run;
+    if (budget == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    run.loop = loop;
+    run.calendar = Py_NewRef(GET(loop, Loop_calendar));
+    if (!PyObject_TypeCheck(run.calendar, FutureEvents_type)) {
+        PyErr_SetString(PyExc_TypeError, "the loop has no calendar");
+        Py_DECREF(run.calendar);
+        return NULL;
+    }
+    run.ready = Py_NewRef(GET(loop, Loop_ready));
+    run.buckets = Py_NewRef(GET(run.calendar, FutureEvents_buckets));
+    run.begun = number(GET(loop, Loop__begun));
+    put(loop, Loop__midway, Py_NewRef(Py_True));
+    if (PyList_CheckExact(run.ready) && PyDict_CheckExact(run.buckets)) {
+        pause = go_on(&run, &left);
+    }
+    else {
+        PyErr_SetString(PyExc_TypeError, "the loop is not in order");
+        pause = NULL;
+    }
+    PyErr_Fetch(&type, &error, &trace); /* whatever happened, the loop is left in order */
+    put(loop, Loop__begun, PyLong_FromLongLong(run.begun));
+    put(loop, Loop_current, Py_NewRef(Py_None));
+    put(loop, Loop_steps, PyLong_FromLongLong(number(GET(loop, Loop_steps)) + budget - left));
+    PyErr_Restore(type, error, trace);
+    Py_DECREF(run.calendar);
+    Py_DECREF(run.ready);
+    Py_DECREF(run.buckets);
+    return pause;
+}

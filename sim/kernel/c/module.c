@@ -1,0 +1,149 @@
+/* The hot paths of the kernel once more, in C.
+
+Every function here does what the Python function of the same name does (`Loop._run_some` in loop.py, the waits in
+waits.py, ...); see there for why. The data stays in the Python classes: `take_over` looks up where their slots are and
+puts these functions in the place of the Python ones. What is rare is left to the Python function, so its rules are
+written once. Without a compiler the package is complete all the same, and slower; the order of a run is the same.
+*/
+
+#include "core.h"
+
+#define DEFINE_SLOT(class, name) Py_ssize_t class##_##name;
+SLOTS(DEFINE_SLOT)
+
+#define DEFINE_CLASS(class) PyTypeObject *class##_type;
+CLASSES(DEFINE_CLASS)
+
+#define DEFINE_REPLACED(name) PyObject *python_##name;
+REPLACED(DEFINE_REPLACED)
+
+#define DEFINE_NAME(name) PyObject *s_##name;
+NAMES(DEFINE_NAME)
+
+PyObject *armed, *budget_is_spent, *zero, *stop;
+
+/* A function that takes its arguments as an array, in the type that all functions of a table have. */
+#define FAST(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS
+
+static PyMethodDef method_run_some = {"_run_some", run_some, METH_O, "See `Loop._run_some`."};
+static PyMethodDef method_get = {"get", queue_get, METH_NOARGS, "Wait for the next item and return it."};
+static PyMethodDef method_put_nowait = {"put_nowait", queue_put_nowait, METH_O, "Add an item, if there is room."};
+static PyMethodDef method_wait = {"wait", signal_wait, METH_NOARGS, "Wait until the signal is fired."};
+static PyMethodDef method_emit = {"emit", FAST(kernel_emit), "Record that something happened."};
+static PyMethodDef method_wake = {"wake", FAST(kernel_wake), "Decide the wait of an actor."};
+
+/* Put a function in the place of a method, which is returned. */
+static PyObject *
+replace(PyTypeObject *type, PyMethodDef *definition)
+{
+    PyObject *before = PyObject_GetAttrString((PyObject *)type, definition->ml_name);
+    PyObject *descriptor = before == NULL ? NULL : PyDescr_NewMethod(type, definition);
+    if (descriptor == NULL || PyObject_SetAttrString((PyObject *)type, definition->ml_name, descriptor) < 0) {
+        Py_CLEAR(before);
+    }
+    Py_XDECREF(descriptor);
+    return before;
+}
+
+static int
+find_slot(PyTypeObject *type, const char *name, Py_ssize_t *offset)
+{
+    PyObject *descriptor = PyObject_GetAttrString((PyObject *)type, name);
+    if (descriptor == NULL) {
+        return -1;
+    }
+    if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) {
+        PyErr_Format(PyExc_TypeError, "%s.%s is no slot", type->tp_name, name);
+        Py_DECREF(descriptor);
+        return -1;
+    }
+    *offset = ((PyMemberDescrObject *)descriptor)->d_member->offset;
+    Py_DECREF(descriptor);
+    return 0;
+}
+
+static int
+find_class(PyObject *classes, const char *name, PyTypeObject **type)
+{
+    PyObject *found = PyMapping_GetItemString(classes, name);
+    if (found == NULL) {
+        return -1;
+    }
+    *type = (PyTypeObject *)found; /* kept for as long as the process lasts */
+    return 0;
+}
+
+static PyObject *
+take_over(PyObject *module, PyObject *args)
+{
+    PyObject *classes, *python_run;
+    if (!PyArg_ParseTuple(args, "O!OO:take_over", &PyDict_Type, &classes, &armed, &budget_is_spent)) {
+        return NULL;
+    }
+    Py_INCREF(armed);
+    Py_INCREF(budget_is_spent);
+#define FIND_CLASS(class)                                                                                              \
+    if (find_class(classes, #class, &class##_type) < 0) {                                                              \
+        return NULL;                                                                                                   \
+    }
+    CLASSES(FIND_CLASS)
+#define FIND_SLOT(class, name)                                                                                         \
+    if (find_slot(class##_type, #name, &class##_##name) < 0) {                                                         \
+        return NULL;                                                                                                   \
+    }
+    SLOTS(FIND_SLOT)
+    python_run = replace(Loop_type, &method_run_some);
+    python_emit = replace(Kernel_type, &method_emit);
+    python_wake = replace(Kernel_type, &method_wake);
+    python_get = replace(Queue_type, &method_get);
+    python_put_nowait = replace(Queue_type, &method_put_nowait);
+    python_wait = replace(Signal_type, &method_wait);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    Py_DECREF(python_run);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"sleep_ns", sleep_ns, METH_O, "Pause the actor for whole nanoseconds of simulated time."},
+    {"spread", spread, METH_O, "See `spread` in order.py."},
+    {"take_over", take_over, METH_VARARGS, "Put the functions of this module in the place of those in Python."},
+    {NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "sim.kernel._core",
+    .m_doc = "The hot paths of the kernel in C.",
+    .m_size = -1,
+    .m_methods = functions,
+};
+
+/* Make what lasts as long as the process. */
+static int
+make_constants(void)
+{
+#define MAKE_NAME(name)                                                                                                \
+    if ((s_##name = PyUnicode_InternFromString(#name)) == NULL) {                                                      \
+        return -1;                                                                                                     \
+    }
+    NAMES(MAKE_NAME)
+    zero = PyLong_FromLong(0);
+    stop = PyObject_CallNoArgs(PyExc_StopIteration);
+    return zero == NULL || stop == NULL ? -1 : 0;
+}
+
+PyMODINIT_FUNC
+PyInit__core(void)
+{
+    PyObject *self;
+    if (PyType_Ready(&Reader_Type) < 0 || PyType_Ready(&Wait_Type) < 0 || make_constants() < 0) {
+        return NULL;
+    }
+    self = PyModule_Create(&module);
+    if (self != NULL && PyModule_AddObjectRef(self, "Reader", (PyObject *)&Reader_Type) < 0) {
+        Py_CLEAR(self);
+    }
+    return self;
+}

@@ -1,0 +1,91 @@
+/* Reader: an iterator over a list that the loop can look into. */
+
+#include "core.h"
+
+static PyObject *
+reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    PyObject *entries;
+    Reader *self;
+    if (!PyArg_ParseTuple(args, "O!:Reader", &PyList_Type, &entries)) {
+        return NULL;
+    }
+    self = (Reader *)type->tp_alloc(type, 0);
+    if (self != NULL) {
+        self->entries = Py_NewRef(entries);
+    }
+    return (PyObject *)self;
+}
+
+static int
+reader_traverse(Reader *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->entries);
+    return 0;
+}
+
+static int
+reader_clear(Reader *self)
+{
+    Py_CLEAR(self->entries);
+    return 0;
+}
+
+static void
+reader_dealloc(Reader *self)
+{
+    PyObject_GC_UnTrack(self);
+    Py_XDECREF(self->entries);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static Py_ssize_t
+reader_left(Reader *self)
+{
+    Py_ssize_t left = self->entries == NULL ? 0 : PyList_GET_SIZE(self->entries) - self->index;
+    return left < 0 ? 0 : left;
+}
+
+static PyObject *
+reader_next(Reader *self)
+{
+    return reader_left(self) ? Py_NewRef(PyList_GET_ITEM(self->entries, self->index++)) : NULL;
+}
+
+static PyObject *
+reader_length_hint(Reader *self, PyObject *nothing)
+{
+    return PyLong_FromSsize_t(reader_left(self));
+}
+
+static PyObject *
+reader_set_state(Reader *self, PyObject *state)
+{
+    Py_ssize_t index = PyLong_AsSsize_t(state);
+    if (index == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    self->index = index < 0 ? 0 : index;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef reader_methods[] = {
+    {"__length_hint__", (PyCFunction)reader_length_hint, METH_NOARGS, "Return how many entries are left."},
+    {"__setstate__", (PyCFunction)reader_set_state, METH_O, "Go to an index."},
+    {NULL},
+};
+
+PyTypeObject Reader_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "sim.kernel._core.Reader",
+    .tp_doc = "An iterator over a list; it sees what is added behind it.",
+    .tp_basicsize = sizeof(Reader),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = reader_new,
+    .tp_traverse = (traverseproc)reader_traverse,
+    .tp_clear = (inquiry)reader_clear,
+    .tp_dealloc = (destructor)reader_dealloc,
+    .tp_iter = PyObject_SelfIter,
+    .tp_iternext = (iternextfunc)reader_next,
+    .tp_methods = reader_methods,
+};
