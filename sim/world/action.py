@@ -105,6 +105,10 @@ class ActionHandler:
     scope: Sharing = "shared"
     allowed: Mapping[str, tuple[type, ...]] = attrs.field(init=False)
     required: tuple[str, ...] = attrs.field(init=False)
+    topic: str = attrs.field(init=False)
+    """Under which it is recorded: made once, for each of the many events would keep a text of its own."""
+    done: tuple[str, bool] = attrs.field(init=False)
+    """What actions that were done are counted under."""
 
     @allowed.default
     def _allowed(self) -> Mapping[str, tuple[type, ...]]:
@@ -114,8 +118,20 @@ class ActionHandler:
     def _required(self) -> tuple[str, ...]:
         return tuple(p.name for p in self._parameters() if p.default is inspect.Parameter.empty)
 
+    @topic.default
+    def _topic(self) -> str:
+        return f"action.{self.kind}"
+
+    @done.default
+    def _done(self) -> tuple[str, bool]:
+        return self.kind, True
+
     def _parameters(self) -> list[inspect.Parameter]:
         return list(inspect.signature(self.apply).parameters.values())[2 if self.wait is None else 3 :]
+
+    def forbidden(self) -> Refused:
+        """Return what to raise if an agent's permission is too low."""
+        return Refused(f"{self.kind} needs the permission {self.permission.name.lower()}")
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Check arguments against the schema.

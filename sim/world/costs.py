@@ -1,10 +1,11 @@
 """What actions cost: rate limits, budgets and quotas, checked and taken in one step."""
 
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 
+from sim.kernel.codec import encode
 from sim.resources import MICRO, Budgets, Earmark, Quotas, RateTracker, Reservation, to_micro
 
 Amount = int | float | Callable[[int], float]
@@ -101,6 +102,11 @@ class Costs:
     def fixed(self, kind: str) -> Charge | None:
         """Return what every action of `kind` takes, or None if that depends on the size of its arguments."""
         return self._fixed.get(kind, FREE)
+
+    def price(self, kind: str, arguments: Mapping[str, Any]) -> Charge:
+        """Return what an action of `kind` takes."""
+        fixed = self._fixed.get(kind, FREE)
+        return fixed if fixed is not None else self.charge(kind, len(encode(arguments)))
 
     def charge(self, kind: str, size: int) -> Charge:
         """Return what an action of `kind` takes whose arguments have `size` bytes."""
