@@ -219,7 +219,10 @@ class RateTracker:
                 return False
         tally.granted += 1
         for window in windows:
-            window.add(amount, now)
+            if amount == 1:
+                window.take_one(now)
+            else:
+                window.add(amount, now)
             if window.queue:
                 self._line.changed((window,))
         return True
