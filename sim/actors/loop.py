@@ -4,7 +4,8 @@ The same object serves both modes. Autonomous: `start` gives it an actor of its 
 runner calls `turn` once a tick. Sleeping and pausing cost nothing in either: what ends them calls back.
 """
 
-from collections.abc import Awaitable, Mapping
+import types
+from collections.abc import Awaitable, Generator, Mapping
 from typing import Any, Protocol
 
 from sim.actors.agent import Agent
@@ -16,7 +17,6 @@ from sim.actors.supervisor import RestartLimit
 from sim.actors.wake import WakeCondition
 from sim.errors import CausalityError, LimitError, RunError
 from sim.kernel import Actor, Duration, Exit, to_ns
-from sim.kernel.waits import sleep_ns
 from sim.world import Action, World
 
 
@@ -115,26 +115,31 @@ class AgentLoop(Lifecycle):
 
     # -- the loop
 
-    async def _run(self) -> None:
-        # This is the loop of every autonomous agent.
+    @types.coroutine
+    def _run(self) -> Generator[Any, Any, None]:
+        # This is the loop of every autonomous agent. A coroutine in the old spelling, because it can pause by a plain
+        # `yield`: `await sleep_ns(...)` makes, and runs, a coroutine more for every iteration.
         if self._start_ns:
-            await sleep_ns(self._start_ns)
+            yield self._start_ns
         self._change(_S.RUNNING)
-        await self.agent.on_start()
+        yield from self._greet()
         self._pause_if_wanted()
         kernel, tracker, agent = self._kernel, self.world.rate_tracker, self.agent
         while self._state is not _STOPPING and agent.alive:
             if self._state is not _RUNNING:
-                await self._change_of_state()
+                yield from self._change_of_state()
             elif (wait := self._due - kernel.now) > 0:
-                await sleep_ns(wait)
+                yield wait
             elif resource := tracker.blocked(self.agent_id):
-                await self._without_capacity(resource)
+                yield from self._without_capacity(resource)
             else:
-                await self.iterate()
+                yield from self.iterate()
                 if self._state is _RUNNING:  # a round at least: agents that never wait must be seen as a livelock
                     wait = self._due - kernel.now
-                    await sleep_ns(wait if wait > 0 else 0)
+                    yield wait if wait > 0 else 0
+
+    async def _greet(self) -> None:
+        await self.agent.on_start()  # which `yield from` would refuse if it is awaitable in another way
 
     def turn(self) -> bool:
         """The tick mode's iteration: begin one now if the agent is due, and return whether it was.
@@ -159,7 +164,7 @@ class AgentLoop(Lifecycle):
     async def _turn(self) -> None:
         if not self._greeted:
             self._greeted = True
-            await self.agent.on_start()
+            await self._greet()
         await self.iterate()
 
     def hold(self, gate: Gate | None) -> None:

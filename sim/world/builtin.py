@@ -156,7 +156,8 @@ def _write(
     if old is None:
         new = _new_artifact(artifact, agent.agent_id, raw, readers, writers, price, formula)
     else:
-        _check_access(old, agent, change=True)
+        if old.owner != agent.agent_id:  # the owner always may, and writes most often
+            _check_access(old, agent, change=True)
         new = old.rewritten(raw)
     world.artifacts.put(new)
     world.event_bus.tell("artifact.written", _Written(artifact, agent.agent_id, new.version))

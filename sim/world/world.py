@@ -347,7 +347,10 @@ class World:
                 lack = costs.lacking(agent.agent_id, charge, arguments.get("artifact"))
                 if lack is not None:
                     return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
-            data = handler.apply(self, agent, *granted, **arguments)
+            if granted:
+                data = handler.apply(self, agent, *granted, **arguments)
+            else:  # most actions; without a star the call makes no list first
+                data = handler.apply(self, agent, **arguments)
         except Refused as refusal:
             return self._refuse(agent, action, raw, str(refusal))
         if charge is not FREE:
