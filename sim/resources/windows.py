@@ -60,6 +60,7 @@ class Window:
     """The rolling window of one scope (an agent, a group, or all) and one resource.
 
     Attributes:
+        resource: its name.
         limit: units that fit.
         span: nanoseconds that they count.
         used: units that counted when somebody last looked: never less than what counts now.
@@ -70,9 +71,10 @@ class Window:
         due: when the first who is blocked here will fit, or None if nobody is blocked.
     """
 
-    __slots__ = ("due", "entries", "largest", "limit", "purge_at", "queue", "span", "used", "watches")
+    __slots__ = ("due", "entries", "largest", "limit", "purge_at", "queue", "resource", "span", "used", "watches")
 
-    def __init__(self, rate: Rate) -> None:
+    def __init__(self, rate: Rate, resource: str = "") -> None:
+        self.resource = resource
         self.limit = rate.amount
         self.span = rate.window_ns
         self.used = 0
@@ -82,6 +84,11 @@ class Window:
         self.purge_at = QUEUE_PURGE
         self.watches: dict[int, Watch] | None = None
         self.due: int | None = None
+
+    def set_rate(self, rate: Rate | None) -> None:
+        """Set the limit; None keeps the window as it is: should there be a limit again, the past still counts."""
+        if rate is not None:
+            self.limit, self.span = rate.amount, rate.window_ns
 
     def room(self, now: int) -> int:
         """Return how many units fit now; negative after an overspend."""
