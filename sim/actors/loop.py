@@ -184,7 +184,7 @@ class AgentLoop(Lifecycle):
             if self._gate is not None:
                 await self._gate.wait(action)
             if action is not None and agent.alive:
-                rates = world.costs.price(action.kind, action.arguments).rates
+                rates = (world.costs.fixed(action.kind) or world.price(action)).rates
                 short = world.rate_tracker.blocked_by(self.agent_id, rates) if rates else None
                 if short is not None and self._waits_for(short):
                     await self._until_capacity(short, rates)
@@ -200,10 +200,11 @@ class AgentLoop(Lifecycle):
         self.last_beat = now = kernel.now
         if error is None:
             self.consecutive_errors = 0
-            self._backoff_ns = self.config.min_delay_ns
+            self._backoff_ns = delay = self.config.min_delay_ns
+            due = now if self._ticking else now + delay
         else:
             self._failed(error)
-        due = now + (0 if self._ticking and error is None else self._backoff_ns)
+            due = now + self._backoff_ns
         self._due = due if due >= self._rest_ns else self._rest_ns
         if self._pause_wanted is not None:
             self._pause_if_wanted()

@@ -142,10 +142,10 @@ class ActionHandler:
         allowed = self.allowed
         for name, value in arguments.items():
             types = allowed.get(name)
-            if types is _ANY or (types is not None and value.__class__ in types):
-                continue
             if types is None:
                 raise Refused(f"{self.kind} has no argument {name!r}{_near(name, self.allowed)}")
+            if types is _ANY or value.__class__ in types:
+                continue
             if not isinstance(value, types) or value.__class__ is bool:
                 raise Refused(f"{self.kind}: {name} must be {types[-1].__name__}, not {type(value).__name__}")
         for name in self.required:

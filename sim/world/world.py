@@ -344,7 +344,8 @@ class World:
             costs = self.costs
             charge = FREE if granted else costs.fixed(action.kind) or costs.charge(action.kind, len(raw))  # or has paid
             if charge is not FREE:
-                lack = costs.lacking(agent.agent_id, charge, arguments.get("artifact"))
+                artifact = arguments.get("artifact")
+                lack = costs.lacking(agent.agent_id, charge, artifact)
                 if lack is not None:
                     return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
             if granted:
@@ -354,7 +355,7 @@ class World:
         except Refused as refusal:
             return self._refuse(agent, action, raw, str(refusal))
         if charge is not FREE:
-            costs.take(agent.agent_id, charge, arguments.get("artifact"))
+            costs.take(agent.agent_id, charge, artifact)
         outcome = _Done(raw, action.reasoning or ABSENT, data, True)
         self.kernel.emit(handler.topic, Raw(encode(outcome)), agent.agent_id)
         counts = self.action_counts
