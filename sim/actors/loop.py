@@ -4,7 +4,8 @@ The same object serves both modes. Autonomous: `start` gives it an actor of its 
 runner calls `turn` once a tick. Sleeping and pausing cost nothing in either: what ends them calls back.
 """
 
-from collections.abc import Awaitable, Mapping
+import types
+from collections.abc import Awaitable, Generator, Mapping
 from typing import Any, Protocol
 
 from sim.actors.agent import Agent
@@ -16,7 +17,6 @@ from sim.actors.supervisor import RestartLimit
 from sim.actors.wake import WakeCondition
 from sim.errors import CausalityError, LimitError, RunError
 from sim.kernel import Actor, Duration, Exit, to_ns
-from sim.kernel.waits import sleep_ns
 from sim.world import Action, World
 
 
@@ -32,7 +32,8 @@ class Gate(Protocol):
 
 
 _S = AgentState
-_RUNNING = AgentState.RUNNING
+_RUNNING, _STOPPING = AgentState.RUNNING, AgentState.STOPPING
+_INSIDE, _OUTSIDE = Phase.INSIDE, Phase.OUTSIDE
 
 
 class AgentLoop(Lifecycle):
@@ -114,25 +115,31 @@ class AgentLoop(Lifecycle):
 
     # -- the loop
 
-    async def _run(self) -> None:
-        # This is the loop of every autonomous agent.
+    @types.coroutine
+    def _run(self) -> Generator[Any, Any, None]:
+        # This is the loop of every autonomous agent. A coroutine in the old spelling, because it can pause by a plain
+        # `yield`: `await sleep_ns(...)` makes, and runs, a coroutine more for every iteration.
         if self._start_ns:
-            await sleep_ns(self._start_ns)
+            yield self._start_ns
         self._change(_S.RUNNING)
-        await self.agent.on_start()
+        yield from self._greet()
         self._pause_if_wanted()
-        kernel, tracker = self._kernel, self.world.rate_tracker
-        while self._state is not _S.STOPPING and self.agent.alive:
+        kernel, tracker, agent = self._kernel, self.world.rate_tracker, self.agent
+        while self._state is not _STOPPING and agent.alive:
             if self._state is not _RUNNING:
-                await self._change_of_state()
-            elif kernel.now < self._due:
-                await sleep_ns(self._due - kernel.now)
+                yield from self._change_of_state()
+            elif (wait := self._due - kernel.now) > 0:
+                yield wait
             elif resource := tracker.blocked(self.agent_id):
-                await self._without_capacity(resource)
+                yield from self._without_capacity(resource)
             else:
-                await self.iterate()
+                yield from self.iterate()
                 if self._state is _RUNNING:  # a round at least: agents that never wait must be seen as a livelock
-                    await sleep_ns(max(0, self._due - kernel.now))
+                    wait = self._due - kernel.now
+                    yield wait if wait > 0 else 0
+
+    async def _greet(self) -> None:
+        await self.agent.on_start()  # which `yield from` would refuse if it is awaitable in another way
 
     def turn(self) -> bool:
         """The tick mode's iteration: begin one now if the agent is due, and return whether it was.
@@ -157,7 +164,7 @@ class AgentLoop(Lifecycle):
     async def _turn(self) -> None:
         if not self._greeted:
             self._greeted = True
-            await self.agent.on_start()
+            await self._greet()
         await self.iterate()
 
     def hold(self, gate: Gate | None) -> None:
@@ -166,20 +173,21 @@ class AgentLoop(Lifecycle):
 
     async def iterate(self) -> None:
         """One iteration: decide, execute, and draw the consequences."""
-        agent, kernel = self.agent, self._kernel
+        agent, world, kernel = self.agent, self.world, self._kernel
         self.iteration_count += 1
         self.last_beat = kernel.now
-        self.world.event_bus.mark(self.agent_id)
-        self._phase = Phase.INSIDE
+        world.event_bus.mark(self.agent_id)
+        self._phase = _INSIDE
         error: str | None = None
         try:
             action = await agent.decide_action()
             if self._gate is not None:
                 await self._gate.wait(action)
             if action is not None and agent.alive:
-                charge = self.world.price(action)
-                if charge.rates and (resource := self._short_of(charge.rates)) is not None:
-                    await self._until_capacity(resource, charge.rates)
+                rates = (world.costs.fixed(action.kind) or world.price(action)).rates
+                short = world.rate_tracker.blocked_by(self.agent_id, rates) if rates else None
+                if short is not None and self._waits_for(short):
+                    await self._until_capacity(short, rates)
                 result = await agent.execute_action(action)
                 if not (result.success or result.skipped):
                     error = result.error or "the action failed"
@@ -188,14 +196,15 @@ class AgentLoop(Lifecycle):
         except (Exception, SystemExit) as raised:
             error = f"{type(raised).__name__}: {raised}"
         finally:
-            self._phase = Phase.OUTSIDE
+            self._phase = _OUTSIDE
         self.last_beat = now = kernel.now
         if error is None:
             self.consecutive_errors = 0
-            self._backoff_ns = self.config.min_delay_ns
+            self._backoff_ns = delay = self.config.min_delay_ns
+            due = now if self._ticking else now + delay
         else:
             self._failed(error)
-        due = now + (0 if self._ticking and error is None else self._backoff_ns)
+            due = now + self._backoff_ns
         self._due = due if due >= self._rest_ns else self._rest_ns
         if self._pause_wanted is not None:
             self._pause_if_wanted()
@@ -234,12 +243,9 @@ class AgentLoop(Lifecycle):
             )
         super().sleep(condition)
 
-    def _short_of(self, rates: Mapping[str, int]) -> str | None:
-        """Return the limit that has to be waited for before an action that takes `rates`, if its policy is to block."""
-        tracker = self.world.rate_tracker
-        resource = tracker.blocked_by(self.agent_id, rates)
-        waits = resource is not None and tracker.policy(resource) == "block" and self._state is _RUNNING
-        return resource if waits else None
+    def _waits_for(self, resource: str) -> bool:
+        """Whether capacity of `resource` is to be waited for before an action that takes more than there is."""
+        return self.world.rate_tracker.policy(resource) == "block" and self._state is _RUNNING
 
     def _failed(self, error: str) -> None:
         """Back off: the delay doubles up to its maximum, and at the error limit the agent is paused."""

@@ -27,6 +27,9 @@ DEFAULT_LIMIT = 1000
 
 _TOPICS = 65536  # whose matching patterns are remembered
 
+_Past = tuple[int, str, str, Raw, tuple[int, int]]
+"""(time, source, topic, raw, identity) of an event, which is made of it only if somebody wants it."""
+
 Filter = Callable[[Event], bool]
 
 
@@ -114,7 +117,7 @@ class EventBus:
         self._wild: dict[str, tuple[str, ...]] = {}  # by topic: the patterns with stars that match it
         self._audience: dict[str, tuple[Subscription, ...]] = {}  # by topic: who gets its events, in order
         self._number = 0
-        self._recent: deque[Event] = deque(maxlen=RECENT)
+        self._recent: deque[_Past] = deque(maxlen=RECENT)
         self._marks: dict[str, int] = {}
         self._delivered = 0
         self._dropped = 0
@@ -135,11 +138,11 @@ class EventBus:
         raw = Raw(encode(data))
         kernel = self.kernel
         source = (kernel.current or kernel.acting()).name
-        identity = kernel.emit(topic, raw)
+        past = (kernel.now, source, topic, raw, kernel.emit(topic, raw))
         self.counts[topic] = count + 1
         self.sequence += 1
-        event = Event(self.sequence, kernel.now, source, topic, raw, identity)
-        self._recent.append(event)
+        self._recent.append(past)
+        event = Event(self.sequence, *past)
         audience = self._audience.get(topic)
         if audience is None:
             audience = self._gather(topic)
@@ -156,6 +159,19 @@ class EventBus:
                 subscription.make_room(event)
                 self._dropped += 1
         return event
+
+    def tell(self, topic: str, data: Any = None) -> None:
+        """As `publish`, for who does not want the event: if nobody else does, none is made."""
+        audience = self._audience.get(topic)
+        if audience is None or audience:
+            self.publish(topic, data)
+            return
+        kernel = self.kernel  # the hot path: as the beginning of `publish`, with a topic that is known
+        raw = Raw(encode(data))
+        source = (kernel.current or kernel.acting()).name
+        self._recent.append((kernel.now, source, topic, raw, kernel.emit(topic, raw)))
+        self.counts[topic] += 1
+        self.sequence += 1
 
     def next_number(self) -> int:
         """Return the number of the next subscription: the order in which an event is delivered."""
@@ -223,18 +239,18 @@ class EventBus:
     def overtaken(self, agent_id: str) -> bool:
         """Whether more has happened since `agent_id` began its present iteration than is remembered."""
         since = self._marks.get(agent_id, self.sequence)
-        return since < self.sequence and self._recent[0].sequence > since + 1
+        return since < self.sequence - RECENT
 
     def missed_event(self, agent_id: str, pattern: str, filter: Filter | None = None) -> Event | None:
         """Return the first event that `has_event` speaks of, if it is remembered."""
         since = self._marks.get(agent_id, self.sequence)
         found = None
-        for event in reversed(self._recent):
-            if event.sequence <= since:
-                break
-            matching = event.source != agent_id and matches(pattern, event.topic)
-            if matching and (filter is None or self._passes(filter, event)):
-                found = event
+        for sequence, past in zip(range(self.sequence, since, -1), reversed(self._recent), strict=False):
+            _, source, topic, _, _ = past
+            if source != agent_id and matches(pattern, topic):
+                event = Event(sequence, *past)
+                if filter is None or self._passes(filter, event):
+                    found = event
         return found
 
     def published(self, pattern: str) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 from sim.kernel.codec import Raw, Record, decode
 
 
-class Event(Record, frozen=True):
+class Event(Record, frozen=True, gc=False):
     """One thing that happened.
 
     Attributes:

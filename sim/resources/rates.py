@@ -55,20 +55,6 @@ class RateStatistics:
     overspent: int = 0
 
 
-class _Plan:
-    """What applies to one agent: its windows by resource, and the same as one flat tuple for the hot path."""
-
-    __slots__ = ("flat", "names", "scopes")
-
-    def __init__(self, scopes: dict[str, tuple[Window, ...]]) -> None:
-        self.scopes = scopes
-        self.names = tuple(scopes)
-        self.flat = tuple((window, name) for name, windows in scopes.items() for window in windows)
-
-
-_UNLIMITED = _Plan({})
-
-
 class RateTracker:
     """Who consumed how much lately, and who may consume now.
 
@@ -89,7 +75,7 @@ class RateTracker:
         self._agent_windows: dict[tuple[str, str], Window] = {}  # by resource and agent
         self._group_windows: dict[tuple[str, str], Window] = {}
         self._total_windows: dict[str, Window] = {}
-        self._plans: dict[str, _Plan] = {}
+        self._plans: dict[str, tuple[Window, ...]] = {}  # by agent: all its windows, few enough to go through
         self._tallies: dict[str, Tally] = {}
         self._purge_at = _PURGE_FROM
 
@@ -153,18 +139,20 @@ class RateTracker:
         plan = self._plans.get(agent_id)
         if plan is None:
             plan = self._make_plan(agent_id)
-        for window, resource in plan.flat:
+        for window in plan:
             if window.used >= window.limit and window.room(self._kernel.now) < 1:
-                return resource
+                return window.resource
         return None
 
     def blocked_by(self, agent_id: str, costs: Mapping[str, int]) -> str | None:
         """Return the first resource of `costs` (units by resource) that has no capacity for its amount, or None."""
-        scopes = (self._plans.get(agent_id) or self._make_plan(agent_id)).scopes
-        for resource, amount in costs.items():
-            for window in scopes.get(resource, ()):
-                if window.used + amount > window.limit and not self.has_capacity(agent_id, resource, amount):
-                    return resource
+        plan = self._plans.get(agent_id)
+        if plan is None:
+            plan = self._make_plan(agent_id)
+        for window in plan:
+            resource = window.resource
+            if resource in costs and window.used + costs[resource] > window.limit:
+                return self._lacking(agent_id, costs)
         return None
 
     def has_capacity(self, agent_id: str, resource: str, amount: int = 1) -> bool:
@@ -209,19 +197,25 @@ class RateTracker:
         """Take `amount` units from all scopes of the agent, or nothing; return whether they were there."""
         if amount.__class__ is not int or amount < 0:
             check_amount(amount)
-        plan = self._plans.get(agent_id) or self._make_plan(agent_id)
+        plan = self._plans.get(agent_id)
+        if plan is None:
+            plan = self._make_plan(agent_id)
         tally = self._tallies.get(resource) or self._tally(resource)
         now = self._kernel.now
-        windows = plan.scopes.get(resource, ()) if amount else ()
+        windows = plan if amount else ()
         for window in windows:
-            if window.used + amount > window.limit and window.room(now) < amount:
+            if window.resource == resource and window.used + amount > window.limit and window.room(now) < amount:
                 tally.refused += 1
                 return False
         tally.granted += 1
         for window in windows:
-            window.add(amount, now)
-            if window.queue:
-                self._line.changed((window,))
+            if window.resource == resource:
+                if amount == 1:
+                    window.take_one(now)
+                else:
+                    window.add(amount, now)
+                if window.queue:
+                    self._line.changed((window,))
         return True
 
     def reserve(self, agent_id: str, resource: str, amount: int) -> Reservation:
@@ -349,7 +343,21 @@ class RateTracker:
         return window.limit - window.room(self._kernel.now)
 
     def _scopes(self, agent_id: str, resource: str) -> tuple[Window, ...]:
-        return (self._plans.get(agent_id) or self._make_plan(agent_id)).scopes.get(resource, ())
+        plan = self._plans.get(agent_id)
+        if plan is None:
+            plan = self._make_plan(agent_id)
+        for window in plan:
+            if window.resource != resource:
+                return tuple([window for window in plan if window.resource == resource])
+        return plan  # nothing else is limited, so no tuple has to be made
+
+    def _lacking(self, agent_id: str, costs: Mapping[str, int]) -> str | None:
+        """Do what `blocked_by` says, counting anew what seems to be used up."""
+        for resource, amount in costs.items():
+            for window in self._scopes(agent_id, resource):
+                if window.used + amount > window.limit and not self.has_capacity(agent_id, resource, amount):
+                    return resource
+        return None
 
     def _needs(self, agent_id: str, costs: Mapping[str, int]) -> tuple[Need, ...]:
         return tuple(
@@ -369,24 +377,21 @@ class RateTracker:
             tally = self._tallies[resource] = Tally()
         return tally
 
-    def _make_plan(self, agent_id: str) -> _Plan:
+    def _make_plan(self, agent_id: str) -> tuple[Window, ...]:
         """Collect the windows of an agent, in the order in which resources were first limited."""
         if len(self._plans) >= self._purge_at:
             self._drop_idle()
         own, group = self._own_rates.get(agent_id, {}), self._groups.get(agent_id)
-        scopes: dict[str, tuple[Window, ...]] = {}
+        windows: list[Window] = []
         for resource in dict.fromkeys((*self._limits, *own)):
             limit = self._limits.get(resource, _NO_LIMIT)
-            windows = []
             if rate := own.get(resource, limit.agent):
-                windows.append(_window(self._agent_windows, (resource, agent_id), rate))
+                windows.append(_window(self._agent_windows, (resource, agent_id), resource, rate))
             if limit.group and group is not None:
-                windows.append(_window(self._group_windows, (resource, group), limit.group))
+                windows.append(_window(self._group_windows, (resource, group), resource, limit.group))
             if limit.total:
-                windows.append(_window(self._total_windows, resource, limit.total))
-            if windows:
-                scopes[resource] = tuple(windows)
-        plan = self._plans[agent_id] = _Plan(scopes) if scopes else _UNLIMITED
+                windows.append(_window(self._total_windows, resource, resource, limit.total))
+        plan = self._plans[agent_id] = tuple(windows)
         return plan
 
     def _drop_idle(self) -> None:
@@ -415,11 +420,11 @@ class RateTracker:
             self._plans = {}
             for (resource, agent_id), window in self._agent_windows.items():
                 own = self._own_rates.get(agent_id, {})
-                _set_rate(window, own.get(resource, self._limits.get(resource, _NO_LIMIT).agent))
+                window.set_rate(own.get(resource, self._limits.get(resource, _NO_LIMIT).agent))
             for (resource, _), window in self._group_windows.items():
-                _set_rate(window, self._limits.get(resource, _NO_LIMIT).group)
+                window.set_rate(self._limits.get(resource, _NO_LIMIT).group)
             for resource, window in self._total_windows.items():
-                _set_rate(window, self._limits.get(resource, _NO_LIMIT).total)
+                window.set_rate(self._limits.get(resource, _NO_LIMIT).total)
 
         self._line.start_over([window for *_, window in self._scoped()], apply)
 
@@ -437,14 +442,8 @@ _NO_LIMIT = Limit()
 _Key = TypeVar("_Key")
 
 
-def _window(windows: dict[_Key, Window], key: _Key, rate: Rate) -> Window:
+def _window(windows: dict[_Key, Window], key: _Key, resource: str, rate: Rate) -> Window:
     window = windows.get(key)
     if window is None:
-        window = windows[key] = Window(rate)
+        window = windows[key] = Window(rate, resource)
     return window
-
-
-def _set_rate(window: Window, rate: Rate | None) -> None:
-    """A scope that is no longer limited keeps its window: should it be limited again, the past still counts."""
-    if rate is not None:
-        window.limit, window.span = rate.amount, rate.window_ns

@@ -49,13 +49,18 @@ class Rate:
 
 
 Entry = list[int]
-"""[time_ns, amount]: what was consumed at one instant; the amount is 0 once it no longer counts."""
+"""[time_ns, amount]: what was consumed at one instant; the amount is 0 once it no longer counts.
+
+In a window, a single unit that nobody can give back is only its time: it is by far the most frequent, and a list takes
+four times as much memory, which by the time that it leaves the window is in no cache, and is known to the collector.
+"""
 
 
 class Window:
     """The rolling window of one scope (an agent, a group, or all) and one resource.
 
     Attributes:
+        resource: its name.
         limit: units that fit.
         span: nanoseconds that they count.
         used: units that counted when somebody last looked: never less than what counts now.
@@ -66,34 +71,49 @@ class Window:
         due: when the first who is blocked here will fit, or None if nobody is blocked.
     """
 
-    __slots__ = ("due", "entries", "largest", "limit", "purge_at", "queue", "span", "used", "watches")
+    __slots__ = ("due", "entries", "largest", "limit", "purge_at", "queue", "resource", "span", "used", "watches")
 
-    def __init__(self, rate: Rate) -> None:
+    def __init__(self, rate: Rate, resource: str = "") -> None:
+        self.resource = resource
         self.limit = rate.amount
         self.span = rate.window_ns
         self.used = 0
-        self.entries: deque[Entry] | None = None  # made when first needed: an empty deque takes 760 bytes
+        self.entries: deque[Entry | int] | None = None  # made when first needed: an empty deque takes 760 bytes
         self.queue: deque[tuple[Capacity, int]] | None = None
         self.largest = 0
         self.purge_at = QUEUE_PURGE
         self.watches: dict[int, Watch] | None = None
         self.due: int | None = None
 
+    def set_rate(self, rate: Rate | None) -> None:
+        """Set the limit; None keeps the window as it is: should there be a limit again, the past still counts."""
+        if rate is not None:
+            self.limit, self.span = rate.amount, rate.window_ns
+
     def room(self, now: int) -> int:
         """Return how many units fit now; negative after an overspend."""
         entries = self.entries
         if entries:
             edge = now - self.span
-            while entries and entries[0][0] <= edge:
-                entry = entries.popleft()
-                self.used -= entry[1]
-                entry[1] = 0
+            while entries:
+                entry = entries[0]
+                if isinstance(entry, int):
+                    if entry > edge:
+                        break
+                    self.used -= 1
+                else:
+                    if entry[0] > edge:
+                        break
+                    self.used -= entry[1]
+                    entry[1] = 0
+                entries.popleft()
         return self.limit - self.used
 
     def count(self, now: int) -> int:
         """Return how many units count now. Changes nothing, so that any thread may ask while a run is under way."""
         used, edge = self.used, now - self.span
-        for time, amount in list(self.entries or ()):
+        for entry in list(self.entries or ()):
+            time, amount = _parts(entry)
             if time > edge:
                 break
             used -= amount
@@ -104,12 +124,25 @@ class Window:
         self.used += amount
         if self.entries is None:
             self.entries = deque()
-        elif self.entries and self.entries[-1][0] == now:
-            self.entries[-1][1] += amount
-            return self.entries[-1]
-        entry = [now, amount]
+        entry = [now, 0]
+        if self.entries and _parts(self.entries[-1])[0] == now:
+            entry = _parts(self.entries.pop())
+        entry[1] += amount
         self.entries.append(entry)
         return entry
+
+    def take_one(self, now: int) -> None:
+        """Consume one unit now, for good: the hot path of `add`."""
+        entries = self.entries
+        if entries is None:
+            entries = self.entries = deque()
+        elif entries:
+            last = entries[-1]
+            if (last if isinstance(last, int) else last[0]) == now:
+                self.add(1, now)
+                return
+        self.used += 1
+        entries.append(now)
 
     def give_back(self, entry: Entry, amount: int, now: int) -> None:
         """Undo a part of what was consumed; what no longer counts cannot come back a second time."""
@@ -119,12 +152,13 @@ class Window:
         entry[1] -= amount
         self.used -= amount
         if len(self.entries) > 2 * self.used + _HOLES:
-            self.entries = deque(entry for entry in self.entries if entry[1])
+            self.entries = deque(entry for entry in self.entries if _parts(entry)[1])
 
     def clear(self) -> None:
         """Let nothing that was consumed count any more."""
         for entry in self.entries or ():
-            entry[1] = 0
+            if not isinstance(entry, int):
+                entry[1] = 0
         self.entries = None
         self.used = 0
 
@@ -135,7 +169,7 @@ class Window:
             return 0
         if amount > self.limit or not self.entries:
             return None
-        for time, count in self.entries:
+        for time, count in map(_parts, self.entries):
             lacking -= count
             if lacking <= 0:
                 return time + self.span - now
@@ -144,6 +178,10 @@ class Window:
     def idle(self, now: int) -> bool:
         """Whether nothing counts and nobody waits, so that the window may be dropped."""
         return self.room(now) == self.limit and not self.queue and not self.watches
+
+
+def _parts(entry: Entry | int) -> Entry:
+    return [entry, 1] if isinstance(entry, int) else entry
 
 
 Need = tuple[Window, int]

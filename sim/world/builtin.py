@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from sim.conditions import PURE_FUNCTIONS, ConditionError, Expression
 from sim.errors import LimitError, UsageError
 from sim.events.topic import check_free
-from sim.kernel.codec import Raw, decode, encode
+from sim.kernel.codec import Raw, Record, decode, encode
 from sim.kernel.waits import sleep_ns
 from sim.permissions import Permission
 from sim.resources import MICRO, Container, Pool, PriorityResource, Resource, Store, to_micro
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
 
 _MAX_CONTENT = 1_000_000  # bytes of an artifact's content
+
+
+class _Written(Record, frozen=True, gc=False):
+    """The data of `artifact.written`. The fields are in order of name, so that it is canonical JSON."""
+
+    artifact: str
+    by: str
+    version: int
 
 
 def _walk(world: "World", agent: "Inhabitant", to: Any = None, doing: str = "", met: Any = None) -> None:
@@ -100,7 +108,7 @@ def _create_task(
         if why is not None:
             raise Refused(why)
     world.tasks[id] = Task(title, agent.agent_id, to, raw)
-    world.event_bus.publish("task.created", note)
+    world.event_bus.tell("task.created", note)
     return {"id": id}
 
 
@@ -112,7 +120,7 @@ def _transfer(world: "World", agent: "Inhabitant", to: str, amount: float) -> di
         world.ledger.transfer(agent.agent_id, to, to_micro(amount))
     except (LimitError, UsageError) as error:
         raise Refused(str(error)) from error
-    world.event_bus.publish("ledger.transferred", {"from": agent.agent_id, "to": to, "amount": amount})
+    world.event_bus.tell("ledger.transferred", {"from": agent.agent_id, "to": to, "amount": amount})
     return {"balance": world.ledger.balance(agent.agent_id) / MICRO}
 
 
@@ -120,9 +128,13 @@ def _artifact(world: "World", agent: "Inhabitant", id: str, change: bool = False
     artifact = world.artifacts.get(id)
     if artifact is None:
         raise Refused(f"there is no artifact {id!r}")
-    if not artifact.allows(artifact.writers if change else artifact.readers, agent.agent_id, agent.group):
-        raise Refused(f"{agent.agent_id} may not {'change' if change else 'read'} the artifact {id!r}")
+    _check_access(artifact, agent, change)
     return artifact
+
+
+def _check_access(artifact: Artifact, agent: "Inhabitant", change: bool) -> None:
+    if not artifact.allows(artifact.writers if change else artifact.readers, agent.agent_id, agent.group):
+        raise Refused(f"{agent.agent_id} may not {'change' if change else 'read'} the artifact {artifact.id!r}")
 
 
 def _read(world: "World", agent: "Inhabitant", artifact: str) -> Any:
@@ -144,10 +156,11 @@ def _write(
     if old is None:
         new = _new_artifact(artifact, agent.agent_id, raw, readers, writers, price, formula)
     else:
-        _artifact(world, agent, artifact, change=True)
+        if old.owner != agent.agent_id:  # the owner always may, and writes most often
+            _check_access(old, agent, change=True)
         new = old.rewritten(raw)
     world.artifacts.put(new)
-    world.event_bus.publish("artifact.written", {"artifact": artifact, "version": new.version, "by": agent.agent_id})
+    world.event_bus.tell("artifact.written", _Written(artifact, agent.agent_id, new.version))
     return {"version": new.version}
 
 
@@ -169,7 +182,7 @@ def _edit(world: "World", agent: "Inhabitant", artifact: str, old: str, new: str
         raise Refused(f"edit needs text that occurs once in {artifact!r}, and {old[:40]!r} does not")
     after = before.rewritten(_content(text.replace(old, new)))
     world.artifacts.put(after)
-    world.event_bus.publish("artifact.written", {"artifact": artifact, "version": after.version, "by": agent.agent_id})
+    world.event_bus.tell("artifact.written", _Written(artifact, agent.agent_id, after.version))
     return {"version": after.version}
 
 
@@ -177,7 +190,7 @@ def _delete(world: "World", agent: "Inhabitant", artifact: str) -> None:
     _artifact(world, agent, artifact, change=True)
     world.artifacts.remove(artifact)
     world.costs.give_back(artifact)
-    world.event_bus.publish("artifact.deleted", {"artifact": artifact, "by": agent.agent_id})
+    world.event_bus.tell("artifact.deleted", {"artifact": artifact, "by": agent.agent_id})
 
 
 def _invoke(world: "World", agent: "Inhabitant", artifact: str, args: Any = None) -> Any:
@@ -192,7 +205,7 @@ def _invoke(world: "World", agent: "Inhabitant", artifact: str, args: Any = None
             world.ledger.transfer(agent.agent_id, thing.owner, thing.price)
     except (ConditionError, LimitError, UsageError) as error:
         raise Refused(str(error)) from error
-    world.event_bus.publish("artifact.invoked", {"artifact": artifact, "by": agent.agent_id})
+    world.event_bus.tell("artifact.invoked", {"artifact": artifact, "by": agent.agent_id})
     return value
 
 
@@ -238,7 +251,7 @@ async def _travel(world: "World", agent: "Inhabitant", to: str) -> str:
 def _move(world: "World", agent: "Inhabitant", start: str, to: str) -> dict[str, str]:
     assert world.places is not None, "travelling comes first and needs places"
     world.places.place(agent.agent_id, to)
-    world.event_bus.publish("place.entered", {"agent": agent.agent_id, "from": start, "to": to})
+    world.event_bus.tell("place.entered", {"agent": agent.agent_id, "from": start, "to": to})
     return {"from": start, "to": to}
 
 

@@ -9,7 +9,7 @@ import attrs
 from sim.errors import ClosedError, LimitError, UsageError
 from sim.events import EventBus
 from sim.kernel import Duration, Kernel, Recorder, Stream, to_ns, to_seconds
-from sim.kernel.codec import Raw, decode, encode
+from sim.kernel.codec import ABSENT, Absent, Raw, Record, decode, encode
 from sim.kernel.host import Host
 from sim.permissions import Permission
 from sim.resources import MICRO, Budgets, Ledger, Pool, PriorityResource, Quotas, RateTracker, Resource
@@ -42,6 +42,15 @@ class Inhabitant(Protocol):
 
     def state_for_digest(self) -> Any:
         """Return all that makes up the agent's state, JSON-like."""
+
+
+class _Done(Record, frozen=True, gc=False):
+    """What is recorded of an action that was done. The fields are in order of name, so that it is canonical JSON."""
+
+    arguments: Raw
+    reasoning: str | Absent
+    result: Any
+    success: bool
 
 
 _ALONE: dict[str, None] = {}  # the group of an agent that has none but itself: shared by all of them, never changed
@@ -269,9 +278,11 @@ class World:
         """
         handler = self.actions.find(action.kind)
         if handler is None or handler.wait is None:
-            return self._apply(agent, action, ())
+            return self._apply(agent, action, handler, ())
         try:
-            self._permit(agent, action, handler)
+            if agent.permission < handler.permission:
+                raise handler.forbidden()
+            handler.check(action.arguments)
         except Refused as refusal:
             return self._refuse(agent, action, Raw(encode(action.arguments)), str(refusal))
         charge = self.price(action)
@@ -298,7 +309,7 @@ class World:
         """Apply what was waited for; if that fails, what was granted and what was set aside go back."""
         done = False
         try:
-            result = self._apply(agent, action, (granted,))
+            result = self._apply(agent, action, handler, (granted,))
             done = result.success
         finally:
             if done:
@@ -311,32 +322,44 @@ class World:
 
     def act(self, agent: Inhabitant, action: Action) -> ActionResult:
         """Check and apply an action in one step, and record what came of it."""
-        return self._apply(agent, action, ())
+        return self._apply(agent, action, self.actions.find(action.kind), ())
 
     def price(self, action: Action) -> Charge:
         """Return what an action takes."""
-        return self.costs.fixed(action.kind) or self.costs.charge(action.kind, len(encode(action.arguments)))
+        return self.costs.price(action.kind, action.arguments)
 
-    def _apply(self, agent: Inhabitant, action: Action, granted: tuple[Any, ...]) -> ActionResult:
+    def _apply(
+        self, agent: Inhabitant, action: Action, handler: ActionHandler | None, granted: tuple[Any, ...]
+    ) -> ActionResult:
         arguments = action.arguments
         raw = Raw(encode(arguments))
         try:
-            handler = self.actions.get(action.kind)
-            self._permit(agent, action, handler)
+            if handler is None:
+                handler = self.actions.get(action.kind)  # which says what it might be
+            if agent.permission < handler.permission:
+                raise handler.forbidden()
+            handler.check(arguments)
             if handler.wait is not None and not granted:
                 raise Refused(f"{action.kind} takes time: it has to be awaited (execute)")
             costs = self.costs
             charge = FREE if granted else costs.fixed(action.kind) or costs.charge(action.kind, len(raw))  # or has paid
             if charge is not FREE:
-                lack = costs.lacking(agent.agent_id, charge, arguments.get("artifact"))
+                artifact = arguments.get("artifact")
+                lack = costs.lacking(agent.agent_id, charge, artifact)
                 if lack is not None:
                     return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
-            data = handler.apply(self, agent, *granted, **arguments)
+            if granted:
+                data = handler.apply(self, agent, *granted, **arguments)
+            else:  # most actions; without a star the call makes no list first
+                data = handler.apply(self, agent, **arguments)
         except Refused as refusal:
             return self._refuse(agent, action, raw, str(refusal))
         if charge is not FREE:
-            costs.take(agent.agent_id, charge, arguments.get("artifact"))
-        self._record(agent, action, {"arguments": raw, "success": True, "result": data})
+            costs.take(agent.agent_id, charge, artifact)
+        outcome = _Done(raw, action.reasoning or ABSENT, data, True)
+        self.kernel.emit(handler.topic, Raw(encode(outcome)), agent.agent_id)
+        counts = self.action_counts
+        counts[handler.done] = counts.get(handler.done, 0) + 1
         return ActionResult(True, decode(data) if isinstance(data, Raw) else data)
 
     def _lacking(self, agent: Inhabitant, action: Action, charge: Charge) -> Lack | None:
@@ -344,23 +367,16 @@ class World:
             return None
         return self.costs.lacking(agent.agent_id, charge, action.arguments.get("artifact"))
 
-    def _permit(self, agent: Inhabitant, action: Action, handler: ActionHandler) -> None:
-        if agent.permission < handler.permission:
-            raise Refused(f"{action.kind} needs the permission {handler.permission.name.lower()}")
-        handler.check(action.arguments)
-
     def _refuse(
         self, agent: Inhabitant, action: Action, raw: Raw, error: str, *, skipped: bool = False
     ) -> ActionResult:
-        self._record(agent, action, {"arguments": raw, "success": False, "error": error})
-        return ActionResult(False, error=error, skipped=skipped)
-
-    def _record(self, agent: Inhabitant, action: Action, outcome: dict[str, Any]) -> None:
+        outcome = {"arguments": raw, "success": False, "error": error}
         if action.reasoning:
             outcome["reasoning"] = action.reasoning
         self.kernel.emit(f"action.{action.kind}", Raw(encode(outcome)), agent.agent_id)
-        key = (action.kind, outcome["success"])
+        key = (action.kind, False)
         self.action_counts[key] = self.action_counts.get(key, 0) + 1
+        return ActionResult(False, error=error, skipped=skipped)
 
     # -- what is measured
 

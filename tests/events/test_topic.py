@@ -80,7 +80,7 @@ def emitted() -> set[str]:
         for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args:
                 topic = call.args[0].values[0] if isinstance(call.args[0], ast.JoinedStr) else call.args[0]
-                if call.func.attr in ("emit", "publish") and isinstance(topic, ast.Constant):
+                if call.func.attr in ("emit", "publish", "tell") and isinstance(topic, ast.Constant):
                     found.add(str(topic.value))
     return found
 
