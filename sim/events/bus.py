@@ -15,7 +15,7 @@ from sim.errors import UsageError
 from sim.events.event import Event
 from sim.events.topic import check_pattern, check_topic, matches
 from sim.kernel import Kernel, Queue
-from sim.kernel.codec import Raw, encode
+from sim.kernel.codec import Raw, Record, encode
 
 DropPolicy = Literal["drop_oldest", "drop_newest"]
 
@@ -27,8 +27,8 @@ DEFAULT_LIMIT = 1000
 
 _TOPICS = 65536  # whose matching patterns are remembered
 
-_Past = tuple[int, str, str, Raw, tuple[int, int]]
-"""(time, source, topic, raw, identity) of an event, which is made of it only if somebody wants it."""
+_Past = tuple[int, str, str, Raw | Record, tuple[int, int]]
+"""(time, source, topic, data, identity) of an event, which is made of it only if somebody wants it."""
 
 Filter = Callable[[Event], bool]
 
@@ -138,11 +138,11 @@ class EventBus:
         raw = Raw(encode(data))
         kernel = self.kernel
         source = (kernel.current or kernel.acting()).name
-        past = (kernel.now, source, topic, raw, kernel.emit(topic, raw))
+        identity = kernel.emit(topic, raw)
         self.counts[topic] = count + 1
         self.sequence += 1
-        self._recent.append(past)
-        event = Event(self.sequence, *past)
+        self._recent.append((kernel.now, source, topic, raw, identity))
+        event = Event(self.sequence, kernel.now, source, topic, raw, identity)
         audience = self._audience.get(topic)
         if audience is None:
             audience = self._gather(topic)
@@ -161,15 +161,18 @@ class EventBus:
         return event
 
     def tell(self, topic: str, data: Any = None) -> None:
-        """As `publish`, for who does not want the event: if nobody else does, none is made."""
+        """As `publish`, for who does not want the event: if nobody else does, none is made.
+
+        Data that is a record, which cannot change, is encoded together with what else is recorded.
+        """
         audience = self._audience.get(topic)
         if audience is None or audience:
             self.publish(topic, data)
             return
         kernel = self.kernel  # the hot path: as the beginning of `publish`, with a topic that is known
-        raw = Raw(encode(data))
+        kept = data if isinstance(data, Record) else Raw(encode(data))
         source = (kernel.current or kernel.acting()).name
-        self._recent.append((kernel.now, source, topic, raw, kernel.emit(topic, raw)))
+        self._recent.append((kernel.now, source, topic, kept, kernel.emit(topic, kept)))
         self.counts[topic] += 1
         self.sequence += 1
 
@@ -246,9 +249,9 @@ class EventBus:
         since = self._marks.get(agent_id, self.sequence)
         found = None
         for sequence, past in zip(range(self.sequence, since, -1), reversed(self._recent), strict=False):
-            _, source, topic, _, _ = past
+            time, source, topic, data, identity = past
             if source != agent_id and matches(pattern, topic):
-                event = Event(sequence, *past)
+                event = Event(sequence, time, source, topic, Raw(encode(data)), identity)
                 if filter is None or self._passes(filter, event):
                     found = event
         return found

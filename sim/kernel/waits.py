@@ -226,7 +226,7 @@ class Queue:
         if not self.put_nowait(item):
             yield _Put(self, item)
 
-    def put_nowait(self, item: Any) -> bool:
+    def put_nowait(self, item: Any, /) -> bool:
         """Add an item or hand it to who waits first; return whether there was room."""
         if self.closed:
             raise ClosedError("the queue is closed and takes no more items")
@@ -351,7 +351,7 @@ def sleep(delay: Duration) -> Generator[Any, Any, None]:
 
 
 @types.coroutine
-def sleep_ns(delay: int) -> Generator[Any, Any, None]:
+def sleep_ns(delay: int, /) -> Generator[Any, Any, None]:
     """Pause the actor for whole nanoseconds of simulated time."""
     yield delay
 

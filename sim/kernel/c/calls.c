@@ -120,31 +120,37 @@ PyObject *
 queue_put_nowait(PyObject *queue, PyObject *item)
 {
     PyObject *kernel = GET(queue, Queue__kernel), *getters = GET(queue, Queue__getters), *items, *source, *done;
+    Py_ssize_t length;
     if (GET(queue, Queue_closed) != Py_False || !is_kernel(kernel)) {
         return PyObject_CallFunctionObjArgs(python_put_nowait, queue, item, NULL);
     }
     source = GET(kernel, Loop_current);
-    if (source == Py_None) {
+    if (!PyObject_TypeCheck(source, Source_type) || !PyLong_CheckExact(GET(queue, Queue_limit))) {
         return PyObject_CallFunctionObjArgs(python_put_nowait, queue, item, NULL);
     }
-    if (getters != Py_None && GET(getters, Waiters_actors) != Py_None) {
+    if (Py_IS_TYPE(getters, Waiters_type) && GET(getters, Waiters_actors) != Py_None) {
         PyObject *waiting = GET(getters, Waiters_actors);
         int found;
         if (!PyList_CheckExact(waiting)) {
             return PyObject_CallFunctionObjArgs(python_put_nowait, queue, item, NULL);
         }
-        Py_INCREF(waiting);
+        Py_INCREF(waiting); /* what is let go may run anything, and put other things in their places */
+        Py_INCREF(kernel);
+        Py_INCREF(source);
         found = hand_over(queue, kernel, source, waiting, item);
+        Py_DECREF(source);
+        Py_DECREF(kernel);
         Py_DECREF(waiting);
         if (found) {
             return found < 0 ? NULL : Py_NewRef(Py_True);
         }
     }
     items = GET(queue, Queue_items);
-    if (items == Py_None) {
-        return PyObject_CallFunctionObjArgs(python_put_nowait, queue, item, NULL);
+    length = items == Py_None ? -1 : PyObject_Size(items);
+    if (length < 0) {
+        return PyErr_Occurred() ? NULL : PyObject_CallFunctionObjArgs(python_put_nowait, queue, item, NULL);
     }
-    if (PyObject_Size(items) >= number(GET(queue, Queue_limit))) {
+    if (length >= number(GET(queue, Queue_limit))) {
         Py_RETURN_FALSE;
     }
     done = PyObject_CallMethodOneArg(items, s_append, item);

@@ -6,6 +6,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <limits.h>
+#include <math.h>
 #include <structmember.h>
 
 #if defined(__GNUC__)
@@ -58,7 +59,7 @@ NAMES(DECLARE_NAME)
 
 extern PyObject *armed, *budget_is_spent; /* what Python knows as ARMED and Pause.BUDGET */
 extern PyObject *zero;
-extern PyObject *stop; /* the StopIteration that carries what a wait returns; see wait.c */
+extern int stepping; /* how many steps of actors are under way */
 
 typedef struct {
     PyObject_HEAD
@@ -69,6 +70,7 @@ typedef struct {
 extern PyTypeObject Reader_Type, Wait_Type;
 
 int is_kernel(PyObject *object);
+void renew_stop(void);
 PyObject *run_some(PyObject *loop, PyObject *most);
 PyObject *queue_get(PyObject *queue, PyObject *nothing);
 PyObject *queue_put_nowait(PyObject *queue, PyObject *item);
@@ -102,6 +104,10 @@ number(PyObject *object)
         return PyUnstable_Long_CompactValue((PyLongObject *)object);
     }
 #endif
+    if (PyFloat_Check(object)) { /* a limit may be one, also infinite */
+        double ceiling = ceil(PyFloat_AS_DOUBLE(object));
+        return ceiling < 9e18 ? ceiling > -9e18 ? (long long)ceiling : LLONG_MIN : LLONG_MAX;
+    }
     value = PyLong_AsLongLongAndOverflow(object, &overflow);
     return overflow > 0 ? LLONG_MAX : overflow < 0 ? LLONG_MIN : value;
 }
@@ -133,17 +139,31 @@ take_first(PyObject *list)
 static inline PyObject *
 make_entry(PyObject *time, PyObject *priority, PyObject *ordinal, PyObject *counter, PyObject *target, PyObject *token)
 {
-    PyObject *entry = counter == NULL ? NULL : PyTuple_New(6);
-    if (entry == NULL) {
-        Py_XDECREF(counter);
+    PyObject *entry;
+    if (counter == NULL) {
         return NULL;
     }
-    PyTuple_SET_ITEM(entry, 0, Py_NewRef(time));
-    PyTuple_SET_ITEM(entry, 1, Py_NewRef(priority));
-    PyTuple_SET_ITEM(entry, 2, Py_NewRef(ordinal));
+    Py_INCREF(time); /* before the tuple is made, for that may run the collector, and so anything */
+    Py_INCREF(priority);
+    Py_INCREF(ordinal);
+    Py_INCREF(target);
+    Py_INCREF(token);
+    entry = PyTuple_New(6);
+    if (entry == NULL) {
+        Py_DECREF(time);
+        Py_DECREF(priority);
+        Py_DECREF(ordinal);
+        Py_DECREF(counter);
+        Py_DECREF(target);
+        Py_DECREF(token);
+        return NULL;
+    }
+    PyTuple_SET_ITEM(entry, 0, time);
+    PyTuple_SET_ITEM(entry, 1, priority);
+    PyTuple_SET_ITEM(entry, 2, ordinal);
     PyTuple_SET_ITEM(entry, 3, counter);
-    PyTuple_SET_ITEM(entry, 4, Py_NewRef(target));
-    PyTuple_SET_ITEM(entry, 5, Py_NewRef(token));
+    PyTuple_SET_ITEM(entry, 4, target);
+    PyTuple_SET_ITEM(entry, 5, token);
     return entry;
 }
 
@@ -156,12 +176,11 @@ append_entry(PyObject *list, PyObject *time, PyObject *source, PyObject *target,
     if (counter != NULL) {
         put(source, Source_counter, Py_NewRef(counter));
     }
+    Py_INCREF(list); /* as in `make_entry` */
     entry = make_entry(time, zero, GET(source, Source_ordinal), counter, target, token);
-    if (entry == NULL) {
-        return -1;
-    }
-    failed = PyList_Append(list, entry);
-    Py_DECREF(entry);
+    failed = entry == NULL ? -1 : PyList_Append(list, entry);
+    Py_XDECREF(entry);
+    Py_DECREF(list);
     return failed;
 }
 

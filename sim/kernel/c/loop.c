@@ -40,7 +40,9 @@ caused(Run *run)
     }
     run->reader->index++; /* `_caused` gives it back */
     entry = PyObject_CallMethodNoArgs(run->loop, s__caused);
-    run->begun = number(GET(run->loop, Loop_now));
+    if (entry != NULL) {
+        run->begun = number(GET(run->loop, Loop_now));
+    }
     return entry;
 }
 
@@ -83,7 +85,7 @@ next_entry(Run *run)
 static int
 ended(PyObject *loop, PyObject *actor, PyObject *returned)
 {
-    PyObject *error, *done;
+    PyObject *error, *done, *handled;
     if (returned != NULL) {
         error = PyObject_CallOneArg(PyExc_StopIteration, returned);
         Py_DECREF(returned);
@@ -105,7 +107,11 @@ ended(PyObject *loop, PyObject *actor, PyObject *returned)
     if (error == NULL) {
         return -1;
     }
+    handled = PyErr_GetHandledException(); /* as within `except` */
+    PyErr_SetHandledException(error);
     done = PyObject_CallMethodObjArgs(loop, s__ended, actor, error, NULL);
+    PyErr_SetHandledException(handled);
+    Py_XDECREF(handled);
     Py_DECREF(error);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
@@ -117,7 +123,7 @@ rest(Run *run, PyObject *actor, PyObject *request, PyObject *token, long long ti
 {
     long long span = number(request);
     PyObject *done;
-    if (span > 0 && span <= LLONG_MAX - time) {
+    if (span > 0 && span < LLONG_MAX - time) {
         PyObject *due = PyLong_FromLongLong(time + span), *turn = PyLong_FromLongLong((time + span) >> run->shift);
         PyObject *bucket = due == NULL || turn == NULL ? NULL : PyDict_GetItemWithError(run->buckets, turn);
         int failed = PyErr_Occurred() ? -1 : 0, found = bucket != NULL;
@@ -153,12 +159,12 @@ resume(Run *run, PyObject *entry, PyObject *actor)
     put(actor, Actor_token, Py_NewRef(token));
     coro = Py_NewRef(GET(actor, Actor_coro));
     value = Py_NewRef(GET(actor, Actor_value));
+    stepping++;
     outcome = PyIter_Send(coro, value, &request);
+    stepping--;
+    renew_stop();
     Py_DECREF(coro);
     Py_DECREF(value);
-    if (Py_REFCNT(stop) == 1) {
-        Py_CLEAR(((PyStopIterationObject *)stop)->value); /* the actor has it */
-    }
     if (outcome != PYGEN_NEXT) {
         failed = ended(run->loop, actor, outcome == PYGEN_RETURN ? request : NULL);
     }

@@ -20,7 +20,7 @@ REPLACED(DEFINE_REPLACED)
 #define DEFINE_NAME(name) PyObject *s_##name;
 NAMES(DEFINE_NAME)
 
-PyObject *armed, *budget_is_spent, *zero, *stop;
+PyObject *armed, *budget_is_spent, *zero;
 
 /* A function that takes its arguments as an array, in the type that all functions of a table have. */
 #define FAST(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS
@@ -76,12 +76,15 @@ find_class(PyObject *classes, const char *name, PyTypeObject **type)
 static PyObject *
 take_over(PyObject *module, PyObject *args)
 {
-    PyObject *classes, *python_run;
-    if (!PyArg_ParseTuple(args, "O!OO:take_over", &PyDict_Type, &classes, &armed, &budget_is_spent)) {
+    PyObject *classes, *marker, *pause, *python_run;
+    if (!PyArg_ParseTuple(args, "O!OO:take_over", &PyDict_Type, &classes, &marker, &pause)) {
         return NULL;
     }
-    Py_INCREF(armed);
-    Py_INCREF(budget_is_spent);
+    if (armed != NULL) {
+        Py_RETURN_NONE; /* the module was loaded anew; they have been taken over */
+    }
+    armed = Py_NewRef(marker);
+    budget_is_spent = Py_NewRef(pause);
 #define FIND_CLASS(class)                                                                                              \
     if (find_class(classes, #class, &class##_type) < 0) {                                                              \
         return NULL;                                                                                                   \
@@ -105,7 +108,14 @@ take_over(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *
+is_taken(PyObject *module, PyObject *nothing)
+{
+    return PyBool_FromLong(armed != NULL);
+}
+
 static PyMethodDef functions[] = {
+    {"is_taken", is_taken, METH_NOARGS, "Return whether these functions serve other classes already."},
     {"sleep_ns", sleep_ns, METH_O, "Pause the actor for whole nanoseconds of simulated time."},
     {"spread", spread, METH_O, "See `spread` in order.py."},
     {"take_over", take_over, METH_VARARGS, "Put the functions of this module in the place of those in Python."},
@@ -130,8 +140,7 @@ make_constants(void)
     }
     NAMES(MAKE_NAME)
     zero = PyLong_FromLong(0);
-    stop = PyObject_CallNoArgs(PyExc_StopIteration);
-    return zero == NULL || stop == NULL ? -1 : 0;
+    return zero == NULL ? -1 : 0;
 }
 
 PyMODINIT_FUNC

@@ -13,7 +13,7 @@ typedef struct {
 } Wait;
 
 #define MANY 64 /* of actors and tokens: those of _MANY actors in waits.py */
-#define KEPT 64 /* waits that are kept to be used again; they stay known to the collector, as objects of this module */
+#define KEPT 64 /* waits that have died and are kept to be used again; the collector does not know them */
 static Wait *kept[KEPT];
 static int count_kept;
 
@@ -23,17 +23,18 @@ make(PyObject *owner, State state)
     Wait *self;
     if (count_kept) {
         self = kept[--count_kept];
+        PyObject_Init((PyObject *)self, &Wait_Type);
     }
     else {
         self = PyObject_GC_New(Wait, &Wait_Type);
         if (self == NULL) {
             return NULL;
         }
-        self->owner = self->inner = self->actor = NULL;
-        PyObject_GC_Track(self);
+        self->inner = self->actor = NULL;
     }
     self->owner = Py_NewRef(owner);
     self->state = state;
+    PyObject_GC_Track(self);
     return (PyObject *)self;
 }
 
@@ -77,15 +78,16 @@ wait_clear(Wait *self)
 static void
 wait_dealloc(Wait *self)
 {
-    Py_SET_REFCNT(self, 1);
-    wait_clear(self); /* it may run code, and so end other waits */
+    PyObject_GC_UnTrack(self);
+    Py_TRASHCAN_BEGIN(self, wait_dealloc)
+    wait_clear(self); /* first: it may run anything, also this function */
     if (count_kept < KEPT) {
         kept[count_kept++] = self;
-        return;
     }
-    Py_SET_REFCNT(self, 0);
-    PyObject_GC_UnTrack(self);
-    PyObject_GC_Del(self);
+    else {
+        PyObject_GC_Del(self);
+    }
+    Py_TRASHCAN_END
 }
 
 /* The actor that runs, if it may be armed here; else NULL, without an error. */
@@ -130,14 +132,19 @@ static PySendResult
 begin_get(Wait *self, PyObject **result)
 {
     PyObject *queue = self->owner, *items = GET(queue, Queue_items), *getters = GET(queue, Queue__getters);
-    if (items != Py_None && PyObject_Size(items) > 0) {
+    Py_ssize_t length = items == Py_None ? 0 : PyObject_Size(items);
+    if (length < 0) {
+        *result = NULL;
+        return PYGEN_ERROR;
+    }
+    if (length) {
         if (GET(queue, Queue__putters) == Py_None) {
             self->state = DONE;
             *result = PyObject_CallMethodNoArgs(items, s_popleft);
             return *result == NULL ? PYGEN_ERROR : PYGEN_RETURN;
         }
     }
-    else if (GET(queue, Queue_closed) == Py_False && getters != Py_None) {
+    else if (GET(queue, Queue_closed) == Py_False && Py_IS_TYPE(getters, Waiters_type)) {
         PyObject *waiting = GET(getters, Waiters_actors), *actor = actor_of(GET(queue, Queue__kernel));
         if (actor != NULL && PyList_CheckExact(waiting) && PyList_GET_SIZE(waiting) < MANY) {
             return arm(self, waiting, actor, result);
@@ -175,6 +182,11 @@ end_of(Wait *self, PyObject *value)
 static PySendResult
 wait_send(Wait *self, PyObject *value, PyObject **result)
 {
+    if (value != Py_None && self->state < PAUSED) {
+        *result = NULL;
+        PyErr_SetString(PyExc_TypeError, "a wait that has not begun takes no value but None");
+        return PYGEN_ERROR;
+    }
     switch (self->state) {
     case TO_GET:
         return begin_get(self, result);
@@ -194,25 +206,56 @@ wait_send(Wait *self, PyObject *value, PyObject **result)
     case LEFT_TO_PYTHON:
         return PyIter_Send(self->inner, value, result);
     default:
-        *result = NULL;
-        PyErr_SetString(PyExc_RuntimeError, "a wait can be awaited once");
-        return PYGEN_ERROR;
+        *result = Py_NewRef(Py_None); /* as a generator that has ended */
+        return PYGEN_RETURN;
     }
 }
 
-/* Raise StopIteration with a value: always the same object, as long as nobody has kept it. */
+/* -- what a wait returns travels in a StopIteration; to make one takes as long as half a wake-up, so one is shared */
+
+static PyObject *stop; /* it, or NULL */
+int stepping;
+
+/* Whether nobody has the shared one, and nobody has left anything on it. */
+static int
+is_free(void)
+{
+    PyBaseExceptionObject *one = (PyBaseExceptionObject *)stop;
+    return stop != NULL && Py_REFCNT(stop) == 1 && one->traceback == NULL && one->context == NULL &&
+           one->cause == NULL && one->dict == NULL;
+}
+
+/* After a step: let go of what was carried, or put another in the place of the shared one if it is not free. */
+void
+renew_stop(void)
+{
+    if (is_free()) {
+        Py_CLEAR(((PyStopIterationObject *)stop)->value);
+    }
+    else {
+        PyObject *type, *error, *trace;
+        PyErr_Fetch(&type, &error, &trace); /* of the step */
+        Py_XSETREF(stop, PyObject_CallNoArgs(PyExc_StopIteration));
+        PyErr_Restore(type, error, trace);
+    }
+}
+
+/* Raise StopIteration with a value: the shared one within a step; else whoever drives a wait by hand may keep it. */
 static void
 stop_with(PyObject *value)
 {
-    if (Py_REFCNT(stop) > 1) {
-        PyObject *another = PyObject_CallNoArgs(PyExc_StopIteration);
-        if (another == NULL) {
-            return;
-        }
-        Py_SETREF(stop, another);
+    PyObject *one = NULL;
+    if (stepping && is_free()) {
+        Py_CLEAR(((PyStopIterationObject *)stop)->value); /* it may run anything, also this function */
+        one = is_free() ? Py_NewRef(stop) : NULL;
     }
-    Py_XSETREF(((PyStopIterationObject *)stop)->value, Py_NewRef(value));
-    PyErr_Restore(Py_NewRef(PyExc_StopIteration), Py_NewRef(stop), NULL);
+    if (one == NULL) {
+        one = PyObject_CallNoArgs(PyExc_StopIteration);
+    }
+    if (one != NULL) {
+        Py_XSETREF(((PyStopIterationObject *)one)->value, Py_NewRef(value)); /* it was None, or nothing */
+        PyErr_Restore(Py_NewRef(PyExc_StopIteration), one, NULL);
+    }
 }
 
 /* Return what was yielded; or raise StopIteration with what was returned: NULL alone stands for None if `silent`. */
