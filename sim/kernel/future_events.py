@@ -27,6 +27,7 @@ NEVER = 2**63
 """When what is not in the list is due."""
 
 Reader: Any = iter if core is None else core.Reader
+sort_entries: Callable[[list[Entry]], None] = list.sort if core is None else core.sort_entries
 
 _START_SHIFT = 27  # 0.13 s: about a hundred entries a bucket for a thousand agents that act each second
 _MAX_SHIFT = 60
@@ -138,7 +139,7 @@ class FutureEvents:
     def _open_next(self) -> None:
         self._turn = heappop(self._queue)
         entries = self.open = self.buckets.pop(self._turn)
-        entries.sort()
+        sort_entries(entries)
         self.reader = Reader(entries)
         self._opened += 1
         self._taken += len(entries)

@@ -6,7 +6,7 @@ from typing import Any
 
 from sim.errors import KernelError, LivelockError
 from sim.kernel.compiled import core
-from sim.kernel.future_events import Entry
+from sim.kernel.future_events import Entry, sort_entries
 
 _MANY = 32
 
@@ -80,7 +80,7 @@ def sort(batch: list[Entry], ties: Callable[[int], int] | None) -> None:
     """
     try:
         if ties is None:
-            batch.sort()
+            sort_entries(batch)
         else:
             places = {ordinal: ties(ordinal) for ordinal in dict.fromkeys(entry[2] for entry in batch)}
             batch.sort(key=lambda entry: (entry[1], places[entry[2]], entry[2], entry[3]))

@@ -57,7 +57,7 @@ kernel_wake(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject 
 {
     PyObject *source = count == 4 && args[3] != Py_None ? args[3] : GET(kernel, Loop_current);
     if (names != NULL || count < 3 || count > 4 || !PyObject_TypeCheck(args[0], Actor_type) ||
-        !PyObject_TypeCheck(source, Source_type)) {
+        !is_source(source)) {
         return in_python(python_wake, kernel, args, count, names);
     }
     if (decide(kernel, source, args[0], args[1], args[2]) < 0) {
@@ -71,7 +71,7 @@ kernel_emit(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject 
 {
     PyObject *source = GET(kernel, Loop_current), *entry = GET(kernel, Loop__entry);
     PyObject *counter, *ordinal, *cause, *row, *done, *actor;
-    if (names != NULL || count < 2 || count > 3 || !PyObject_TypeCheck(source, Source_type) || !is_entry(entry)) {
+    if (names != NULL || count < 2 || count > 3 || !is_source(source) || !is_entry(entry)) {
         return PyErr_Occurred() ? NULL : in_python(python_emit, kernel, args, count, names);
     }
     counter = plus_one(GET(source, Source_counter));
@@ -102,13 +102,14 @@ static int
 hand_over(PyObject *queue, PyObject *kernel, PyObject *source, PyObject *waiting, PyObject *item)
 {
     while (PyList_GET_SIZE(waiting) > 1) {
-        PyObject *actor = take_first(waiting), *token = take_first(waiting);
+        PyObject *pair[2]; /* an actor and its token */
         int found = 0;
-        if (PyObject_TypeCheck(actor, Actor_type) && same_number(GET(actor, Actor_token), token)) {
-            found = decide(kernel, source, actor, item, queue) < 0 ? -1 : 1;
+        take_first(waiting, pair, 2);
+        if (PyObject_TypeCheck(pair[0], Actor_type) && same_number(GET(pair[0], Actor_token), pair[1])) {
+            found = decide(kernel, source, pair[0], item, queue) < 0 ? -1 : 1;
         }
-        Py_DECREF(actor);
-        Py_DECREF(token);
+        Py_DECREF(pair[0]);
+        Py_DECREF(pair[1]);
         if (found) {
             return found;
         }
@@ -125,7 +126,7 @@ queue_put_nowait(PyObject *queue, PyObject *item)
         return PyObject_CallFunctionObjArgs(python_put_nowait, queue, item, NULL);
     }
     source = GET(kernel, Loop_current);
-    if (!PyObject_TypeCheck(source, Source_type) || !PyLong_CheckExact(GET(queue, Queue_limit))) {
+    if (!is_source(source) || !PyLong_CheckExact(GET(queue, Queue_limit))) {
         return PyObject_CallFunctionObjArgs(python_put_nowait, queue, item, NULL);
     }
     if (Py_IS_TYPE(getters, Waiters_type) && GET(getters, Waiters_actors) != Py_None) {

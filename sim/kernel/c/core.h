@@ -53,7 +53,7 @@ REPLACED(DECLARE_REPLACED)
 /* Names of methods and attributes. */
 #define NAMES(X)                                                                                                       \
     X(_arm) X(_caused) X(_ended) X(_go_on) X(_rest) X(append) X(close) X(event) X(fire) X(lose_one) X(popleft)         \
-    X(throw) X(token)
+    X(sort) X(throw) X(token)
 #define DECLARE_NAME(name) extern PyObject *s_##name;
 NAMES(DECLARE_NAME)
 
@@ -76,6 +76,7 @@ PyObject *queue_get(PyObject *queue, PyObject *nothing);
 PyObject *queue_put_nowait(PyObject *queue, PyObject *item);
 PyObject *signal_wait(PyObject *signal, PyObject *nothing);
 PyObject *sleep_ns(PyObject *module, PyObject *delay);
+PyObject *sort_entries(PyObject *module, PyObject *list);
 PyObject *spread(PyObject *module, PyObject *batch);
 PyObject *kernel_emit(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *kernel_wake(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names);
@@ -124,15 +125,24 @@ plus_one(PyObject *object)
     return PyLong_FromLongLong(number(object) + 1);
 }
 
-/* Remove the first item of a list that has one, and return it; the list keeps its memory: it is soon filled again. */
-static inline PyObject *
-take_first(PyObject *list)
+/* Remove the first items of a list that has as many; the list keeps its memory: it is soon filled again. */
+static inline void
+take_first(PyObject *list, PyObject **taken, Py_ssize_t count)
 {
-    PyObject **items = ((PyListObject *)list)->ob_item, *first = items[0];
-    Py_ssize_t left = PyList_GET_SIZE(list) - 1;
-    memmove(items, items + 1, (size_t)left * sizeof(*items));
+    PyObject **items = ((PyListObject *)list)->ob_item;
+    Py_ssize_t left = PyList_GET_SIZE(list) - count;
+    memcpy(taken, items, (size_t)count * sizeof(*items));
+    if (left) {
+        memmove(items, items + count, (size_t)left * sizeof(*items));
+    }
     Py_SET_SIZE(list, left);
-    return first;
+}
+
+/* Whether an object has the slots of a `Source`; mostly it is an actor. */
+static inline int
+is_source(PyObject *object)
+{
+    return Py_IS_TYPE(object, Actor_type) || PyObject_TypeCheck(object, Source_type);
 }
 
 /* A new entry; `counter` is a reference of its own, or NULL after an error. */

@@ -21,7 +21,8 @@ alone(Run *run)
 static PyObject *
 pop_caused(Run *run)
 {
-    PyObject *entry = take_first(run->ready);
+    PyObject *entry;
+    take_first(run->ready, &entry, 1);
     if (!is_entry(entry) || put(run->loop, Loop_delta, plus_one(GET(run->loop, Loop_delta))) < 0) {
         Py_DECREF(entry);
         return NULL;

@@ -1,0 +1,86 @@
+/* `sort_entries`: the order of the calendar, by four numbers, which Python compares one object at a time. */
+
+#include "core.h"
+
+typedef struct {
+    long long key[4];
+    PyObject *entry;
+} Keyed;
+
+/* Read the key of an entry; 0 if it is not made of numbers that fit, so that Python has to compare it. */
+static int
+read_key(PyObject *entry, Keyed *keyed)
+{
+    if (!PyTuple_CheckExact(entry) || PyTuple_GET_SIZE(entry) != 6) {
+        return 0;
+    }
+    keyed->entry = entry;
+    for (int part = 0; part < 4; part++) {
+        PyObject *object = PyTuple_GET_ITEM(entry, part);
+        long long value = PyLong_CheckExact(object) ? number(object) : LLONG_MAX;
+        if (value == LLONG_MAX || value == LLONG_MIN) {
+            return 0;
+        }
+        keyed->key[part] = value;
+    }
+    return 1;
+}
+
+static int
+compare(const void *one, const void *other)
+{
+    const long long *left = ((const Keyed *)one)->key, *right = ((const Keyed *)other)->key;
+    for (int part = 0; part < 4; part++) {
+        if (left[part] != right[part]) {
+            return left[part] < right[part] ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
+/* Put the keys into order, unless they are already: most rounds are; 0 if two of them are equal. */
+static int
+put_in_order(Keyed *keyed, Py_ssize_t length)
+{
+    Py_ssize_t place = 1;
+    while (place < length && compare(&keyed[place - 1], &keyed[place]) < 0) {
+        place++;
+    }
+    if (place < length) {
+        qsort(keyed, (size_t)length, sizeof(*keyed), compare);
+        for (place = 1; place < length; place++) {
+            if (compare(&keyed[place - 1], &keyed[place]) == 0) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+PyObject *
+sort_entries(PyObject *module, PyObject *list)
+{
+    Py_ssize_t length, place = 0;
+    Keyed *keyed;
+    if (!PyList_CheckExact(list)) {
+        PyErr_SetString(PyExc_TypeError, "entries are sorted in a list");
+        return NULL;
+    }
+    length = PyList_GET_SIZE(list);
+    keyed = PyMem_New(Keyed, length ? length : 1);
+    if (keyed == NULL) {
+        return PyErr_NoMemory();
+    }
+    while (place < length && read_key(PyList_GET_ITEM(list, place), &keyed[place])) {
+        place++;
+    }
+    if (place == length && put_in_order(keyed, length)) {
+        for (place = 0; place < length; place++) {
+            PyList_SET_ITEM(list, place, keyed[place].entry); /* the same references in another order */
+        }
+        PyMem_Free(keyed);
+        Py_RETURN_NONE;
+    }
+    PyMem_Free(keyed);
+    return PyObject_CallMethodNoArgs(list, s_sort);
+}
