@@ -6,6 +6,7 @@ the order), `future_events` (the calendar), `effects` and `ports` (the outside, 
 real time). What `compiled` finds in C takes over from the same functions in Python.
 """
 
+from sim.errors import Cancelled
 from sim.kernel.compiled import COMPILED, core
 from sim.kernel.duration import NS, Duration, to_ns, to_seconds, to_text
 from sim.kernel.effects import Effect, Outcome, perform
@@ -26,4 +27,4 @@ __all__ = [
 
 if core is not None:
     _classes = (Source, Actor, Loop, Kernel, FutureEvents, Crowd, Signal, Waiters, Queue)
-    core.take_over({cls.__name__: cls for cls in _classes}, ARMED, Pause.BUDGET)
+    core.take_over({cls.__name__: cls for cls in _classes}, ARMED, Pause.BUDGET, Cancelled)

@@ -103,6 +103,8 @@ class Pool(ABC):
         closed: whether it was closed.
     """
 
+    __slots__ = ("_kernel", "_lines", "_served", "_waited", "capacity", "closed")
+
     def __init__(self, kernel: Kernel, capacity: float, *lines: Line) -> None:
         self.capacity = capacity
         self.closed = False

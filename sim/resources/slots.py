@@ -7,6 +7,7 @@ from typing import Any
 
 from sim.errors import Cancelled, LimitError, UsageError
 from sim.kernel import Actor, Kernel
+from sim.kernel.compiled import core
 from sim.kernel.loop import ARMED
 from sim.kernel.waits import NOTHING
 from sim.resources.pool import Line, Pool
@@ -14,6 +15,8 @@ from sim.resources.pool import Line, Pool
 
 class _Slots(Pool):
     """What both have in common."""
+
+    __slots__ = ("__weakref__", "_free", "_line", "_one")
 
     def __init__(self, kernel: Kernel, slots: int, ranked: bool) -> None:
         if slots.__class__ is not int or slots < 1:
@@ -177,6 +180,8 @@ class Resource(_Slots):
         slots: how many there are.
     """
 
+    __slots__ = ()
+
     def __init__(self, kernel: Kernel, slots: int) -> None:
         super().__init__(kernel, slots, ranked=False)
 
@@ -189,5 +194,11 @@ class PriorityResource(_Slots):
         slots: how many there are.
     """
 
+    __slots__ = ()
+
     def __init__(self, kernel: Kernel, slots: int) -> None:
         super().__init__(kernel, slots, ranked=True)
+
+
+if core is not None:
+    core.take_over_resources({"Line": Line, "Slots": _Slots})

@@ -2,8 +2,6 @@
 
 #include "core.h"
 
-#define MOST_ARGUMENTS 4 /* of a function that is replaced */
-
 /* Whether an object has the slots of a `Loop`. */
 int
 is_kernel(PyObject *object)
@@ -19,7 +17,7 @@ is_kernel(PyObject *object)
 }
 
 /* Call the Python function that was replaced, with the same arguments. */
-static PyObject *
+PyObject *
 in_python(PyObject *function, PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     PyObject *all[MOST_ARGUMENTS + 1];

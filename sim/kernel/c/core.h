@@ -27,13 +27,22 @@
     X(Waiters, actors)                                                                                                 \
     X(Queue, _getters) X(Queue, _kernel) X(Queue, _putters) X(Queue, closed) X(Queue, items) X(Queue, limit)
 
+#define RESOURCE_SLOTS(X)                                                                                              \
+    X(Line, _arrivals) X(Line, _purge_at) X(Line, _put) X(Line, places)                                                \
+    X(Slots, _free) X(Slots, _kernel) X(Slots, _line) X(Slots, _one) X(Slots, _served) X(Slots, _waited)               \
+    X(Slots, closed)
+
 #define CLASSES(X) X(Source) X(Actor) X(Loop) X(Kernel) X(FutureEvents) X(Crowd) X(Signal) X(Waiters) X(Queue)
+
+#define RESOURCE_CLASSES(X) X(Line) X(Slots)
 
 #define DECLARE_SLOT(class, name) extern Py_ssize_t class##_##name;
 SLOTS(DECLARE_SLOT)
+RESOURCE_SLOTS(DECLARE_SLOT)
 
 #define DECLARE_CLASS(class) extern PyTypeObject *class##_type;
 CLASSES(DECLARE_CLASS)
+RESOURCE_CLASSES(DECLARE_CLASS)
 
 #define PLACE(object, slot) (*(PyObject **)((char *)(object) + (slot)))
 
@@ -47,18 +56,21 @@ GET(PyObject *object, Py_ssize_t slot)
 
 /* The Python functions that were replaced, by the names of the methods: what is rare is left to them. */
 #define REPLACED(X) X(emit) X(get) X(put_nowait) X(wait) X(wake)
+#define MOST_ARGUMENTS 4 /* of a function that is replaced */
 #define DECLARE_REPLACED(name) extern PyObject *python_##name;
 REPLACED(DECLARE_REPLACED)
+extern PyObject *python_acquire;
 
 /* Names of methods and attributes. */
 #define NAMES(X)                                                                                                       \
     X(_arm) X(_caused) X(_ended) X(_go_on) X(_rest) X(append) X(close) X(event) X(fire) X(lose_one) X(popleft)         \
-    X(sort) X(throw) X(token)
+    X(serve) X(sort) X(throw) X(token)
 #define DECLARE_NAME(name) extern PyObject *s_##name;
 NAMES(DECLARE_NAME)
 
 extern PyObject *armed, *budget_is_spent; /* what Python knows as ARMED and Pause.BUDGET */
-extern PyObject *zero;
+extern PyObject *zero, *one;
+extern PyObject *cancelled; /* the class */
 extern int stepping; /* how many steps of actors are under way */
 
 typedef struct {
@@ -69,8 +81,33 @@ typedef struct {
 
 extern PyTypeObject Reader_Type, Wait_Type;
 
-int is_kernel(PyObject *object);
+/* How far a wait is. */
+typedef enum { TO_GET, TO_WAIT, TO_ACQUIRE, TO_PAUSE, PAUSED, ARMED, IN_LINE, LEFT_TO_PYTHON, DONE } State;
+
+/* A function that takes its arguments as an array, in the type that all functions of a table have. */
+#define FAST(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS
+
+/* For `take_over`: look up a class, or a slot, or return NULL with an error. */
+#define FIND_CLASS(class)                                                                                              \
+    if (find_class(classes, #class, &class##_type) < 0) {                                                              \
+        return NULL;                                                                                                   \
+    }
+#define FIND_SLOT(class, name)                                                                                         \
+    if (find_slot(class##_type, #name, &class##_##name) < 0) {                                                         \
+        return NULL;                                                                                                   \
+    }
+
+int find_class(PyObject *classes, const char *name, PyTypeObject **type);
+int find_slot(PyTypeObject *type, const char *name, Py_ssize_t *offset);
+PyObject *replace(PyTypeObject *type, PyMethodDef *definition);
+PyObject *in_python(PyObject *function, PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
+
+PyObject *make_wait(PyObject *owner, State state);
+PyObject *actor_of(PyObject *kernel);
 void renew_stop(void);
+int is_kernel(PyObject *object);
+int begin_acquire(PyObject *pool);
+PyObject *take_over_resources(PyObject *module, PyObject *classes);
 PyObject *run_some(PyObject *loop, PyObject *most);
 PyObject *queue_get(PyObject *queue, PyObject *nothing);
 PyObject *queue_put_nowait(PyObject *queue, PyObject *item);

@@ -20,10 +20,7 @@ REPLACED(DEFINE_REPLACED)
 #define DEFINE_NAME(name) PyObject *s_##name;
 NAMES(DEFINE_NAME)
 
-PyObject *armed, *budget_is_spent, *zero;
-
-/* A function that takes its arguments as an array, in the type that all functions of a table have. */
-#define FAST(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS
+PyObject *armed, *budget_is_spent, *cancelled, *zero, *one;
 
 static PyMethodDef method_run_some = {"_run_some", run_some, METH_O, "See `Loop._run_some`."};
 static PyMethodDef method_get = {"get", queue_get, METH_NOARGS, "Wait for the next item and return it."};
@@ -33,7 +30,7 @@ static PyMethodDef method_emit = {"emit", FAST(kernel_emit), "Record that someth
 static PyMethodDef method_wake = {"wake", FAST(kernel_wake), "Decide the wait of an actor."};
 
 /* Put a function in the place of a method, which is returned. */
-static PyObject *
+PyObject *
 replace(PyTypeObject *type, PyMethodDef *definition)
 {
     PyObject *before = PyObject_GetAttrString((PyObject *)type, definition->ml_name);
@@ -45,7 +42,7 @@ replace(PyTypeObject *type, PyMethodDef *definition)
     return before;
 }
 
-static int
+int
 find_slot(PyTypeObject *type, const char *name, Py_ssize_t *offset)
 {
     PyObject *descriptor = PyObject_GetAttrString((PyObject *)type, name);
@@ -62,7 +59,7 @@ find_slot(PyTypeObject *type, const char *name, Py_ssize_t *offset)
     return 0;
 }
 
-static int
+int
 find_class(PyObject *classes, const char *name, PyTypeObject **type)
 {
     PyObject *found = PyMapping_GetItemString(classes, name);
@@ -76,8 +73,8 @@ find_class(PyObject *classes, const char *name, PyTypeObject **type)
 static PyObject *
 take_over(PyObject *module, PyObject *args)
 {
-    PyObject *classes, *marker, *pause, *python_run;
-    if (!PyArg_ParseTuple(args, "O!OO:take_over", &PyDict_Type, &classes, &marker, &pause)) {
+    PyObject *classes, *marker, *pause, *error, *python_run;
+    if (!PyArg_ParseTuple(args, "O!OOO:take_over", &PyDict_Type, &classes, &marker, &pause, &error)) {
         return NULL;
     }
     if (armed != NULL) {
@@ -85,15 +82,8 @@ take_over(PyObject *module, PyObject *args)
     }
     armed = Py_NewRef(marker);
     budget_is_spent = Py_NewRef(pause);
-#define FIND_CLASS(class)                                                                                              \
-    if (find_class(classes, #class, &class##_type) < 0) {                                                              \
-        return NULL;                                                                                                   \
-    }
+    cancelled = Py_NewRef(error);
     CLASSES(FIND_CLASS)
-#define FIND_SLOT(class, name)                                                                                         \
-    if (find_slot(class##_type, #name, &class##_##name) < 0) {                                                         \
-        return NULL;                                                                                                   \
-    }
     SLOTS(FIND_SLOT)
     python_run = replace(Loop_type, &method_run_some);
     python_emit = replace(Kernel_type, &method_emit);
@@ -120,6 +110,7 @@ static PyMethodDef functions[] = {
     {"sort_entries", sort_entries, METH_O, "Sort entries as `list.sort` does."},
     {"spread", spread, METH_O, "See `spread` in order.py."},
     {"take_over", take_over, METH_VARARGS, "Put the functions of this module in the place of those in Python."},
+    {"take_over_resources", take_over_resources, METH_O, "The same for the classes of resources."},
     {NULL},
 };
 
@@ -141,7 +132,8 @@ make_constants(void)
     }
     NAMES(MAKE_NAME)
     zero = PyLong_FromLong(0);
-    return zero == NULL ? -1 : 0;
+    one = PyLong_FromLong(1);
+    return zero == NULL || one == NULL ? -1 : 0;
 }
 
 PyMODINIT_FUNC

@@ -1,12 +1,10 @@
-/* Wait: what `Queue.get`, `Signal.wait` and `sleep_ns` return. It is awaited without a frame of its own. */
+/* Wait: what `Queue.get`, `Signal.wait`, `Resource.acquire` and `sleep_ns` return. Awaiting it takes no frame. */
 
 #include "core.h"
 
-typedef enum { TO_GET, TO_WAIT, TO_PAUSE, PAUSED, ARMED, LEFT_TO_PYTHON, DONE } State;
-
 typedef struct {
     PyObject_HEAD
-    PyObject *owner; /* the queue or signal, or how long to pause */
+    PyObject *owner; /* the queue, signal or resource, or how long to pause */
     PyObject *inner; /* the generator of the Python function, if that does it; else the crowd of a signal */
     PyObject *actor; /* who waits for a signal */
     State state;
@@ -17,8 +15,8 @@ typedef struct {
 static Wait *kept[KEPT];
 static int count_kept;
 
-static PyObject *
-make(PyObject *owner, State state)
+PyObject *
+make_wait(PyObject *owner, State state)
 {
     Wait *self;
     if (count_kept) {
@@ -41,19 +39,19 @@ make(PyObject *owner, State state)
 PyObject *
 queue_get(PyObject *queue, PyObject *nothing)
 {
-    return make(queue, TO_GET);
+    return make_wait(queue, TO_GET);
 }
 
 PyObject *
 signal_wait(PyObject *signal, PyObject *nothing)
 {
-    return make(signal, TO_WAIT);
+    return make_wait(signal, TO_WAIT);
 }
 
 PyObject *
 sleep_ns(PyObject *module, PyObject *delay)
 {
-    return make(delay, TO_PAUSE);
+    return make_wait(delay, TO_PAUSE);
 }
 
 static int
@@ -91,7 +89,7 @@ wait_dealloc(Wait *self)
 }
 
 /* The actor that runs, if it may be armed here; else NULL, without an error. */
-static PyObject *
+PyObject *
 actor_of(PyObject *kernel)
 {
     PyObject *actor;
@@ -167,6 +165,27 @@ begin_wait(Wait *self, PyObject **result)
     return arm(self, GET(crowd, Crowd_waiting), actor, result);
 }
 
+/* `Resource.acquire` */
+static PySendResult
+begin_line(Wait *self, PyObject **result)
+{
+    switch (begin_acquire(self->owner)) {
+    case 0:
+        return leave_to_python(self, python_acquire, result);
+    case 1:
+        self->state = IN_LINE;
+        *result = Py_NewRef(armed);
+        return PYGEN_NEXT;
+    case 2:
+        self->state = DONE;
+        *result = Py_NewRef(Py_None);
+        return PYGEN_RETURN;
+    default:
+        *result = NULL;
+        return PYGEN_ERROR;
+    }
+}
+
 /* The wait is over: what it returns. */
 static PyObject *
 end_of(Wait *self, PyObject *value)
@@ -192,11 +211,14 @@ wait_send(Wait *self, PyObject *value, PyObject **result)
         return begin_get(self, result);
     case TO_WAIT:
         return begin_wait(self, result);
+    case TO_ACQUIRE:
+        return begin_line(self, result);
     case TO_PAUSE:
         self->state = PAUSED;
         *result = Py_NewRef(self->owner);
         return PYGEN_NEXT;
     case PAUSED:
+    case IN_LINE:
         self->state = DONE;
         *result = Py_NewRef(Py_None);
         return PYGEN_RETURN;
@@ -288,17 +310,23 @@ wait_send_method(Wait *self, PyObject *value)
     return yielded(outcome, result, 0);
 }
 
-/* Nobody waits any more; -1 with an error. */
+/* Nobody waits any more, for an error was raised; -1 with another error. */
 static int
-let_go(Wait *self)
+let_go(Wait *self, PyObject *error)
 {
-    PyObject *done;
-    if (self->state != ARMED || self->inner == NULL) {
-        self->state = DONE;
+    State before = self->state;
+    PyObject *done = NULL;
+    self->state = DONE;
+    if (before == ARMED && self->inner != NULL) {
+        done = PyObject_CallMethodNoArgs(self->inner, s_lose_one);
+    }
+    else if (before == IN_LINE &&
+             (PyErr_GivenExceptionMatches(error, PyExc_Exception) || PyErr_GivenExceptionMatches(error, cancelled))) {
+        done = PyObject_CallMethodNoArgs(self->owner, s_serve); /* who was behind may go on */
+    }
+    else {
         return 0;
     }
-    self->state = DONE;
-    done = PyObject_CallMethodNoArgs(self->inner, s_lose_one);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
 }
@@ -316,7 +344,7 @@ wait_throw(Wait *self, PyObject *args)
         Py_DECREF(method);
         return result;
     }
-    if (!PyArg_UnpackTuple(args, "throw", 1, 3, &type, &value, &trace) || let_go(self) < 0) {
+    if (!PyArg_UnpackTuple(args, "throw", 1, 3, &type, &value, &trace) || let_go(self, type) < 0) {
         return NULL;
     }
     if (PyExceptionInstance_Check(type)) {
@@ -337,7 +365,7 @@ wait_close(Wait *self, PyObject *nothing)
     if (self->state == LEFT_TO_PYTHON) {
         return PyObject_CallMethodNoArgs(self->inner, s_close);
     }
-    return let_go(self) < 0 ? NULL : Py_NewRef(Py_None);
+    return let_go(self, PyExc_GeneratorExit) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static PyMethodDef wait_methods[] = {

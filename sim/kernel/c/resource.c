@@ -1,0 +1,90 @@
+/* `Resource.acquire()`, the commonest wait of all: one slot, in order of arrival. */
+
+#include "core.h"
+
+#define DEFINE_SLOT(class, name) Py_ssize_t class##_##name;
+RESOURCE_SLOTS(DEFINE_SLOT)
+
+#define DEFINE_CLASS(class) PyTypeObject *class##_type;
+RESOURCE_CLASSES(DEFINE_CLASS)
+
+PyObject *python_acquire;
+
+/* Take a free slot if nobody waits: 1 if it was taken, -1 with an error. */
+static int
+take_slot(PyObject *pool, long long free)
+{
+    return put(pool, Slots__free, PyLong_FromLongLong(free - 1)) < 0 ||
+                   put(pool, Slots__served, plus_one(GET(pool, Slots__served))) < 0
+               ? -1
+               : 1;
+}
+
+/* Put an actor at the end of the line (`Line.add`): 0 if Python has to do it, 1 if it is done, -1 with an error. */
+static int
+join_line(PyObject *pool, PyObject *line, PyObject *actor)
+{
+    Py_ssize_t length = PyObject_Size(GET(line, Line_places));
+    PyObject *arrivals, *place, *done;
+    if (length < 0 || length >= number(GET(line, Line__purge_at))) {
+        return length < 0 ? -1 : 0;
+    }
+    arrivals = plus_one(GET(line, Line__arrivals));
+    if (arrivals == NULL || put(pool, Slots__waited, plus_one(GET(pool, Slots__waited))) < 0) {
+        Py_XDECREF(arrivals);
+        return -1;
+    }
+    put(line, Line__arrivals, Py_NewRef(arrivals));
+    place = make_entry(zero, arrivals, actor, Py_NewRef(GET(actor, Actor_token)), one, GET(pool, Slots__one));
+    Py_DECREF(arrivals);
+    done = place == NULL ? NULL : PyObject_CallOneArg(GET(line, Line__put), place);
+    Py_XDECREF(place);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 1;
+}
+
+/* Begin to wait for a slot: 0: Python has to do it, 1: the actor stands in line, 2: it has one, -1: an error. */
+int
+begin_acquire(PyObject *pool)
+{
+    PyObject *line = GET(pool, Slots__line), *actor = actor_of(GET(pool, Slots__kernel));
+    long long free;
+    int done;
+    if (actor == NULL || GET(pool, Slots_closed) != Py_False || !Py_IS_TYPE(line, Line_type) ||
+        !PyLong_CheckExact(GET(pool, Slots__free))) {
+        return 0;
+    }
+    free = number(GET(pool, Slots__free));
+    Py_INCREF(line);
+    if (free <= 0) {
+        done = join_line(pool, line, actor);
+    }
+    else if (PyObject_Size(GET(line, Line_places)) == 0) {
+        done = take_slot(pool, free) < 0 ? -1 : 2;
+    }
+    else {
+        done = PyErr_Occurred() ? -1 : 0;
+    }
+    Py_DECREF(line);
+    return done;
+}
+
+static PyObject *
+acquire(PyObject *pool, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    return count || names ? in_python(python_acquire, pool, args, count, names) : make_wait(pool, TO_ACQUIRE);
+}
+
+static PyMethodDef method_acquire = {"acquire", FAST(acquire), "Wait for slots and take them."};
+
+PyObject *
+take_over_resources(PyObject *module, PyObject *classes)
+{
+    if (python_acquire != NULL) {
+        Py_RETURN_NONE; /* as in `take_over` */
+    }
+    RESOURCE_CLASSES(FIND_CLASS)
+    RESOURCE_SLOTS(FIND_SLOT)
+    python_acquire = replace(Slots_type, &method_acquire);
+    return python_acquire == NULL ? NULL : Py_NewRef(Py_None);
+}
