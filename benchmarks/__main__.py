@@ -5,6 +5,9 @@ import json
 import sys
 from pathlib import Path
 
+if "--plain" in sys.argv:  # before anything of `sim` is imported
+    sys.modules["sim.kernel._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
+
 from benchmarks import calls, harness, machine, plot, report
 from benchmarks.day import day
 from benchmarks.harness import Row
@@ -24,6 +27,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--markdown", type=Path, help="write the tables to this file too")
     parser.add_argument("--plot", type=Path, help="write the cost of a wake-up as an SVG picture")
+    parser.add_argument("--plain", action="store_true", help="measure the kernel in Python, also where it is compiled")
     parser.add_argument("--update-bounds", action="store_true", help="only count calls and store them as the bounds")
     return parser.parse_args()
 

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from benchmarks.workload import Peer, Workload
+from sim.kernel import COMPILED
 
 Say = Callable[[str], None]
 
@@ -84,6 +85,8 @@ def _row(workload: Workload, peer: Peer, agents: int, seconds: float) -> Row:
 
 def _sample(workload: Workload, peer: Peer, agents: int, times: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.worker", workload.key, peer.name, str(agents), str(times)]
+    if not COMPILED:
+        command.append("--plain")
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_PATIENCE)
     sample: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return sample
