@@ -3,7 +3,7 @@
 import types
 from collections.abc import Generator
 from types import TracebackType
-from typing import Any
+from typing import Any, final
 
 from sim.errors import Cancelled, LimitError, UsageError
 from sim.kernel import Actor, Kernel
@@ -91,10 +91,10 @@ class _Slots(Pool):
         places = self._line.places
         if places and not self._free:  # the hot path: who waits first gets just these
             _, _, actor, token, need, wait = places[0]
-            if need == amount and actor.token == token:
-                self._kernel.wake(actor, need, wait)
+            if need == amount and actor.token == token and self._kernel.current is not None:
                 self._line.pop()
                 self._served += 1
+                self._kernel.wake(actor, need, wait)
                 return
         self._free = free
         if places:
@@ -106,13 +106,16 @@ class _Slots(Pool):
         places = line.places
         while places and self._free:
             _, _, actor, token, amount, wait = places[0]
-            if actor.token == token:
-                if amount > self._free:
-                    return
-                kernel.wake(actor, amount, wait)  # first, for it refuses while the run is paused
+            if actor.token != token:
+                line.pop()
+            elif amount > self._free:
+                return
+            else:
+                kernel.acting()  # refuses while the run is paused, before anything has changed
+                line.pop()
                 self._free -= amount
                 self._served += 1
-            line.pop()
+                kernel.wake(actor, amount, wait)  # last: with what it had before anything may die, and come back here
 
     def _refuse(self, amount: int) -> None:
         self._check_open()
@@ -172,6 +175,7 @@ class Held:
             self._pool.release(self._amount)
 
 
+@final
 class Resource(_Slots):
     """Equal slots, handed out in order of arrival; priorities have no meaning here.
 
@@ -186,6 +190,7 @@ class Resource(_Slots):
         super().__init__(kernel, slots, ranked=False)
 
 
+@final
 class PriorityResource(_Slots):
     """Equal slots, handed out by priority: the lowest number first, in order of arrival among equal ones.
 
@@ -201,4 +206,5 @@ class PriorityResource(_Slots):
 
 
 if core is not None:
-    core.take_over_resources({"Line": Line, "Slots": _Slots})
+    _classes = {"Line": Line, "PriorityResource": PriorityResource, "Resource": Resource, "Slots": _Slots}
+    core.take_over_resources(_classes)

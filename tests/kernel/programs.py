@@ -22,6 +22,7 @@ from sim.kernel.duration import MAX_NS
 from sim.kernel.ports import EventRow, NullRecorder
 from sim.kernel.waits import sleep_ns
 from sim.resources import Container, PriorityResource, Resource, Store
+from sim.resources.slots import SlotWait
 
 SPANS = (0, 0, 1, 1, 2, 3, 10, 1000, 1000, 2**20, 2**27 - 1, 2**27, 2**28 + 1, 2**30, 2**31, 10**10, 2**40, 2**61)
 BUDGETS = (1, 2, 3, 5, 17, 200, 255, 256, 257, 600)
@@ -70,7 +71,10 @@ class Program(NullRecorder):
         kernel.inputs["act"] = lambda _: self.act("input")
         self.queues = [Queue(kernel, dice.choice((1, 2, 5, 2**62, 2**70))) for _ in range(dice.choice((1, 3)))]
         self.signals = [Signal(kernel) for _ in range(dice.choice((1, 3)))]
-        self.slots = [Resource(kernel, 2), PriorityResource(kernel, 1)]
+        kinds: list[tuple[type[Resource | PriorityResource], int]] = [
+            (Resource, 2), (PriorityResource, 1), (Resource, 1), (PriorityResource, 4), (Resource, 3),
+        ]  # fmt: skip
+        self.slots = [kind(kernel, slots) for kind, slots in kinds[: dice.choice((2, 3, 5))]]
         self.tank = Container(kernel, 10, 5)
         self.store: Store[int] = Store(kernel, 2)
         self.sources: list[Source] = [kernel.host, kernel.scenario, kernel.supervisor]
@@ -79,9 +83,13 @@ class Program(NullRecorder):
         self.items = 0
         everything: list[Callable[[str], Coroutine[Any, Any, object]]] = [
             self.rest, self.get, self.put, self.hear, self.choose, self.hold, self.pour, self.keep, self.do,
-            self.hurry, self.spoil, self.by_hand,
+            self.line, self.line, self.many, self.nest, self.hurry, self.spoil, self.by_hand,
         ]  # fmt: skip
         self.weights = [dice.choice((0, 1, 1, 4)) for _ in everything[:-2]] + [dice.choice((0, 0.2)) for _ in range(2)]
+        if dice.random() < 0.4:  # a program of little but slots, with long lines
+            for place, does in enumerate(everything):
+                if does not in (self.rest, self.do, self.line, self.many, self.nest, self.hold, self.choose):
+                    self.weights[place] /= 20
         self.weights[0] += 1
         self.everything = everything
 
@@ -107,6 +115,10 @@ class Program(NullRecorder):
             [(len(queue), len(queue._getters or ()), queue.closed) for queue in self.queues],
             [len(signal._crowd.waiting) for signal in self.signals],
             [pool.statistics() for pool in (*self.slots, self.tank, self.store)],
+            [
+                [pool.closed, *((*place[:2], place[2].name, *place[3:5]) for place in pool._line.places)]
+                for pool in self.slots
+            ],
         )  # fmt: skip
 
     # -- what actors do
@@ -161,6 +173,48 @@ class Program(NullRecorder):
             await sleep_ns(self.dice.choice(SPANS[:8]))
         return slots.level
 
+    async def line(self, _: str) -> object:
+        """Take one slot without saying so, as is most common, and perhaps never give it back."""
+        dice, slots = self.dice, self.dice.choice(self.slots)
+        got = await slots.acquire()  # type: ignore[func-returns-value]  # one of the things to find out
+        try:
+            if dice.random() < 0.8:
+                await sleep_ns(dice.choice(SPANS[:8]))
+        finally:
+            if dice.random() < 0.95:
+                slots.release()
+        return got, slots.level
+
+    async def many(self, _: str) -> object:
+        """Take several, perhaps more than there are, and give them back in parts."""
+        dice, slots = self.dice, self.dice.choice(self.slots)
+        amount = dice.choice((1, 1, 2, 2, 3, 4, 5, 0, -1))
+        if dice.random() < 0.5:
+            await slots.acquire(amount)
+        else:
+            await slots.acquire(amount=amount, priority=dice.choice((0, -1, 2, 0.5)))
+        try:
+            await sleep_ns(dice.choice(SPANS[:8]))
+        finally:
+            while amount:
+                part = dice.randrange(amount) + 1
+                slots.release(part)
+                amount -= part
+        return slots.level
+
+    async def nest(self, _: str) -> object:
+        """Hold slots of one or two resources within one another; that may stand still for ever."""
+        outer, inner = (self.dice.choice(self.slots) for _ in range(2))
+        async with outer.slot():
+            await sleep_ns(self.dice.choice(SPANS[:4]))
+            if self.dice.random() < 0.5:
+                await inner.acquire()
+                inner.release()
+            else:
+                async with inner.slot(self.dice.choice((1, 1, 2))):
+                    await sleep_ns(0)
+        return outer.level, inner.level
+
     async def pour(self, _: str) -> object:
         amount = self.dice.randrange(1, 12)
         return await (self.tank.get(amount) if self.dice.random() < 0.5 else self.tank.put(amount))
@@ -192,7 +246,8 @@ class Program(NullRecorder):
     async def by_hand(self, _: str) -> object:
         """Drive a wait without awaiting it."""
         dice, result = self.dice, list[object]()
-        wait: Any = dice.choice((self.queues[0].get, self.signals[0].wait, lambda: sleep_ns(7)))()
+        slots = self.slots[dice.randrange(2)]
+        wait: Any = dice.choice((self.queues[0].get, self.signals[0].wait, lambda: sleep_ns(7), slots.acquire))()
         for _again in range(dice.randrange(3)):
             try:
                 answer = dice.choice((lambda: wait.send(None), lambda: next(wait)))()
@@ -213,7 +268,7 @@ class Program(NullRecorder):
         does = dice.choice(
             (self.fire, self.fire, self.fail, self.close, self.cancel, self.cancel, self.spawn, self.spawn, self.at,
              self.every, self.stop_timer, self.halt, self.emit, self.begin, self.resume, self.another, self.block,
-             self.nowait, self.nowait)
+             self.nowait, self.nowait, self.snatch, self.give, self.give, self.shut, self.cancel_in_line)
         )  # fmt: skip
         try:
             return does.__name__, does(name)
@@ -230,6 +285,36 @@ class Program(NullRecorder):
     def nowait(self, _: str) -> object:
         self.items += 1
         return [queue.put_nowait(self.items) for queue in self.queues]
+
+    def snatch(self, _: str) -> object:
+        return [slots.acquire_nowait(priority=self.dice.randrange(3)) for slots in self.slots if not slots.closed]
+
+    def give(self, _: str) -> object:
+        """Give back slots, whoever holds them."""
+        slots = self.dice.choice(self.slots)
+        slots.release(self.dice.choice((1, 1, max(1, int(slots.capacity) - slots.level), 2, 0, -1)))
+        return slots.level
+
+    def shut(self, _: str) -> object:
+        if self.dice.random() < 0.7:  # else there would soon be nothing to wait for
+            return None
+        place = self.dice.randrange(len(self.slots))
+        slots = self.slots[place]
+        slots.close()
+        if self.dice.random() < 0.9:
+            self.slots[place] = type(slots)(self.kernel, self.dice.choice((1, 2, 3)))
+        return slots.statistics()
+
+    def cancel_in_line(self, _: str) -> object:
+        """Cancel one of those who wait for slots, or have been given some just now."""
+        places = [place for slots in self.slots for place in slots._line.places]
+        given = [actor for actor in self.actors if isinstance(actor.via, SlotWait) and actor.woken]
+        if not places and not given:
+            return None
+        actor = self.dice.choice([*given, *(place[2] for place in places)])
+        woken = actor.woken
+        self.kernel.cancel(actor)
+        return actor.name, woken
 
     def close(self, _: str) -> object:
         place = self.dice.randrange(len(self.queues))

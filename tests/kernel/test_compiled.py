@@ -1,8 +1,10 @@
 """What runs in C keeps to what the same functions say in Python. All of this holds without a compiler, too."""
 
 import gc
+import shutil
 import subprocess
 import sys
+import sysconfig
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from sim.errors import Cancelled
 from sim.kernel import COMPILED, Kernel, Queue, Signal, first_of
 from sim.kernel.waits import sleep_ns
+from sim.resources import Resource
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = 60
@@ -27,6 +30,15 @@ from sim.kernel.waits import sleep_ns
 kernel = Kernel()
 queue = Queue(kernel, 999)
 """
+
+COMPILER = (sysconfig.get_config_var("CC") or "cc").split()[0]
+
+
+@pytest.mark.skipif(shutil.which(COMPILER) is None, reason="there is no compiler here")
+def test_what_can_be_compiled_is_compiled(pytestconfig):
+    """Where there is the compiler that Python was made with, installing the package has compiled the core."""
+    assert pytestconfig.getoption("--plain") or COMPILED
+
 
 HARSH = {
     "waits within waits die together": """
@@ -312,12 +324,15 @@ def test_end_of_a_wait_is_an_error_of_its_own():
     assert [stop.__notes__ for stop in seen] == [["note 0"], ["note 1"]]
 
 
-@pytest.mark.parametrize("kind", ["get", "wait", "sleep"])
+@pytest.mark.parametrize("kind", ["get", "wait", "sleep", "acquire"])
 def test_wait_by_hand(kind):
     """A wait can be driven by hand like a generator: it yields once, raises what is thrown in, and stays over."""
     kernel = Kernel()
-    queue, signal = Queue(kernel, 1), Signal(kernel)
-    makes: dict[str, Callable[[], Any]] = {"get": queue.get, "wait": signal.wait, "sleep": lambda: sleep_ns(7)}
+    queue, signal, slots = Queue(kernel, 1), Signal(kernel), Resource(kernel, 1)
+    slots.acquire_nowait()
+    makes: dict[str, Callable[[], Any]] = {
+        "get": queue.get, "wait": signal.wait, "sleep": lambda: sleep_ns(7), "acquire": slots.acquire,
+    }  # fmt: skip
     make = makes[kind]
     wait = make()
     assert iter(wait) is wait

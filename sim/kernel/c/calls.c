@@ -64,35 +64,90 @@ kernel_wake(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject 
     Py_RETURN_NONE;
 }
 
-PyObject *
-kernel_emit(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names)
+/* A tuple of references of its own, which are let go of if it cannot be made. */
+static PyObject *
+pack(PyObject *const *parts, Py_ssize_t count)
 {
-    PyObject *source = GET(kernel, Loop_current), *entry = GET(kernel, Loop__entry);
-    PyObject *counter, *ordinal, *cause, *row, *done, *actor;
-    if (names != NULL || count < 2 || count > 3 || !is_source(source) || !is_entry(entry)) {
-        return PyErr_Occurred() ? NULL : in_python(python_emit, kernel, args, count, names);
+    PyObject *tuple = PyTuple_New(count);
+    for (Py_ssize_t index = 0; index < count; index++) {
+        if (tuple != NULL) {
+            PyTuple_SET_ITEM(tuple, index, parts[index]);
+        }
+        else {
+            Py_DECREF(parts[index]);
+        }
     }
-    counter = plus_one(GET(source, Source_counter));
-    if (counter == NULL || put(source, Source_counter, Py_NewRef(counter)) < 0) {
-        return NULL;
+    return tuple;
+}
+
+/* The tuple that is recorded of an event, of the actor named or of its source. */
+static PyObject *
+make_row(PyObject *kernel, PyObject *actor, PyObject *source, PyObject *counter, PyObject *topic, PyObject *data)
+{
+    PyObject *entry = GET(kernel, Loop__entry);
+    /* All references before the first tuple is made, for that may run the collector, and so anything. */
+    PyObject *cause[] = {Py_NewRef(PyTuple_GET_ITEM(entry, 2)), Py_NewRef(PyTuple_GET_ITEM(entry, 3))};
+    PyObject *row[] = {
+        Py_NewRef(GET(kernel, Loop_now)),
+        Py_NewRef(GET(kernel, Loop_delta)),
+        Py_NewRef(zero),
+        Py_NewRef(GET(source, Source_ordinal)),
+        Py_NewRef(counter),
+        Py_NewRef(actor == NULL ? GET(source, Source_name) : actor),
+        Py_NewRef(topic),
+        Py_NewRef(data),
+        Py_NewRef(zero),
+    };
+    PyObject *packed = pack(cause, 2);
+    if (packed != NULL) {
+        Py_SETREF(row[8], packed);
+        return pack(row, 9);
     }
-    ordinal = GET(source, Source_ordinal);
-    actor = count == 3 && PyObject_IsTrue(args[2]) > 0 ? args[2] : GET(source, Source_name);
-    cause = PyTuple_Pack(2, PyTuple_GET_ITEM(entry, 2), PyTuple_GET_ITEM(entry, 3));
-    row = cause == NULL ? NULL
-                        : PyTuple_Pack(9, GET(kernel, Loop_now), GET(kernel, Loop_delta), zero, ordinal, counter, actor,
-                                       args[0], args[1], cause);
-    Py_XDECREF(cause);
-    cause = row == NULL ? NULL : PyTuple_Pack(2, ordinal, counter); /* the event's own identity */
-    Py_DECREF(counter);
-    done = cause == NULL ? NULL : PyObject_CallMethodOneArg(GET(kernel, Kernel_recorder), s_event, row);
+    for (int index = 0; index < 9; index++) {
+        Py_DECREF(row[index]);
+    }
+    return NULL;
+}
+
+/* Record an event, and return its identity. */
+static PyObject *
+record(PyObject *kernel, PyObject *source, PyObject *counter, PyObject *actor, PyObject *topic, PyObject *data)
+{
+    PyObject *identity[] = {Py_NewRef(GET(source, Source_ordinal)), Py_NewRef(counter)};
+    PyObject *row = make_row(kernel, actor, source, counter, topic, data), *done;
+    done = row == NULL ? NULL : PyObject_CallMethodOneArg(GET(kernel, Kernel_recorder), s_event, row);
     Py_XDECREF(row);
     if (done == NULL) {
-        Py_XDECREF(cause);
+        Py_DECREF(identity[0]);
+        Py_DECREF(identity[1]);
         return NULL;
     }
     Py_DECREF(done);
-    return cause;
+    return pack(identity, 2);
+}
+
+PyObject *
+kernel_emit(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    PyObject *source = GET(kernel, Loop_current), *entry = GET(kernel, Loop__entry), *counter, *result = NULL;
+    int named;
+    if (names != NULL || count < 2 || count > 3 || !is_source(source) || !PyTuple_CheckExact(entry) ||
+        PyTuple_GET_SIZE(entry) != 6) {
+        return in_python(python_emit, kernel, args, count, names);
+    }
+    counter = plus_one(GET(source, Source_counter));
+    if (counter == NULL) {
+        return NULL;
+    }
+    Py_INCREF(source);
+    put(source, Source_counter, Py_NewRef(counter));
+    named = count == 3 ? PyObject_IsTrue(args[2]) : 0;
+    if (named >= 0) {
+        result = record(kernel, source, counter, named ? args[2] : NULL, args[0], args[1]);
+    }
+    Py_DECREF(source);
+    Py_DECREF(counter);
+    return result;
 }
 
 /* Hand an item to who waits first: 1 if someone did, 0 if nobody, -1 with an error. */
@@ -103,7 +158,10 @@ hand_over(PyObject *queue, PyObject *kernel, PyObject *source, PyObject *waiting
         PyObject *pair[2]; /* an actor and its token */
         int found = 0;
         take_first(waiting, pair, 2);
-        if (PyObject_TypeCheck(pair[0], Actor_type) && same_number(GET(pair[0], Actor_token), pair[1])) {
+        if (PyObject_TypeCheck(pair[0], Actor_type)) {
+            found = same_number(GET(pair[0], Actor_token), pair[1]);
+        }
+        if (found > 0) {
             found = decide(kernel, source, pair[0], item, queue) < 0 ? -1 : 1;
         }
         Py_DECREF(pair[0]);

@@ -34,7 +34,7 @@
 
 #define CLASSES(X) X(Source) X(Actor) X(Loop) X(Kernel) X(FutureEvents) X(Crowd) X(Signal) X(Waiters) X(Queue)
 
-#define RESOURCE_CLASSES(X) X(Line) X(Slots)
+#define RESOURCE_CLASSES(X) X(Line) X(PriorityResource) X(Resource) X(Slots)
 
 #define DECLARE_SLOT(class, name) extern Py_ssize_t class##_##name;
 SLOTS(DECLARE_SLOT)
@@ -150,16 +150,27 @@ number(PyObject *object)
     return overflow > 0 ? LLONG_MAX : overflow < 0 ? LLONG_MIN : value;
 }
 
+/* Whether two numbers are equal; -1 with an error if they cannot be compared. */
 static inline int
 same_number(PyObject *one, PyObject *other)
 {
-    return one == other || number(one) == number(other);
+    if (one == other) {
+        return 1;
+    }
+    if (PyLong_CheckExact(one) && PyLong_CheckExact(other)) {
+        return number(one) == number(other);
+    }
+    return PyObject_RichCompareBool(one, other, Py_EQ);
 }
 
 static inline PyObject *
 plus_one(PyObject *object)
 {
-    return PyLong_FromLongLong(number(object) + 1);
+    long long value = number(object);
+    if (value == LLONG_MAX) {
+        return PyNumber_Add(object, one);
+    }
+    return value == -1 && PyErr_Occurred() ? NULL : PyLong_FromLongLong(value + 1);
 }
 
 /* Remove the first items of a list that has as many; the list keeps its memory: it is soon filled again. */

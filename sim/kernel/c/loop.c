@@ -14,7 +14,7 @@ static int
 alone(Run *run)
 {
     return PyList_GET_SIZE(run->ready) == 1 && GET(run->loop, Loop_crowded) == Py_False &&
-           !same_number(GET(run->loop, Loop_delta), GET(run->loop, Loop__max_deltas));
+           same_number(GET(run->loop, Loop_delta), GET(run->loop, Loop__max_deltas)) == 0;
 }
 
 /* Take the only entry that was caused at this instant. */
@@ -191,8 +191,9 @@ step(Run *run, PyObject *entry)
     PyObject *target = PyTuple_GET_ITEM(entry, 4), *token, *done;
     int valid;
     if (Py_IS_TYPE(target, Actor_type)) {
-        if (!same_number(GET(target, Actor_token), PyTuple_GET_ITEM(entry, 5))) {
-            return 0;
+        valid = same_number(GET(target, Actor_token), PyTuple_GET_ITEM(entry, 5));
+        if (valid <= 0) {
+            return valid;
         }
         put(run->loop, Loop__entry, Py_NewRef(entry));
         return resume(run, entry, target);

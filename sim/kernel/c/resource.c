@@ -25,7 +25,7 @@ static int
 join_line(PyObject *pool, PyObject *line, PyObject *actor)
 {
     Py_ssize_t length = PyObject_Size(GET(line, Line_places));
-    PyObject *arrivals, *place, *done;
+    PyObject *arrivals, *place, *add, *done;
     if (length < 0 || length >= number(GET(line, Line__purge_at))) {
         return length < 0 ? -1 : 0;
     }
@@ -37,10 +37,23 @@ join_line(PyObject *pool, PyObject *line, PyObject *actor)
     put(line, Line__arrivals, Py_NewRef(arrivals));
     place = make_entry(zero, arrivals, actor, Py_NewRef(GET(actor, Actor_token)), one, GET(pool, Slots__one));
     Py_DECREF(arrivals);
-    done = place == NULL ? NULL : PyObject_CallOneArg(GET(line, Line__put), place);
+    add = Py_NewRef(GET(line, Line__put));
+    done = place == NULL ? NULL : PyObject_CallOneArg(add, place);
     Py_XDECREF(place);
+    Py_DECREF(add);
     Py_XDECREF(done);
     return done == NULL ? -1 : 1;
+}
+
+/* Whether a pool is one of those known here, and in order. */
+static int
+is_plain(PyObject *pool, PyObject *line)
+{
+    return (Py_IS_TYPE(pool, Resource_type) || Py_IS_TYPE(pool, PriorityResource_type)) &&
+           GET(pool, Slots_closed) == Py_False && GET(pool, Slots__one) != Py_None && Py_IS_TYPE(line, Line_type) &&
+           PyLong_CheckExact(GET(pool, Slots__free)) && PyLong_CheckExact(GET(pool, Slots__served)) &&
+           PyLong_CheckExact(GET(pool, Slots__waited)) && PyLong_CheckExact(GET(line, Line__arrivals)) &&
+           PyLong_CheckExact(GET(line, Line__purge_at));
 }
 
 /* Begin to wait for a slot: 0: Python has to do it, 1: the actor stands in line, 2: it has one, -1: an error. */
@@ -50,11 +63,13 @@ begin_acquire(PyObject *pool)
     PyObject *line = GET(pool, Slots__line), *actor = actor_of(GET(pool, Slots__kernel));
     long long free;
     int done;
-    if (actor == NULL || GET(pool, Slots_closed) != Py_False || !Py_IS_TYPE(line, Line_type) ||
-        !PyLong_CheckExact(GET(pool, Slots__free))) {
+    if (actor == NULL || !is_plain(pool, line)) {
         return 0;
     }
     free = number(GET(pool, Slots__free));
+    if (free == LLONG_MAX) {
+        return 0; /* or more */
+    }
     Py_INCREF(line);
     if (free <= 0) {
         done = join_line(pool, line, actor);

@@ -156,13 +156,15 @@ static PySendResult
 begin_wait(Wait *self, PyObject **result)
 {
     PyObject *crowd = GET(self->owner, Signal__crowd), *actor = actor_of(GET(self->owner, Signal__kernel));
+    PySendResult outcome;
     if (actor == NULL || !Py_IS_TYPE(crowd, Crowd_type) || !PyList_CheckExact(GET(crowd, Crowd_waiting))) {
         return leave_to_python(self, python_wait, result);
     }
-    put(actor, Actor_via, Py_NewRef(crowd));
     self->inner = Py_NewRef(crowd);
     self->actor = Py_NewRef(actor);
-    return arm(self, GET(crowd, Crowd_waiting), actor, result);
+    outcome = arm(self, GET(crowd, Crowd_waiting), actor, result);
+    put(actor, Actor_via, Py_NewRef(crowd)); /* last: with what was there anything may die, and fire this very signal */
+    return outcome;
 }
 
 /* `Resource.acquire` */
@@ -262,21 +264,38 @@ renew_stop(void)
     }
 }
 
-/* Raise StopIteration with a value: the shared one within a step; else whoever drives a wait by hand may keep it. */
+/* A new StopIteration, as `StopIteration(value)`, by a shorter way. */
+static PyObject *
+make_stop(PyObject *value)
+{
+    PyTypeObject *type = (PyTypeObject *)PyExc_StopIteration;
+    PyObject *args = PyTuple_Pack(1, value), *fresh = args == NULL ? NULL : type->tp_alloc(type, 0);
+    if (fresh == NULL) {
+        Py_XDECREF(args);
+        return NULL;
+    }
+    ((PyBaseExceptionObject *)fresh)->args = args;
+    ((PyStopIterationObject *)fresh)->value = Py_NewRef(value);
+    return fresh;
+}
+
+/* Raise StopIteration with a value. It is the shared one within a step (whoever drives a wait by hand may keep it), and
+   for what does nothing when it dies: it is kept until the step is over. */
 static void
 stop_with(PyObject *value)
 {
-    PyObject *one = NULL;
-    if (stepping && is_free()) {
-        Py_CLEAR(((PyStopIterationObject *)stop)->value); /* it may run anything, also this function */
-        one = is_free() ? Py_NewRef(stop) : NULL;
+    PyObject *carrier = NULL;
+    int harmless = PyLong_CheckExact(value) || PyUnicode_CheckExact(value) || PyFloat_CheckExact(value) ||
+                   PyBool_Check(value) || value == Py_None;
+    if (stepping && harmless && is_free()) {
+        carrier = Py_NewRef(stop);
+        Py_XSETREF(((PyStopIterationObject *)stop)->value, Py_NewRef(value));
     }
-    if (one == NULL) {
-        one = PyObject_CallNoArgs(PyExc_StopIteration);
+    else {
+        carrier = make_stop(value);
     }
-    if (one != NULL) {
-        Py_XSETREF(((PyStopIterationObject *)one)->value, Py_NewRef(value)); /* it was None, or nothing */
-        PyErr_Restore(Py_NewRef(PyExc_StopIteration), one, NULL);
+    if (carrier != NULL) {
+        PyErr_Restore(Py_NewRef(PyExc_StopIteration), carrier, NULL);
     }
 }
 
