@@ -8,6 +8,8 @@ import attrs
 from sim.kernel.codec import encode
 from sim.resources import MICRO, Budgets, Earmark, Quotas, RateTracker, Reservation, to_micro
 
+_MANY_KINDS = 1000  # of which is remembered that they are free: agents may think of any number of kinds
+
 Amount = int | float | Callable[[int], float]
 """What an action takes: a number, or a function of the size of its arguments in bytes."""
 
@@ -85,8 +87,8 @@ class Costs:
         self.quotas = quotas
         self._prices: dict[str, dict[str, tuple[Pot, Amount]]] = {}
         self._fixed: dict[str, Charge] = {}  # of those that do not depend on the size of the arguments
-        # What every action of a kind takes; None if that is nothing, or depends on the size of its arguments. Twice as
-        # fast as a method around it.
+        # What every action of a kind takes; None if that depends on the size of its arguments, or nobody has asked yet.
+        # Twice as fast as a method around it.
         self.fixed = self._fixed.get
         self._holds: dict[str, tuple[str, Mapping[str, int]]] = {}  # artifact → who holds quota for it
 
@@ -107,14 +109,14 @@ class Costs:
 
     def price(self, kind: str, arguments: Mapping[str, Any]) -> Charge:
         """Return what an action of `kind` takes."""
-        if kind not in self._prices:
-            return FREE
-        return self.fixed(kind) or self.charge(kind, len(encode(arguments)))
+        return self.fixed(kind) or self.charge(kind, len(encode(arguments)) if kind in self._prices else 0)
 
     def charge(self, kind: str, size: int) -> Charge:
         """Return what an action of `kind` takes whose arguments have `size` bytes."""
         prices = self._prices.get(kind)
         if prices is None:
+            if len(self._fixed) < _MANY_KINDS:
+                self._fixed[kind] = FREE
             return FREE
         taken: dict[Pot, dict[str, int]] = {"rate": {}, "budget": {}, "quota": {}}
         for name, (pot, amount) in prices.items():

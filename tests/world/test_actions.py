@@ -492,6 +492,25 @@ def test_a_budget_depletes() -> None:
     assert not lab_act(lab, Action("write", {"artifact": "yours", "content": 1})).success
 
 
+def test_a_price_counts_from_when_it_is_set() -> None:
+    """A kind that was free until now, and known to be, takes what is set from then on, and nothing after `clear`."""
+    costs = Lab().world.costs
+    assert not costs.price("write", {}).rates
+    costs.set_price("write", "disk", "rate", 2)
+    assert costs.price("write", {}).rates == {"disk": 2}
+    costs.set_price("write", "disk", "rate", lambda size: size)
+    assert costs.price("write", {"a": 1}).rates == {"disk": 7}
+    costs.clear()
+    assert not costs.price("write", {}).rates
+
+
+def test_kinds_that_agents_make_up_are_not_remembered_without_end() -> None:
+    """However many kinds are asked for, what is remembered of free ones stays bounded, and all of them are free."""
+    costs = Lab().world.costs
+    assert not any(costs.price(f"kind{number}", {}).rates for number in range(5000))
+    assert sum(costs.fixed(f"kind{number}") is not None for number in range(5000)) <= 1000
+
+
 def test_a_price_may_depend_on_the_size() -> None:
     """A price that is a function sees the size of the arguments as canonical JSON."""
     lab = priced(bytes=lambda size: size)
