@@ -34,7 +34,7 @@ in_python(PyObject *function, PyObject *self, PyObject *const *args, Py_ssize_t 
 }
 
 /* Decide the wait of an actor, on behalf of a source. */
-static int
+int
 decide(PyObject *kernel, PyObject *source, PyObject *actor, PyObject *value, PyObject *via)
 {
     PyObject *token = plus_one(GET(actor, Actor_token));

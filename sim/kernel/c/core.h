@@ -28,7 +28,7 @@
     X(Queue, _getters) X(Queue, _kernel) X(Queue, _putters) X(Queue, closed) X(Queue, items) X(Queue, limit)
 
 #define RESOURCE_SLOTS(X)                                                                                              \
-    X(Line, _arrivals) X(Line, _purge_at) X(Line, _put) X(Line, places)                                                \
+    X(Line, _arrivals) X(Line, _purge_at) X(Line, _put) X(Line, places) X(Line, pop)                                   \
     X(Slots, _free) X(Slots, _kernel) X(Slots, _line) X(Slots, _one) X(Slots, _served) X(Slots, _waited)               \
     X(Slots, closed)
 
@@ -107,6 +107,7 @@ PyObject *actor_of(PyObject *kernel);
 void renew_stop(void);
 int is_kernel(PyObject *object);
 int begin_acquire(PyObject *pool);
+int decide(PyObject *kernel, PyObject *source, PyObject *actor, PyObject *value, PyObject *via);
 PyObject *take_over_resources(PyObject *module, PyObject *classes);
 PyObject *run_some(PyObject *loop, PyObject *most);
 PyObject *queue_get(PyObject *queue, PyObject *nothing);

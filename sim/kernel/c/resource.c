@@ -1,4 +1,4 @@
-/* `Resource.acquire()`, the commonest wait of all: one slot, in order of arrival. */
+/* `acquire()` and `release()` of one slot: the commonest wait of all. */
 
 #include "core.h"
 
@@ -8,7 +8,7 @@ RESOURCE_SLOTS(DEFINE_SLOT)
 #define DEFINE_CLASS(class) PyTypeObject *class##_type;
 RESOURCE_CLASSES(DEFINE_CLASS)
 
-PyObject *python_acquire;
+PyObject *python_acquire, *python_release;
 
 /* Take a free slot if nobody waits: 1 if it was taken, -1 with an error. */
 static int
@@ -50,7 +50,7 @@ static int
 is_plain(PyObject *pool, PyObject *line)
 {
     return (Py_IS_TYPE(pool, Resource_type) || Py_IS_TYPE(pool, PriorityResource_type)) &&
-           GET(pool, Slots_closed) == Py_False && GET(pool, Slots__one) != Py_None && Py_IS_TYPE(line, Line_type) &&
+           GET(pool, Slots__one) != Py_None && Py_IS_TYPE(line, Line_type) &&
            PyLong_CheckExact(GET(pool, Slots__free)) && PyLong_CheckExact(GET(pool, Slots__served)) &&
            PyLong_CheckExact(GET(pool, Slots__waited)) && PyLong_CheckExact(GET(line, Line__arrivals)) &&
            PyLong_CheckExact(GET(line, Line__purge_at));
@@ -63,7 +63,7 @@ begin_acquire(PyObject *pool)
     PyObject *line = GET(pool, Slots__line), *actor = actor_of(GET(pool, Slots__kernel));
     long long free;
     int done;
-    if (actor == NULL || !is_plain(pool, line)) {
+    if (actor == NULL || GET(pool, Slots_closed) != Py_False || !is_plain(pool, line)) {
         return 0;
     }
     free = number(GET(pool, Slots__free));
@@ -90,6 +90,54 @@ acquire(PyObject *pool, PyObject *const *args, Py_ssize_t count, PyObject *names
     return count || names ? in_python(python_acquire, pool, args, count, names) : make_wait(pool, TO_ACQUIRE);
 }
 
+/* Hand the slot that is given back to who waits first for just one: 0 if that is not so, -1 with an error. */
+static int
+pass_on(PyObject *pool, PyObject *kernel, PyObject *source, PyObject *line, PyObject *place)
+{
+    PyObject *actor = PyTuple_GET_ITEM(place, 2), *need = PyTuple_GET_ITEM(place, 4), *popped;
+    if (need != one || !Py_IS_TYPE(actor, Actor_type) ||
+        same_number(GET(actor, Actor_token), PyTuple_GET_ITEM(place, 3)) != 1) {
+        return PyErr_Occurred() ? -1 : 0;
+    }
+    popped = PyObject_CallNoArgs(GET(line, Line_pop));
+    if (popped == NULL) {
+        return -1;
+    }
+    Py_DECREF(popped);
+    if (put(pool, Slots__served, plus_one(GET(pool, Slots__served))) < 0 ||
+        decide(kernel, source, actor, need, PyTuple_GET_ITEM(place, 5)) < 0) {
+        return -1;
+    }
+    return 1;
+}
+
+static PyObject *
+release(PyObject *pool, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    PyObject *line = GET(pool, Slots__line), *kernel = GET(pool, Slots__kernel), *place, *source;
+    int done = 0;
+    if (count || names || !is_kernel(kernel) || !is_plain(pool, line) || number(GET(pool, Slots__free)) != 0 ||
+        !is_source(GET(kernel, Loop_current)) || PyObject_Size(GET(line, Line_places)) <= 0) {
+        return PyErr_Occurred() ? NULL : in_python(python_release, pool, args, count, names);
+    }
+    source = Py_NewRef(GET(kernel, Loop_current));
+    Py_INCREF(line);
+    Py_INCREF(kernel);
+    place = PySequence_GetItem(GET(line, Line_places), 0);
+    if (place != NULL && PyTuple_CheckExact(place) && PyTuple_GET_SIZE(place) == 6) {
+        done = pass_on(pool, kernel, source, line, place);
+    }
+    Py_XDECREF(place);
+    Py_DECREF(kernel);
+    Py_DECREF(line);
+    Py_DECREF(source);
+    if (done > 0) {
+        Py_RETURN_NONE;
+    }
+    return PyErr_Occurred() ? NULL : in_python(python_release, pool, args, count, names);
+}
+
+static PyMethodDef method_release = {"release", FAST(release), "Give back slots."};
 static PyMethodDef method_acquire = {"acquire", FAST(acquire), "Wait for slots and take them."};
 
 PyObject *
@@ -101,5 +149,6 @@ take_over_resources(PyObject *module, PyObject *classes)
     RESOURCE_CLASSES(FIND_CLASS)
     RESOURCE_SLOTS(FIND_SLOT)
     python_acquire = replace(Slots_type, &method_acquire);
-    return python_acquire == NULL ? NULL : Py_NewRef(Py_None);
+    python_release = replace(Slots_type, &method_release);
+    return python_acquire == NULL || python_release == NULL ? NULL : Py_NewRef(Py_None);
 }
