@@ -81,7 +81,10 @@ def test_unsafe_effects_wait_for_a_person(service, tmp_path, tell, mode, backend
                 for _ in range(ROUNDS):  # what was left of the last instant on record may have begun another one
                     if ended.code == 0 or not ended.result["doubts"]:
                         break
-                    places |= {(doubt["agent"], doubt["ordinal"]) for doubt in ended.result["doubts"]}
+                    further = {(doubt["agent"], doubt["ordinal"]) for doubt in ended.result["doubts"]} - places
+                    assert further.isdisjoint(row.place for row in record.effects)  # what was there was put to a person
+                    assert further.isdisjoint(service.seen())  # and what began while the run waited was not done
+                    places |= further
                     ended = bench.call("resume", bench.run, *_decide(bench, ended.result["doubts"], rng, retried))
                 assert ended.code == 0, ended.err
         final = bench.record()
