@@ -176,24 +176,18 @@ hand_over(PyObject *queue, PyObject *kernel, PyObject *source, PyObject *waiting
 PyObject *
 queue_put_nowait(PyObject *queue, PyObject *item)
 {
-    PyObject *kernel = GET(queue, Queue__kernel), *getters = GET(queue, Queue__getters), *items, *source, *done;
+    PyObject *kernel = GET(queue, Queue__kernel), *getters = GET(queue, Queue__getters), *items, *done;
+    PyObject *waiting = Py_IS_TYPE(getters, Waiters_type) ? GET(getters, Waiters_actors) : Py_None;
     Py_ssize_t length;
-    if (GET(queue, Queue_closed) != Py_False || !is_kernel(kernel)) {
+    if (GET(queue, Queue_closed) != Py_False || !is_kernel(kernel) || !is_source(GET(kernel, Loop_current)) ||
+        !PyLong_CheckExact(GET(queue, Queue_limit)) || !(waiting == Py_None || PyList_CheckExact(waiting))) {
         return PyObject_CallFunctionObjArgs(python_put_nowait, queue, item, NULL);
     }
-    source = GET(kernel, Loop_current);
-    if (!is_source(source) || !PyLong_CheckExact(GET(queue, Queue_limit))) {
-        return PyObject_CallFunctionObjArgs(python_put_nowait, queue, item, NULL);
-    }
-    if (Py_IS_TYPE(getters, Waiters_type) && GET(getters, Waiters_actors) != Py_None) {
-        PyObject *waiting = GET(getters, Waiters_actors);
+    if (waiting != Py_None) {
+        PyObject *source = Py_NewRef(GET(kernel, Loop_current));
         int found;
-        if (!PyList_CheckExact(waiting)) {
-            return PyObject_CallFunctionObjArgs(python_put_nowait, queue, item, NULL);
-        }
         Py_INCREF(waiting); /* what is let go may run anything, and put other things in their places */
         Py_INCREF(kernel);
-        Py_INCREF(source);
         found = hand_over(queue, kernel, source, waiting, item);
         Py_DECREF(source);
         Py_DECREF(kernel);
