@@ -81,11 +81,12 @@ def test_unsafe_effects_wait_for_a_person(service, tmp_path, tell, mode, backend
                 for _ in range(ROUNDS):  # what was left of the last instant on record may have begun another one
                     if ended.code == 0 or not ended.result["doubts"]:
                         break
-                    further = {(doubt["agent"], doubt["ordinal"]) for doubt in ended.result["doubts"]} - places
+                    asked = bench.call("resume", bench.run)  # for all that is left: what was decided may be among it
+                    further = {(doubt["agent"], doubt["ordinal"]) for doubt in asked.result["doubts"]} - places
                     assert further.isdisjoint(row.place for row in record.effects)  # what was there was put to a person
                     assert further.isdisjoint(service.seen())  # and what began while the run waited was not done
                     places |= further
-                    ended = bench.call("resume", bench.run, *_decide(bench, ended.result["doubts"], rng, retried))
+                    ended = bench.call("resume", bench.run, *_decide(bench, asked.result["doubts"], rng, retried))
                 assert ended.code == 0, ended.err
         final = bench.record()
         assert final.status == "finished"
