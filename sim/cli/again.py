@@ -1,6 +1,5 @@
 """What the verbs that make a run again (`replay`, `resume`, `branch`) share."""
 
-import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -79,19 +78,26 @@ def models_of(folder: Path) -> list[str]:
         return list(stored.info.options.get("model", ()))
 
 
-def print_live(result: RunResult, *, as_json: bool, quiet: bool) -> int:
-    """Print what came of a run that went on live, and return the exit code."""
+def print_live(result: RunResult, *, as_json: bool, quiet: bool, undecided: bool = False) -> int:
+    """Print what came of a run that went on live, or waits for decisions, and return the exit code."""
     if result.doubts and not as_json:
         _print_doubts(result.doubts)
+    if result.doubts and not undecided:
+        _ask(result, as_json=as_json)
+        return 1
     print_result(result, as_json=as_json, quiet=quiet)
-    if result.doubts and result.status == "interrupted":
-        choices = " ".join(f"--effect {doubt.id}=retry" for doubt in result.doubts[:5])
-        more = " ..." if len(result.doubts) > 5 else ""
-        say("sim: the run waits for decisions (retry, done, done:JSON or failed), and for --allow if it needed one:")
-        say(f"hint: sim resume {shlex.quote(plain(result.run))} {choices}{more}")
-    elif result.doubts:
-        say(f"sim: warning: nobody decided about {len(result.doubts)} effects; the run has ended without them")
+    if result.doubts:
+        say(f"sim: warning: nobody decided about {len(result.doubts)} effects; the run has gone on without them")
     return 0 if result.status == "finished" else 1
+
+
+def _ask(result: RunResult, *, as_json: bool) -> None:
+    if as_json:
+        print_json(result.to_json())
+    choices = " ".join(f"--effect {doubt.id}=retry" for doubt in result.doubts[:5])
+    more = " ..." if len(result.doubts) > 5 else ""
+    say("sim: nothing was done or changed: first decide about all of them (retry, done, done:JSON or failed)")
+    say(f"hint: add {choices}{more} to the command")
 
 
 def _print_doubts(doubts: tuple[Doubt, ...]) -> None:

@@ -36,7 +36,7 @@ def command(
     """Go on with RUN where its record ends: what is on record is made again and checked, the rest is live.
 
     An effect that was begun and has no outcome on record is done again with the same key, if that is harmless. Else it
-    is in doubt: its agent is paused until you decide with --effect.
+    is in doubt: nothing is done or changed until you decide about all of them with --effect.
     """
     folder = find_run(out, run)
     access = access_of(endpoint, models_of(folder))
@@ -45,4 +45,4 @@ def command(
             folder, effects=decided(decisions), undecided=undecided, take_over=take_over, allow_loss=allow_loss,
             backend=backend, allow_change=allow_change, access=access, **options,
         )  # fmt: skip
-    return print_live(result, as_json=as_json, quiet=quiet)
+    return print_live(result, as_json=as_json, quiet=quiet, undecided=undecided)

@@ -52,7 +52,7 @@ class Host:
         progress: called about every tenth of a second with the kernel paused.
         past: what is on record of this run already.
         live: called when the past is over, before anything is done outside, with the effects that were begun and must
-            not be done again without asking; without it, the run is suspended there.
+            not be done again without asking; the run goes on if it says so, and without it is suspended there.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Host:
         clock: Clock | None = None,
         progress: Callable[[], None] | None = None,
         past: Past | None = None,
-        live: Callable[[list[Ticket]], None] | None = None,
+        live: Callable[[list[Ticket]], bool] | None = None,
     ) -> None:
         if speed is not None and not 0 < speed < 1e9:
             raise UsageError(f"the speed must be above 0, not {speed}")
@@ -315,7 +315,8 @@ class Host:
             return Pause.BUDGET
         if await self._end_instant() is Pause.HALTED:
             return Pause.HALTED
-        self._on_live(self._tasks.set_aside(remake.in_doubt))
+        if not self._on_live(self._tasks.set_aside(remake.in_doubt)):
+            return Pause.BUDGET
         reach("resume.live")
         return None
 

@@ -11,6 +11,7 @@ import attrs
 from sim.errors import DivergenceError, RunError, UsageError
 from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.codec import decode
+from sim.kernel.effects import Ticket
 from sim.kernel.watchdog import Stuck
 from sim.llm import Access
 from sim.runner.code import code_hashes
@@ -83,7 +84,8 @@ def resume(
 
     Args:
         run: the folder of the run.
-        effects: what becomes of effects in doubt, by id: `retry`, `done`, `done:JSON` or `failed`.
+        effects: what becomes of effects in doubt, by id: `retry`, `done`, `done:JSON` or `failed`. If one is missing,
+            nothing is done or changed, and the result lists it in `doubts`.
         undecided: go on although effects are in doubt; their agents stay paused.
         take_over: fence out a process that has the run and hangs.
         allow_loss: go on although the log of the run file is missing.
@@ -200,7 +202,14 @@ async def _resume(
         doubts = Doubts(stored, effects, undecided=undecided)
         past = Past(stored)
         keeper = CheckedRecorder(past, plan.pause, recorder)
-        result = await plan.session(again, keeper, past, doubts.settle, folder, stored.info.uid).carry_out()
+
+        def live(runner: SimulationRunner, doubtful: list[Ticket]) -> bool:
+            settled = doubts.settle(runner, doubtful)
+            if settled:
+                keeper.proceed()
+            return settled
+
+        result = await plan.session(again, keeper, past, live, folder, stored.info.uid).carry_out()
         return attrs.evolve(result, doubts=doubts.open)
 
 
@@ -241,24 +250,22 @@ async def _branch(
         past = Past(stored, at_ns)
         gone_live = False
 
-        def live(runner: SimulationRunner, doubtful: list[Any]) -> None:
+        def live(runner: SimulationRunner, doubtful: list[Ticket]) -> bool:
             nonlocal gone_live
-            gone_live = True
-            if (
-                overrides or seed is not None or models
-            ):  # else there is nothing to do, and nothing may show that it was done
+            if overrides or seed is not None or models:  # else nothing may show that there was something to do
                 runner.host.submit("branch", changes)
-            doubts.settle(runner, doubtful)
+            gone_live = doubts.settle(runner, doubtful)
+            return gone_live
 
         with RunRecorder(new) as recorder:
             keeper = CheckedRecorder(past, plan.pause, recorder, copy=True)
             try:
                 result = await plan.session(again, keeper, past, live, new, new.name).carry_out()
             finally:
-                if not gone_live:  # its past could not be made: nothing of it is worth keeping
+                if not gone_live:  # its past could not be made, or a person decides first: nothing is worth keeping
                     recorder.close()
                     remove_run(new)
-            return attrs.evolve(result, doubts=doubts.open)
+            return attrs.evolve(result, run=result.run if gone_live else None, doubts=doubts.open)
 
 
 async def _from_start(
@@ -360,7 +367,7 @@ class _Plan:
         again: Again,
         keeper: CheckedRecorder,
         past: Past,
-        live: Callable[[SimulationRunner, list[Any]], None] | None = None,
+        live: Callable[[SimulationRunner, list[Ticket]], bool] | None = None,
         folder: Path | None = None,
         uid: str = "",
     ) -> Session:

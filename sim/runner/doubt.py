@@ -52,21 +52,22 @@ class Doubts:
                 raise UsageError(f"effect {id} is not in doubt", hint=hint)
         self._decided = {id: _decision(id, text) for id, text in decisions.items()}
 
-    def settle(self, runner: SimulationRunner, tickets: list[Ticket]) -> None:
-        """Tell the run, which goes live now, what is in doubt and what was decided; without decisions it waits."""
-        left: list[Doubt] = []
-        for ticket in tickets:
+    def settle(self, runner: SimulationRunner, tickets: list[Ticket]) -> bool:
+        """Tell the run what is in doubt and what was decided, and return whether it may go live.
+
+        If something is undecided that must not be, it may not, and nothing is told: decisions count together.
+        """
+        ids = {ticket: self._ids[ticket.actor.name, ticket.ordinal] for ticket in tickets}
+        self.open = tuple(self._describe(id, ticket) for ticket, id in ids.items() if id not in self._decided)
+        if self.open and not self._undecided:
+            return False
+        for ticket, id in ids.items():
             place = {"actor": ticket.actor.name, "ordinal": ticket.ordinal}
-            id = self._ids[ticket.actor.name, ticket.ordinal]
             if not ticket.held:
                 runner.host.submit("effect.doubt", place)
             if id in self._decided:
                 runner.host.submit("effect.decision", {**place, **self._decided[id]})
-            else:
-                left.append(self._describe(id, ticket))
-        self.open = tuple(left)
-        if left and not self._undecided:
-            runner.host.suspend()
+        return True
 
     def _describe(self, id: int, ticket: Ticket) -> Doubt:
         ((time_ns,),) = self._stored.query("SELECT time_ns FROM effects WHERE id = ?", (id,))

@@ -197,7 +197,7 @@ class Session:
     stuck: Callable[[Stuck], None] | None = None
     begun: Begun | None = None
     past: Past | None = None
-    live: Callable[[SimulationRunner, list[Ticket]], None] | None = None
+    live: Callable[[SimulationRunner, list[Ticket]], bool] | None = None
     inputs: Callable[[SimulationRunner], None] | None = None  # teaches the kernel further inputs
 
     async def carry_out(self) -> RunResult:

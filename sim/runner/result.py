@@ -45,7 +45,7 @@ class Doubt:
 
     Attributes:
         id: by which one decides.
-        agent: whose it is; it is paused.
+        agent: whose it is.
         ordinal: its number among the agent's effects.
         kind: what it is.
         time: when it was begun, simulated seconds.
@@ -121,7 +121,8 @@ class RunResult:
         observations: how the numbers that agents recorded are distributed.
         overruns: ticks that began late (tick mode).
         models: calls of language models, their tokens and cost; empty if there were none.
-        doubts: effects that wait for a decision; only after a crash.
+        doubts: effects that wait for a decision; only after a crash. Unless the run went on all the same, nothing was
+            done or changed, and a branch has no run.
         service: what was measured on the axis of service time (`execution.sync`), else empty: `sync`, the rule;
             `makespan`, seconds; `calls`; `in_flight`, the mean calls in flight over equal pieces of it, each with its
             beginning in seconds, and `in_flight_mean`; `waiting`, the seconds that an agent stood ready without being

@@ -64,7 +64,7 @@ class SimulationRunner:
         speed: simulated seconds per real second; None jumps from event to event.
         progress: called now and then with the runner, while the kernel is paused.
         past: what is on record of this run, to be made again first.
-        live: called with the runner, and the effects in doubt, when that has been done; without it the run ends there.
+        live: called with the runner, and the effects in doubt, when that has been done; the run goes on if it says so.
 
     Attributes:
         host: the door for calls from outside.
@@ -82,7 +82,7 @@ class SimulationRunner:
         speed: float | None = None,
         progress: Callable[["SimulationRunner"], None] | None = None,
         past: Past | None = None,
-        live: Callable[["SimulationRunner", list[Ticket]], None] | None = None,
+        live: Callable[["SimulationRunner", list[Ticket]], bool] | None = None,
     ) -> None:
         self.simulation = simulation
         self.mode = mode

@@ -20,7 +20,7 @@ from sim.kernel.ports import (
 from sim.store.difference import Difference, first_difference, first_value
 from sim.store.hashing import CHUNK, RunHash, encode_events, final_hash
 from sim.store.past import Intent, Past
-from sim.store.recorder import RunRecorder
+from sim.store.recorder import HashRecorder, RunRecorder
 from sim.store.schema import Status
 
 Part = Literal["events", "requests", "digest"]
@@ -37,7 +37,7 @@ class CheckedRecorder:
     Args:
         past: what is on record.
         live: called when all that is on record has been made again.
-        then: what records the run from where the past is over; None records nothing.
+        then: what records the run from where the past is over, once `proceed` was called; None records nothing.
         copy: hand on the past too, because `then` records a new run.
         parts: what is compared.
 
@@ -67,6 +67,7 @@ class CheckedRecorder:
         self._open: set[tuple[str, int]] = set()  # effects whose end is not on record; never iterated over
         self._closed: list[ClosedRow] = []
         self._live = False
+        self._held: _Held | None = None  # what is new, until it may be recorded
         past.on_over = self._go_live
         self._wait = CHUNK if past.chunk is None else past.chunk.count
         past.start()
@@ -74,6 +75,8 @@ class CheckedRecorder:
     @property
     def events(self) -> int:
         """How many events were made again, and new ones."""
+        if self._held is not None:
+            return self._held.events
         if self._live and self._then is not None:
             return self._then.events
         return self.compared + len(self._rows)
@@ -127,6 +130,11 @@ class CheckedRecorder:
         """Compare the end; close the record, if there is a new one, and return the hash of the run."""
         if not self._live and status != "failed":
             self._compare_end(status, digest)
+        if self._held is not None:
+            if status != "finished":  # nobody wanted it to go on: it stays as it was
+                self.close()
+                return self._held.finish(status, digest, sim_ns, summary)
+            self.proceed()
         if self._then is not None:
             self._past.run.close()  # a reader would keep the writer from folding the log into the file
             return self._then.finish(status, digest, sim_ns, summary)
@@ -138,6 +146,14 @@ class CheckedRecorder:
         if self._then is not None:
             self._past.run.close()  # as in `finish`
             self._then.close()
+
+    def proceed(self) -> None:
+        """Go on with a record whose past has been made again: what is new is recorded from here on, and not before."""
+        held, self._held = self._held, None
+        if held is not None and self._then is not None:
+            self._then.go_on(self.compared)
+            self._out = self._then
+            held.hand_on(self._then)
 
     # -- events
 
@@ -237,15 +253,10 @@ class CheckedRecorder:
             self._compare_cut()
         self._live = True
         self._on_live()
-        then = self._then
-        if then is None or self._copy:
+        if self._then is None or self._copy:
             return
-        then.go_on(self.compared)
-        self._out = then
-        for row in self._closed:
-            then.closed(row)
-        for event in self._rows:
-            then.event(event)
+        self._feed()
+        self._held = self._out = _Held(self._hash, self.compared, self._closed, self._rows)
         self._rows, self._closed = [], []
 
     def _compare_cut(self) -> None:
@@ -279,6 +290,47 @@ class CheckedRecorder:
                     f"all events are the same, but the state at the end differs in {found_value.path}, which is"
                     f" {there_text} on record and {now_text} now"
                 )
+
+
+class _Held(HashRecorder):
+    """Hashes what is new, and keeps it until it is known whether the run goes on.
+
+    Args:
+        hash: of all before it.
+        compared: how many events are on record in full chunks.
+        closed, rows: what was made again and is not there, or not in a full chunk.
+    """
+
+    def __init__(self, hash: RunHash, compared: int, closed: list[ClosedRow], rows: list[EventRow]) -> None:
+        super().__init__()
+        self._hash = hash
+        self._taken = compared + len(rows)
+        self._calls: list[tuple[Callable[[RunRecorder, Any], None], Any]] = [
+            *((RunRecorder.closed, row) for row in closed),
+            *((RunRecorder.event, row) for row in rows),
+        ]
+
+    def hand_on(self, out: RunRecorder) -> None:
+        """Record all that was kept, in the order in which it came."""
+        for record, row in self._calls:
+            record(out, row)
+
+    def event(self, row: EventRow, /) -> None:
+        super().event(row)
+        self._calls.append((RunRecorder.event, row))
+
+    def intent(self, row: IntentRow, /) -> None:
+        super().intent(row)
+        self._calls.append((RunRecorder.intent, row))
+
+    def result(self, row: ResultRow, /) -> None:
+        self._calls.append((RunRecorder.result, row))
+
+    def input(self, row: InputRow, /) -> None:
+        self._calls.append((RunRecorder.input, row))
+
+    def closed(self, row: ClosedRow, /) -> None:
+        self._calls.append((RunRecorder.closed, row))
 
 
 def _divergence(found: Difference) -> DivergenceError:

@@ -147,6 +147,40 @@ def test_each_retry_is_one_call(record, killed, monkeypatch, backend, latency_ns
     same(second)
 
 
+TWO = ONCE.replace("kind: x,", "kind: x, count: 2,")
+CONTENT = (
+    "SELECT * FROM chunks",
+    "SELECT * FROM effects",
+    "SELECT * FROM arrivals",
+    "SELECT * FROM contents",
+    "SELECT status, ended_at, sim_ns, events, hash, digest, summary FROM run",
+)
+
+
+@both_hosts
+@both_kinds
+def test_until_all_is_decided_nothing_is_done_or_changed(record, killed, monkeypatch, backend, latency_ns):
+    """Asked without a decision about each effect in doubt, a resume leaves every table as it was (but for the epoch),
+    begins nothing, and lists what is left; decisions about all of them, given then, all count.
+    """
+    monkeypatch.setattr(Once, "latency_ns", latency_ns)
+    options: dict[str, Any] = {"kinds": {"x": Once}, "backend": backend}
+    folder = killed(lambda: record(TWO, backend=backend))
+
+    def content() -> list[Any]:
+        return [ask(folder, sql) for sql in CONTENT]
+
+    before = content()
+    for given, left in (({}, [1, 2]), ({2: "done:5"}, [1]), ({1: "retry"}, [2])):
+        waits = resume(folder, effects=given, **options)
+        assert (waits.status, waits.run, [doubt.id for doubt in waits.doubts]) == ("interrupted", str(folder), left)
+        assert (content(), Once.calls) == (before, [])
+    result = resume(folder, effects={1: "retry", 2: "done:5"}, **options)
+    assert (result.status, result.doubts, Once.calls) == ("finished", (), ["x-1"])
+    assert ask(folder, "SELECT outcome FROM calls ORDER BY agent") == [("ok",), ("decided: done",)]
+    same(folder)
+
+
 def test_what_is_undecided_is_not_done_while_others_go_on(record, killed, monkeypatch):
     """With another agent's slow work under way, an effect in doubt that nobody has decided about stays undone."""
 
@@ -170,8 +204,11 @@ def test_what_is_undecided_is_not_done_while_others_go_on(record, killed, monkey
 
 
 @both_hosts
-def test_only_what_is_on_record_is_in_doubt(record, killed, backend):
-    """Effects that begin in the instant in which the record ends, but are not on it, are new: they are done, once."""
+@pytest.mark.parametrize("decided", [True, False])
+def test_only_what_is_on_record_is_in_doubt(record, killed, backend, decided):
+    """Effects that begin in the instant in which the record ends, but are not on it, are new: nobody is asked about
+    them, also not after a person was asked about the others, and they are done, once.
+    """
     begun: list[str] = []
 
     class Commits(Once):
@@ -186,8 +223,15 @@ def test_only_what_is_on_record_is_in_doubt(record, killed, backend):
     )
     known = [actor for (actor,) in ask(folder, "SELECT actor FROM effects ORDER BY id")]
     assert 0 < len(known) < 10
-    result = resume(folder, undecided=True, kinds={"x": Commits}, backend=backend)
-    assert (result.status, [doubt.agent for doubt in result.doubts]) == ("finished", known)
+    options: dict[str, Any] = {"kinds": {"x": Commits}, "backend": backend}
+    waits = resume(folder, **options)  # this makes the rest of that instant, and must not put it on record
+    assert ([doubt.agent for doubt in waits.doubts], Once.calls) == (known, [])
+    if decided:
+        result = resume(folder, effects={doubt.id: "failed" for doubt in waits.doubts}, **options)
+        assert (result.status, result.doubts) == ("finished", ())
+    else:
+        result = resume(folder, undecided=True, **options)
+        assert (result.status, result.doubts) == ("finished", waits.doubts)
     assert sorted([*known, *Once.calls]) == sorted(f"x-{number}" for number in range(1, 11))
     same(folder, Commits)
 
@@ -278,6 +322,7 @@ def test_a_branch_before_a_decision_asks_for_one(decided, decision):
     options: dict[str, Any] = {"at": 0.15, "kinds": {"x": Decided}}
     waits = branch(folder, **options)
     assert (waits.status, [doubt.agent for doubt in waits.doubts], "x" in Once.calls) == ("interrupted", ["x"], False)
+    assert (waits.run, [entry.name for entry in folder.parent.iterdir()]) == (None, [folder.name])
     found = branch(folder, effects={1: "retry"}, **options)
     assert (found.status, found.doubts, Once.calls.count("x")) == ("finished", (), 1)
     same(folder, Decided)
