@@ -49,6 +49,7 @@ class AgentLoop(Lifecycle):
 
     __slots__ = (
         "_backoff_ns",
+        "_direct",
         "_gate",
         "_greeted",
         "_rest_ns",
@@ -70,6 +71,7 @@ class AgentLoop(Lifecycle):
         self._rest_ns = 0
         self._restarts: RestartLimit | None = None
         self._gate: Gate | None = None
+        self._direct = False  # whether actions that take no time can go to the world without a coroutine
         self._greeted = False
         self._ticking = False
         agent.attach(self, Mailbox(world.kernel, config.mailbox_size, config.mailbox_policy))
@@ -103,6 +105,11 @@ class AgentLoop(Lifecycle):
         self.agent.mailbox.reopen()
         self.world.enter(self.agent)
         self._greeted = self._ticking = False
+        own, worlds = self.agent.execute_action, self.world.execute
+        self._direct = (
+            getattr(own, "__func__", None) is Agent.execute_action
+            and getattr(worlds, "__func__", None) is World.execute
+        )
         self.consecutive_errors = 0
         self.woken_by = self._stop_reason = ""
         self._backoff_ns = self.config.min_delay_ns
@@ -124,8 +131,10 @@ class AgentLoop(Lifecycle):
         self._change(_S.RUNNING)
         yield from self._greet()
         self._pause_if_wanted()
-        kernel, tracker, agent = self._kernel, self.world.rate_tracker, self.agent
-        while self._state is not _STOPPING and agent.alive:
+        if not self.agent.alive:  # since before it began; later that ends the loop by its state
+            return
+        kernel, tracker = self._kernel, self.world.rate_tracker
+        while self._state is not _STOPPING:
             if self._state is not _RUNNING:
                 yield from self._change_of_state()
             elif (wait := self._due - kernel.now) > 0:
@@ -176,7 +185,8 @@ class AgentLoop(Lifecycle):
         agent, world, kernel = self.agent, self.world, self._kernel
         self.iteration_count += 1
         self.last_beat = kernel.now
-        world.event_bus.mark(self.agent_id)
+        bus = world.event_bus
+        bus.marks[self.agent_id] = bus.sequence
         self._phase = _INSIDE
         error: str | None = None
         try:
@@ -188,7 +198,11 @@ class AgentLoop(Lifecycle):
                 short = world.rate_tracker.blocked_by(self.agent_id, rates) if rates else None
                 if short is not None and self._waits_for(short):
                     await self._until_capacity(short, rates)
-                result = await agent.execute_action(action)
+                handler = world.actions.find(action.kind)
+                if self._direct and (handler is None or handler.wait is None):
+                    result = world.apply(agent, action, handler)
+                else:
+                    result = await agent.execute_action(action)
                 if not (result.success or result.skipped):
                     error = result.error or "the action failed"
         except (MemoryError, RunError):

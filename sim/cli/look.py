@@ -6,14 +6,13 @@ A look comes from a runner in this process, or from the run file of another one.
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
 from sim.cli.story import line
 from sim.cli.table import number
 from sim.kernel import to_seconds, to_text
-from sim.kernel.codec import Raw, decode
+from sim.kernel.codec import decode, freeze
 from sim.kernel.ports import EventRow
 from sim.resources import MICRO
 from sim.runner import SimulationRunner
@@ -97,7 +96,6 @@ def look_at(runner: SimulationRunner) -> Look:
     kernel = world.kernel
     recorder = kernel.recorder
     kept = recorder if isinstance(recorder, HashRecorder | RunRecorder) else None
-    refused = sum(count for (_, success), count in world.action_counts.items() if not success)
     return Look(
         title=f"{simulation.scenario.name}  seed {kernel.seed}  {runner.mode}",
         status="running",
@@ -106,8 +104,8 @@ def look_at(runner: SimulationRunner) -> Look:
         states=manager.states(),
         figures={
             "iterations": totals.iterations,
-            "actions": sum(world.action_counts.values()) - refused,
-            "refused": refused,
+            "actions": sum(world.done.values()),
+            "refused": sum(world.refused.values()),
             "errors": totals.errors,
             "wake-ups": totals.wakeups,
             "messages": world.messages,
@@ -122,11 +120,7 @@ def look_at(runner: SimulationRunner) -> Look:
 def newest(rows: "tuple[EventRow, ...] | list[EventRow]") -> tuple[str, ...]:
     """Return events as lines that are harmless; changes of state only if there is nothing else."""
     told = [row for row in rows if row[6] != "agent.state"] or list(rows)
-    return tuple(line((*row[:7], _data(row[7]), row[8])) for row in told[-20:])
-
-
-def _data(data: Any) -> Any:
-    return decode(data) if isinstance(data, Raw) else data
+    return tuple(line((*row[:7], decode(freeze(row[7])), row[8])) for row in told[-20:])  # as it will be on record
 
 
 def _rates(runner: SimulationRunner) -> list[Level]:

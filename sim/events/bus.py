@@ -15,7 +15,8 @@ from sim.errors import UsageError
 from sim.events.event import Event
 from sim.events.topic import check_pattern, check_topic, matches
 from sim.kernel import Kernel, Queue
-from sim.kernel.codec import Raw, Record, encode
+from sim.kernel.codec import Raw, Record, freeze
+from sim.kernel.compiled import core
 
 DropPolicy = Literal["drop_oldest", "drop_newest"]
 
@@ -108,7 +109,27 @@ class EventBus:
 
     Args:
         kernel: records every event and wakes who waits.
+
+    Attributes:
+        sequence: events published so far.
+        marks: what that was when an agent began to decide, by agent: `has_event` looks back to there.
+        counts: events published, by topic.
     """
+
+    __slots__ = (
+        "_audience",
+        "_delivered",
+        "_dropped",
+        "_failed",
+        "_number",
+        "_recent",
+        "_subscriptions",
+        "_wild",
+        "counts",
+        "kernel",
+        "marks",
+        "sequence",
+    )
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -118,11 +139,11 @@ class EventBus:
         self._audience: dict[str, tuple[Subscription, ...]] = {}  # by topic: who gets its events, in order
         self._number = 0
         self._recent: deque[_Past] = deque(maxlen=RECENT)
-        self._marks: dict[str, int] = {}
+        self.marks: dict[str, int] = {}
         self._delivered = 0
         self._dropped = 0
         self._failed = 0
-        self.counts: dict[str, int] = {}  # published, by topic
+        self.counts: dict[str, int] = {}
 
     def publish(self, topic: str, data: Any = None) -> Event:
         """Say that something happened: record it and give it to every matching subscription.
@@ -135,7 +156,7 @@ class EventBus:
         if count is None:
             check_topic(topic)
             count = 0
-        raw = Raw(encode(data))
+        raw = freeze(data)
         kernel = self.kernel
         source = (kernel.current or kernel.acting()).name
         identity = kernel.emit(topic, raw)
@@ -170,7 +191,7 @@ class EventBus:
             self.publish(topic, data)
             return
         kernel = self.kernel  # the hot path: as the beginning of `publish`, with a topic that is known
-        kept = data if isinstance(data, Record) else Raw(encode(data))
+        kept = data if isinstance(data, Record) else freeze(data)
         source = (kernel.current or kernel.acting()).name
         self._recent.append((kernel.now, source, topic, kept, kernel.emit(topic, kept)))
         self.counts[topic] += 1
@@ -223,13 +244,9 @@ class EventBus:
             if subscription.queue is not None:
                 subscription.queue.close()
 
-    def mark(self, agent_id: str) -> None:
-        """Remember that `agent_id` begins to decide: `has_event` looks back to here."""
-        self._marks[agent_id] = self.sequence
-
     def forget(self, agent_id: str) -> None:
         """Drop the mark of an agent that has left."""
-        self._marks.pop(agent_id, None)
+        self.marks.pop(agent_id, None)
 
     def has_event(self, agent_id: str, pattern: str, filter: Filter | None = None) -> bool:
         """Whether something matching happened since `agent_id` began its present iteration, other than by itself.
@@ -241,17 +258,17 @@ class EventBus:
 
     def overtaken(self, agent_id: str) -> bool:
         """Whether more has happened since `agent_id` began its present iteration than is remembered."""
-        since = self._marks.get(agent_id, self.sequence)
+        since = self.marks.get(agent_id, self.sequence)
         return since < self.sequence - RECENT
 
     def missed_event(self, agent_id: str, pattern: str, filter: Filter | None = None) -> Event | None:
         """Return the first event that `has_event` speaks of, if it is remembered."""
-        since = self._marks.get(agent_id, self.sequence)
+        since = self.marks.get(agent_id, self.sequence)
         found = None
         for sequence, past in zip(range(self.sequence, since, -1), reversed(self._recent), strict=False):
             time, source, topic, data, identity = past
             if source != agent_id and matches(pattern, topic):
-                event = Event(sequence, time, source, topic, Raw(encode(data)), identity)
+                event = Event(sequence, time, source, topic, freeze(data), identity)
                 if filter is None or self._passes(filter, event):
                     found = event
         return found
@@ -297,3 +314,7 @@ class EventBus:
         except Exception:  # a subscriber's fault must not reach the publisher; it is counted
             self._failed += 1
             return False
+
+
+if core is not None:
+    core.take_over_bus({"EventBus": EventBus, "Record": Record}, freeze)

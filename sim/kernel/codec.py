@@ -22,6 +22,12 @@ Absent = msgspec.UnsetType
 ABSENT = msgspec.UNSET
 """The value of a record's field that is left out of its JSON."""
 
+RecordType = type(Record)
+"""The class of all classes of records: to compare it takes a third of the time of `isinstance`."""
+
+as_dict = msgspec.structs.asdict
+"""Return the fields of a record as a dict of its own."""
+
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder().decode
 
@@ -35,11 +41,27 @@ def encode(value: object) -> bytes:
     try:
         return _encode(value)
     except (TypeError, ValueError, RecursionError) as error:
-        name = "dict" if isinstance(value, Record) else type(value).__name__  # a record is written as one
-        raise ActorError(
-            f"a recorded value must be JSON-like, but {name} is not: {error}",
-            hint="use numbers, text, booleans, None, and lists or dicts of these",
-        ) from error
+        raise _not_json(value, error) from error
+
+
+def freeze(value: object) -> Raw:
+    """Return `value` as it is now, as canonical JSON that can be recorded.
+
+    Raises:
+        ActorError: if the value, or a part of it, is not a JSON value.
+    """
+    try:
+        return Raw(_encode(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _not_json(value, error) from error
+
+
+def _not_json(value: object, error: Exception) -> ActorError:
+    name = "dict" if isinstance(value, Record) else type(value).__name__  # a record is written as one
+    return ActorError(
+        f"a recorded value must be JSON-like, but {name} is not: {error}",
+        hint="use numbers, text, booleans, None, and lists or dicts of these",
+    )
 
 
 def decode(data: bytes | Raw) -> Any:

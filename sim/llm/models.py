@@ -15,7 +15,7 @@ import attrs
 from sim.actors import Agent, PauseReason
 from sim.errors import Cancelled, LimitError, UsageError
 from sim.kernel import Effect, perform, to_seconds
-from sim.kernel.codec import Raw, encode
+from sim.kernel.codec import freeze
 from sim.llm.access import INSIDE, Access
 from sim.llm.client import Lane
 from sim.llm.counts import Counts
@@ -408,7 +408,7 @@ class Models:
         self._count(agent, plan, request, stake, started, bills, how)
 
     def _emit(self, topic: str, note: Mapping[str, Any], agent: Caller) -> None:
-        self._world.kernel.emit(topic, Raw(encode(note)), agent.agent_id)
+        self._world.kernel.emit(topic, freeze(note), agent.agent_id)
 
 
 def _pause(agent: Caller) -> None:

@@ -13,10 +13,10 @@ from sim.resources.container import Container
 from sim.resources.ledger import MICRO, Ledger, to_micro
 from sim.resources.pool import Pool, PoolStatistics
 from sim.resources.quotas import Quotas
-from sim.resources.rates import Limit, Policy, RateStatistics, RateTracker
+from sim.resources.rates import Limit, Policy, RateTracker
 from sim.resources.slots import PriorityResource, Resource
 from sim.resources.store import Store
-from sim.resources.uses import RateUse
+from sim.resources.uses import RateStatistics, RateUse
 from sim.resources.windows import Rate, Reservation
 
 __all__ = [

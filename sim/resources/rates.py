@@ -14,11 +14,12 @@ import attrs
 
 from sim.errors import LimitError, UsageError
 from sim.kernel import Kernel, Source
+from sim.kernel.compiled import core
 from sim.kernel.rng import derive
 from sim.kernel.source import FIRST_DERIVED
 from sim.resources.admission import Admission
 from sim.resources.capacity import Capacity, Tally, Watch
-from sim.resources.uses import RateUse, Scope, uses
+from sim.resources.uses import RateStatistics, RateUse, Scope, uses
 from sim.resources.windows import Need, Rate, Reservation, Window, check_amount, time_until
 
 Policy = Literal["block", "skip"]
@@ -38,23 +39,6 @@ class Limit:
     policy: Policy = "block"
 
 
-@attrs.frozen
-class RateStatistics:
-    """What happened to one resource so far.
-
-    Attributes:
-        granted: times that units were taken.
-        refused: times that units were asked for and not there.
-        waited: times that somebody had to wait.
-        overspent: units beyond what had been reserved.
-    """
-
-    granted: int = 0
-    refused: int = 0
-    waited: int = 0
-    overspent: int = 0
-
-
 class RateTracker:
     """Who consumed how much lately, and who may consume now.
 
@@ -64,6 +48,11 @@ class RateTracker:
         kernel: whose simulated time counts.
         name: tells trackers of one kernel apart; the order of its timers depends on it.
     """
+
+    __slots__ = (
+        "_agent_windows", "_group_windows", "_groups", "_kernel", "_limits", "_line", "_own_rates", "_plans",
+        "_purge_at", "_tallies", "_total_windows",
+    )  # fmt: skip
 
     def __init__(self, kernel: Kernel, name: str = "rates") -> None:
         ordinal = _FIRST_ORDINAL + derive("resource", name) % (FIRST_DERIVED - _FIRST_ORDINAL)
@@ -134,7 +123,7 @@ class RateTracker:
 
     # -- questions
 
-    def blocked(self, agent_id: str) -> str | None:
+    def blocked(self, agent_id: str, /) -> str | None:
         """Return the first resource of which the agent may not even have one unit now, or None."""
         plan = self._plans.get(agent_id)
         if plan is None:
@@ -447,3 +436,7 @@ def _window(windows: dict[_Key, Window], key: _Key, resource: str, rate: Rate) -
     if window is None:
         window = windows[key] = Window(rate, resource)
     return window
+
+
+if core is not None:
+    core.take_over_rates({"RateTracker": RateTracker, "Tally": Tally, "Window": Window})

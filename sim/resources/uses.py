@@ -1,4 +1,4 @@
-"""How much of rate limits is used at this moment, for whoever watches a run from outside."""
+"""What is known of rate limits: what happened to each so far, and how much of it is used at this moment."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -9,6 +9,23 @@ from sim.resources.windows import Window
 
 Scope = Literal["agent", "group", "total"]
 """For whom a rate counts: each agent, each group, or all together."""
+
+
+@attrs.frozen
+class RateStatistics:
+    """What happened to one resource so far.
+
+    Attributes:
+        granted: times that units were taken.
+        refused: times that units were asked for and not there.
+        waited: times that somebody had to wait.
+        overspent: units beyond what had been reserved.
+    """
+
+    granted: int = 0
+    refused: int = 0
+    waited: int = 0
+    overspent: int = 0
 
 
 @attrs.frozen

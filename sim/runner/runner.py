@@ -165,8 +165,8 @@ class SimulationRunner:
         return RunResult(run=run, backend=backend, hash=hash, events=keeper.events, wall_seconds=wall_seconds, **fields)
 
     def _summary(self, status: Status, states: Mapping[str, int]) -> dict[str, Any]:
-        world, totals, counts = self._world, self._manager.totals(), self._world.action_counts
-        done = {kind: n for (kind, success), n in sorted(counts.items()) if success}
+        world, totals = self._world, self._manager.totals()
+        done = dict(sorted(world.done.items()))
         return {
             "scenario": self.simulation.scenario.name,
             "mode": self.mode,
@@ -177,7 +177,7 @@ class SimulationRunner:
             "agents": self._manager.made,
             "iterations": totals.iterations,
             "actions": sum(done.values()),
-            "refused": {kind: n for (kind, success), n in sorted(counts.items()) if not success},
+            "refused": dict(sorted(world.refused.items())),
             "states": states,
             "wakeups": totals.wakeups,
             "errors": totals.errors,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from sim.conditions import PURE_FUNCTIONS
-from sim.kernel.codec import Raw, encode
+from sim.kernel.codec import Raw, freeze
 from sim.resources import Container, Limit, Pool, PriorityResource, Rate, Resource, Store, to_micro
 from sim.scenario import schema, units
 from sim.scenario.space import make_space
@@ -76,7 +76,7 @@ def _pool(world: World, pool: schema.Pool) -> Pool:
         case "store":
             store: Store[Raw] = Store(kernel, pool.capacity if pool.capacity is not None else float("inf"))
             for item in pool.items or ():
-                store.put_nowait(Raw(encode(item)))
+                store.put_nowait(freeze(item))
             return store
 
 
@@ -97,7 +97,7 @@ def _artifact(artifact: schema.Artifact) -> Artifact:
     return Artifact(
         artifact.id,
         artifact.owner,
-        Raw(encode(artifact.content)),
+        freeze(artifact.content),
         readers=artifact.readers,
         writers=artifact.writers,
         price=to_micro(artifact.price),

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from sim.errors import ActorError, SimError
 from sim.kernel.codec import encode
+from sim.kernel.compiled import core
 from sim.kernel.ports import ClosedRow, Durable, EventRow, InputRow, IntentRow, ResultRow
 from sim.store.contents import split
 from sim.store.hashing import CHUNK, RunHash, bad_row, encode_events, final_hash
@@ -21,9 +22,12 @@ _ROWS = 512  # events that are encoded at once: as many as stay in the cache unt
 class _Buffer(ABC):
     """Collects events, encodes them, and hands them on a chunk at a time."""
 
+    __slots__ = ("_bodies", "_chunk", "_enough", "_rows", "_taken")
+
     def __init__(self) -> None:
         self._rows: list[EventRow] = []
         self._bodies: list[bytes] = []  # events that are encoded, and wait for their chunk to be full
+        self._enough = _ROWS  # rows that are encoded at once
         self._taken = 0  # how many are encoded
         self._chunk = 0  # and of these, how many in the present chunk
 
@@ -40,10 +44,14 @@ class _Buffer(ABC):
         """
         rows = self._rows
         rows.append(row)
-        if len(rows) >= _ROWS:
-            self._encode()
-            if self._chunk >= CHUNK:
-                self._full()
+        if len(rows) >= self._enough:
+            self._many()
+
+    def _many(self) -> None:
+        """Encode what there is, since that is enough for once."""
+        self._encode()
+        if self._chunk >= CHUNK:
+            self._full()
 
     def latest(self, count: int) -> list[EventRow]:
         """Return up to so many of the events that were recorded last, for who looks on; of those encoded, none."""
@@ -53,12 +61,12 @@ class _Buffer(ABC):
     def _full(self) -> None:
         """A chunk is full."""
 
-    def _take(self) -> tuple[bytes, int]:
-        """Return the encoded events that were buffered, and their number."""
+    def _take(self) -> tuple[list[bytes], int]:
+        """Return the encoded events that were buffered, some at a time, and their number."""
         self._encode()
-        body, count = b",".join(self._bodies), self._chunk
+        taken = self._bodies, self._chunk
         self._bodies, self._chunk = [], 0
-        return body, count
+        return taken
 
     def _encode(self) -> None:
         """Encode the rows that wait for it."""
@@ -74,6 +82,10 @@ class _Buffer(ABC):
         self._taken += len(rows)
         self._chunk += len(rows)
         self._rows = []
+
+
+if core is not None:
+    core.take_over_buffer({"Buffer": _Buffer})
 
 
 class HashRecorder(_Buffer):
@@ -137,8 +149,9 @@ class HashRecorder(_Buffer):
             self.rows.extend(rows)
 
     def _full(self) -> None:
-        body, _ = self._take()
-        self._hash.add_events(body)
+        bodies, _ = self._take()
+        for body in bodies:
+            self._hash.add_events(body)
 
 
 class RunRecorder(_Buffer):
@@ -234,8 +247,7 @@ class RunRecorder(_Buffer):
             self.close()
 
     def _full(self) -> None:
-        body, count = self._take()
-        self._writer.put(Tables.events, body, count)
+        self._writer.put(Tables.events, *self._take())
 
 
 def _nothing(tables: Tables) -> None:

@@ -121,13 +121,12 @@ class Tables:
         with suppress(sqlite3.Error):
             self._connection.rollback()
 
-    def events(self, body: bytes, count: int) -> None:
+    def events(self, bodies: list[bytes], count: int) -> None:
         """Hash events; store them once they fill a chunk: late is fine, running again makes them again."""
-        if not count:
-            return
-        self._hash.add_events(body)
+        for body in bodies:
+            self._hash.add_events(body)
         self._events += count
-        self._pending.append(body)
+        self._pending += bodies
         self._pending_events += count
         if self._pending_events >= CHUNK:
             self.flush()
@@ -137,7 +136,9 @@ class Tables:
         if not self._pending:
             return
         first = self._events - self._pending_events + 1
-        data = b"[" + b",".join(self._pending) + b"]"
+        self._pending[0] = b"[" + self._pending[0]
+        self._pending[-1] += b"]"
+        data = b",".join(self._pending)  # a chunk is long: it is put together once
         self._execute(
             "INSERT INTO chunks (first_event, count, hash, data) VALUES (?, ?, ?, CAST(? AS TEXT))",
             (first, self._pending_events, self._hash.events, data),
@@ -155,9 +156,9 @@ class Tables:
             (time_ns, delta, kind, data, effect, arrival_hash(time_ns, delta, kind, data, effect)),
         )
 
-    def intent(self, row: IntentRow, request: tuple[bytes, list[bytes]], body: bytes, count: int) -> None:
+    def intent(self, row: IntentRow, request: tuple[bytes, list[bytes]], bodies: list[bytes], count: int) -> None:
         """Store that an effect is about to start, with the count and the hash of the events before it."""
-        self.events(body, count)
+        self.events(bodies, count)
         actor, ordinal, kind, request_hash, _, latency, safety, time_ns = row
         skeleton, parts = request
         ids = encode([self._content(part) for part in parts])

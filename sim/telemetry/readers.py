@@ -124,11 +124,11 @@ def read_world(runner: SimulationRunner, sheet: Sheet) -> None:
     world = runner.simulation.world
     sheet.add("tool_calls", 0, "ok")
     sheet.add("tool_calls", 0, "refused")
-    for (kind, success), count in dict(world.action_counts).items():
-        outcome = "ok" if success else "refused"
-        sheet.add("actions", count, kind, outcome)
-        if kind == "use_tool":
-            sheet.add("tool_calls", count, outcome)
+    for outcome, counts in (("ok", world.done), ("refused", world.refused)):
+        for kind, count in dict(counts).items():
+            sheet.add("actions", count, kind, outcome)
+            if kind == "use_tool":
+                sheet.add("tool_calls", count, outcome)
     sheet.add("messages", world.messages)
     bus = world.event_bus.statistics()
     sheet.add("bus_published", bus.published)

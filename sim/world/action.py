@@ -14,6 +14,7 @@ import attrs
 
 from sim.errors import UsageError
 from sim.kernel.codec import Record
+from sim.kernel.compiled import core
 from sim.permissions import Permission
 
 _NO_ARGUMENTS: Mapping[str, Any] = {}
@@ -85,8 +86,9 @@ class ActionHandler:
 
     Args:
         kind: its name.
-        apply: called with (world, agent, **arguments); changes the world and returns JSON-like data, or raises
-            `Refused` before it has changed anything. Its signature is the schema of the arguments.
+        apply: called with (world, agent, **arguments); changes the world and returns JSON-like data (if that is a
+            `Record`, a frozen one), or raises `Refused` before it has changed anything. Its signature is the schema of
+            the arguments.
         permission: the least level of agents that may do it.
         wait: for kinds that take time or stand in line: awaited first, with the same arguments; `apply` gets what it
             returns as a third positional argument, `granted`.
@@ -107,8 +109,6 @@ class ActionHandler:
     required: tuple[str, ...] = attrs.field(init=False)
     topic: str = attrs.field(init=False)
     """Under which it is recorded: made once, for each of the many events would keep a text of its own."""
-    done: tuple[str, bool] = attrs.field(init=False)
-    """What actions that were done are counted under."""
 
     @allowed.default
     def _allowed(self) -> Mapping[str, tuple[type, ...]]:
@@ -122,10 +122,6 @@ class ActionHandler:
     def _topic(self) -> str:
         return f"action.{self.kind}"
 
-    @done.default
-    def _done(self) -> tuple[str, bool]:
-        return self.kind, True
-
     def _parameters(self) -> list[inspect.Parameter]:
         return list(inspect.signature(self.apply).parameters.values())[2 if self.wait is None else 3 :]
 
@@ -133,7 +129,7 @@ class ActionHandler:
         """Return what to raise if an agent's permission is too low."""
         return Refused(f"{self.kind} needs the permission {self.permission.name.lower()}")
 
-    def check(self, arguments: Mapping[str, Any]) -> None:
+    def check(self, arguments: Mapping[str, Any], /) -> None:
         """Check arguments against the schema.
 
         Raises:
@@ -151,6 +147,10 @@ class ActionHandler:
         for name in self.required:
             if name not in arguments:
                 raise Refused(f"{self.kind} needs the argument {name!r}")
+
+
+if core is not None:
+    core.take_over_actions({"ActionHandler": ActionHandler}, _ANY)
 
 
 class ActionRegistry:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from sim.conditions import Expression
-from sim.kernel.codec import Raw, Record, decode, encode
+from sim.kernel.codec import Raw, Record, decode, freeze
 
 Access = Literal["all", "owner"] | tuple[str, ...]
 """Who may: everybody, the owner, or the agents and groups named. The owner always may."""
@@ -93,4 +93,4 @@ def make(id: str, owner: str, content: Any, **fields: Any) -> Artifact:
     Raises:
         ActorError: if the content is not JSON-like.
     """
-    return Artifact(id, owner, Raw(encode(content)), **fields)
+    return Artifact(id, owner, freeze(content), **fields)

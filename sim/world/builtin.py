@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from sim.conditions import PURE_FUNCTIONS, ConditionError, Expression
 from sim.errors import LimitError, UsageError
 from sim.events.topic import check_free
-from sim.kernel.codec import Raw, Record, decode, encode
+from sim.kernel.codec import Raw, Record, decode, encode, freeze
 from sim.kernel.waits import sleep_ns
 from sim.permissions import Permission
 from sim.resources import MICRO, Container, Pool, PriorityResource, Resource, Store, to_micro
@@ -24,6 +24,12 @@ class _Written(Record, frozen=True, gc=False):
 
     artifact: str
     by: str
+    version: int
+
+
+class _Version(Record, frozen=True, gc=False):
+    """What writing an artifact returns."""
+
     version: int
 
 
@@ -57,7 +63,7 @@ async def _wait_to_send(world: "World", agent: "Inhabitant", to: str, topic: str
 def _send(
     world: "World", agent: "Inhabitant", receivers: list[str], to: str, topic: str = "", data: Any = None
 ) -> dict[str, Any]:
-    raw = Raw(encode(data))
+    raw = freeze(data)
     refused: dict[str, str] = {}
     for receiver in receivers:
         why = _deliver(world, Message(agent.agent_id, receiver, topic, raw, world.kernel.now))
@@ -101,10 +107,10 @@ def _create_task(
         raise Refused(f"there is no agent {to!r} to give the task to")
     from sim.world.world import Task  # the record belongs to the world, which imports these handlers
 
-    id, raw = len(world.tasks) + 1, Raw(encode(data))
+    id, raw = len(world.tasks) + 1, freeze(data)
     note = {"id": id, "title": title, "creator": agent.agent_id, "assignee": to, "data": raw}
     if to is not None:
-        why = _deliver(world, Message(agent.agent_id, to, "task", Raw(encode(note)), world.kernel.now))
+        why = _deliver(world, Message(agent.agent_id, to, "task", freeze(note), world.kernel.now))
         if why is not None:
             raise Refused(why)
     world.tasks[id] = Task(title, agent.agent_id, to, raw)
@@ -150,7 +156,7 @@ def _write(
     writers: Any = None,
     price: float = 0.0,
     formula: str = "",
-) -> dict[str, Any]:
+) -> _Version:
     raw = _content(content)
     old = world.artifacts.get(artifact)
     if old is None:
@@ -161,7 +167,7 @@ def _write(
         new = old.rewritten(raw)
     world.artifacts.put(new)
     world.event_bus.tell("artifact.written", _Written(artifact, agent.agent_id, new.version))
-    return {"version": new.version}
+    return _Version(new.version)
 
 
 def _new_artifact(id: str, owner: str, raw: Raw, readers: Any, writers: Any, price: float, formula: str) -> Artifact:
@@ -175,7 +181,7 @@ def _new_artifact(id: str, owner: str, raw: Raw, readers: Any, writers: Any, pri
     return Artifact(id, owner, raw, 1, _access(readers, "all"), _access(writers, "owner"), micro, computed)
 
 
-def _edit(world: "World", agent: "Inhabitant", artifact: str, old: str, new: str) -> dict[str, Any]:
+def _edit(world: "World", agent: "Inhabitant", artifact: str, old: str, new: str) -> _Version:
     before = _artifact(world, agent, artifact, change=True)
     text = before.content
     if not isinstance(text, str) or not old or text.count(old) != 1:
@@ -183,7 +189,7 @@ def _edit(world: "World", agent: "Inhabitant", artifact: str, old: str, new: str
     after = before.rewritten(_content(text.replace(old, new)))
     world.artifacts.put(after)
     world.event_bus.tell("artifact.written", _Written(artifact, agent.agent_id, after.version))
-    return {"version": after.version}
+    return _Version(after.version)
 
 
 def _delete(world: "World", agent: "Inhabitant", artifact: str) -> None:
@@ -210,10 +216,10 @@ def _invoke(world: "World", agent: "Inhabitant", artifact: str, args: Any = None
 
 
 def _content(content: Any) -> Raw:
-    raw = encode(content)
+    raw = freeze(content)
     if len(raw) > _MAX_CONTENT:
         raise Refused(f"the content has {len(raw)} bytes, and an artifact holds at most {_MAX_CONTENT}")
-    return Raw(raw)
+    return raw
 
 
 def _access(given: Any, default: Access) -> Access:
@@ -293,7 +299,7 @@ async def _wait_to_put(world: "World", agent: "Inhabitant", pool: str, item: Any
         case Container() as container:
             await container.put(amount)
         case Store() as store:
-            await store.put(Raw(encode(item)))
+            await store.put(freeze(item))
         case _:
             raise Refused(f"nothing can be put into the pool {pool!r}: it has slots")
     return amount

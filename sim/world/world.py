@@ -1,6 +1,7 @@
 """The world: holds the parts and coordinates; it decides nothing."""
 
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol, Self
 
@@ -9,7 +10,7 @@ import attrs
 from sim.errors import ClosedError, LimitError, UsageError
 from sim.events import EventBus
 from sim.kernel import Duration, Kernel, Recorder, Stream, to_ns, to_seconds
-from sim.kernel.codec import ABSENT, Absent, Raw, Record, decode, encode
+from sim.kernel.codec import ABSENT, Absent, Raw, Record, RecordType, as_dict, decode, freeze
 from sim.kernel.host import Host
 from sim.permissions import Permission
 from sim.resources import MICRO, Budgets, Ledger, Pool, PriorityResource, Quotas, RateTracker, Resource
@@ -112,7 +113,8 @@ class World:
         self.observations: dict[str, array[float]] = {}
         self.messages = 0  # taken
         self.errors: dict[str, tuple[int, str]] = {}  # how often, and who had it first
-        self.action_counts: dict[tuple[str, bool], int] = {}
+        self.done: defaultdict[str, int] = defaultdict(int)  # how many actions were done, by kind
+        self.refused: defaultdict[str, int] = defaultdict(int)
         self.wakeup_counts: dict[tuple[str, str], int] = {}  # by the state that was left, and the cause
         self.crashes = 0  # loops that were stopped because they failed too often, or ended in an error
         self._host: Host | None = None
@@ -278,17 +280,17 @@ class World:
         """
         handler = self.actions.find(action.kind)
         if handler is None or handler.wait is None:
-            return self._apply(agent, action, handler, ())
+            return self.apply(agent, action, handler)
         try:
             if agent.permission < handler.permission:
                 raise handler.forbidden()
             handler.check(action.arguments)
         except Refused as refusal:
-            return self._refuse(agent, action, Raw(encode(action.arguments)), str(refusal))
+            return self._refuse(agent, action, freeze(action.arguments), str(refusal))
         charge = self.price(action)
         lack = self._lacking(agent, action, charge)
         if lack is not None:  # who cannot pay does not stand in line
-            return self._refuse(agent, action, Raw(encode(action.arguments)), lack.text, skipped=lack.skip)
+            return self._refuse(agent, action, freeze(action.arguments), lack.text, skipped=lack.skip)
         held = self.costs.hold(agent.agent_id, charge)
         self.standing[agent.agent_id] = handler
         try:
@@ -298,7 +300,7 @@ class World:
             if not isinstance(error, Refused | ClosedError | LimitError | UsageError):
                 raise
             skipped = isinstance(error, Refused) and error.skip
-            return self._refuse(agent, action, Raw(encode(action.arguments)), str(error), skipped=skipped)
+            return self._refuse(agent, action, freeze(action.arguments), str(error), skipped=skipped)
         finally:
             self.standing.pop(agent.agent_id, None)
         return self._finish(agent, action, handler, granted, held)
@@ -309,7 +311,7 @@ class World:
         """Apply what was waited for; if that fails, what was granted and what was set aside go back."""
         done = False
         try:
-            result = self._apply(agent, action, handler, (granted,))
+            result = self.apply(agent, action, handler, (granted,))
             done = result.success
         finally:
             if done:
@@ -322,17 +324,24 @@ class World:
 
     def act(self, agent: Inhabitant, action: Action) -> ActionResult:
         """Check and apply an action in one step, and record what came of it."""
-        return self._apply(agent, action, self.actions.find(action.kind), ())
+        return self.apply(agent, action, self.actions.find(action.kind))
 
     def price(self, action: Action) -> Charge:
         """Return what an action takes."""
         return self.costs.price(action.kind, action.arguments)
 
-    def _apply(
-        self, agent: Inhabitant, action: Action, handler: ActionHandler | None, granted: tuple[Any, ...]
+    def apply(
+        self, agent: Inhabitant, action: Action, handler: ActionHandler | None, granted: tuple[Any, ...] = ()
     ) -> ActionResult:
+        """As `act`, for who has looked for the handler of the action already.
+
+        Args:
+            agent, action: who does what.
+            handler: how, or None if there is no such kind.
+            granted: what the agent waited for, if it did; it has paid then.
+        """
         arguments = action.arguments
-        raw = Raw(encode(arguments))
+        raw = freeze(arguments)
         try:
             if handler is None:
                 handler = self.actions.get(action.kind)  # which says what it might be
@@ -357,9 +366,11 @@ class World:
         if charge is not FREE:
             costs.take(agent.agent_id, charge, artifact)
         outcome = _Done(raw, action.reasoning or ABSENT, data, True)
-        self.kernel.emit(handler.topic, Raw(encode(outcome)), agent.agent_id)
-        counts = self.action_counts
-        counts[handler.done] = counts.get(handler.done, 0) + 1
+        self.done[handler.kind] += 1
+        if data.__class__.__class__ is RecordType:  # then it is encoded later, with what else is recorded
+            self.kernel.emit(handler.topic, outcome, agent.agent_id)
+            return ActionResult(True, as_dict(data))
+        self.kernel.emit(handler.topic, freeze(outcome), agent.agent_id)
         return ActionResult(True, decode(data) if isinstance(data, Raw) else data)
 
     def _lacking(self, agent: Inhabitant, action: Action, charge: Charge) -> Lack | None:
@@ -373,9 +384,8 @@ class World:
         outcome = {"arguments": raw, "success": False, "error": error}
         if action.reasoning:
             outcome["reasoning"] = action.reasoning
-        self.kernel.emit(f"action.{action.kind}", Raw(encode(outcome)), agent.agent_id)
-        key = (action.kind, False)
-        self.action_counts[key] = self.action_counts.get(key, 0) + 1
+        self.kernel.emit(f"action.{action.kind}", freeze(outcome), agent.agent_id)
+        self.refused[action.kind] += 1
         return ActionResult(False, error=error, skipped=skipped)
 
     # -- what is measured

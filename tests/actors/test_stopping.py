@@ -284,7 +284,7 @@ def _world_of(lab: Lab) -> Any:
     """Return the digest without what only counts iterations, and the actions that were recorded."""
     digest = {key: value for key, value in lab.world.digest().items() if key not in ("agents", "time")}
     mail = len(lab.script("b").mailbox) if "b" in lab.world.agents else 0
-    return digest, mail, dict(lab.world.action_counts)
+    return digest, mail, dict(lab.world.done), dict(lab.world.refused)
 
 
 def _run_with_stop(name: str, stop_at: float | None, prelude: int) -> tuple[Any, Lab]:

@@ -153,8 +153,7 @@ def test_series_are_fewer_than_two_thousand_whatever_a_run_does(watch):
         loop.agent.group = f"g{number}"
         loop._state = list(AgentState)[number % len(AgentState)]
     for n in each:
-        for outcome in (True, False):
-            world.action_counts[f"k{n}", outcome] = 1
+        world.done[f"k{n}"] = world.refused[f"k{n}"] = 1
         world.wakeup_counts["sleeping", f"c{n}"] = 1
         world.observe("a-1", f"o{n}", 1.0)
         world.rate_tracker.reserve("a-1", f"l{n}", 1)

@@ -63,7 +63,7 @@ extern PyObject *python_acquire;
 
 /* Names of methods and attributes. */
 #define NAMES(X)                                                                                                       \
-    X(_arm) X(_caused) X(_ended) X(_go_on) X(_rest) X(append) X(close) X(event) X(fire) X(lose_one) X(popleft)         \
+    X(_arm) X(_caused) X(_ended) X(_go_on) X(_many) X(_rest) X(append) X(close) X(event) X(fire) X(lose_one) X(popleft)         \
     X(serve) X(sort) X(throw) X(token)
 #define DECLARE_NAME(name) extern PyObject *s_##name;
 NAMES(DECLARE_NAME)
@@ -108,6 +108,10 @@ void renew_stop(void);
 int is_kernel(PyObject *object);
 int begin_acquire(PyObject *pool);
 int decide(PyObject *kernel, PyObject *source, PyObject *actor, PyObject *value, PyObject *via);
+PyObject *take_over_actions(PyObject *module, PyObject *args);
+PyObject *take_over_buffer(PyObject *module, PyObject *classes);
+PyObject *take_over_bus(PyObject *module, PyObject *args);
+PyObject *take_over_rates(PyObject *module, PyObject *classes);
 PyObject *take_over_resources(PyObject *module, PyObject *classes);
 PyObject *run_some(PyObject *loop, PyObject *most);
 PyObject *queue_get(PyObject *queue, PyObject *nothing);

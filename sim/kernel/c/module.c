@@ -110,6 +110,10 @@ static PyMethodDef functions[] = {
     {"sort_entries", sort_entries, METH_O, "Sort entries as `list.sort` does."},
     {"spread", spread, METH_O, "See `spread` in order.py."},
     {"take_over", take_over, METH_VARARGS, "Put the functions of this module in the place of those in Python."},
+    {"take_over_actions", take_over_actions, METH_VARARGS, "The same for `ActionHandler`."},
+    {"take_over_buffer", take_over_buffer, METH_O, "The same for what recorders buffer."},
+    {"take_over_bus", take_over_bus, METH_VARARGS, "The same for `EventBus`."},
+    {"take_over_rates", take_over_rates, METH_O, "The same for `RateTracker`."},
     {"take_over_resources", take_over_resources, METH_O, "The same for the classes of resources."},
     {NULL},
 };
