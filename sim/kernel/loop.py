@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from sim.errors import ActorError, Cancelled, ForeignAwaitError, KernelError, RunError, UsageError
+from sim.kernel.compiled import COMPILED
 from sim.kernel.duration import MAX_NS
 from sim.kernel.future_events import NEVER, Entry, FutureEvents
 from sim.kernel.order import livelock, sort, spread
@@ -206,7 +207,7 @@ class Loop(ABC):
         self.ready.clear()
         if self.crowded:
             self.crowded = False
-            return spread(batch)
+            return batch if COMPILED else spread(batch)  # the loop in C makes the entries as it goes
         return batch
 
     def _shuffle(self, bucket: list[Entry]) -> None:

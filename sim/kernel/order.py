@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from itertools import count, repeat
-from typing import Any
+from typing import Any, Final
 
 from sim.errors import KernelError, LivelockError
-from sim.kernel.compiled import core
 from sim.kernel.future_events import Entry, sort_entries
 
 _MANY = 32
@@ -21,13 +20,18 @@ class Crowd:
         waiting: who runs, each followed by the token under which it waited.
         value: what they get.
         fired: whether they have been woken.
+        place: how many of them have run; only the loop in C knows, for in Python each has an entry in the end.
+        token: that of its entry, which is never stale.
         throws: how many errors had been raised in actors before the first of them waited: as long as none has been
             raised since, all of them still wait.
     """
 
-    __slots__ = ("fired", "lost", "throws", "value", "waiting")
+    __slots__ = ("fired", "lost", "place", "throws", "value", "waiting")
+
+    token: Final = 0
 
     def __init__(self, throws: int) -> None:
+        self.place = 0
         self.waiting: list[Any] = []
         self.value: object = None
         self.fired = False
@@ -61,10 +65,6 @@ def spread(batch: list[Entry]) -> list[Entry]:
         else:
             spread.append(entry)
     return spread
-
-
-if core is not None:
-    spread = core.spread
 
 
 def sort(batch: list[Entry], ties: Callable[[int], int] | None) -> None:

@@ -19,6 +19,8 @@ if __name__ == "__main__" and "plain" in sys.argv:
 from sim.errors import Cancelled, LivelockError, RunError
 from sim.kernel import COMPILED, Actor, Exit, Kernel, Pause, Queue, Signal, Source, first_of, sleep
 from sim.kernel.duration import MAX_NS
+from sim.kernel.future_events import Entry
+from sim.kernel.order import Crowd
 from sim.kernel.ports import EventRow, NullRecorder
 from sim.kernel.waits import sleep_ns
 from sim.resources import Container, PriorityResource, Resource, Store
@@ -32,6 +34,14 @@ PAUSES = 60
 
 class Stopped(RunError):
     """Ends a run at once."""
+
+
+def keys(entry: Entry) -> list[tuple[int, ...]]:
+    """Return an entry without its target; for a crowd, of which the loop in C has one, those of who has not run."""
+    *key, counter, target, token = entry
+    if not isinstance(target, Crowd):
+        return [(*key, counter, token)]
+    return [(*key, counter + n, token) for n, (_, token) in enumerate(target) if n >= target.place]
 
 
 class Foreign:
@@ -109,7 +119,7 @@ class Program(NullRecorder):
         later = sorted(entry[:4] + entry[5:] for bucket in kernel.calendar.buckets.values() for entry in bucket)
         return (
             kernel.steps, kernel._begun, kernel._midway, kernel.crowded, kernel.calendar.shift, kernel._stale,
-            [entry[:4] + entry[5:] for entry in [*open_, *kernel.ready]], later,
+            [key for entry in open_ for key in keys(entry)], [entry[:4] + entry[5:] for entry in kernel.ready], later,
             [(source.name, source.ordinal, source.counter) for source in self.sources],
             [(actor.token, actor.cancelling, actor.woken, said(actor.exit)) for actor in self.actors],
             [(len(queue), len(queue._getters or ()), queue.closed) for queue in self.queues],

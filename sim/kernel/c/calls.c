@@ -1,4 +1,4 @@
-/* What steps call: `Kernel.wake`, `Kernel.emit`, `Queue.put_nowait`; and `spread`, which the loop calls. */
+/* What steps call: `Kernel.wake`, `Kernel.emit`, `Queue.put_nowait`. */
 
 #include "core.h"
 
@@ -210,62 +210,4 @@ queue_put_nowait(PyObject *queue, PyObject *item)
     }
     Py_DECREF(done);
     Py_RETURN_TRUE;
-}
-
-/* The actors and tokens of the crowd that an entry stands for; NULL if it stands for itself, or with an error. */
-static PyObject *
-crowd_of(PyObject *entry)
-{
-    PyObject *waiting;
-    if (!is_entry(entry) || !Py_IS_TYPE(PyTuple_GET_ITEM(entry, 4), Crowd_type)) {
-        return NULL;
-    }
-    waiting = GET(PyTuple_GET_ITEM(entry, 4), Crowd_waiting);
-    if (!PyList_CheckExact(waiting)) {
-        PyErr_SetString(PyExc_TypeError, "a crowd is a list");
-        return NULL;
-    }
-    return waiting;
-}
-
-PyObject *
-spread(PyObject *module, PyObject *batch)
-{
-    PyObject *list, *waiting;
-    Py_ssize_t length = 0, filled = 0;
-    if (!PyList_CheckExact(batch)) {
-        PyErr_SetString(PyExc_TypeError, "a batch is a list");
-        return NULL;
-    }
-    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(batch); index++) {
-        waiting = crowd_of(PyList_GET_ITEM(batch, index));
-        length += waiting == NULL ? 1 : PyList_GET_SIZE(waiting) / 2;
-    }
-    list = PyErr_Occurred() ? NULL : PyList_New(length);
-    for (Py_ssize_t index = 0; list != NULL && index < PyList_GET_SIZE(batch); index++) {
-        PyObject *entry = PyList_GET_ITEM(batch, index);
-        waiting = crowd_of(entry);
-        if (waiting == NULL) {
-            if (filled < length) {
-                PyList_SET_ITEM(list, filled++, Py_NewRef(entry));
-            }
-            continue;
-        }
-        long long counter = number(PyTuple_GET_ITEM(entry, 3));
-        for (Py_ssize_t place = 0; place + 1 < PyList_GET_SIZE(waiting) && filled < length; place += 2) {
-            PyObject *one = make_entry(PyTuple_GET_ITEM(entry, 0), PyTuple_GET_ITEM(entry, 1),
-                                       PyTuple_GET_ITEM(entry, 2), PyLong_FromLongLong(counter++),
-                                       PyList_GET_ITEM(waiting, place), PyList_GET_ITEM(waiting, place + 1));
-            if (one == NULL) {
-                Py_DECREF(list);
-                return NULL;
-            }
-            PyList_SET_ITEM(list, filled++, one);
-        }
-    }
-    if (list != NULL && filled != length) {
-        PyErr_SetString(PyExc_RuntimeError, "a crowd changed while it was spread");
-        Py_CLEAR(list);
-    }
-    return list;
 }

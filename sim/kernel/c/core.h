@@ -22,7 +22,7 @@
     X(Loop, calendar) X(Loop, crowded) X(Loop, current) X(Loop, delta) X(Loop, now) X(Loop, ready) X(Loop, steps)      \
     X(Kernel, recorder)                                                                                                \
     X(FutureEvents, _queue) X(FutureEvents, buckets) X(FutureEvents, reader) X(FutureEvents, shift)                    \
-    X(Crowd, value) X(Crowd, waiting)                                                                                  \
+    X(Crowd, place) X(Crowd, value) X(Crowd, waiting)                                                                                  \
     X(Signal, _crowd) X(Signal, _kernel)                                                                               \
     X(Waiters, actors)                                                                                                 \
     X(Queue, _getters) X(Queue, _kernel) X(Queue, _putters) X(Queue, closed) X(Queue, items) X(Queue, limit)
@@ -119,7 +119,6 @@ PyObject *queue_put_nowait(PyObject *queue, PyObject *item);
 PyObject *signal_wait(PyObject *signal, PyObject *nothing);
 PyObject *sleep_ns(PyObject *module, PyObject *delay);
 PyObject *sort_entries(PyObject *module, PyObject *list);
-PyObject *spread(PyObject *module, PyObject *batch);
 PyObject *kernel_emit(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *kernel_wake(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names);
 

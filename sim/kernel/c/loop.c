@@ -213,18 +213,93 @@ step(Run *run, PyObject *entry)
     return done == NULL ? -1 : 0;
 }
 
+/* The entry of one member of a crowd, which is made of that of the member before if nobody has kept it (as `zip` does);
+   `counter` is a reference of its own, or NULL after an error. */
+static PyObject *
+member_entry(PyObject *before, PyObject *crowded, PyObject *counter, PyObject *actor, PyObject *token)
+{
+    PyObject *parts[] = {counter, actor, token};
+    if (before == NULL || Py_REFCNT(before) != 2) { /* ours, and that of the loop */
+        Py_XDECREF(before);
+        return make_entry(PyTuple_GET_ITEM(crowded, 0), PyTuple_GET_ITEM(crowded, 1), PyTuple_GET_ITEM(crowded, 2),
+                          counter, actor, token);
+    }
+    if (counter == NULL) {
+        Py_DECREF(before);
+        return NULL;
+    }
+    Py_INCREF(actor);
+    Py_INCREF(token);
+    for (int part = 0; part < 3; part++) {
+        PyObject *old = PyTuple_GET_ITEM(before, part + 3);
+        PyTuple_SET_ITEM(before, part + 3, parts[part]);
+        parts[part] = old;
+    }
+    for (int part = 0; part < 3; part++) {
+        Py_DECREF(parts[part]);
+    }
+    return before;
+}
+
+/* Run the members of a crowd, as if each had the entry that `spread` in order.py makes for it, as far as the budget
+   goes: the crowd remembers its place, and its entry stays in the reader until all have run. */
+static int
+run_crowd(Run *run, PyObject *entry, long long *left)
+{
+    PyObject *crowd = PyTuple_GET_ITEM(entry, 4), *waiting = GET(crowd, Crowd_waiting), *one = NULL;
+    Reader *reader = run->reader;
+    long long first = number(PyTuple_GET_ITEM(entry, 3)), place;
+    int valid = 0;
+    if (!PyList_CheckExact(waiting) || !PyLong_CheckExact(GET(crowd, Crowd_place))) {
+        PyErr_SetString(PyExc_TypeError, "a crowd is a list");
+        return -1;
+    }
+    Py_INCREF(waiting);
+    while (*left > 0 && 2 * (place = number(GET(crowd, Crowd_place))) + 1 < PyList_GET_SIZE(waiting)) {
+        PyObject *actor = PyList_GET_ITEM(waiting, 2 * place), *token = PyList_GET_ITEM(waiting, 2 * place + 1);
+        put(crowd, Crowd_place, PyLong_FromLongLong(place + 1));
+        valid = Py_IS_TYPE(actor, Actor_type) ? same_number(GET(actor, Actor_token), token) : 0;
+        if (valid > 0) {
+            one = member_entry(one, entry, PyLong_FromLongLong(first + place), actor, token);
+            valid = one == NULL ? -1 : 1;
+        }
+        if (valid > 0) {
+            put(run->loop, Loop__entry, Py_NewRef(one));
+            valid = resume(run, one, PyTuple_GET_ITEM(one, 4));
+        }
+        if (valid < 0) {
+            break;
+        }
+        --*left;
+    }
+    if (2 * number(GET(crowd, Crowd_place)) + 1 >= PyList_GET_SIZE(waiting) &&
+        reader->index < PyList_GET_SIZE(reader->entries) && PyList_GET_ITEM(reader->entries, reader->index) == entry) {
+        reader->index++; /* unless a run within a step has gone on already */
+    }
+    Py_DECREF(waiting);
+    Py_XDECREF(one);
+    return valid < 0 ? -1 : 0;
+}
+
 /* This is the loop: in key order, what is due runs until nothing is left in the reader, or of the budget. */
 static int
 run_entries(Run *run, long long *left)
 {
     PyObject *entry;
     while (*left > 0 && (entry = next_entry(run)) != NULL) {
-        int failed = step(run, entry);
+        int failed;
+        if (Py_IS_TYPE(PyTuple_GET_ITEM(entry, 4), Crowd_type)) {
+            run->reader->index--;
+            failed = run_crowd(run, entry, left);
+        }
+        else {
+            failed = step(run, entry);
+            *left -= !failed;
+        }
         Py_DECREF(entry);
         if (failed) {
             return -1;
         }
-        --*left;
     }
     return PyErr_Occurred() ? -1 : 0;
 }

@@ -108,7 +108,6 @@ static PyMethodDef functions[] = {
     {"is_taken", is_taken, METH_NOARGS, "Return whether these functions serve other classes already."},
     {"sleep_ns", sleep_ns, METH_O, "Pause the actor for whole nanoseconds of simulated time."},
     {"sort_entries", sort_entries, METH_O, "Sort entries as `list.sort` does."},
-    {"spread", spread, METH_O, "See `spread` in order.py."},
     {"take_over", take_over, METH_VARARGS, "Put the functions of this module in the place of those in Python."},
     {"take_over_actions", take_over_actions, METH_VARARGS, "The same for `ActionHandler`."},
     {"take_over_buffer", take_over_buffer, METH_O, "The same for what recorders buffer."},
