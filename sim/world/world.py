@@ -354,9 +354,10 @@ class World:
             charge = FREE if granted else costs.fixed(action.kind) or costs.charge(action.kind, len(raw))  # or has paid
             if charge is not FREE:
                 artifact = arguments.get("artifact")
-                lack = costs.lacking(agent.agent_id, charge, artifact)
-                if lack is not None:
-                    return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
+                if charge.pots or self.rate_tracker.blocked_by(agent.agent_id, charge.rates) is not None:
+                    lack = costs.lacking(agent.agent_id, charge, artifact)
+                    if lack is not None:
+                        return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
             if granted:
                 data = handler.apply(self, agent, *granted, **arguments)
             else:  # most actions; without a star the call makes no list first

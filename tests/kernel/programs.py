@@ -18,6 +18,7 @@ if __name__ == "__main__" and "plain" in sys.argv:
 
 from sim.errors import Cancelled, LivelockError, RunError
 from sim.kernel import COMPILED, Actor, Exit, Kernel, Pause, Queue, Signal, Source, first_of, sleep
+from sim.kernel.codec import encode
 from sim.kernel.duration import MAX_NS
 from sim.kernel.future_events import Entry
 from sim.kernel.order import Crowd
@@ -25,6 +26,7 @@ from sim.kernel.ports import EventRow, NullRecorder
 from sim.kernel.waits import sleep_ns
 from sim.resources import Container, PriorityResource, Resource, Store
 from sim.resources.slots import SlotWait
+from tests.kernel.acts import Acts
 
 SPANS = (0, 0, 1, 1, 2, 3, 10, 1000, 1000, 2**20, 2**27 - 1, 2**27, 2**28 + 1, 2**30, 2**31, 10**10, 2**40, 2**61)
 BUDGETS = (1, 2, 3, 5, 17, 200, 255, 256, 257, 600)
@@ -90,10 +92,13 @@ class Program(NullRecorder):
         self.sources: list[Source] = [kernel.host, kernel.scenario, kernel.supervisor]
         self.actors: list[Actor] = []
         self.timers: list[Any] = []
+        self.kept: list[Any] = []  # entries of steps
+        self.acts = Acts(kernel, dice)
         self.items = 0
         everything: list[Callable[[str], Coroutine[Any, Any, object]]] = [
             self.rest, self.get, self.put, self.hear, self.choose, self.hold, self.pour, self.keep, self.do,
-            self.line, self.line, self.many, self.nest, self.hurry, self.spoil, self.by_hand,
+            self.line, self.line, self.many, self.nest, self.acts.afford, self.acts.trade, self.hurry, self.spoil,
+            self.by_hand,
         ]  # fmt: skip
         self.weights = [dice.choice((0, 1, 1, 4)) for _ in everything[:-2]] + [dice.choice((0, 0.2)) for _ in range(2)]
         if dice.random() < 0.4:  # a program of little but slots, with long lines
@@ -110,7 +115,7 @@ class Program(NullRecorder):
         self.trace.append((self.kernel.now, self.kernel.delta, *what))
 
     def event(self, row: EventRow, /) -> None:
-        self.trace.append(row)
+        self.trace.append((*row[:7], encode(row[7]), row[8]))
 
     def state(self) -> object:
         """Return all that tells how a kernel stands."""
@@ -129,6 +134,8 @@ class Program(NullRecorder):
                 [pool.closed, *((*place[:2], place[2].name, *place[3:5]) for place in pool._line.places)]
                 for pool in self.slots
             ],
+            [None if entry is None else (*entry[:4], entry[5]) for entry in self.kept[-9:]],
+            self.acts.state(),
         )  # fmt: skip
 
     # -- what actors do
@@ -164,8 +171,10 @@ class Program(NullRecorder):
             return queue.put_nowait(self.items)
         return await queue.put(self.items)  # type: ignore[func-returns-value]  # one of the things to find out
 
-    async def hear(self, _: str) -> object:
-        return await self.dice.choice(self.signals).wait()
+    async def hear(self, name: str) -> object:
+        got = await self.dice.choice(self.signals).wait()
+        self.emit(name)
+        return got
 
     async def choose(self, _: str) -> object:
         dice = self.dice
@@ -278,7 +287,8 @@ class Program(NullRecorder):
         does = dice.choice(
             (self.fire, self.fire, self.fail, self.close, self.cancel, self.cancel, self.spawn, self.spawn, self.at,
              self.every, self.stop_timer, self.halt, self.emit, self.begin, self.resume, self.another, self.block,
-             self.nowait, self.nowait, self.snatch, self.give, self.give, self.shut, self.cancel_in_line)
+             self.nowait, self.nowait, self.snatch, self.give, self.give, self.shut, self.cancel_in_line,
+             self.acts.spend, self.acts.spend, self.acts.spend, self.acts.say, self.acts.say, self.acts.check)
         )  # fmt: skip
         try:
             return does.__name__, does(name)
@@ -392,6 +402,8 @@ class Program(NullRecorder):
         return self.dice.choice((self.kernel.halt, self.kernel.pause))()
 
     def emit(self, name: str) -> object:
+        if self.dice.random() < 0.5:
+            self.kept.append(self.kernel.step_under_way())
         return self.kernel.emit("topic", name)
 
     def another(self, name: str) -> object:
