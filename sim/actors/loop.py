@@ -131,10 +131,8 @@ class AgentLoop(Lifecycle):
         self._change(_S.RUNNING)
         yield from self._greet()
         self._pause_if_wanted()
-        if not self.agent.alive:  # since before it began; later that ends the loop by its state
-            return
-        kernel, tracker = self._kernel, self.world.rate_tracker
-        while self._state is not _STOPPING:
+        kernel, tracker, agent = self._kernel, self.world.rate_tracker, self.agent
+        while self._state is not _STOPPING and agent.alive:
             if self._state is not _RUNNING:
                 yield from self._change_of_state()
             elif (wait := self._due - kernel.now) > 0:
@@ -163,17 +161,16 @@ class AgentLoop(Lifecycle):
         tracker = self.world.rate_tracker
         resource = tracker.blocked(self.agent_id)
         if resource is None:
-            self._kernel.begin_now(self.actor, self._turn())
+            self._kernel.begin_now(self.actor, self.iterate() if self._greeted else self._first_turn())
             return True
         if tracker.policy(resource) == "block":
             self._pause(PauseReason.RESOURCES, resource)
             self._watch_for(resource)
         return False
 
-    async def _turn(self) -> None:
-        if not self._greeted:
-            self._greeted = True
-            await self._greet()
+    async def _first_turn(self) -> None:
+        self._greeted = True
+        await self._greet()
         await self.iterate()
 
     def hold(self, gate: Gate | None) -> None:

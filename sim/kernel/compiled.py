@@ -1,8 +1,9 @@
 """The hot paths in C, if they were compiled.
 
-`c/` holds the inner loop and the commonest waits once more. Where it could not be compiled the same functions run
-in Python: slower, and in the same order, which the tests compare. Each function in Python says what is right; the
-pattern is that of PEP 399.
+`c/` holds the inner loop, the commonest waits and some short functions of other layers once more; each layer gives its
+classes to it (`take_over_...`), and it knows no other. Where it could not be compiled the same functions run in Python:
+slower, and in the same order, which the tests compare. Each function in Python says what is right; the pattern is that
+of PEP 399.
 """
 
 import importlib

@@ -29,6 +29,7 @@ _CHUNK = 256  # steps after which entries that have run are let go, so that thei
 ARMED = object()
 """What an actor yields that has been registered already with what it waits for."""
 
+_RETURNED = Exit("returned")
 _RECANCELS = 100  # times a swallowed cancellation is raised again before the actor is abandoned
 
 
@@ -302,7 +303,7 @@ class Loop(ABC):
 
     def _ended(self, actor: Actor, error: BaseException) -> None:
         if isinstance(error, StopIteration):
-            self._close(actor, Exit("returned", value=error.value))
+            self._close(actor, _RETURNED if error.value is None else Exit("returned", value=error.value))
         elif isinstance(error, Cancelled) and actor.cancelling:
             self._close(actor, Exit("cancelled", error=error.with_traceback(None)))  # frames would stay alive
         elif isinstance(error, KeyboardInterrupt | MemoryError | RunError):

@@ -32,7 +32,9 @@ make_wait(PyObject *owner, State state)
     }
     self->owner = Py_NewRef(owner);
     self->state = state;
-    PyObject_GC_Track(self);
+    if (state != TO_PAUSE || !PyLong_CheckExact(owner)) { /* a number is part of no cycle */
+        PyObject_GC_Track(self);
+    }
     return (PyObject *)self;
 }
 
