@@ -31,7 +31,7 @@ sort_entries: Callable[[list[Entry]], None] = list.sort if core is None else cor
 
 _START_SHIFT = 27  # 0.13 s: about a hundred entries a bucket for a thousand agents that act each second
 _MAX_SHIFT = 60
-_IDEAL = 64  # entries in a bucket
+_IDEAL = 256  # entries in a bucket: few enough to sort, and so many that what is appended finds its list in a cache
 _CROWDED = 1024
 _SAMPLE = 64  # buckets looked at before deciding that they are nearly empty
 _SPARSE = 4
