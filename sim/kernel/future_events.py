@@ -124,6 +124,10 @@ class FutureEvents:
         if crowded:
             self._adapt()
 
+    def unread(self) -> list[Entry]:
+        """Return what is left of the open bucket."""
+        return self.open[len(self.open) - self.reader.__length_hint__() :]
+
     def purge(self, alive: Callable[[Entry], bool]) -> int:
         """Drop the entries that are not alive and have not been read, and return how many are left."""
         start = len(self.open) - self.reader.__length_hint__()

@@ -45,6 +45,7 @@ class Loop(ABC):
         "_limit",
         "_max_deltas",
         "_midway",
+        "_running",
         "_shuffled",
         "actors",
         "calendar",
@@ -75,6 +76,7 @@ class Loop(ABC):
         self._horizon = 0  # from here on there may be a reason to pause
         self._blocked_from = MAX_NS  # the earliest time at which an outcome might be missing
         self._halted = False
+        self._running = False
         self._midway = False  # stopped by its budget or an error, perhaps within an instant
 
     # -- the loop
@@ -83,18 +85,25 @@ class Loop(ABC):
         """Run all before `limit` (nanoseconds, exclusive), at most `budget` steps; say why it stopped.
 
         Raises:
+            KernelError: if it is called within a step: only one thing can run.
             LivelockError: if time does not advance.
             BaseException: what an actor that nobody watches raised.
         """
+        if self._running:
+            raise KernelError("the kernel runs already", hint="in a step, spawn an actor or use call_at")
         self._limit = 0 if self._halted else limit
         self._look_at_limits()
-        while budget > 0:
-            pause = self._run_some(min(budget, _CHUNK))
-            if pause is not Pause.BUDGET:
-                return pause
-            self.calendar.relieve(self._begun)
-            budget -= _CHUNK
-        return Pause.BUDGET
+        self._running = True
+        try:
+            while budget > 0:
+                pause = self._run_some(min(budget, _CHUNK))
+                if pause is not Pause.BUDGET:
+                    return pause
+                self.calendar.relieve(self._begun)
+                budget -= _CHUNK
+            return Pause.BUDGET
+        finally:
+            self._running = False
 
     def drain(self) -> None:
         """Run what has been caused at this instant, and what that causes, but nothing that was due at it."""

@@ -47,6 +47,19 @@ class Crowd:
         if self.lost > _MANY and 4 * self.lost > len(self.waiting) and not self.fired:
             self.purge()
 
+    def thin_out(self) -> int:
+        """Forget, of those who have not run, who does not wait any longer, and return how many are left.
+
+        The others keep their places, and so their counters.
+        """
+        left, waiting = 0, self.waiting
+        for place in range(2 * self.place, len(waiting), 2):
+            if waiting[place] is not None and waiting[place].token == waiting[place + 1]:
+                left += 1
+            else:
+                waiting[place] = None
+        return left
+
     def purge(self) -> None:
         """Drop those who wait no longer."""
         self.waiting[:] = [part for pair in self if pair[0].token == pair[1] for part in pair]

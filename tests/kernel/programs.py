@@ -43,7 +43,7 @@ def keys(entry: Entry) -> list[tuple[int, ...]]:
     *key, counter, target, token = entry
     if not isinstance(target, Crowd):
         return [(*key, counter, token)]
-    return [(*key, counter + n, token) for n, (_, token) in enumerate(target) if n >= target.place]
+    return [(*key, counter + n, token) for n, (actor, token) in enumerate(target) if n >= target.place and actor]
 
 
 class Foreign:

@@ -21,12 +21,14 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = 60
 
 BEGIN = """
-import gc, importlib, math, sys, threading, time, weakref
+import datetime, gc, importlib, math, sys, threading, time, weakref
 if {plain}:
     sys.modules["sim.kernel._core"] = None
 import sim.kernel
+from sim.events import EventBus
 from sim.kernel import Kernel, Queue, Signal, first_of
 from sim.kernel.waits import sleep_ns
+from sim.resources import Limit, Rate, RateTracker
 kernel = Kernel()
 queue = Queue(kernel, 999)
 """
@@ -108,6 +110,45 @@ async def getter():
 many = [kernel.spawn(f"a{number}", sleep_ns(10**6)) for number in range(40)]
 kernel.spawn("getter", getter())
 print(kernel.run(10**5).name)
+""",
+    "what a limit costs is looked up by something odd": """
+class Key(str):
+    def __hash__(self):
+        return hash("calls")
+
+    def __eq__(self, other):
+        tracker.forget("a")  # the windows that are being looked at go
+        tracker._tallies.clear()
+        return False
+
+tracker = RateTracker(kernel)
+for name in ("calls", "tokens", "bytes"):
+    tracker.set_limit(name, Limit(agent=Rate(5, 1000)))
+print(tracker.blocked("a"), tracker.blocked_by("a", {Key("z"): 1}), tracker.consume("a", Key("calls")))
+""",
+    "what is told changes the kernel while it is encoded": """
+class Zone(datetime.tzinfo):
+    def utcoffset(self, when):
+        global kernel
+        bus.kernel, kernel = other, None
+        gc.collect()
+        return datetime.timedelta(0)
+
+other, bus = Kernel(), EventBus(kernel)
+bus.publish("a")
+try:
+    bus.tell("a", datetime.datetime(2020, 1, 1, tzinfo=Zone()))
+except Exception as error:
+    print(error)
+print(bus.counts)
+""",
+    "whose event it is says something odd": """
+class Name:
+    def __bool__(self):
+        kernel._entry = None
+        return True
+
+print(kernel.emit("topic", None, Name()))
 """,
     "kernels run in several threads": """
 class Slow:

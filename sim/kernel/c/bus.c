@@ -51,7 +51,8 @@ static int
 remember(PyObject *bus, PyObject *kernel, PyObject *topic, PyObject *kept)
 {
     PyObject *name = Py_NewRef(GET(GET(kernel, Loop_current), Source_name)), *now = Py_NewRef(GET(kernel, Loop_now));
-    PyObject *told[] = {topic, kept}, *identity = kernel_emit(kernel, told, 2, NULL), *past = NULL, *done = NULL;
+    PyObject *told[] = {kernel, topic, kept}, *past = NULL, *done = NULL;
+    PyObject *identity = PyObject_VectorcallMethod(s_emit, told, 3, NULL);
     if (identity != NULL) {
         past = PyTuple_Pack(5, now, name, topic, kept, identity);
         Py_DECREF(identity);
@@ -69,20 +70,23 @@ remember(PyObject *bus, PyObject *kernel, PyObject *topic, PyObject *kept)
 static PyObject *
 bus_tell(PyObject *bus, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    PyObject *kernel = GET(bus, EventBus_kernel), *data = count == 2 ? args[1] : Py_None, *kept;
-    int lonely = names == NULL && count >= 1 && count <= 2 ? is_lonely(bus, args[0]) : 0, failed;
-    if (lonely <= 0 || !is_kernel(kernel) || !is_source(GET(kernel, Loop_current))) {
+    PyObject *kernel = GET(bus, EventBus_kernel), *data = count == 2 ? args[1] : Py_None, *told[2], *done = NULL;
+    int lonely = names == NULL && count >= 1 && count <= 2 ? is_lonely(bus, args[0]) : 0;
+    if (lonely <= 0 || !is_kernel(kernel)) {
         return lonely < 0 ? NULL : in_python(python_tell, bus, args, count, names);
     }
-    kept = PyObject_TypeCheck(data, Record_type) ? Py_NewRef(data) : PyObject_CallOneArg(freeze, data);
-    if (kept == NULL) {
-        return NULL;
+    Py_INCREF(kernel); /* what is encoded, or let go, may run anything */
+    told[0] = args[0];
+    told[1] = PyObject_TypeCheck(data, Record_type) ? Py_NewRef(data) : PyObject_CallOneArg(freeze, data);
+    if (told[1] != NULL && is_source(GET(kernel, Loop_current))) {
+        done = remember(bus, kernel, told[0], told[1]) < 0 ? NULL : Py_NewRef(Py_None);
     }
-    Py_INCREF(kernel); /* what is let go may run anything */
-    failed = remember(bus, kernel, args[0], kept);
+    else if (told[1] != NULL) {
+        done = in_python(python_tell, bus, told, 2, NULL);
+    }
     Py_DECREF(kernel);
-    Py_DECREF(kept);
-    return failed ? NULL : Py_NewRef(Py_None);
+    Py_XDECREF(told[1]);
+    return done;
 }
 
 static PyMethodDef method_tell = {"tell", FAST(bus_tell), "As `publish`, for who does not want the event."};

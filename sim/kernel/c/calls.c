@@ -129,10 +129,11 @@ record(PyObject *kernel, PyObject *source, PyObject *counter, PyObject *actor, P
 PyObject *
 kernel_emit(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    PyObject *source = GET(kernel, Loop_current), *entry = GET(kernel, Loop__entry), *counter, *result = NULL;
-    int named;
+    PyObject *source = GET(kernel, Loop_current), *entry = GET(kernel, Loop__entry), *counter, *result;
+    int named = count == 3 && names == NULL && args[2] != Py_None;
     if (names != NULL || count < 2 || count > 3 || !is_source(source) || !PyTuple_CheckExact(entry) ||
-        PyTuple_GET_SIZE(entry) != 6) {
+        PyTuple_GET_SIZE(entry) != 6 ||
+        (named && (!PyUnicode_CheckExact(args[2]) || PyUnicode_GET_LENGTH(args[2]) == 0))) {
         return in_python(python_emit, kernel, args, count, names);
     }
     counter = plus_one(GET(source, Source_counter));
@@ -141,10 +142,7 @@ kernel_emit(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject 
     }
     Py_INCREF(source);
     put(source, Source_counter, Py_NewRef(counter));
-    named = count == 3 ? PyObject_IsTrue(args[2]) : 0;
-    if (named >= 0) {
-        result = record(kernel, source, counter, named ? args[2] : NULL, args[0], args[1]);
-    }
+    result = record(kernel, source, counter, named ? args[2] : NULL, args[0], args[1]);
     Py_DECREF(source);
     Py_DECREF(counter);
     return result;

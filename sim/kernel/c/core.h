@@ -63,7 +63,7 @@ extern PyObject *python_acquire;
 
 /* Names of methods and attributes. */
 #define NAMES(X)                                                                                                       \
-    X(_arm) X(_caused) X(_ended) X(_go_on) X(_many) X(_rest) X(append) X(close) X(event) X(fire) X(lose_one) X(popleft)         \
+    X(_arm) X(_caused) X(_ended) X(_go_on) X(_many) X(_rest) X(append) X(close) X(emit) X(event) X(fire) X(lose_one) X(popleft)         \
     X(serve) X(sort) X(throw) X(token)
 #define DECLARE_NAME(name) extern PyObject *s_##name;
 NAMES(DECLARE_NAME)

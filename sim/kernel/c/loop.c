@@ -216,10 +216,10 @@ step(Run *run, PyObject *entry)
 /* The entry of one member of a crowd, which is made of that of the member before if nobody has kept it (as `zip` does);
    `counter` is a reference of its own, or NULL after an error. */
 static PyObject *
-member_entry(PyObject *before, PyObject *crowded, PyObject *counter, PyObject *actor, PyObject *token)
+member_entry(PyObject *loop, PyObject *before, PyObject *crowded, PyObject *counter, PyObject *actor, PyObject *token)
 {
     PyObject *parts[] = {counter, actor, token};
-    if (before == NULL || Py_REFCNT(before) != 2) { /* ours, and that of the loop */
+    if (before == NULL || Py_REFCNT(before) != 2 || GET(loop, Loop__entry) != before) { /* ours, and that of the loop */
         Py_XDECREF(before);
         return make_entry(PyTuple_GET_ITEM(crowded, 0), PyTuple_GET_ITEM(crowded, 1), PyTuple_GET_ITEM(crowded, 2),
                           counter, actor, token);
@@ -228,6 +228,9 @@ member_entry(PyObject *before, PyObject *crowded, PyObject *counter, PyObject *a
         Py_DECREF(before);
         return NULL;
     }
+#if PY_VERSION_HEX >= 0x030E0000
+    ((PyTupleObject *)before)->ob_hash = -1; /* which is remembered there */
+#endif
     Py_INCREF(actor);
     Py_INCREF(token);
     for (int part = 0; part < 3; part++) {
@@ -241,13 +244,21 @@ member_entry(PyObject *before, PyObject *crowded, PyObject *counter, PyObject *a
     return before;
 }
 
+/* Take the entry of a crowd out of the reader, if it is what is read next. */
+static void
+leave_reader(Reader *reader, PyObject *entry)
+{
+    if (reader->index < PyList_GET_SIZE(reader->entries) && PyList_GET_ITEM(reader->entries, reader->index) == entry) {
+        reader->index++;
+    }
+}
+
 /* Run the members of a crowd, as if each had the entry that `spread` in order.py makes for it, as far as the budget
-   goes: the crowd remembers its place, and its entry stays in the reader until all have run. */
+   goes: the crowd remembers its place, and its entry stays in the reader until the last one runs. */
 static int
 run_crowd(Run *run, PyObject *entry, long long *left)
 {
     PyObject *crowd = PyTuple_GET_ITEM(entry, 4), *waiting = GET(crowd, Crowd_waiting), *one = NULL;
-    Reader *reader = run->reader;
     long long first = number(PyTuple_GET_ITEM(entry, 3)), place;
     int valid = 0;
     if (!PyList_CheckExact(waiting) || !PyLong_CheckExact(GET(crowd, Crowd_place))) {
@@ -258,9 +269,15 @@ run_crowd(Run *run, PyObject *entry, long long *left)
     while (*left > 0 && 2 * (place = number(GET(crowd, Crowd_place))) + 1 < PyList_GET_SIZE(waiting)) {
         PyObject *actor = PyList_GET_ITEM(waiting, 2 * place), *token = PyList_GET_ITEM(waiting, 2 * place + 1);
         put(crowd, Crowd_place, PyLong_FromLongLong(place + 1));
+        if (2 * place + 3 >= PyList_GET_SIZE(waiting)) {
+            leave_reader(run->reader, entry);
+        }
+        if (actor == Py_None) { /* see `Crowd.thin_out` */
+            continue;
+        }
         valid = Py_IS_TYPE(actor, Actor_type) ? same_number(GET(actor, Actor_token), token) : 0;
         if (valid > 0) {
-            one = member_entry(one, entry, PyLong_FromLongLong(first + place), actor, token);
+            one = member_entry(run->loop, one, entry, PyLong_FromLongLong(first + place), actor, token);
             valid = one == NULL ? -1 : 1;
         }
         if (valid > 0) {
@@ -272,9 +289,8 @@ run_crowd(Run *run, PyObject *entry, long long *left)
         }
         --*left;
     }
-    if (2 * number(GET(crowd, Crowd_place)) + 1 >= PyList_GET_SIZE(waiting) &&
-        reader->index < PyList_GET_SIZE(reader->entries) && PyList_GET_ITEM(reader->entries, reader->index) == entry) {
-        reader->index++; /* unless a run within a step has gone on already */
+    if (2 * number(GET(crowd, Crowd_place)) + 1 >= PyList_GET_SIZE(waiting)) {
+        leave_reader(run->reader, entry); /* if there was nobody in it */
     }
     Py_DECREF(waiting);
     Py_XDECREF(one);

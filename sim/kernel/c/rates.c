@@ -11,13 +11,13 @@ RATE_SLOTS(OWN_SLOT)
 static PyTypeObject *RateTracker_type, *Tally_type, *Window_type;
 static PyObject *python_blocked, *python_blocked_by, *python_consume;
 
-/* The windows of an agent, a borrowed tuple; NULL if they are not known yet, or with an error. */
+/* The windows of an agent, a tuple; NULL if they are not known yet, or with an error. */
 static PyObject *
 plan_of(PyObject *tracker, PyObject *agent_id)
 {
     PyObject *plans = GET(tracker, RateTracker__plans), *plan;
     plan = PyDict_CheckExact(plans) && PyUnicode_CheckExact(agent_id) ? PyDict_GetItemWithError(plans, agent_id) : NULL;
-    return plan != NULL && PyTuple_CheckExact(plan) ? plan : NULL;
+    return plan != NULL && PyTuple_CheckExact(plan) ? Py_NewRef(plan) : NULL;
 }
 
 /* How many units more than are used may be taken of a window without a closer look; below 0 if one is needed. */
@@ -42,6 +42,7 @@ tracker_blocked(PyObject *tracker, PyObject *agent_id)
     while (index < count && room_at_least(PyTuple_GET_ITEM(plan, index)) > 0) {
         index++;
     }
+    Py_XDECREF(plan);
     if (index == count) {
         Py_RETURN_NONE;
     }
@@ -58,12 +59,17 @@ has_room(PyObject *window, PyObject *costs)
         return 0;
     }
     resource = GET(window, Window_resource);
-    amount = PyUnicode_CheckExact(resource) ? PyDict_GetItemWithError(costs, resource) : NULL;
+    if (!PyUnicode_CheckExact(resource)) {
+        return 0;
+    }
+    Py_INCREF(resource);
+    amount = PyDict_GetItemWithError(costs, resource);
+    Py_DECREF(resource);
     if (amount == NULL) {
-        return PyErr_Occurred() ? -1 : PyUnicode_CheckExact(resource);
+        return PyErr_Occurred() ? -1 : 1;
     }
     needed = PyLong_CheckExact(amount) ? number(amount) : LLONG_MAX;
-    return needed <= room;
+    return needed != LLONG_MAX && needed <= room;
 }
 
 static PyObject *
@@ -75,20 +81,22 @@ tracker_blocked_by(PyObject *tracker, PyObject *const *args, Py_ssize_t count, P
     for (Py_ssize_t index = 0; index < windows && found > 0; index++) {
         found = has_room(PyTuple_GET_ITEM(plan, index), args[1]);
     }
+    found = plan != NULL && found > 0;
+    Py_XDECREF(plan);
     if (PyErr_Occurred()) {
         return NULL;
     }
-    return plan != NULL && found > 0 ? Py_NewRef(Py_None) : in_python(python_blocked_by, tracker, args, count, names);
+    return found ? Py_NewRef(Py_None) : in_python(python_blocked_by, tracker, args, count, names);
 }
 
-/* Whether a window is one of a resource; -1 with an error. */
+/* Whether a window is one of a resource; -1 if Python has to say. */
 static int
 is_of(PyObject *window, PyObject *resource)
 {
-    if (!Py_IS_TYPE(window, Window_type)) {
-        return 0;
+    if (!Py_IS_TYPE(window, Window_type) || !PyUnicode_CheckExact(GET(window, Window_resource))) {
+        return -1;
     }
-    return PyObject_RichCompareBool(GET(window, Window_resource), resource, Py_EQ);
+    return GET(window, Window_resource) == resource || PyUnicode_Compare(GET(window, Window_resource), resource) == 0;
 }
 
 /* Whether a single unit can simply be added to a window now: there is room, nobody waits, and it is the first of this
@@ -122,11 +130,11 @@ all_take_one(PyObject *plan, PyObject *resource, PyObject *now)
 {
     for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(plan); index++) {
         int found = is_of(PyTuple_GET_ITEM(plan, index), resource);
-        if (found > 0 && (found = takes_one(PyTuple_GET_ITEM(plan, index), now)) == 0) {
-            return 0;
+        if (found > 0 && (found = takes_one(PyTuple_GET_ITEM(plan, index), now)) <= 0) {
+            return found;
         }
         if (found < 0) {
-            return -1;
+            return 0;
         }
     }
     return 1;
@@ -163,11 +171,13 @@ consume_one(PyObject *tracker, PyObject *plan, PyObject *resource, PyObject *now
     if (tally == NULL || !Py_IS_TYPE(tally, Tally_type) || !PyLong_CheckExact(GET(tally, Tally_granted))) {
         return PyErr_Occurred() ? -1 : 0;
     }
+    Py_INCREF(tally);
     takes = all_take_one(plan, resource, now);
     if (takes > 0 && (put(tally, Tally_granted, plus_one(GET(tally, Tally_granted))) < 0 ||
                       take_one(plan, resource, now) < 0)) {
-        return -1;
+        takes = -1;
     }
+    Py_DECREF(tally);
     return takes;
 }
 
@@ -179,11 +189,10 @@ tracker_consume(PyObject *tracker, PyObject *const *args, Py_ssize_t count, PyOb
     if (names == NULL && (count == 2 || (count == 3 && args[2] == one)) && is_kernel(kernel) &&
         PyUnicode_CheckExact(args[1]) && (plan = plan_of(tracker, args[0])) != NULL) {
         PyObject *now = Py_NewRef(GET(kernel, Loop_now));
-        Py_INCREF(plan);
         taken = consume_one(tracker, plan, args[1], now);
-        Py_DECREF(plan);
         Py_DECREF(now);
     }
+    Py_XDECREF(plan);
     if (taken > 0) {
         Py_RETURN_TRUE;
     }
