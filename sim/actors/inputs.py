@@ -21,6 +21,7 @@ class Inputs:
         world.on_input("publish", lambda data: world.event_bus.publish(data["topic"], data["data"]))
         for kind in ("wake", "pause", "resume", "stop", "effect.doubt", "effect.decision"):
             world.on_input(kind, getattr(self, kind.rpartition(".")[2]))
+        world.kernel.placed["effect.doubt"] = self.put_off
 
     def wake(self, data: Mapping[str, Any]) -> None:
         """Wake a sleeping agent."""
@@ -41,6 +42,12 @@ class Inputs:
         """Stop an agent for good; an iteration under way may end."""
         if loop := self._loop(data["agent"]):
             loop.agent.shutdown()
+
+    def put_off(self, data: Mapping[str, Any]) -> None:
+        """An effect is about to be held: the kernel need not wait for its outcome to get there."""
+        ticket = self._ticket(data)
+        if ticket is not None:
+            ticket.put_off = True
 
     def doubt(self, data: Mapping[str, Any]) -> None:
         """After a crash nobody knows whether an effect was done: its agent is paused until a person has decided."""

@@ -34,6 +34,7 @@ class Gate(Protocol):
 _S = AgentState
 _RUNNING, _STOPPING = AgentState.RUNNING, AgentState.STOPPING
 _INSIDE, _OUTSIDE = Phase.INSIDE, Phase.OUTSIDE
+_EXECUTE = (Agent.execute_action, World.execute)  # as they are here, whatever somebody puts in their place
 
 
 class AgentLoop(Lifecycle):
@@ -71,7 +72,7 @@ class AgentLoop(Lifecycle):
         self._rest_ns = 0
         self._restarts: RestartLimit | None = None
         self._gate: Gate | None = None
-        self._direct = False  # whether actions that take no time can go to the world without a coroutine
+        self._direct = False  # whether nobody watches actions, so that those that take no time need no coroutine
         self._greeted = False
         self._ticking = False
         agent.attach(self, Mailbox(world.kernel, config.mailbox_size, config.mailbox_policy))
@@ -105,11 +106,6 @@ class AgentLoop(Lifecycle):
         self.agent.mailbox.reopen()
         self.world.enter(self.agent)
         self._greeted = self._ticking = False
-        own, worlds = self.agent.execute_action, self.world.execute
-        self._direct = (
-            getattr(own, "__func__", None) is Agent.execute_action
-            and getattr(worlds, "__func__", None) is World.execute
-        )
         self.consecutive_errors = 0
         self.woken_by = self._stop_reason = ""
         self._backoff_ns = self.config.min_delay_ns
@@ -147,6 +143,8 @@ class AgentLoop(Lifecycle):
 
     async def _greet(self) -> None:
         await self.agent.on_start()  # which `yield from` would refuse if it is awaitable in another way
+        own, worlds = self.agent.execute_action, self.world.execute
+        self._direct = (getattr(own, "__func__", None), getattr(worlds, "__func__", None)) == _EXECUTE
 
     def turn(self) -> bool:
         """The tick mode's iteration: begin one now if the agent is due, and return whether it was.

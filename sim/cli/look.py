@@ -6,13 +6,15 @@ A look comes from a runner in this process, or from the run file of another one.
 import time
 from collections import deque
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
 from sim.cli.story import line
 from sim.cli.table import number
+from sim.errors import ActorError
 from sim.kernel import to_seconds, to_text
-from sim.kernel.codec import decode, freeze
+from sim.kernel.codec import Raw, Record, decode, freeze
 from sim.kernel.ports import EventRow
 from sim.resources import MICRO
 from sim.runner import SimulationRunner
@@ -120,7 +122,15 @@ def look_at(runner: SimulationRunner) -> Look:
 def newest(rows: "tuple[EventRow, ...] | list[EventRow]") -> tuple[str, ...]:
     """Return events as lines that are harmless; changes of state only if there is nothing else."""
     told = [row for row in rows if row[6] != "agent.state"] or list(rows)
-    return tuple(line((*row[:7], decode(freeze(row[7])), row[8])) for row in told[-20:])  # as it will be on record
+    return tuple(line((*row[:7], _data(row[7]), row[8])) for row in told[-20:])
+
+
+def _data(data: Any) -> Any:
+    """Return the data of an event as it will be read from the record."""
+    try:
+        return decode(freeze(data)) if isinstance(data, Raw | Record) else data
+    except ActorError:  # it cannot be recorded, and the run is going to say so
+        return None
 
 
 def _rates(runner: SimulationRunner) -> list[Level]:

@@ -15,7 +15,7 @@ from sim.errors import UsageError
 from sim.events.event import Event
 from sim.events.topic import check_pattern, check_topic, matches
 from sim.kernel import Kernel, Queue
-from sim.kernel.codec import Raw, Record, freeze
+from sim.kernel.codec import Fact, Raw, freeze
 from sim.kernel.compiled import core
 
 DropPolicy = Literal["drop_oldest", "drop_newest"]
@@ -28,7 +28,7 @@ DEFAULT_LIMIT = 1000
 
 _TOPICS = 65536  # whose matching patterns are remembered
 
-_Past = tuple[int, str, str, Raw | Record, tuple[int, int]]
+_Past = tuple[int, str, str, Raw | Fact, tuple[int, int]]
 """(time, source, topic, data, identity) of an event, which is made of it only if somebody wants it."""
 
 Filter = Callable[[Event], bool]
@@ -184,14 +184,14 @@ class EventBus:
     def tell(self, topic: str, data: Any = None) -> None:
         """As `publish`, for who does not want the event: if nobody else does, none is made.
 
-        Data that is a record, which cannot change, is encoded together with what else is recorded.
+        Data that is a `Fact` is encoded together with what else is recorded.
         """
         audience = self._audience.get(topic)
         if audience is None or audience:
             self.publish(topic, data)
             return
         kernel = self.kernel  # the hot path: as the beginning of `publish`, with a topic that is known
-        kept = data if isinstance(data, Record) else freeze(data)
+        kept = data if isinstance(data, Fact) else freeze(data)
         source = (kernel.current or kernel.acting()).name
         self._recent.append((kernel.now, source, topic, kept, kernel.emit(topic, kept)))
         self.counts[topic] += 1
@@ -317,4 +317,4 @@ class EventBus:
 
 
 if core is not None:
-    core.take_over_bus({"EventBus": EventBus, "Record": Record}, freeze)
+    core.take_over_bus({"EventBus": EventBus, "Fact": Fact}, freeze)

@@ -32,6 +32,7 @@ class Kernel(Loop):
         current: the source on whose behalf code runs now, or None while the kernel is paused.
         steps: how many entries have run.
         inputs: what calls from outside do, by kind.
+        placed: what is done already when one is given its place, before it runs, by kind.
     """
 
     __slots__ = (
@@ -44,6 +45,7 @@ class Kernel(Loop):
         "effects",
         "host",
         "inputs",
+        "placed",
         "recorder",
         "scenario",
         "streams",
@@ -68,6 +70,7 @@ class Kernel(Loop):
         self.current = self.scenario
         self.effects = Effects(self)
         self.inputs: dict[str, Callable[[Any], object]] = {}
+        self.placed: dict[str, Callable[[Any], object]] = {}
         self._declared = 0
         self._children: dict[int, int] = {}  # by ordinal: how many actors it has made during the run
         self.throws = 0  # errors that were raised in actors
@@ -303,6 +306,8 @@ class Kernel(Loop):
         """
         handler = self.inputs[kind]
         self.recorder.input((self.now, self.delta, kind, data))
+        if kind in self.placed:
+            self.placed[kind](data)
         self.schedule(0, self.host, Timer(self, self.host, lambda: handler(data)), 0)
 
     def whole(self) -> bool:

@@ -204,7 +204,8 @@ class Session:
         """Run to the end, or until a signal, and close the record.
 
         Raises:
-            RunError: if the run fails; its record is closed as failed, unless it was still being made again.
+            RunError: if the run fails; its record is closed as failed, unless it was still being made again, with the
+                rest of the instant in which it ended.
         """
         kernel = self.simulation.world.kernel
         kernel.recorder = self.keeper

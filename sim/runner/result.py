@@ -122,7 +122,7 @@ class RunResult:
         overruns: ticks that began late (tick mode).
         models: calls of language models, their tokens and cost; empty if there were none.
         doubts: effects that wait for a decision; only after a crash. Unless the run went on all the same, nothing was
-            done or changed, and a branch has no run.
+            done or changed, a branch has no run, and the other figures are those of what was made again.
         service: what was measured on the axis of service time (`execution.sync`), else empty: `sync`, the rule;
             `makespan`, seconds; `calls`; `in_flight`, the mean calls in flight over equal pieces of it, each with its
             beginning in seconds, and `in_flight_mean`; `waiting`, the seconds that an agent stood ready without being

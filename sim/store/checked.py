@@ -20,7 +20,7 @@ from sim.kernel.ports import (
 from sim.store.difference import Difference, first_difference, first_value
 from sim.store.hashing import CHUNK, RunHash, encode_events, final_hash
 from sim.store.past import Intent, Past
-from sim.store.recorder import HashRecorder, RunRecorder
+from sim.store.recorder import RunRecorder
 from sim.store.schema import Status
 
 Part = Literal["events", "requests", "digest"]
@@ -75,9 +75,7 @@ class CheckedRecorder:
     @property
     def events(self) -> int:
         """How many events were made again, and new ones."""
-        if self._held is not None:
-            return self._held.events
-        if self._live and self._then is not None:
+        if self._live and self._held is None and self._then is not None:
             return self._then.events
         return self.compared + len(self._rows)
 
@@ -131,9 +129,9 @@ class CheckedRecorder:
         if not self._live and status != "failed":
             self._compare_end(status, digest)
         if self._held is not None:
-            if status != "finished":  # nobody wanted it to go on: it stays as it was
+            if status != "finished":  # it waits for a person, or has failed before it went on: it stays as it was
                 self.close()
-                return self._held.finish(status, digest, sim_ns, summary)
+                return final_hash(self._hash.events, self._hash.effects, digest)
             self.proceed()
         if self._then is not None:
             self._past.run.close()  # a reader would keep the writer from folding the log into the file
@@ -150,6 +148,7 @@ class CheckedRecorder:
     def proceed(self) -> None:
         """Go on with a record whose past has been made again: what is new is recorded from here on, and not before."""
         held, self._held = self._held, None
+        self._rows, self._closed = [], []
         if held is not None and self._then is not None:
             self._then.go_on(self.compared)
             self._out = self._then
@@ -256,8 +255,7 @@ class CheckedRecorder:
         if self._then is None or self._copy:
             return
         self._feed()
-        self._held = self._out = _Held(self._hash, self.compared, self._closed, self._rows)
-        self._rows, self._closed = [], []
+        self._held = self._out = _Held(self._closed, self._rows)
 
     def _compare_cut(self) -> None:
         """Compare the events of the last chunk as far as they lie before the cut."""
@@ -292,19 +290,14 @@ class CheckedRecorder:
                 )
 
 
-class _Held(HashRecorder):
-    """Hashes what is new, and keeps it until it is known whether the run goes on.
+class _Held(NullRecorder):
+    """Keeps what is new until it is known whether the run goes on.
 
     Args:
-        hash: of all before it.
-        compared: how many events are on record in full chunks.
-        closed, rows: what was made again and is not there, or not in a full chunk.
+        closed, rows: what was made again, and is not on record or not in a full chunk there.
     """
 
-    def __init__(self, hash: RunHash, compared: int, closed: list[ClosedRow], rows: list[EventRow]) -> None:
-        super().__init__()
-        self._hash = hash
-        self._taken = compared + len(rows)
+    def __init__(self, closed: list[ClosedRow], rows: list[EventRow]) -> None:
         self._calls: list[tuple[Callable[[RunRecorder, Any], None], Any]] = [
             *((RunRecorder.closed, row) for row in closed),
             *((RunRecorder.event, row) for row in rows),
@@ -316,11 +309,9 @@ class _Held(HashRecorder):
             record(out, row)
 
     def event(self, row: EventRow, /) -> None:
-        super().event(row)
         self._calls.append((RunRecorder.event, row))
 
     def intent(self, row: IntentRow, /) -> None:
-        super().intent(row)
         self._calls.append((RunRecorder.intent, row))
 
     def result(self, row: ResultRow, /) -> None:

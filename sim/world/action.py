@@ -86,9 +86,8 @@ class ActionHandler:
 
     Args:
         kind: its name.
-        apply: called with (world, agent, **arguments); changes the world and returns JSON-like data (if that is a
-            `Record`, a frozen one), or raises `Refused` before it has changed anything. Its signature is the schema of
-            the arguments.
+        apply: called with (world, agent, **arguments); changes the world and returns JSON-like data, or raises
+            `Refused` before it has changed anything. Its signature is the schema of the arguments.
         permission: the least level of agents that may do it.
         wait: for kinds that take time or stand in line: awaited first, with the same arguments; `apply` gets what it
             returns as a third positional argument, `granted`.

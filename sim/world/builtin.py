@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from sim.conditions import PURE_FUNCTIONS, ConditionError, Expression
 from sim.errors import LimitError, UsageError
 from sim.events.topic import check_free
-from sim.kernel.codec import Raw, Record, decode, encode, freeze
+from sim.kernel.codec import Fact, Raw, decode, encode, freeze
 from sim.kernel.waits import sleep_ns
 from sim.permissions import Permission
 from sim.resources import MICRO, Container, Pool, PriorityResource, Resource, Store, to_micro
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MAX_CONTENT = 1_000_000  # bytes of an artifact's content
 
 
-class _Written(Record, frozen=True, gc=False):
+class _Written(Fact, frozen=True, gc=False):
     """The data of `artifact.written`. The fields are in order of name, so that it is canonical JSON."""
 
     artifact: str
@@ -27,7 +27,7 @@ class _Written(Record, frozen=True, gc=False):
     version: int
 
 
-class _Version(Record, frozen=True, gc=False):
+class _Version(Fact, frozen=True, gc=False):
     """What writing an artifact returns."""
 
     version: int

@@ -19,7 +19,7 @@ from sim.world import NOOP, Action
 from tests.helpers import wait_until_durable
 
 both_hosts = pytest.mark.parametrize("backend", ["asyncio", "trio"])
-both_kinds = pytest.mark.parametrize("latency_ns", [NS, None], ids=["modelled", "measured"])
+both_kinds = pytest.mark.parametrize("latency_ns", [NS, 0, None], ids=["modelled", "at once", "measured"])
 
 ONCE = """\
 name: once
@@ -175,6 +175,7 @@ def test_until_all_is_decided_nothing_is_done_or_changed(record, killed, monkeyp
         waits = resume(folder, effects=given, **options)
         assert (waits.status, waits.run, [doubt.id for doubt in waits.doubts]) == ("interrupted", str(folder), left)
         assert (content(), Once.calls) == (before, [])
+        assert (waits.events, waits.hash) == (4, resume(folder, **options).hash)  # what was made again
     result = resume(folder, effects={1: "retry", 2: "done:5"}, **options)
     assert (result.status, result.doubts, Once.calls) == ("finished", (), ["x-1"])
     assert ask(folder, "SELECT outcome FROM calls ORDER BY agent") == [("ok",), ("decided: done",)]
@@ -233,6 +234,7 @@ def test_only_what_is_on_record_is_in_doubt(record, killed, backend, decided):
         result = resume(folder, undecided=True, **options)
         assert (result.status, result.doubts) == ("finished", waits.doubts)
     assert sorted([*known, *Once.calls]) == sorted(f"x-{number}" for number in range(1, 11))
+    assert ask(folder, "SELECT count(*) FROM effects WHERE ending IS NULL") == [(0,)]
     same(folder, Commits)
 
 

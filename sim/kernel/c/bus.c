@@ -7,7 +7,7 @@
 
 #define OWN_SLOT(class, name) static Py_ssize_t class##_##name;
 BUS_SLOTS(OWN_SLOT)
-static PyTypeObject *EventBus_type, *Record_type;
+static PyTypeObject *EventBus_type, *Fact_type;
 static PyObject *python_tell, *freeze;
 
 /* Whether a topic is known, and nobody wants its events; -1 with an error. */
@@ -77,7 +77,7 @@ bus_tell(PyObject *bus, PyObject *const *args, Py_ssize_t count, PyObject *names
     }
     Py_INCREF(kernel); /* what is encoded, or let go, may run anything */
     told[0] = args[0];
-    told[1] = PyObject_TypeCheck(data, Record_type) ? Py_NewRef(data) : PyObject_CallOneArg(freeze, data);
+    told[1] = PyObject_TypeCheck(data, Fact_type) ? Py_NewRef(data) : PyObject_CallOneArg(freeze, data);
     if (told[1] != NULL && is_source(GET(kernel, Loop_current))) {
         done = remember(bus, kernel, told[0], told[1]) < 0 ? NULL : Py_NewRef(Py_None);
     }
@@ -102,7 +102,7 @@ take_over_bus(PyObject *module, PyObject *args)
         Py_RETURN_NONE; /* as in `take_over` */
     }
     FIND_CLASS(EventBus)
-    FIND_CLASS(Record)
+    FIND_CLASS(Fact)
     BUS_SLOTS(FIND_SLOT)
     freeze = Py_NewRef(function);
     python_tell = replace(EventBus_type, &method_tell);
