@@ -21,7 +21,7 @@ class Inputs:
         world.on_input("publish", lambda data: world.event_bus.publish(data["topic"], data["data"]))
         for kind in ("wake", "pause", "resume", "stop", "effect.doubt", "effect.decision"):
             world.on_input(kind, getattr(self, kind.rpartition(".")[2]))
-        world.kernel.placed["effect.doubt"] = self.put_off
+        world.kernel.placed["effect.doubt"] = self.hold
 
     def wake(self, data: Mapping[str, Any]) -> None:
         """Wake a sleeping agent."""
@@ -43,19 +43,17 @@ class Inputs:
         if loop := self._loop(data["agent"]):
             loop.agent.shutdown()
 
-    def put_off(self, data: Mapping[str, Any]) -> None:
-        """An effect is about to be held: the kernel need not wait for its outcome to get there."""
-        ticket = self._ticket(data)
-        if ticket is not None:
-            ticket.put_off = True
-
-    def doubt(self, data: Mapping[str, Any]) -> None:
-        """After a crash nobody knows whether an effect was done: its agent is paused until a person has decided."""
+    def hold(self, data: Mapping[str, Any]) -> None:
+        """After a crash nobody knows whether an effect was done: from here on nothing waits for its outcome."""
         ticket = self._ticket(data)
         if ticket is not None and not ticket.held:
             self._effects.hold(ticket)
-            if loop := self._loop(ticket.actor.name):
-                loop.await_approval(f"effect {ticket.ordinal}")
+
+    def doubt(self, data: Mapping[str, Any]) -> None:
+        """The agent of an effect that is held is paused until a person has decided."""
+        ticket = self._ticket(data)
+        if ticket is not None and ticket.held and (loop := self._loop(ticket.actor.name)):
+            loop.await_approval(f"effect {ticket.ordinal}")
 
     def decision(self, data: Mapping[str, Any]) -> None:
         """A person has decided what becomes of an effect in doubt: do it (again), it was done, or it failed."""

@@ -90,7 +90,6 @@ class Ticket:
         request: what is asked for, as canonical JSON.
         modelled: whether its place of delivery was fixed when it began.
         doubtful: it is going to be held: whoever brings in what comes from outside knows it already.
-        put_off: that it is to be held has its place in the order, so that nothing waits for its outcome any more.
         held: nobody knows whether it was done outside, and a person has not said yet (after a crash).
     """
 
@@ -104,7 +103,6 @@ class Ticket:
         "modelled",
         "ordinal",
         "outcome",
-        "put_off",
         "request",
         "request_hash",
         "state",
@@ -122,7 +120,6 @@ class Ticket:
         self.waiting = 0
         self.modelled = effect.latency_ns is not None
         self.doubtful = False
-        self.put_off = False
         self.held = False
         self.counted = False  # simulated time follows real time for it
         self.state: Literal["new", "running", "done", "abandoned"] = "new"
@@ -247,7 +244,7 @@ class Effects:
         return bool(due) and all(ticket.doubtful for ticket in due)
 
     def _missing(self, ticket: Ticket) -> bool:
-        return ticket.outcome is None and ticket.state == "running" and ticket.modelled and not ticket.put_off
+        return ticket.outcome is None and ticket.state == "running" and ticket.modelled
 
     def wanted(self, ticket: Ticket) -> bool:
         """Whether an outcome from outside still counts: it did not time out, and was not abandoned."""
@@ -274,12 +271,12 @@ class Effects:
 
     def due(self, ticket: Ticket) -> None:
         """The time of delivery has come, or the deadline, which alone may come without an outcome."""
-        if ticket.outcome is not None:
-            self.end(ticket)
-        elif not ticket.put_off or ticket.held:  # else it is held at this very instant
+        if ticket.outcome is None:
             ticket.outcome = Outcome("timeout")
             self.end(ticket, "timeout")
             self._release(ticket)
+        else:
+            self.end(ticket)
 
     def end(self, ticket: Ticket, ending: Ending = "delivered") -> None:
         """Close `ticket` and wake its actor."""

@@ -120,11 +120,11 @@ class Program(NullRecorder):
     def state(self) -> object:
         """Return all that tells how a kernel stands."""
         kernel = self.kernel
-        open_ = list(kernel.calendar.open)[len(kernel.calendar.open) - kernel.calendar.reader.__length_hint__() :]
         later = sorted(entry[:4] + entry[5:] for bucket in kernel.calendar.buckets.values() for entry in bucket)
         return (
             kernel.steps, kernel._begun, kernel._midway, kernel.crowded, kernel.calendar.shift, kernel._stale,
-            [key for entry in open_ for key in keys(entry)], [entry[:4] + entry[5:] for entry in kernel.ready], later,
+            [key for entry in kernel.calendar.unread() for key in keys(entry)],
+            [entry[:4] + entry[5:] for entry in kernel.ready], later,
             [(source.name, source.ordinal, source.counter) for source in self.sources],
             [(actor.token, actor.cancelling, actor.woken, said(actor.exit)) for actor in self.actors],
             [(len(queue), len(queue._getters or ()), queue.closed) for queue in self.queues],

@@ -22,7 +22,7 @@
     X(Loop, calendar) X(Loop, crowded) X(Loop, current) X(Loop, delta) X(Loop, now) X(Loop, ready) X(Loop, steps)      \
     X(Kernel, recorder)                                                                                                \
     X(FutureEvents, _queue) X(FutureEvents, buckets) X(FutureEvents, reader) X(FutureEvents, shift)                    \
-    X(Crowd, place) X(Crowd, value) X(Crowd, waiting)                                                                                  \
+    X(Crowd, place) X(Crowd, value) X(Crowd, waiting)                                                                  \
     X(Signal, _crowd) X(Signal, _kernel)                                                                               \
     X(Waiters, actors)                                                                                                 \
     X(Queue, _getters) X(Queue, _kernel) X(Queue, _putters) X(Queue, closed) X(Queue, items) X(Queue, limit)
@@ -63,8 +63,8 @@ extern PyObject *python_acquire;
 
 /* Names of methods and attributes. */
 #define NAMES(X)                                                                                                       \
-    X(_arm) X(_caused) X(_ended) X(_go_on) X(_many) X(_rest) X(append) X(close) X(emit) X(event) X(fire) X(lose_one) X(popleft)         \
-    X(serve) X(sort) X(throw) X(token)
+    X(_arm) X(_caused) X(_ended) X(_go_on) X(_many) X(_rest) X(append) X(close) X(emit) X(event) X(fire)               \
+    X(lose_one) X(popleft) X(serve) X(sort) X(throw) X(token)
 #define DECLARE_NAME(name) extern PyObject *s_##name;
 NAMES(DECLARE_NAME)
 
