@@ -111,7 +111,9 @@ class EdgeClient:
         self._clock = clock or EdgeClock()
         self._lanes: dict[str, Lane] = {}
         self._client = Client(self._clock, self._lanes, policy, tokenizer=tokenizer, cost=cost)
-        self._provider = OpenAIProvider(access, tokenizer=tokenizer, on_rates=self._learn)
+        self._provider = OpenAIProvider(
+            access, tokenizer=tokenizer, on_rates=self._learn, timeout=self._client.policy.timeout
+        )
 
     async def complete(
         self, chain: Sequence[Target], request: ModelRequest, *, agent: str, observe: Observer | None = None

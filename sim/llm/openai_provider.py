@@ -20,7 +20,7 @@ from sim.llm.governor import Rates
 from sim.llm.openai_answer import Assembly
 from sim.llm.openai_errors import classify, read_rates, reset_after
 from sim.llm.port import ChatMessage, Completion, Delta, ErrorClass, ModelError, ModelRequest, Observer
-from sim.llm.retry import parse_retry_after
+from sim.llm.retry import DEFAULT_TIMEOUT, parse_retry_after
 from sim.llm.tokens import APPROXIMATE, Tokenizer
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ CONNECTIONS: Final = 256
 CONNECT_TIMEOUT: Final = 10.0
 """Seconds for a connection, and for a place in the pool: who waits that long for a place shows that some leaked."""
 
-READ_TIMEOUT: Final = 120.0
-"""Seconds between two reads. The time limit of a whole request is the client's."""
+CONNECT_SHARE: Final = 0.4
+"""At most this share of a request's time limit goes into each step of a connection (TCP, then TLS)."""
 
 _PATH: Final = "/chat/completions"
 
@@ -73,6 +73,7 @@ class OpenAIProvider:
         access: the endpoint, the key and the headers; in no text that comes from here.
         tokenizer: estimates the usage that an endpoint does not report.
         on_rates: called with what a response says about limits.
+        timeout: seconds that the endpoint may send nothing; the limit of a whole request is the client's, and the same.
     """
 
     name = "openai"
@@ -83,8 +84,10 @@ class OpenAIProvider:
         *,
         tokenizer: Tokenizer = APPROXIMATE,
         on_rates: Callable[[Rates], None] = lambda rates: None,
+        timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
         self._access = access
+        self._timeout = timeout
         self._cut = access.cut
         self._tokenizer = tokenizer
         self._on_rates = on_rates
@@ -217,7 +220,8 @@ class OpenAIProvider:
             **access.headers,
         }
         limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
-        timeout = httpx2.Timeout(READ_TIMEOUT, connect=CONNECT_TIMEOUT, pool=CONNECT_TIMEOUT)
+        connect = min(CONNECT_TIMEOUT, CONNECT_SHARE * self._timeout)  # else nobody could tell whether it was sent
+        timeout = httpx2.Timeout(self._timeout, connect=connect, pool=CONNECT_TIMEOUT)
         http_client = httpx2.AsyncClient(
             transport=BoundedTransport(httpx2.AsyncHTTPTransport(limits=limits), self._look_at),
             follow_redirects=False,

@@ -2,7 +2,8 @@
 
 Plain functions of an error and a draw: who waits is the client. Everything else that might retry is switched off
 (`max_retries=0` in the real client), so that a call makes as many requests as it says. The constants are those of seed
-001: rate limits five tries, the network three, anything else two, all from 10 s; two immediate retries of 1.5 s.
+001, and a retry comes after the first try: rate limits five, the network three, anything else two, all from 10 s; rate
+limits have two immediate retries of 1.5 s before these.
 """
 
 import math
@@ -15,6 +16,9 @@ import attrs
 
 from sim.errors import UsageError
 from sim.llm.port import ErrorClass, ModelError
+
+DEFAULT_TIMEOUT: Final = 120.0
+"""Seconds that one request may take, unless somebody says otherwise."""
 
 OVER_ADVICE: Final = 0.2
 """A wait that an endpoint asks for is made up to this share longer, never shorter: who was refused together spreads."""
@@ -34,14 +38,19 @@ class RetryRule:
     """How one class of errors is tried again.
 
     Args:
-        tries: how often a target is asked at most, the first time included.
+        retries: how often a model is asked again at most, each time after a backoff.
         base: seconds of the first backoff; each further one is twice as long.
-        immediate: how many retries come before the first backoff, `RetryPolicy.immediate_delay` apart.
+        immediate: how many more retries come before the first backoff, `RetryPolicy.immediate_delay` apart.
     """
 
-    tries: int
+    retries: int
     base: float = attrs.field(default=10.0, validator=_is_time)
     immediate: int = 0
+
+    @property
+    def requests(self) -> int:
+        """How often a model is asked at most, the first time included."""
+        return 1 + self.immediate + self.retries
 
 
 _LATER = RetryRule(5, immediate=2)  # the endpoint works and says "later"
@@ -61,6 +70,9 @@ DEFAULT_RULES: Final[Mapping[ErrorClass, RetryRule]] = MappingProxyType(
 )
 """What is tried again. Not in it, so never: `quota`, `bad_request`, `context_length`, `content`, `auth`."""
 
+MOST_REQUESTS: Final = max(rule.requests for rule in DEFAULT_RULES.values())
+"""The requests of one call, unless somebody says otherwise: no class of errors has more."""
+
 
 @attrs.frozen
 class RetryPolicy:
@@ -77,8 +89,8 @@ class RetryPolicy:
     """
 
     rules: Mapping[ErrorClass, RetryRule] = DEFAULT_RULES
-    requests: int = attrs.field(default=4, validator=attrs.validators.ge(1))
-    timeout: float = attrs.field(default=120.0, validator=_is_time)
+    requests: int = attrs.field(default=MOST_REQUESTS, validator=attrs.validators.ge(1))
+    timeout: float = attrs.field(default=DEFAULT_TIMEOUT, validator=_is_time)
     deadline: float = attrs.field(default=600.0, validator=_is_time)
     immediate_delay: float = attrs.field(default=1.5, validator=_is_time)
     longest: float = attrs.field(default=120.0, validator=_is_time)
@@ -95,7 +107,7 @@ class RetryPolicy:
             draw: a number in [0, 1) for the jitter.
         """
         rule = self.rules.get(error.kind)
-        if rule is None or tries >= rule.tries:
+        if rule is None or tries >= rule.requests:
             return None
         if error.retry_after is not None and (error.retry_after > 0 or error.kind == "network"):
             return error.retry_after * (1 + OVER_ADVICE * draw)

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
+from sim.kernel import to_text
+from sim.llm.retry import MOST_REQUESTS
 from sim.llm.toolcalls import schema_fault
 from sim.scenario import fields as f
 from sim.scenario.model_behaviour import Fault, Simulated
@@ -52,9 +54,22 @@ class ModelPrice(f.Part):
 class Retry(f.Part):
     """How long and how often one call tries."""
 
-    requests: Annotated[int, Field(ge=1, le=100, description="at most, over all models of a chain")] = 4
+    requests: Annotated[int, Field(ge=1, le=100, description="of a call at most, over all models of a chain")] = (
+        MOST_REQUESTS
+    )
     timeout: Annotated[PositiveNanoseconds, Field(description="for one request")] = 2 * MINUTE
     deadline: Annotated[PositiveNanoseconds, Field(description="for all of them and the waits between")] = 10 * MINUTE
+
+    @model_validator(mode="after")
+    def _fitting(self) -> "Retry":
+        if self.timeout > self.deadline:
+            raise Wrong(
+                f"timeout is {to_text(self.timeout)} for one request, longer than deadline for the whole call, which is"
+                f" {to_text(self.deadline)}: it would have no effect",
+                f"set deadline to {to_text(self.timeout)} or more",
+                ("timeout",),
+            )
+        return self
 
 
 Tier = Annotated[str, AfterValidator(f.Refers("tier"))]

@@ -22,7 +22,7 @@ from sim.llm.port import (
     Sampling,
     Usage,
 )
-from sim.llm.retry import RetryPolicy
+from sim.llm.retry import MOST_REQUESTS, RetryPolicy
 from sim.llm.router import Target, steps_down
 from sim.llm.tokens import APPROXIMATE, count_request
 from tests.llm.timing import jump
@@ -92,13 +92,13 @@ def test_answer():
     ("kind", "requests"),
     [
         *[(kind, 1) for kind in ("quota", "bad_request", "context_length", "content", "auth")],
-        *[(kind, 2) for kind in ("server", "timeout", "malformed")],
-        *[(kind, 3) for kind in ("network", "incomplete")],
-        *[(kind, 4) for kind in ("rate_limit", "overload")],
+        *[(kind, 1 + 2) for kind in ("server", "timeout", "malformed")],
+        *[(kind, 1 + 3) for kind in ("network", "incomplete")],
+        *[(kind, 1 + 2 + 5) for kind in ("rate_limit", "overload")],
     ],
 )
 def test_requests_of_each_class(kind: ErrorClass, requests: int):
-    """A class of errors has as many requests as its rule says, and none more than four: the last error comes out."""
+    """A class of errors has one request and the retries of its rule: the last error comes out."""
     provider = Scripted("here", [kind] * 9)
     failure = gives_up(provider)
     assert failure.kind == kind
@@ -138,11 +138,11 @@ def test_failed_tries_are_paid_for():
 
 
 def test_a_hanging_request_is_cut():
-    """A request that never ends is cut at its time limit, and tried once more."""
-    provider = Scripted("here", [10_000.0, 10_000.0])
+    """A request that never ends is cut at its time limit, and tried again twice."""
+    provider = Scripted("here", [10_000.0] * 3)
     failure = gives_up(provider, policy=RetryPolicy(timeout=60))
     assert failure.kind == "timeout"
-    assert [attempt.seconds for attempt in failure.attempts] == [60, 60]
+    assert [attempt.seconds for attempt in failure.attempts] == [60, 60, 60]
 
 
 def test_deadline_of_a_call():
@@ -197,21 +197,21 @@ def test_steps_down_after_errors_that_another_model_may_not_have(kind: ErrorClas
 
 
 def test_requests_are_left_for_the_models_below():
-    """A chain of three has four requests in all, and each of its models gets one at least."""
+    """A chain of three has no more requests than one model, and each of its models gets one at least."""
     chain = [Scripted(name, ["rate_limit"] * 9) for name in ("here", "there", "last")]
     failure = gives_up(*chain)
-    assert [len(provider.times) for provider in chain] == [2, 1, 1]
-    assert len(failure.attempts) == 4
-    assert [attempt.provider for attempt in failure.attempts] == ["here", "here", "there", "last"]
+    assert [len(provider.times) for provider in chain] == [6, 1, 1]
+    assert len(failure.attempts) == MOST_REQUESTS == 8
+    assert [attempt.provider for attempt in failure.attempts[5:]] == ["here", "there", "last"]
 
 
 @pytest.mark.parametrize("kind", ["auth", "rate_limit"])
 def test_a_long_chain_has_no_more_requests(kind: ErrorClass):
     """A chain that is longer than a call may make requests is gone down only as far as these reach."""
     chain = [Scripted(f"p{number}", [kind] * 9) for number in range(6)]
-    failure = gives_up(*chain)
+    failure = gives_up(*chain, policy=RetryPolicy(requests=4))
     assert [len(provider.times) for provider in chain] == [1, 1, 1, 1, 0, 0]
-    assert len(failure.attempts) == RetryPolicy().requests
+    assert len(failure.attempts) == 4
 
 
 def test_an_open_breaker_steps_down_at_once():
@@ -309,12 +309,12 @@ def test_a_fault_of_a_provider_is_a_try_that_is_paid_for():
     broken = Broken("here")
     failure = gives_up(broken)
     assert failure.kind == "server"
-    assert len(broken.times) == len(failure.attempts) == 2
+    assert len(broken.times) == len(failure.attempts) == 3
     for attempt in failure.attempts:
         assert attempt.detail.encode().startswith(b"ValueError: half a pair")
         assert attempt.usage == Usage(count_request(APPROXIMATE, ASK), 0, estimated=True)
     answer = ask(Broken("here"), Scripted("there"))
-    assert answer.cost_micro == 2 * count_request(APPROXIMATE, ASK) + 40
+    assert answer.cost_micro == 3 * count_request(APPROXIMATE, ASK) + 40
 
 
 def test_a_wrong_use_of_sim_is_no_failed_request():

@@ -9,9 +9,11 @@ from typing import Any
 
 import anyio
 import attrs
+import httpx2
 import pytest
 
 from sim.llm.access import Access
+from sim.llm.edge import EdgeClient
 from sim.llm.governor import Rates
 from sim.llm.openai_provider import OpenAIProvider, limit_name
 from sim.llm.port import (
@@ -24,6 +26,7 @@ from sim.llm.port import (
     ToolCall,
     ToolSpec,
 )
+from sim.llm.retry import RetryPolicy
 from sim.llm.toolcalls import faults
 from tests.llm.endpoint import Endpoint, Reply, Script, Seen, error, event, fitting, streamed, whole
 
@@ -682,3 +685,28 @@ def test_the_key_is_nowhere(stream: bool, caplog: pytest.LogCaptureFixture):
         with_provider(endpoint, use)
     assert len(found) > 5
     assert "canary" not in "".join(found) + caplog.text
+
+
+# -- time limits
+
+
+def test_the_read_timeout_is_the_one_that_was_configured():
+    """A request may take as long as `models.retry.timeout` says, also more than two minutes, in every layer."""
+
+    async def main() -> float | None:
+        client = EdgeClient(Access(base_url="http://127.0.0.1:1/v1"), policy=RetryPolicy(timeout=1500, deadline=6000))
+        timeout = client._provider._connect().client.timeout
+        await client.aclose()
+        assert isinstance(timeout, httpx2.Timeout)
+        assert timeout.connect == 10  # that nobody is there shows at once
+        return timeout.read
+
+    assert anyio.run(main) == 1500
+
+
+@both_backends
+def test_a_silent_endpoint_is_left_after_the_configured_time(backend: str):
+    """An endpoint that takes a request and sends nothing fails it as `timeout`, after the time that was configured."""
+    with Endpoint(lambda seen: Reply(end="hang")) as endpoint, pytest.raises(ModelError) as caught:
+        with_provider(endpoint, lambda provider: provider.complete("m", ASK), backend, timeout=0.2)
+    assert caught.value.kind == "timeout"

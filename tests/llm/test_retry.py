@@ -22,15 +22,17 @@ def tries(kind: ErrorClass) -> int:
 
 
 def test_tries_of_each_class():
-    """Rate limits and overload have five tries, the network three, other faults of the endpoint two, the rest one."""
+    """After the first try: rate limits and overload 2 immediate retries and 5 later, the network 3, other faults of
+    the endpoint 2, and the rest none.
+    """
     expected = dict.fromkeys(get_args(ErrorClass), 1)
-    expected |= {"rate_limit": 5, "overload": 5, "network": 3, "incomplete": 3}
-    expected |= {"server": 2, "timeout": 2, "malformed": 2}
+    expected |= {"rate_limit": 1 + 2 + 5, "overload": 1 + 2 + 5, "network": 1 + 3, "incomplete": 1 + 3}
+    expected |= {"server": 1 + 2, "timeout": 1 + 2, "malformed": 1 + 2}
     assert {kind: tries(kind) for kind in get_args(ErrorClass)} == expected
 
 
 @pytest.mark.parametrize(
-    ("made", "least", "most"), [(1, 1.5, 1.8), (2, 1.5, 1.8), (3, 1.0, 10.0), (4, 2.0, 20.0)], ids=str
+    ("made", "least", "most"), [(1, 1.5, 1.8), (2, 1.5, 1.8), (3, 1.0, 10.0), (4, 2.0, 20.0), (7, 12.0, 120.0)], ids=str
 )
 def test_two_tiers(made: int, least: float, most: float):
     """A rate limit is tried again twice at once (1.5 s), then with a backoff from 10 s that doubles, drawn in full."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from sim.llm.retry import MOST_REQUESTS
 from tests.llm.storm import Figures, Weather, storm
 
 # The library leaves generators to the collector (see `OpenAIProvider._stream`), and trio warns of each.
@@ -15,14 +16,14 @@ def proven(figures: Figures, agents: int) -> None:
     """Check what holds in any weather."""
     assert figures.agents_finished == agents
     assert figures.wrong_answers == figures.wrong_executions == 0
-    assert figures.most_requests_of_a_call <= 4
+    assert figures.most_requests_of_a_call <= MOST_REQUESTS
     tries, unsent = figures.outcomes.total(), figures.outcomes["network"] + figures.outcomes["timeout"]
     assert tries - unsent <= figures.requests <= tries  # the endpoint saw no request that is no attempt
 
 
 @both_backends
 def test_storm(backend: str):
-    """With 30 % 429, 10 % 5xx, resets, truncated streams and hangs all agents finish, within four requests a call.
+    """With 30 % 429, 10 % 5xx, resets, truncated streams and hangs all agents finish, within the requests of a call.
 
     No truncated answer is accepted, and no tool is called with arguments that were cut off. How evenly the requests are
     spread is a matter of the machine here: `test_a_refusal_closes_for_all` shows that there is no herd.
@@ -40,7 +41,7 @@ def test_long_storm(backend: str):
 
 
 def test_unrelated_refusals():
-    """Refusals by chance, one request in three, whatever is done: all agents finish, within four requests a call.
+    """Refusals by chance, one request in three, whatever is done: all agents finish, within the requests of a call.
 
     Here no client can do with fewer than 1 / (1 - 0.45) = 1.8 requests for an answer: so the number is not checked.
     """
