@@ -317,13 +317,22 @@ class Governor:
             self._apply()
         for remaining, reset in (
             (rates.remaining_requests, rates.reset_requests),
-            (rates.remaining_tokens, rates.reset_tokens),
+            (rates.remaining_tokens, self._refilled(rates.reset_tokens)),
         ):
             if remaining is not None and remaining <= 0 and reset is not None:
                 self._close(reset, now)
         if rates.remaining_tokens is not None:
             self._tokens.refill(now)
             self._tokens.level = min(self._tokens.level, rates.remaining_tokens)
+
+    def _refilled(self, reset: float | None) -> float | None:
+        """Return the seconds until an endpoint without tokens has enough of them for a burst.
+
+        They come in at the rate of their limit, if it is known, long before the reset, when all are there again.
+        """
+        if reset is None or math.isinf(self._tokens_limit):
+            return reset
+        return min(reset, self._tokens_limit * BURST / self._tokens.rate)
 
     def _close(self, seconds: float, now: float) -> None:
         self._closed_until = max(self._closed_until, now + min(seconds, LONGEST_CLOSED))

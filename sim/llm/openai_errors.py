@@ -75,18 +75,26 @@ def read_rates(headers: Mapping[str, str]) -> Rates | None:
     )
 
 
-def reset_after(rates: Rates | None) -> float | None:
-    """Return the seconds until what is used up is there again: for a 429 without `retry-after`."""
+def reset_after(rates: Rates | None, tokens: float) -> float | None:
+    """Return the seconds until what a request lacks is there: for a 429 without `retry-after`.
+
+    Tokens come in all the time, at the rate of their limit: their reset says when all of them are there again, which
+    is much later. It counts only where no limit is told.
+
+    Args:
+        rates: what the response says about limits.
+        tokens: that the request may take.
+    """
     if rates is None:
         return None
-    waits = [
-        reset
-        for remaining, reset in (
-            (rates.remaining_requests, rates.reset_requests),
-            (rates.remaining_tokens, rates.reset_tokens),
-        )
-        if remaining is not None and remaining <= 0 and reset is not None
-    ]
+    waits = []
+    if rates.remaining_requests is not None and rates.remaining_requests <= 0 and rates.reset_requests is not None:
+        waits.append(rates.reset_requests)
+    if rates.remaining_tokens is not None and rates.limit_tokens:
+        lacking = min(tokens, rates.limit_tokens) - rates.remaining_tokens
+        waits += [60 * lacking / rates.limit_tokens] if lacking > 0 else []
+    elif rates.remaining_tokens is not None and rates.remaining_tokens <= 0 and rates.reset_tokens is not None:
+        waits.append(rates.reset_tokens)
     return max(waits, default=None)
 
 

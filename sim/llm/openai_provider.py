@@ -21,7 +21,7 @@ from sim.llm.openai_answer import Assembly
 from sim.llm.openai_errors import classify, read_rates, reset_after
 from sim.llm.port import ChatMessage, Completion, Delta, ErrorClass, ModelError, ModelRequest, Observer
 from sim.llm.retry import DEFAULT_TIMEOUT, parse_retry_after
-from sim.llm.tokens import APPROXIMATE, Tokenizer
+from sim.llm.tokens import APPROXIMATE, Tokenizer, count_request
 
 if TYPE_CHECKING:
     import openai
@@ -152,12 +152,12 @@ class OpenAIProvider:
                 return ModelError("network", "the pool lost its connections and was made anew", retry_after=0.0)
             return self._failed("timeout", "the endpoint sent nothing for too long", assembly)
         except openai.APIStatusError as error:
-            return self._refused(error.status_code, error.body, error.message, error.response.headers)
+            return self._refused(request, error.status_code, error.body, error.message, error.response.headers)
         except openai.APIConnectionError as error:
             cause = error.__cause__
             return self._failed("network", f"{type(cause).__name__}: {cause}", assembly)
         except openai.APIError as error:  # an error inside a stream
-            failure = self._refused(None, error.body, error.message, {})
+            failure = self._refused(request, None, error.body, error.message, {})
             failure.usage = assembly.usage() if assembly.begun else None
             return failure
         except httpx2.HTTPError as error:
@@ -245,7 +245,10 @@ class OpenAIProvider:
             self._pool = None
 
     def _look_at(self, headers: Mapping[str, str]) -> None:
+        """Pass on what a response says about limits; `retry-after` goes before its resets."""
         rates = read_rates(headers)
+        if rates is not None and parse_retry_after(headers, time.time()):
+            rates = attrs.evolve(rates, reset_requests=None, reset_tokens=None)
         if rates is not None:
             self._on_rates(rates)
 
@@ -255,7 +258,9 @@ class OpenAIProvider:
         usage = assembly.usage() if assembly.begun else None
         return ModelError(kind, self._said(detail), usage=usage)
 
-    def _refused(self, status: int | None, body: object, message: str, headers: Mapping[str, str]) -> ModelError:
+    def _refused(
+        self, request: ModelRequest, status: int | None, body: object, message: str, headers: Mapping[str, str]
+    ) -> ModelError:
         if status is not None and 300 <= status < 400:
             return ModelError(
                 "bad_request",
@@ -265,7 +270,8 @@ class OpenAIProvider:
         kind = classify(status, body, message, headers)
         after = parse_retry_after(headers, time.time())
         if after is None and kind == "rate_limit":
-            after = reset_after(read_rates(headers))
+            most = count_request(self._tokenizer, request) + (request.sampling.max_tokens or 0)
+            after = reset_after(read_rates(headers), most)
         return ModelError(kind, self._said(message), retry_after=after)
 
     def _said(self, text: str) -> str:

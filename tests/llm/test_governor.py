@@ -451,6 +451,30 @@ def test_learns_from_headers():
     jump(main)
 
 
+def test_tokens_used_up_come_in_at_the_rate_of_their_limit():
+    """Who has used all tokens waits for a burst and for those of its request, not until all are there again."""
+
+    async def main() -> None:
+        governor = Governor(EdgeClock())
+        governor.learn(Rates(limit_tokens=60_000, remaining_tokens=0, reset_tokens=60))
+        (await governor.admit("a", 950)).close(950)
+        assert trio.current_time() == pytest.approx(3000 / 950 + 1, abs=0.01)  # at 950 a second
+
+    jump(main)
+
+
+def test_without_a_limit_tokens_are_there_when_they_are_reset():
+    """If only the reset is told, it is waited for."""
+
+    async def main() -> None:
+        governor = Governor(EdgeClock())
+        governor.learn(Rates(remaining_tokens=0, reset_tokens=20))
+        (await governor.admit("a", 950)).close(950)
+        assert trio.current_time() == pytest.approx(20, abs=0.01)
+
+    jump(main)
+
+
 @given(st.lists(st.one_of(st.none(), st.floats(0, 1e30)), min_size=6, max_size=6))
 def test_absurd_headers_do_not_stop_everything(values: list[float | None]):
     """Whatever an endpoint tells, a request still gets through within five minutes."""

@@ -27,6 +27,7 @@ from sim.llm.port import (
     ToolSpec,
 )
 from sim.llm.retry import RetryPolicy
+from sim.llm.tokens import APPROXIMATE, count_request
 from sim.llm.toolcalls import faults
 from tests.llm.endpoint import Endpoint, Reply, Script, Seen, error, event, fitting, streamed, whole
 
@@ -533,13 +534,38 @@ def test_error_inside_a_stream(inside: Any, kind: str):
         ({"retry-after": "0.5"}, 0.5),
         ({"retry-after": "9", "retry-after-ms": "1500"}, 1.5),
         ({"date": "Sun, 06 Nov 1994 08:49:37 GMT", "retry-after": "Sun, 06 Nov 1994 08:50:07 GMT"}, 30.0),
-        ({f"x-ratelimit-{name}-tokens": text for name, text in USED_UP}, 62.0),
+        ({f"x-ratelimit-{name}-requests": text for name, text in USED_UP}, 62.0),
+        ({f"x-ratelimit-{name}-tokens": text for name, text in USED_UP[1:]}, None),
+        ({f"x-ratelimit-{name}-requests": text for name, text in USED_UP} | {"retry-after": "2"}, 2.0),
         ({"retry-after": "soon"}, None),
     ],
 )  # fmt: skip
 def test_retry_after(headers: dict[str, str], seconds: float | None):
     """The wait that a 429 asks for is read in seconds, milliseconds, as a date, or from the limits that are used up."""
     assert error_of(Reply(429, headers, {})).retry_after == seconds
+
+
+def test_a_429_for_tokens_waits_as_long_as_they_take_to_come_in():
+    """What a request lacks of the limit's tokens comes in at the limit's rate, long before all are there again."""
+    headers = {"x-ratelimit-limit-tokens": "60000", "x-ratelimit-remaining-tokens": "0"}
+    request = attrs.evolve(ASK, sampling=Sampling(max_tokens=2000))
+    most = count_request(APPROXIMATE, request) + 2000
+    failure = error_of(Reply(429, {**headers, "x-ratelimit-reset-tokens": "1m"}, {}), request)
+    assert failure.retry_after == pytest.approx(most / 1000)
+    plenty = error_of(Reply(429, {**headers, "x-ratelimit-remaining-tokens": "9000"}, {}), request)
+    assert plenty.retry_after is None
+    never = error_of(Reply(429, headers, {}), attrs.evolve(ASK, sampling=Sampling(max_tokens=10**9)))
+    assert never.retry_after == 60
+
+
+def test_retry_after_goes_before_the_resets():
+    """An endpoint that asks to wait 2 s is asked again after 2 s, whatever it says about when its limits are reset."""
+    heard: list[Rates] = []
+    headers = {f"x-ratelimit-{name}-requests": text for name, text in USED_UP} | {"retry-after": "2"}
+    with Endpoint(lambda seen: Reply(429, headers, {})) as endpoint, pytest.raises(ModelError) as caught:
+        with_provider(endpoint, lambda provider: provider.complete("m", ASK), on_rates=heard.append)
+    assert caught.value.retry_after == 2
+    assert heard == [Rates(limit_requests=100, remaining_requests=0)]
 
 
 def test_rates_are_passed_on():
