@@ -14,6 +14,7 @@ from sim.cli.run import allow_imports, print_result
 from sim.cli.summary import duration
 from sim.errors import UsageError
 from sim.runner import Doubt, RunResult
+from sim.runner.again import models_asked
 from sim.store import open_run
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -73,9 +74,9 @@ def decided(decisions: tuple[str, ...]) -> dict[int, str]:
 
 
 def models_of(folder: Path) -> list[str]:
-    """Return the language models that a run was started with, other than its scenario's."""
+    """Return the language models that a run asks, other than its scenario's."""
     with open_run(folder, verify=False) as stored:
-        return list(stored.info.options.get("model", ()))
+        return models_asked(stored.info.options)
 
 
 def print_live(result: RunResult, *, as_json: bool, quiet: bool, undecided: bool = False) -> int:

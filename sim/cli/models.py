@@ -19,6 +19,9 @@ _ENDPOINT = (
     click.option("--requests-per-minute", type=click.IntRange(1), metavar="N", help="A limit of the endpoint."),
     click.option("--tokens-per-minute", type=click.IntRange(1), metavar="N", help="Another one."),
 )
+_OTHER = click.option(
+    "--other-endpoint", is_flag=True, help="Let prompts go to another endpoint than the one of the run."
+)
 _MODELS = (
     click.option(
         "--model", "models", multiple=True, metavar="[TIER=]PROVIDER:NAME",
@@ -37,8 +40,8 @@ def model_options(command: Command) -> Command:
 
 
 def endpoint_options(command: Command) -> Command:
-    """Give a verb the options that say how language models are reached, but not which ones."""
-    for option in reversed(_ENDPOINT):
+    """Give a verb that goes on with a run the options that say how language models are reached, but not which ones."""
+    for option in reversed((*_ENDPOINT, _OTHER)):
         command = option(command)
     return command
 

@@ -4,9 +4,10 @@ The key is in no text that this class makes. `scrub` takes it out of whatever co
 reaches the core and the record: an endpoint may repeat it, in an error or even in an answer.
 """
 
+import hashlib
 import re
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any, Final, get_args
 from urllib.parse import urlsplit
 
 import attrs
@@ -14,9 +15,14 @@ import attrs
 from sim.errors import UsageError
 from sim.llm.port import ErrorClass, StopReason
 
+OPENAI_URL: Final = "https://api.openai.com/v1"
+"""Where requests go if the operator gives no address."""
+
 REDACTED = "[redacted]"
 
 _SHORTEST = 6  # a secret shorter than this would be found in innocent text
+
+_GUESSES = 200_000  # rounds of a fingerprint: about a tenth of a second
 
 _WORDS = (*get_args(StopReason), *get_args(ErrorClass))  # what the record says itself, so no header makes it a secret
 
@@ -83,6 +89,35 @@ class Access:
     def outside(self) -> bool:
         """Whether any model is at an endpoint."""
         return any(provider not in INSIDE for chain in self.chains().values() for provider, _ in chain)
+
+    @property
+    def is_openai(self) -> bool:
+        """Whether the endpoint is OpenAI's own."""
+        return self.base_url is None or urlsplit(self.base_url).hostname == urlsplit(OPENAI_URL).hostname
+
+    @property
+    def fingerprint(self) -> str | None:
+        """A hash that is equal for the same address, from which the address cannot be read; None without an endpoint.
+
+        It is slow to compute, against guessing: addresses are short.
+        """
+        if not self.outside:
+            return None
+        parts = urlsplit(self.base_url or OPENAI_URL)
+        address = f"{parts.scheme}://{parts.netloc}".lower() + parts.path.rstrip("/")
+        return hashlib.pbkdf2_hmac("sha256", address.encode(), b"sim endpoint", _GUESSES).hex()[:32]
+
+    def check_key(self) -> None:
+        """Refuse to ask OpenAI's own endpoint without a key.
+
+        Raises:
+            UsageError: if there is none.
+        """
+        if self.outside and self.is_openai and not self.api_key and "authorization" not in map(str.lower, self.headers):
+            raise UsageError(
+                "the models are at OpenAI's own endpoint, which wants a key, and none is given",
+                hint="set OPENAI_API_KEY, or give the address of another endpoint with --base-url",
+            )
 
     def offline(self) -> "Access":
         """Return the same models, simulated: for an estimate of what they will cost."""

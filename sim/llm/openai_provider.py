@@ -11,11 +11,10 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 import attrs
 
-from sim.llm.access import Access
+from sim.llm.access import OPENAI_URL, Access
 from sim.llm.governor import Rates
 from sim.llm.openai_answer import Assembly
 from sim.llm.openai_errors import classify, read_rates, reset_after
@@ -25,8 +24,6 @@ from sim.llm.tokens import APPROXIMATE, Tokenizer, count_request
 
 if TYPE_CHECKING:
     import openai
-
-OPENAI_URL: Final = "https://api.openai.com/v1"
 
 CONNECTIONS: Final = 256
 """The most connections at once: above what any governor lets through."""
@@ -200,7 +197,7 @@ class OpenAIProvider:
 
         body = _body(model, request, stream=stream)
         if "max_tokens" in body:
-            body[limit_name(self._access.base_url)] = body.pop("max_tokens")
+            body[limit_name(self._access)] = body.pop("max_tokens")
         arguments: dict[str, Any] = {"body": body}
         if not self._access.api_key and "authorization" not in map(str.lower, self._access.headers):
             arguments["options"] = {"headers": {"Authorization": openai.Omit()}}  # as a local server wants it
@@ -299,13 +296,12 @@ class OpenAIProvider:
         return follow
 
 
-def limit_name(base_url: str | None) -> str:
+def limit_name(access: Access) -> str:
     """Return what an endpoint calls the most tokens of an answer.
 
     OpenAI's reasoning models refuse `max_tokens`, and other servers ignore `max_completion_tokens`.
     """
-    own = base_url is None or urlsplit(base_url).hostname == urlsplit(OPENAI_URL).hostname
-    return "max_completion_tokens" if own else "max_tokens"
+    return "max_completion_tokens" if access.is_openai else "max_tokens"
 
 
 def _body(model: str, request: ModelRequest, *, stream: bool) -> dict[str, Any]:

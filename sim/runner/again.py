@@ -42,6 +42,7 @@ class Again:
         allow_change: go on although the scenario, or the code, is not that of the record; what is made again is checked
             all the same.
         access: how language models at an endpoint are reached; which ones is on record. A replay reaches none.
+        other_endpoint: let prompts go to another endpoint than the one of the record.
         progress: called now and then with the runner.
         stuck: called with each step that does not yield.
     """
@@ -51,6 +52,7 @@ class Again:
     allow: tuple[str, ...] = ()
     allow_change: bool = False
     access: Access | None = None
+    other_endpoint: bool = False
     progress: Progress | None = None
     stuck: Callable[[Stuck], None] | None = None
 
@@ -198,6 +200,7 @@ async def _resume(
             )
     recorder = RunRecorder(folder, again=True, take_over=take_over)
     with recorder, open_run(folder) as stored:
+        _check_endpoint(stored, again)
         plan = _Plan.of(stored, again, checked=True)
         doubts = Doubts(stored, effects, undecided=undecided)
         past = Past(stored)
@@ -231,6 +234,10 @@ async def _branch(
         changes = {"set": list(overrides), "seed": seed, **({"model": list(models)} if models else {})}
         origin = {"run": info.id, "at_ns": at_ns, **changes}
         kept = {**info.options, "until": info.options.get("until") if until is None else until}
+        kept |= {
+            "endpoint": _check_endpoint(stored, again, models),
+            **({"model_later": list(models)} if models else {}),
+        }
         if at_ns == 0:
             _scenario_text(stored, again)
             kept["model"] = list(models) or kept.get("model", [])
@@ -288,6 +295,48 @@ async def _from_start(
         allow=again.allow,
         access=attrs.evolve(again.access or Access(), models=tuple(kept.get("model", ()))),
     )
+
+
+def models_asked(options: Mapping[str, Any]) -> list[str]:
+    """Return the language models that a stored run asks, if they are not its scenario's.
+
+    A branch may have changed them on the way; of those before and after, the ones at an endpoint count.
+
+    Args:
+        options: of the run.
+    """
+    before, later = (tuple(options.get(name) or ()) for name in ("model", "model_later"))
+    return list(later if Access(later).outside or not before else before)
+
+
+def _check_endpoint(stored: StoredRun, again: Again, models: Sequence[str] = ()) -> str | None:
+    """Refuse to send the prompts of a run to another endpoint than before, unless the operator says so.
+
+    Args:
+        stored: the run.
+        again: how it is made again.
+        models: those that it is to ask from now on.
+
+    Returns:
+        The fingerprint of the endpoint.
+
+    Raises:
+        UsageError: if the endpoint is not the one on record, or a key is missing.
+    """
+    options = stored.info.options
+    access = attrs.evolve(again.access or Access(), models=tuple(models or models_asked(options)))
+    recorded, now = options.get("endpoint"), access.fingerprint
+    if now is None:
+        return recorded
+    if now != recorded and not again.other_endpoint and (recorded is not None or not models):
+        which = "OpenAI's own" if access.is_openai else "not the same"
+        raise UsageError(
+            f"{stored.path} was run at another endpoint than the one that is given now, which is {which}: its prompts"
+            " would go there, so nothing was sent",
+            hint="--base-url URL (or OPENAI_BASE_URL) gives the endpoint of the run, --other-endpoint allows this one",
+        )
+    access.check_key()
+    return now
 
 
 def _check_still(stored: StoredRun) -> None:

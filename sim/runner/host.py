@@ -170,6 +170,8 @@ async def run_async(
     )
     if simulation.models is not None:
         simulation.models.expected = chosen.expected
+    if chosen.access is not None:
+        chosen.access.check_key()
     speed = speed_of(checked, chosen)
     check_rounds(checked, mode, speed)  # before there is a folder
     keeper, folder = _keeper(simulation, path, chosen, seed, mode)
@@ -268,6 +270,7 @@ def _keeper(
         "set": list(options.overrides),
         "allow": list(options.allow),
         "model": list(options.access.models) if options.access else [],
+        "endpoint": options.access.fingerprint if options.access else None,
     }
     header = RunHeader(
         name=simulation.scenario.name, seed=seed, mode=mode, backend=options.backend, options=kept,

@@ -1,10 +1,12 @@
 """The options of language models, the estimate, and the table at the end."""
 
 import json
+import time
+from pathlib import Path
 
 import pytest
 
-from tests.llm.endpoint import Endpoint, fitting
+from tests.llm.endpoint import Endpoint, Reply, fitting
 
 ASKS = """
 name: asks
@@ -132,3 +134,78 @@ def test_what_code_does_cannot_be_estimated(sim, asks):
     done = sim("run", asks, "--estimate", "--allow", "thing")
     assert done.code == 2
     assert "cannot be estimated" in done.err
+
+
+def whole_run(endpoint: Endpoint, *more: str) -> list[str]:
+    """Return the options of a run at an endpoint."""
+    return ["--model", "openai:m", "--base-url", endpoint.url, *more]
+
+
+def test_a_branch_sends_prompts_to_no_other_endpoint_than_its_run(sim, asks, tmp_path, monkeypatch):
+    """Without the address of the run, or with another one, nothing is sent; the operator may allow another one."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with Endpoint(fitting) as here, Endpoint(fitting) as there:
+        assert sim("run", asks, *whole_run(here)).code == 0
+        asked = len(here.seen)
+        for verb in (("branch", "asks", "--at", "0s"), ("branch", "asks", "--at", "500ms", "--seed", "7")):
+            silent = sim(*verb)
+            assert silent.code == 2
+            assert "OpenAI's own" in silent.err
+            assert "--base-url" in silent.err
+            assert "--other-endpoint" in silent.err
+            other = sim(*verb, "--base-url", there.url)
+            assert other.code == 2
+            assert "not the same" in other.err
+            assert (len(here.seen), there.seen) == (asked, [])
+        assert sim("branch", "asks", "--at", "0s", "--base-url", f"{here.url}/").code == 0
+        assert len(here.seen) == 2 * asked
+        assert sim("branch", "asks~1", "--at", "0s", "--base-url", there.url, "--other-endpoint").code == 0
+        assert len(there.seen) == asked
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert str(here.port).encode() not in kept
+    assert sim("replay", "asks").code == 0  # which asks no endpoint and needs none
+
+
+def kill_in_the_second_call(start, asks: Path, endpoint: Endpoint) -> None:
+    """Run in a process of its own and kill it when its second call has reached the endpoint."""
+    endpoint.script = lambda seen: Reply(end="hang") if seen.number == 1 else fitting(seen)
+    process = start("run", asks, *whole_run(endpoint))
+    while len(endpoint.seen) < 2:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    endpoint.script = fitting
+
+
+def test_a_resume_sends_prompts_to_no_other_endpoint_than_its_run(sim, start, asks):
+    """A run that was killed goes on at its own endpoint only."""
+    with Endpoint(fitting) as here, Endpoint(fitting) as there:
+        kill_in_the_second_call(start, asks, here)
+        silent, other = sim("resume", "asks"), sim("resume", "asks", "--base-url", there.url)
+        assert (silent.code, other.code) == (2, 2)
+        assert "another endpoint" in silent.err
+        assert (len(here.seen), there.seen) == (2, [])
+        done = sim("resume", "asks", "--base-url", here.url)
+        assert done.code == 0, done.err
+        assert len(here.seen) == 3
+
+
+def test_models_that_a_branch_changed_are_found_again(sim, asks, tmp_path):
+    """A branch from scripted models to an endpoint can be left again, at that endpoint only."""
+    with Endpoint(fitting) as here:
+        assert sim("run", asks).code == 0
+        assert sim("branch", "asks", "--at", "500ms", *whole_run(here)).code == 0
+        refused = sim("branch", "asks", "--at", "600ms", "--seed", "5")
+        assert refused.code == 2
+        assert "another endpoint" in refused.err
+        done = sim("branch", "asks", "--at", "600ms", "--seed", "5", "--base-url", here.url)
+        assert done.code == 0, done.err
+
+
+def test_a_missing_key_for_openai_is_refused_before_the_start(sim, asks, tmp_path):
+    """OpenAI's own address wants a key; without one there is no run, and nothing is asked."""
+    done = sim("run", asks, "--model", "openai:gpt-4o-mini")
+    assert done.code == 2
+    assert "OPENAI_API_KEY" in done.err
+    assert not (tmp_path / "runs").exists()

@@ -421,7 +421,7 @@ def test_the_name_of_the_limit(monkeypatch: pytest.MonkeyPatch):
 )
 def test_the_name_of_the_limit_by_host(base_url: str | None, name: str):
     """The host decides."""
-    assert limit_name(base_url) == name
+    assert limit_name(Access(base_url=base_url)) == name
 
 
 @pytest.mark.parametrize("size", range(0, len(ARGUMENTS) + 1, 3))
