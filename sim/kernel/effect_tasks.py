@@ -5,6 +5,7 @@ commit, because the writer commits whatever has come in meanwhile.
 """
 
 import contextvars
+import hashlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -14,10 +15,13 @@ import anyio.abc
 import anyio.lowlevel
 
 from sim.crashpoints import reach
-from sim.errors import Cancelled, SimError
+from sim.errors import SimError
 from sim.kernel.codec import decode, encode
 from sim.kernel.effects import Outcome, Ticket
 from sim.kernel.scheduler import Kernel
+
+LARGEST_RESULT = 16 * 2**20
+"""Bytes of a result as canonical JSON. A larger one would be kept in memory, in the record and in every replay."""
 
 
 class LoopDoor:
@@ -168,10 +172,18 @@ async def _outcome(ticket: Ticket) -> Outcome:
     """Carry an effect out. Request and value take the way through the record, so that a replay sees the same."""
     try:
         result: Any = ticket.effect.call(decode(ticket.request), ticket.key)
-        value = await result if inspect.isawaitable(result) else result
-        return Outcome("ok", decode(encode(value)))
-    except (Exception, SystemExit, Cancelled) as error:
+        kept = encode(await result if inspect.isawaitable(result) else result)
+    except (KeyboardInterrupt, GeneratorExit, anyio.get_cancelled_exc_class()):
+        raise
+    except BaseException as error:  # some libraries derive what they raise from BaseException
         return _failure(error)
+    return Outcome("ok", decode(kept)) if len(kept) <= LARGEST_RESULT else _too_large(kept)
+
+
+def _too_large(kept: bytes) -> Outcome:
+    digest = hashlib.sha256(kept).hexdigest()
+    message = f"the result has {len(kept)} bytes, and at most {LARGEST_RESULT} are kept (sha256 {digest})"
+    return Outcome("error", {"type": "ResultTooLarge", "message": message})
 
 
 def _failure(error: BaseException) -> Outcome:

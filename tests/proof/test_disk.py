@@ -18,11 +18,11 @@ SIZE = 400
 
 
 @contextlib.contextmanager
-def tiny_disk(path: Path) -> Iterator[Path]:
-    """Mount a disk of `SIZE`, or skip the test where nobody may."""
+def tiny_disk(path: Path, size: str = f"{SIZE}k") -> Iterator[Path]:
+    """Mount a disk of a size, or skip the test where that is not allowed."""
     path.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={SIZE}k", "none", str(path)], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(path)], capture_output=True, text=True, check=False
     )
     if mounted.returncode != 0:
         pytest.skip(f"no disk can be mounted here: {mounted.stderr.strip()}")
