@@ -1,0 +1,248 @@
+"""Kill -9 a run with unsafe effects, damage a byte of its folder, resume: nothing unsafe twice, nothing false shown."""
+
+import io
+import json
+import random
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from sim.cli import main
+from tests.proof.bench import Bench, Ended, Kill, moment
+
+KILLS = 10
+"""In each of the four tests: 500. A third at random moments, a third aimed, a third followed by damage."""
+
+CALLS, WHOLE = 60, 85
+"""How many calls of the service a kill may wait for, and about how many a whole run makes."""
+
+OPENING = ("run.created", "writer.before", "resume.claimed")
+CLOSING = ("run.finishing", "run.finished")
+CHECKPOINTS = ("writer.written", "writer.committed", "effect.started", "effect.done", "resume.live")
+AIMED = OPENING + CLOSING + CHECKPOINTS
+ONCE = {"run.created", "resume.claimed", "resume.live", "run.finishing", "run.finished"}
+
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(1500)]
+
+
+@attrs.frozen
+class Shown:
+    """What a verb said of a run: its exit code, the one JSON object on stdout, and stderr."""
+
+    code: int
+    out: dict[str, Any] | None
+    err: str
+
+
+@attrs.define
+class Tally:
+    """What was done and seen, for people."""
+
+    kills: int = 0
+    damaged: int = 0
+    refused: int = 0
+    allowed: int = 0
+    lost: int = 0
+    in_doubt: int = 0
+
+    def text(self, what: str) -> str:
+        """Say it in one line."""
+        return (
+            f"{what}: {self.kills} kills, {self.damaged} followed by damage; {self.refused} resumes refused, of which"
+            f" {self.allowed} continued with --allow-loss and {self.lost} were lost; {self.in_doubt} effects decided"
+        )
+
+
+def _look(*args: object) -> Shown:
+    """Call a verb inside this process, with `--json`."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main([*map(str, args), "--json"])
+    assert "Traceback" not in err.getvalue(), err.getvalue()
+    shown = out.getvalue().strip()
+    return Shown(int(ended.value.code or 0), json.loads(shown) if shown else None, err.getvalue())
+
+
+def _aimed(rng: random.Random) -> Kill:
+    """Aim at opening, closing and checkpoints: at a crash point, or at real moments around the start and the end."""
+    if rng.random() < 0.3:
+        return Kill(None, rng.choice([0, WHOLE]), rng.uniform(0.1, 0.9))
+    name = rng.choice(AIMED)
+    return Kill(name, 1 if name in ONCE else rng.randint(1, CALLS))
+
+
+def _kills(rng: random.Random) -> Iterator[tuple[Kill, bool]]:
+    """Yield kills without end, and whether damage follows: at a random moment, aimed, and at either with damage."""
+    while True:
+        aimed = _aimed(rng)
+        plan = [(moment(rng, CALLS), False), (aimed, False), (rng.choice([moment(rng, CALLS), aimed]), True)]
+        rng.shuffle(plan)
+        yield from plan
+
+
+def _damage(folder: Path, rng: random.Random) -> str:
+    """Damage a random file of the folder at a random byte, and say how."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.stat().st_size)
+    path = rng.choice(files)
+    data = bytearray(path.read_bytes())
+    at = rng.randrange(len(data))
+    how = rng.choice(["flip", "flip", "flip", "zero", "cut", "remove"])
+    if how == "flip":
+        data[at] ^= 1 << rng.randrange(8)
+    elif how == "zero":
+        data[at:] = bytes(len(data) - at)
+    else:
+        del data[at:]
+    if how == "remove":
+        path.unlink()
+    else:
+        path.write_bytes(data)
+    return f"{how} {path.name} at {at} of {len(data)}"
+
+
+def _decide(in_doubt: list[dict[str, Any]], rng: random.Random, retried: Counter[tuple[str, int]]) -> list[str]:
+    """Return the options that decide all effects in doubt, each in one of the ways."""
+    options: list[str] = []
+    for effect in in_doubt:
+        decision = rng.choice(["retry", "done", "failed"])
+        if decision == "retry":
+            retried[effect["agent"], effect["ordinal"]] += 1
+        if decision == "done":
+            decision = "done:" + json.dumps({"number": 5, "text": "a person saw it"})
+        options += ["--effect", f"{effect['id']}={decision}"]
+    return options
+
+
+class Campaign:
+    """One scenario that is killed, damaged and resumed until a number of kills is reached."""
+
+    def __init__(self, bench: Bench, rng: random.Random) -> None:
+        self.bench = bench
+        self.rng = rng
+        self.kills = _kills(rng)
+        self.tally = Tally()
+        self.retried: Counter[tuple[str, int]] = Counter()
+        self.story: list[str] = []
+
+    def chain(self) -> None:
+        """Run, be killed and damaged up to three times, resume; check what the service saw and what is shown."""
+        self.bench.fresh()
+        self.retried.clear()
+        self.story.clear()
+        kill, damage = next(self.kills)
+        ended = self._end(kill, "run", "proof.yaml")
+        killed = 0
+        while ended.code != 0:
+            killed += 1
+            self.tally.kills += 1
+            if not self._exists():
+                return  # killed before the run was published: there is nothing to resume
+            truth = self._truth()
+            if damage and not self._is_shown_truly(truth):
+                damage = False
+            resumed = self._resume(last=killed >= 3)
+            if resumed is None:
+                break
+            ended = resumed
+        self._check_calls()
+        if killed and ended.code == 0:
+            shown = _look("show", self.bench.run)
+            assert shown.code == 0, self._told(shown)
+            assert shown.out is not None
+            assert shown.out["status"] == "finished", self._told(shown)
+            verified = _look("verify", self.bench.run)
+            assert verified.code == 0, self._told(verified)
+
+    def _end(self, kill: Kill, *args: object) -> Ended:
+        self.story.append(f"{args[0]}, killed at {kill.point or 'a moment'} ({kill.n})")
+        return self.bench.end(kill, *args)
+
+    def _exists(self) -> bool:
+        runs = self.bench.folder / "runs"
+        return runs.exists() and any(not path.name.startswith(".") for path in runs.iterdir())
+
+    def _truth(self) -> Shown:
+        """What `show` says of the killed run as it was left: it must open."""
+        shown = _look("show", self.bench.run)
+        assert shown.code == 0, self._told(shown)
+        return shown
+
+    def _is_shown_truly(self, truth: Shown) -> bool:
+        """Damage the run; whatever the damage, `show` says the truth or says that the run is damaged."""
+        copy = self.bench.folder / "before"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self.bench.run, copy)
+        self.story.append(_damage(self.bench.run, self.rng))
+        self.tally.damaged += 1
+        shown = _look("show", self.bench.run)
+        same = shown.code == 0 and shown.out == truth.out
+        assert same or shown.code == 1, self._told(shown)
+        return same
+
+    def _resume(self, *, last: bool) -> Ended | None:
+        """Resume, deciding what is in doubt; None if the run is lost for good and says so."""
+        options: list[str] = []
+        for _ in range(4):
+            before = self._unsafe_calls()
+            asked = self.bench.call("resume", self.bench.run, *options)
+            self.story.append(f"resume {' '.join(options)}: {asked.code} {asked.err[-200:]}")
+            assert "Traceback" not in asked.err, self._told(asked)
+            if asked.code == 0:
+                return asked
+            if asked.code < 0:
+                return asked
+            in_doubt = asked.result.get("doubts", []) if asked.out.strip() else []
+            if in_doubt:
+                self.tally.in_doubt += len(in_doubt)
+                options = [option for option in options if option == "--allow-loss"]
+                options += _decide(in_doubt, self.rng, self.retried)
+                if not last and self.rng.random() < 0.5:
+                    kill, _ = next(self.kills)
+                    return self._end(kill, "resume", self.bench.run, *options)
+                continue
+            if "has finished" in asked.err:
+                return None
+            assert self._unsafe_calls() == before, self._told(asked)
+            if "--allow-loss" in asked.err and "--allow-loss" not in options:
+                self.tally.refused += 1
+                self.tally.allowed += 1
+                options.append("--allow-loss")
+                continue
+            self.tally.refused += 1
+            self.tally.lost += 1
+            assert asked.error, self._told(asked)
+            return None
+        raise AssertionError(f"resume never ended: {self.story}")
+
+    def _unsafe_calls(self) -> int:
+        return sum(call.safety == "unsafe" for call in self.bench.service.calls)
+
+    def _check_calls(self) -> None:
+        """No unsafe effect was called a second time without a person's word."""
+        for place, seen in self.bench.service.seen().items():
+            if seen[0].safety == "unsafe":
+                assert len(seen) <= 1 + self.retried[place], (place, self.story)
+
+    def _told(self, ended: Shown | Ended) -> str:
+        return f"{self.story}\n{ended.code} {ended.out}\n{ended.err}"
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("mode", ["autonomous", "tick"])
+def test_kills_and_damage_lose_nothing_unnoticed(service, tmp_path, tell, mode, backend):
+    """Killed at any moment, with a damaged byte anywhere in its folder or none, a run with unsafe effects repeats none
+    of them without a person's word, can be opened by some verb, and is never shown as what it is not.
+    """
+    rng = random.Random(f"damage {mode} {backend}")
+    bench = Bench(tmp_path, service, backend, mode=mode, unsafe=0.6, workers=8, until=0.4)
+    campaign = Campaign(bench, rng)
+    while campaign.tally.kills < KILLS:
+        campaign.chain()
+    assert campaign.tally.damaged
+    tell(campaign.tally.text(f"damage, {mode}, {backend}"))
