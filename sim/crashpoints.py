@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Final, Literal, get_args
 
 Point = Literal[
+    "run.drafted",  # all of a run's folder is there, under its hidden name
     "run.created",  # the folder of the run is complete
     "writer.before",  # a batch is about to be written
     "writer.written",  # it is written, and not committed
+    "writer.unnoted",  # it is committed, and not noted outside the database
     "writer.committed",  # it is committed, and nobody knows yet
     "effect.started",  # its intent is durable, and its work is about to begin
     "effect.done",  # its work is done, and nothing of it is recorded

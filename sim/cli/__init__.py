@@ -3,7 +3,7 @@
 Layout: `output` (text, JSON and errors), `table`, `summary` (one run as tables), `story` (events as lines),
 `progress`, `look` and `follow` (what is seen of a run that is under way), `live` (the same as a picture), `metrics`,
 `again` (what making a run again shares), `comparison` (two runs); and the verbs `run`, `check`, `listing` (`list`),
-`show`, `watch`, `report`, `replay`, `resume`, `branch`, `diff`, `bench`, `export`, `new`, `schema`.
+`show`, `watch`, `verify`, `report`, `replay`, `resume`, `branch`, `diff`, `bench`, `export`, `new`, `schema`.
 """
 
 import sys
@@ -24,6 +24,7 @@ VERBS = {
     "list": "List the runs that were kept.",
     "show": "Show what happened in a run.",
     "watch": "Follow a run that is under way, from another terminal.",
+    "verify": "Check every record of a run against its hash.",
     "report": "Write a report of a run: one HTML file.",
     "replay": "Make a run again and say whether it is the same.",
     "resume": "Go on with a run that was killed or interrupted.",

@@ -7,12 +7,15 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
 from sim.errors import Problem, RunError, ScenarioError, SimError, UsageError
 from sim.text import plain as plain  # the verbs take it from here
+
+if TYPE_CHECKING:
+    from sim.store import RunInfo  # importing it takes long
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -35,6 +38,12 @@ def common(command: Command) -> Command:
 def say(text: str) -> None:
     """Write a line that is harmless already to stderr."""
     click.echo(text, err=True)
+
+
+def warn_of_loss(info: "RunInfo") -> None:
+    """Say on stderr that the last records of a run are lost, if they are: what is shown is true, and not all."""
+    if info.lost is not None:
+        say(f"sim: warning: {plain(info.lost)}")
 
 
 def print_json(value: Any) -> None:

@@ -24,7 +24,7 @@ from sim.store import find_run
 @EFFECT
 @click.option("--undecided", is_flag=True, help="Go on although effects are in doubt; their agents stay paused.")
 @click.option("--take-over", is_flag=True, help="Fence out a process that has the run and hangs.")
-@click.option("--allow-loss", is_flag=True, help="Go on although the log of the run file is missing.")
+@click.option("--allow-loss", is_flag=True, help="Continue although the last records are lost.")
 @endpoint_options
 @again_options
 @OUT

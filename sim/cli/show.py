@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
-from sim.cli.output import OUT, common, print_json, say
+from sim.cli.output import OUT, common, print_json, say, warn_of_loss
 from sim.cli.story import choose, event_json, line
 from sim.cli.summary import print_summary
 from sim.cli.table import print_table
@@ -50,6 +50,7 @@ def command(
         raise UsageError("events, a view and a query cannot be shown together", hint="ask for one of them")
     first = limit or None
     with open_run(find_run(out, run)) as stored:
+        warn_of_loss(stored.info)
         if wants_events:
             _events(stored, agent, topic, first, events, as_json)
         elif view is not None:
@@ -111,6 +112,7 @@ def fields_of(info: RunInfo) -> dict[str, Any]:
         "started_at": info.started_at,
         "options": info.options,
         "versions": info.versions,
+        "lost": info.lost,
     }
 
 

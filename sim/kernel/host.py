@@ -82,6 +82,7 @@ class Host:
         self._news = anyio.Event()
         self._anchor = (0, 0)
         self._told = 0
+        self.hold: Callable[[Ticket], bool] | None = None  # takes an effect that begins and waits for a person
         self.live = past is None  # whether what happens now is new
         self._stepper = Stepper(kernel, self._clock)
         self._again = None if past is None else Remake(kernel, past, self._stepper)
@@ -334,6 +335,9 @@ class Host:
     def start(self, ticket: Ticket) -> bool:
         """Take an effect that has begun: from the record, or to be carried out in a task of its own."""
         if self._again is not None and self._again.start(ticket):
+            return False
+        if self.hold is not None and self.hold(ticket):
+            self.kernel.pause()  # what was submitted gets its place at the end of this instant
             return False
         if not ticket.modelled and not self.kernel.effects.measured and self._speed is None:
             self._anchor = (self.kernel.now, self._clock.now())

@@ -26,7 +26,7 @@ from sim.scenario.load import loads
 from sim.scenario.model_service import change_models, check_models
 from sim.store import RunHeader, RunRecorder, create_run
 from sim.store.checked import PARTS, CheckedRecorder, Part
-from sim.store.files import SCENARIO, log_is_missing, remove_run
+from sim.store.files import SCENARIO, remove_run
 from sim.store.past import Past
 from sim.store.reader import StoredRun, open_run
 
@@ -90,7 +90,8 @@ def resume(
             nothing is done or changed, and the result lists it in `doubts`.
         undecided: go on although effects are in doubt; their agents stay paused.
         take_over: fence out a process that has the run and hangs.
-        allow_loss: go on although the log of the run file is missing.
+        allow_loss: go on although the last records are lost; effects that may have been done in the lost part, and must
+            not be done twice, are put to a person like those in doubt.
         options: see `Again`.
 
     Raises:
@@ -186,23 +187,23 @@ async def _resume(
     take_over: bool,
     allow_loss: bool,
 ) -> RunResult:
-    missing = log_is_missing(folder)  # asked first: SQLite makes an empty log when it opens the file
     with open_run(folder, verify=False) as stored:
         if stored.info.status == "finished":
             raise UsageError(
                 f"{folder} has finished: there is nothing to go on with", hint="sim branch makes a new run"
             )
-        if missing and not allow_loss:
+        if stored.info.lost is not None and not allow_loss:
             raise RunError(
-                f"the log of {folder} is missing: what was recorded last is lost, and would be done again",
-                hint="put run.db-wal back; --allow-loss goes on from what is left (all, if another SQLite program has"
-                " opened the file since)",
+                stored.info.lost,
+                hint="put the files back if you have them; --allow-loss goes on from what is left, and asks about each"
+                " effect that may have been done and must not be done twice",
             )
+        stored.unsafe_lost()  # damage is named before anything is written
     recorder = RunRecorder(folder, again=True, take_over=take_over)
     with recorder, open_run(folder) as stored:
         _check_endpoint(stored, again)
         plan = _Plan.of(stored, again, checked=True)
-        doubts = Doubts(stored, effects, undecided=undecided)
+        doubts = Doubts(stored, effects, undecided=undecided, lost=stored.unsafe_lost())
         past = Past(stored)
         keeper = CheckedRecorder(past, plan.pause, recorder)
 

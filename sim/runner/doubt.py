@@ -1,20 +1,21 @@
 """Effects in doubt: begun before a crash, not to be done twice, with no outcome on record. A person decides."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from sim.errors import UsageError
 from sim.kernel import to_seconds
-from sim.kernel.codec import decode, encode
+from sim.kernel.codec import decode
 from sim.kernel.duration import MAX_NS
 from sim.kernel.effects import Ticket
 from sim.runner.result import Doubt
 from sim.runner.runner import SimulationRunner
+from sim.store.head import UnsafeEffect
 from sim.store.reader import StoredRun
+from sim.store.writer import shortened
 
 DECISIONS: Final = ("retry", "done", "failed")
-
-_SHOWN = 200  # signs of a request
 
 
 class Doubts:
@@ -25,6 +26,7 @@ class Doubts:
         decisions: by id: `retry`, `done`, `done:JSON` (with the value that its agent gets) or `failed`.
         undecided: go on although some are not decided; their agents stay paused.
         at_ns: simulated time at which a branch leaves the run.
+        lost: effects that may have been done in a part of the record that is lost; they are held when they are begun.
 
     Attributes:
         open: those that wait for a decision; known when the run has gone live.
@@ -34,7 +36,13 @@ class Doubts:
     """
 
     def __init__(
-        self, stored: StoredRun, decisions: Mapping[int, str], *, undecided: bool, at_ns: int = MAX_NS
+        self,
+        stored: StoredRun,
+        decisions: Mapping[int, str],
+        *,
+        undecided: bool,
+        at_ns: int = MAX_NS,
+        lost: Sequence[UnsafeEffect] = (),
     ) -> None:
         self.open: tuple[Doubt, ...] = ()
         self._undecided = undecided
@@ -45,7 +53,8 @@ class Doubts:
             (at_ns,),  # a branch may leave before its actor was cancelled, or a person decided
         )
         self._ids = {(actor, ordinal): id for id, actor, ordinal in rows}
-        known = [str(id) for id in self._ids.values()]
+        self._lost = {(effect.actor, effect.ordinal): effect for effect in lost}
+        known = [str(id) for id in (*self._ids.values(), *(effect.id for effect in lost))]
         for id in decisions:
             if str(id) not in known:
                 hint = f"in doubt may be: {', '.join(known)}" if known else "no effect of this run is in doubt"
@@ -58,7 +67,10 @@ class Doubts:
         If something is undecided that must not be, it may not, and nothing is told: decisions count together.
         """
         ids = {ticket: self._ids[ticket.actor.name, ticket.ordinal] for ticket in tickets}
-        self.open = tuple(self._describe(id, ticket) for ticket, id in ids.items() if id not in self._decided)
+        self.open = (
+            *(self._describe(id, ticket) for ticket, id in ids.items() if id not in self._decided),
+            *(_described(effect) for effect in self._lost.values() if effect.id not in self._decided),
+        )
         if self.open and not self._undecided:
             return False
         for ticket, id in ids.items():
@@ -67,13 +79,34 @@ class Doubts:
                 runner.host.submit("effect.doubt", place)
             if id in self._decided:
                 runner.host.submit("effect.decision", {**place, **self._decided[id]})
+        runner.host.hold = partial(self._hold, runner) if self._lost else None
+        return True
+
+    def _hold(self, runner: SimulationRunner, ticket: Ticket) -> bool:
+        """Hold an effect that begins now and may have been done in the lost part; apply what was decided about it.
+
+        One that asks for something else than before stays held: what was decided was not about this.
+        """
+        effect = self._lost.pop((ticket.actor.name, ticket.ordinal), None)
+        if effect is None or ticket.effect.safety != "unsafe":
+            return False
+        ticket.doubtful = True
+        place = {"actor": ticket.actor.name, "ordinal": ticket.ordinal}
+        runner.host.submit("effect.doubt", place)
+        if effect.id in self._decided and effect.request_hash == ticket.request_hash:
+            runner.host.submit("effect.decision", {**place, **self._decided[effect.id]})
         return True
 
     def _describe(self, id: int, ticket: Ticket) -> Doubt:
         ((time_ns,),) = self._stored.query("SELECT time_ns FROM effects WHERE id = ?", (id,))
-        request = encode(ticket.effect.request).decode()
-        shown = request if len(request) <= _SHOWN else request[:_SHOWN] + "..."
+        shown = shortened(ticket.effect.request)
         return Doubt(id, ticket.actor.name, ticket.ordinal, ticket.effect.kind, to_seconds(time_ns), shown)
+
+
+def _described(effect: UnsafeEffect) -> Doubt:
+    return Doubt(
+        effect.id, effect.actor, effect.ordinal, effect.kind, to_seconds(effect.time_ns), effect.request, lost=True
+    )
 
 
 def _decision(id: int, text: str) -> dict[str, Any]:

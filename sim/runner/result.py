@@ -50,6 +50,7 @@ class Doubt:
         kind: what it is.
         time: when it was begun, simulated seconds.
         request: what it asked for, as JSON, shortened.
+        lost: its record is lost, so it is begun again when the run comes to it.
     """
 
     id: int
@@ -58,6 +59,7 @@ class Doubt:
     kind: str
     time: float
     request: str
+    lost: bool = False
 
 
 @attrs.frozen

@@ -3,7 +3,6 @@
 Wall time, chance (the run id) and the operating system appear here, never in what is hashed.
 """
 
-import contextlib
 import hashlib
 import os
 import platform
@@ -14,6 +13,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,9 @@ import attrs
 from sim.crashpoints import reach
 from sim.errors import RunError, SimError, UsageError
 from sim.kernel.codec import encode
+from sim.store.head import Head, create_head
 from sim.store.schema import APPLICATION, SCHEMA, TABLES
+from sim.store.seal import RUN_COLUMNS, Seal, commit_hash, run_row_hash
 from sim.store.views import VIEWS
 
 if sys.platform != "win32":  # on Windows the epoch alone fences
@@ -33,14 +35,15 @@ DATABASE = "run.db"
 SCENARIO = "scenario.yaml"
 LOCK = "run.lock"
 
-LOG_IN_USE, LOG_FOLDED = b"the log is in use\n", b"the log is folded in\n"
-"""What stands in the lock: whether the database alone is the run."""
-
 BUSY_SECONDS = 10.0
 """How long a connection waits for a lock that another program holds."""
 
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 _STEPS = 10_000  # SQLite instructions between two looks at the clock, about 0.1 ms
+
+_DRAFT = re.compile(r"\.[a-z0-9-]+-\d+-[0-9a-f]{8}")  # the hidden name of a run that is being made
+
+_LOCKLESS = 60.0  # real seconds after which a draft without a lock is not about to get one
 
 _CAUSES = {
     sqlite3.SQLITE_FULL: ("the disk is full", "free some space"),
@@ -101,18 +104,37 @@ def create_run(root: Path, header: RunHeader, scenario: str) -> Path:
         raise UsageError(f"a seed must lie between 0 and 2**63 - 1, not {header.seed}")
     label = f"{slug(header.name)}-{header.seed}-{secrets.token_hex(4)}"
     draft = root / f".{label}"
+    lock: int | None = None
     try:
         draft.mkdir(mode=0o700, parents=True)
+        private_file(draft / LOCK)
+        lock = lock_folder(draft)  # so that who tidies up sees that it is being made
+        remove_drafts(root)
         private_file(draft / SCENARIO, scenario.encode())
         private_file(draft / DATABASE)
-        private_file(draft / LOCK)
-        _create_database(draft / DATABASE, label, header, scenario)
+        create_head(draft, Head(label, 0, _create_database(draft / DATABASE, label, header, scenario)))
+        reach("run.drafted")
         folder = draft.rename(root / label)
         reach("run.created")
         return folder
     except (OSError, sqlite3.Error) as error:
         shutil.rmtree(draft, ignore_errors=True)
         raise failure(root / label, error) from error
+    finally:
+        unlock(lock)
+
+
+def remove_drafts(root: Path) -> None:
+    """Remove what is left below `root` of runs whose creation was killed."""
+    for draft in root.glob(".*-*-????????"):
+        if not _DRAFT.fullmatch(draft.name):
+            continue
+        if (draft / LOCK).exists():
+            if not being_written(draft):
+                shutil.rmtree(draft, ignore_errors=True)
+        elif time.time() - draft.stat().st_mtime > _LOCKLESS:
+            with suppress(OSError):  # it is empty, unless another program made it
+                draft.rmdir()
 
 
 def remove_run(folder: Path) -> None:
@@ -160,36 +182,34 @@ def lock_folder(folder: Path, *, take_over: bool = False) -> int | None:
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise failure(folder, error) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    refused = _locked(descriptor)
+    if refused is not None:
         os.close(descriptor)
         raise RunError(
             f"{folder} is being written by another process",
             hint="wait until that run has ended; one that hangs can be fenced out: sim resume RUN --take-over",
-        ) from error
+        ) from refused
     return descriptor
 
 
-def mark_log(folder: Path, mark: bytes) -> None:
-    """Note in the lock whether the log is needed; without a note nobody believes that it was lost."""
-    with contextlib.suppress(OSError):
-        (folder / LOCK).write_bytes(mark)
+def _locked(descriptor: int) -> OSError | None:
+    """Lock a file, or return why not. Readers hold the lock for an instant (`being_written`), so it is tried again."""
+    refused: OSError | None = None
+    for pause in (0.01, 0.05, 0.2, 0.0):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            refused = error
+            time.sleep(pause)
+        else:
+            return None
+    return refused
 
 
-def log_is_missing(folder: Path) -> bool:
-    """Whether a run that was not closed has lost its log (`run.db-wal`), and with it what was recorded last."""
-    try:
-        with (folder / DATABASE).open("rb") as stream:
-            header = stream.read(20)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise failure(folder, error) from error
-    log, lock = folder / f"{DATABASE}-wal", folder / LOCK
-    kept = log.exists() and log.stat().st_size > 0  # a reader makes an empty one
-    in_use = header[18:19] == b"\x02" and lock.exists() and lock.read_bytes() == LOG_IN_USE  # 2: SQLite's own mark
-    return in_use and not kept
+def unlock(descriptor: int | None) -> None:
+    """Give back a lock of `lock_folder`."""
+    if descriptor is not None:
+        os.close(descriptor)
 
 
 def being_written(folder: Path) -> bool:
@@ -217,15 +237,51 @@ def failure(path: Path, error: Exception) -> SimError:
     return RunError(f"{path} cannot be used: {type(error).__name__}: {error}")
 
 
-class Database:
-    """A read-only connection to a run file, which is not trusted: it may come from somebody else."""
+def recover(path: Path) -> None:
+    """Roll back what another program left half written in a database: with its journal no reader can open it.
 
-    def __init__(self, path: Path, seconds: float) -> None:
+    Raises:
+        RunError: if a process writes the run, or the file cannot be written.
+    """
+    journal = path.with_name(f"{path.name}-journal")
+    if not journal.exists() or not journal.stat().st_size:
+        return
+    lock = lock_folder(path.parent)
+    try:
+        with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
+            connection.execute("SELECT count(*) FROM sqlite_schema")
+    except sqlite3.Error as error:
+        raise failure(path, error) from error
+    finally:
+        unlock(lock)
+
+
+def is_settled(path: Path) -> bool:
+    """Whether a database is all there is of a run: it has no log with content, and no process writes it."""
+    log = path.with_name(f"{path.name}-wal")
+    alone = not log.exists() or not log.stat().st_size
+    return alone and (not (path.parent / LOCK).exists() or not being_written(path.parent))
+
+
+class Database:
+    """A read-only connection to a run file, which is not trusted: it may come from somebody else.
+
+    Args:
+        path: of the file.
+        seconds: how long one query may take.
+        immutable: the file does not change while it is open: no log is looked for, and none is made beside it.
+
+    Raises:
+        RunError: if it cannot be opened.
+    """
+
+    def __init__(self, path: Path, seconds: float, *, immutable: bool = False) -> None:
         self._path = path
         self._seconds = seconds
         self._deadline: float | None = None
+        self._in_snapshot = False
         try:
-            uri = f"{path.resolve().as_uri()}?mode=ro"
+            uri = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if immutable else ''}"
             self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS)
             self._prepare()
         except sqlite3.Error as error:
@@ -243,9 +299,24 @@ class Database:
 
     def seal(self) -> None:
         """From now on refuse everything but SELECT, also ATTACH and PRAGMA."""
-        self._connection.set_authorizer(
-            lambda action, *_: sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
-        )
+        self._connection.set_authorizer(self._authorize)
+
+    def _authorize(self, action: int, *_: object) -> int:
+        allowed = action in _READING or (action == sqlite3.SQLITE_TRANSACTION and self._in_snapshot)
+        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """See one state of the file in all queries inside, whatever is written meanwhile."""
+        self._in_snapshot = True
+        try:
+            self.rows("BEGIN")
+            try:
+                yield
+            finally:
+                self.rows("COMMIT")
+        finally:
+            self._in_snapshot = False
 
     def rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a SELECT, within the time limit: a long reader makes the log grow."""
@@ -292,10 +363,16 @@ class Database:
         return UsageError(f"the query is not valid: {error}")
 
 
-def _create_database(path: Path, uid: str, header: RunHeader, scenario: str) -> None:
+def _create_database(path: Path, uid: str, header: RunHeader, scenario: str) -> str:
+    """Make the tables and the row of a run, and return the hash of its commit 0.
+
+    The file keeps a write-ahead log from here to its end: a change of the journal mode that is killed halfway leaves a
+    file that only a writer can open.
+    """
     connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
     try:
         connection.execute("PRAGMA page_size = 16384")  # chunks are long: a third cheaper to write than with 4096
+        connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         connection.execute("BEGIN")
@@ -303,7 +380,7 @@ def _create_database(path: Path, uid: str, header: RunHeader, scenario: str) -> 
             connection.execute(f"CREATE TABLE {table} ({columns}) STRICT")
         for view, select in VIEWS.items():
             connection.execute(f"CREATE VIEW {view} AS {select}")
-        row = {
+        row: dict[str, Any] = {
             "id": 1,
             "schema": SCHEMA,
             "uid": uid,
@@ -322,6 +399,9 @@ def _create_database(path: Path, uid: str, header: RunHeader, scenario: str) -> 
         }
         names = ", ".join(row)
         connection.execute(f"INSERT INTO run ({names}) VALUES ({', '.join('?' * len(row))})", [*row.values()])  # noqa: S608 - our own names
+        seal, run_hash = Seal().text, run_row_hash(tuple(row.get(name) for name in RUN_COLUMNS))
+        connection.execute("INSERT INTO commits (id, number, seal, run_hash) VALUES (1, 0, ?, ?)", (seal, run_hash))
         connection.execute("COMMIT")
+        return commit_hash(0, seal, run_hash)
     finally:
         connection.close()

@@ -5,6 +5,7 @@ are checked against their hashes before anything is read from them.
 """
 
 import difflib
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,9 +18,11 @@ from sim.kernel.codec import decode, encode
 from sim.kernel.effects import hash_request
 from sim.kernel.ports import EventRow
 from sim.store.contents import content_hash, join
-from sim.store.files import DATABASE, SCENARIO, Database, being_written
+from sim.store.files import DATABASE, SCENARIO, Database, being_written, is_settled, recover
 from sim.store.hashing import RunHash, arrival_hash, final_hash, result_hash
+from sim.store.head import HEAD, UNSAFE, UnsafeEffect, read_head, read_unsafe, unsafe_size
 from sim.store.schema import APPLICATION, SCHEMA, TABLES
+from sim.store.seal import FACTS, RUN_COLUMNS, Seal, commit_hash, run_row_hash
 from sim.store.views import VIEWS
 
 QUERY_SECONDS = 60.0
@@ -38,6 +41,7 @@ class RunInfo:
     path: Path
     status: str
     problem: str | None = None
+    lost: str | None = None  # what was recorded and is gone, in one sentence
     uid: str = ""  # the name that its folder was made under: keys of effects are made from it
     name: str = ""
     seed: int = 0
@@ -63,7 +67,7 @@ class RunInfo:
 _LISTS = ("set", "allow", "model")  # options
 _MAX_PARTS = 10_000_000  # bytes of the list of a request's parts
 
-_COLUMNS = [field.name for field in attrs.fields(RunInfo)][4:]
+_COLUMNS = [field.name for field in attrs.fields(RunInfo)][5:]
 _JSON = {"versions", "options", "code", "origin", "digest", "summary"}
 
 
@@ -73,7 +77,9 @@ class StoredRun:
     def __init__(self, path: Path, database: Database) -> None:
         self.path = path
         self._database = database
-        self.info = _read_info(path, database)
+        self._head = read_head(path)  # before the database, which is written first
+        with database.snapshot():
+            self.info = self._read_info()
 
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a SELECT over the views and tables of the run.
@@ -109,7 +115,8 @@ class StoredRun:
             RunError: that names the first chunk, or the part, that does not match.
         """
         try:
-            self._verify()
+            with self._database.snapshot():
+                self._verify()
         except (
             AttributeError,
             LookupError,
@@ -129,6 +136,59 @@ class StoredRun:
             total += count
         self._verify_outside()
         self._verify_end(running, total)
+        self._verify_seal()
+
+    def _verify_seal(self) -> None:
+        """Check that no row is missing, changed, or new since the last commit."""
+        seal = Seal()
+        for kind, select in FACTS.items():
+            for fact in self._database.stream(select):
+                seal.add(kind, *fact)
+        ((stored,),) = self._database.rows("SELECT seal FROM commits")
+        if stored != seal.text:
+            raise self._damaged("a row was changed, removed or added since it was recorded")
+
+    def counts(self) -> dict[str, int]:
+        """Return how many events, effects and commits are on record."""
+        sql = "(SELECT coalesce(sum(count), 0) FROM chunks), (SELECT count(*) FROM effects), number"
+        ((events, effects, commits),) = self._database.rows(f"SELECT {sql} FROM commits")  # noqa: S608 - constant
+        return {"events": events, "effects": effects, "commits": commits}
+
+    def unsafe_lost(self) -> list[UnsafeEffect]:
+        """Return the effects that must not be done twice, were begun, and are not in the database any more.
+
+        Raises:
+            RunError: if the file that says so is damaged.
+        """
+        effects, problem = read_unsafe(self.path)
+        if problem is None and unsafe_size(self.path) < (0 if self._head.head is None else self._head.head.unsafe):
+            problem = f"{UNSAFE} is missing or cut off"
+        if problem is not None:
+            raise RunError(
+                f"{self.path} is damaged: {problem}, so which effects were begun is not known",
+                hint="run the scenario again, or branch from a time before the last effect",
+            )
+        there = set(self._database.rows("SELECT actor, ordinal FROM effects WHERE safety = 'unsafe'"))
+        return [effect for effect in effects if (effect.actor, effect.ordinal) not in there]
+
+    def problems(self) -> list[str]:
+        """Return what is wrong with the files beside the database, in a sentence each."""
+        found = [] if self.info.lost is None else [self.info.lost]
+        if self._head.problem is not None and self._head.problem not in "".join(found):
+            found.append(f"{self.path} is damaged: {self._head.problem}")
+        try:
+            self.unsafe_lost()
+        except RunError as error:
+            found.append(str(error))
+        scenario = self.path / SCENARIO
+        try:
+            same = hashlib.sha256(scenario.read_bytes()).hexdigest() == self.info.scenario_hash
+        except OSError as error:
+            found.append(f"{scenario} cannot be read: {error.strerror}")
+        else:
+            if not same:
+                found.append(f"{scenario} is not the scenario that was run: it was changed")
+        return found
 
     def _verify_outside(self) -> None:
         """Check what came from outside: nobody could make it again."""
@@ -216,6 +276,57 @@ class StoredRun:
         if not match:
             raise self._damaged("its requests or its final digest do not match its hash")
 
+    def _read_info(self) -> RunInfo:
+        path, database = self.path, self._database
+        rows = database.rows(f"SELECT status, {', '.join(_COLUMNS)} FROM run")  # noqa: S608 - constant
+        commits = database.rows("SELECT number, seal, run_hash FROM commits")
+        if len(rows) != 1 or len(commits) != 1:
+            raise self._damaged("its run row is missing")
+        number, seal, run_hash = commits[0]
+        columns = ", ".join(RUN_COLUMNS)
+        if run_row_hash(database.rows(f"SELECT {columns} FROM run")[0]) != run_hash:  # noqa: S608 - constant
+            raise self._damaged("its run row (name, seed, status, times, summary) does not match its hash")
+        status, *values = rows[0]
+        known = dict(zip(_COLUMNS, values, strict=True))
+        try:
+            for name in _JSON:
+                known[name] = None if known[name] is None else decode(known[name].encode())
+            if not all(known[name] is None or isinstance(known[name], dict) for name in _JSON):
+                raise TypeError
+            if not all(isinstance(known["options"].get(name, []), list) for name in _LISTS):
+                raise TypeError
+        except (AttributeError, RecursionError, TypeError, ValueError):
+            raise self._damaged("its run row is not JSON") from None
+        lost = self._lost(known["uid"], number, commit_hash(number, seal, run_hash), ended=status == "finished")
+        if status == "running" and not being_written(path):
+            status = "killed"
+        return RunInfo(path.name, path, status, None, lost, **known)
+
+    def _lost(self, uid: str, number: int, whole: str, *, ended: bool) -> str | None:
+        """Return what was committed and is not in the database, in one sentence.
+
+        Raises:
+            RunError: if the database is that of another run, or not the one that was committed.
+        """
+        head, problem = self._head.head, self._head.problem
+        if head is None or (problem is not None and number <= head.commit):  # the other slot may have named a later one
+            unknown = f"{self.path} is damaged: {problem}, so whether the last records are there is not known"
+            return None if ended else unknown
+        if head.run != uid:
+            raise self._damaged(f"{HEAD} belongs to run {head.run}, and {DATABASE} to run {uid}")
+        if number > head.commit + (1 if problem is None else 2):  # a kill may come between a commit and its note
+            raise self._damaged(f"{HEAD} names commit {head.commit} as the last, and {DATABASE} has {number}")
+        if number == head.commit and whole != head.hash:
+            raise self._damaged(f"its last commit ({number}) is not the one that {HEAD} names")
+        if number < head.commit:
+            ((effects,),) = self._database.rows("SELECT count(*) FROM effects")
+            begun = max(0, head.effects - effects)
+            return (
+                f"{self.path} lost its last records: commits {number + 1} to {head.commit} are missing in {DATABASE},"
+                f" and with them {begun} effects that were begun"
+            )
+        return None
+
     def _damaged(self, what: str) -> RunError:
         return RunError(f"{self.path} is damaged: {what}", hint="use a copy of it, or run the scenario again")
 
@@ -235,16 +346,25 @@ def open_run(path: Path, *, verify: bool = True, seconds: float = QUERY_SECONDS)
     file = path if path.name == DATABASE else path / DATABASE
     if not file.is_file():
         raise UsageError(f"{path} is not a run: it has no {DATABASE}", hint="`sim list` shows the runs")
-    database = Database(file, seconds)
+    recover(file)
+    run = _open(file, seconds, immutable=is_settled(file))
+    if verify:
+        try:
+            run.verify()
+        except BaseException:
+            run.close()
+            raise
+    return run
+
+
+def _open(file: Path, seconds: float, *, immutable: bool) -> StoredRun:
+    database = Database(file, seconds, immutable=immutable)
     try:
         _check_kind(file, database)
-        run = StoredRun(file.parent, database)
-        if verify:
-            run.verify()
+        return StoredRun(file.parent, database)
     except BaseException:
         database.close()
         raise
-    return run
 
 
 def list_runs(root: Path) -> list[RunInfo]:
@@ -320,23 +440,3 @@ def _check_kind(file: Path, database: Database) -> None:
     if schema != SCHEMA:
         which, hint = ("a newer", "update sim") if schema > SCHEMA else ("an older", "read it with that version")
         raise UsageError(f"{file} was written by {which} sim (schema {schema}, this one reads {SCHEMA})", hint=hint)
-
-
-def _read_info(path: Path, database: Database) -> RunInfo:
-    rows = database.rows(f"SELECT status, {', '.join(_COLUMNS)} FROM run")  # noqa: S608 - constant
-    if len(rows) != 1:
-        raise RunError(f"{path} is damaged: its run row is missing", hint="use a copy of it")
-    status, *values = rows[0]
-    known = dict(zip(_COLUMNS, values, strict=True))
-    try:
-        for name in _JSON:
-            known[name] = None if known[name] is None else decode(known[name].encode())
-        if not all(known[name] is None or isinstance(known[name], dict) for name in _JSON):
-            raise TypeError
-        if not all(isinstance(known["options"].get(name, []), list) for name in _LISTS):
-            raise TypeError
-    except (AttributeError, RecursionError, TypeError, ValueError):
-        raise RunError(f"{path} is damaged: its run row is not JSON", hint="use a copy of it") from None
-    if status == "running" and not being_written(path):
-        status = "killed"
-    return RunInfo(path.name, path, status, None, **known)

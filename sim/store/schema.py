@@ -8,7 +8,7 @@ from typing import Final, Literal
 Status = Literal["finished", "interrupted", "failed"]
 """How a run ended; one that has not ended, or was killed, is `running`."""
 
-SCHEMA: Final = 2
+SCHEMA: Final = 3
 """Version of the tables; a file with another one is refused."""
 
 APPLICATION: Final = 0x73696D31
@@ -38,6 +38,12 @@ TABLES: Final[dict[str, str]] = {
         hash TEXT,
         digest TEXT,
         summary TEXT
+    """,
+    "commits": """
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        number INTEGER NOT NULL,
+        seal TEXT NOT NULL,
+        run_hash TEXT NOT NULL
     """,
     "chunks": """
         id INTEGER PRIMARY KEY,
@@ -84,5 +90,6 @@ TABLES: Final[dict[str, str]] = {
         hash TEXT NOT NULL
     """,
 }
-"""Column definitions by table. `contents` holds the parts of requests (see `contents`); `arrivals` what came from
+"""Column definitions by table. `commits` has one row: how often was committed, the seal of all rows (see `seal`), and
+the hash of the row of the run. `contents` holds the parts of requests (see `contents`); `arrivals` what came from
 outside in its order: inputs, and the outcomes of measured effects."""

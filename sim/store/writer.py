@@ -21,18 +21,11 @@ from sim.errors import RunError, SimError
 from sim.kernel.codec import encode
 from sim.kernel.ports import IntentRow
 from sim.store.contents import content_hash
-from sim.store.files import (
-    BUSY_SECONDS,
-    DATABASE,
-    LOG_FOLDED,
-    LOG_IN_USE,
-    failure,
-    lock_folder,
-    mark_log,
-    wall_label,
-)
+from sim.store.files import BUSY_SECONDS, DATABASE, failure, lock_folder, recover, unlock, wall_label
 from sim.store.hashing import CHUNK, RunHash, arrival_hash, final_hash, result_hash
+from sim.store.head import HEAD, Head, HeadFile, UnsafeEffect, read_head
 from sim.store.schema import Status
+from sim.store.seal import FACTS, RUN_COLUMNS, Seal, commit_hash, run_row_hash
 
 T = TypeVar("T")
 Done = Future[None]
@@ -47,25 +40,29 @@ class Tables:
 
     def __init__(self, folder: Path, *, again: bool) -> None:
         self._folder = folder
+        recover(folder / DATABASE)
         self._connection = sqlite3.connect(folder / DATABASE, isolation_level=None, timeout=BUSY_SECONDS)
         self._execute = self._connection.execute
         self._hash = RunHash()
+        self._seal = Seal()
         self._events = 0
+        self._effects = 0
         self._pending: list[bytes] = []
         self._pending_events = 0
+        self._unsafe: list[UnsafeEffect] = []  # begun in the present transaction
         self._ended = again  # until it goes on, a run that is resumed stays as it was
+        self._head: HeadFile | None = None
         try:
             self._set_durable()
-            self._epoch = self._claim(again)
-            mark_log(folder, LOG_IN_USE)
-            if again:
-                self._catch_up()
+            self._head = HeadFile(folder)
+            self._identity = _identity(folder)
+            self._open(again)
         except Exception:
-            self._connection.close()
+            self._disconnect()
             raise
 
     def _set_durable(self) -> None:
-        journal = self._execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        journal = self._execute("PRAGMA journal_mode").fetchone()[0]
         self._execute("PRAGMA synchronous = FULL")
         synchronous = self._execute("PRAGMA synchronous").fetchone()[0]
         if (journal, synchronous) != ("wal", 2):
@@ -74,20 +71,27 @@ class Tables:
                 hint="use a local disk",
             )
 
-    def _claim(self, again: bool) -> int:
+    def _open(self, again: bool) -> None:
+        """Claim the run for this process, and take up the hashes where the file ends."""
         self._execute("BEGIN IMMEDIATE")
         recorded = "EXISTS (SELECT 1 FROM chunks) OR EXISTS (SELECT 1 FROM effects)"
-        status, epoch, used = self._execute(f"SELECT status, epoch, {recorded} FROM run").fetchone()  # noqa: S608 - constant
+        columns = f"uid, status, epoch, {recorded}"
+        self._uid, status, epoch, used = self._execute(f"SELECT {columns} FROM run").fetchone()  # noqa: S608 - constant
         if again and status == "finished":
             raise RunError(f"{self._folder} has finished: there is nothing to go on with", hint="branch from it")
         if not again and (status != "running" or used or epoch):
             raise RunError(
                 f"{self._folder} was already recorded (status {status})", hint="start a new run, or resume it"
             )
-        self._execute("UPDATE run SET epoch = ?", (epoch + 1,))
-        self._execute("COMMIT")
+        if again:
+            self._catch_up()
+        head = read_head(self._folder).head
+        (number,) = self._execute("SELECT number FROM commits").fetchone()
+        self._number = max(number, 0 if head is None else head.commit)  # numbers of lost commits are not used again
+        self._epoch = epoch + 1
+        self._set_run(epoch=self._epoch)
+        self.commit()
         reach("resume.claimed") if again else None
-        return int(epoch) + 1
 
     def _catch_up(self) -> None:
         """Bring the hashes to where the file ends."""
@@ -96,25 +100,52 @@ class Tables:
             self._events += count
         for effect in self._execute("SELECT actor, ordinal, kind, request_hash FROM effects ORDER BY id"):
             self._hash.add_effect(*effect)
+            self._effects += 1
+        for kind, select in FACTS.items():
+            for fact in self._execute(select):
+                self._seal.add(kind, *fact)
+
+    def _set_run(self, **values: Any) -> None:
+        """Change columns of the row of the run, and its hash with them."""
+        names = ", ".join(
+            f"{name} = {'CAST(? AS TEXT)' if isinstance(values[name], bytes) else '?'}" for name in values
+        )
+        self._execute(f"UPDATE run SET {names}", [*values.values()])  # noqa: S608 - names of ours
+        row = self._execute(f"SELECT {', '.join(RUN_COLUMNS)} FROM run").fetchone()  # noqa: S608 - constant
+        self._run_hash = run_row_hash(row)
 
     def go_on(self) -> None:
         """A resumed run has caught up with its record: from here on it is written again."""
         self._ended = False
-        self._execute(
-            "UPDATE run SET status = 'running', ended_at = NULL, sim_ns = NULL, events = NULL, hash = NULL,"
-            " digest = NULL, summary = NULL"
-        )
+        self._set_run(status="running", ended_at=None, sim_ns=None, events=None, hash=None, digest=None, summary=None)
 
     def begin(self) -> None:
-        """Start a transaction, unless the run now belongs to another process."""
+        """Start a transaction, unless the run now belongs to another process, or is not in its folder any more."""
+        if _identity(self._folder) != self._identity:
+            raise RunError(
+                f"{self._folder} was removed or replaced while the run was under way: its record is lost from event"
+                f" {self._events - self._pending_events + 1:,} on",
+                hint="leave the folder of a run in its place until the run has ended, and run the scenario again",
+            )
         self._execute("BEGIN IMMEDIATE")
         (epoch,) = self._execute("SELECT epoch FROM run").fetchone()
         if epoch != self._epoch:
             raise RunError(f"{self._folder} was taken over by another process (epoch {epoch}, not {self._epoch})")
 
     def commit(self) -> None:
-        """Make everything since `begin` durable."""
+        """Make everything since `begin` durable, and then known outside the database."""
+        assert self._head is not None, "open"
+        self._number += 1
+        self._execute(
+            "UPDATE commits SET number = ?, seal = ?, run_hash = ?", (self._number, self._seal.text, self._run_hash)
+        )
         self._execute("COMMIT")
+        reach("writer.unnoted")
+        if self._unsafe:
+            self._head.note(self._unsafe)
+            self._unsafe = []
+        whole = commit_hash(self._number, self._seal.text, self._run_hash)
+        self._head.write(Head(self._uid, self._number, whole, self._effects, self._head.size))
 
     def rollback(self) -> None:
         """Forget everything since `begin`."""
@@ -139,68 +170,71 @@ class Tables:
         self._pending[0] = b"[" + self._pending[0]
         self._pending[-1] += b"]"
         data = b",".join(self._pending)  # a chunk is long: it is put together once
-        self._execute(
-            "INSERT INTO chunks (first_event, count, hash, data) VALUES (?, ?, ?, CAST(? AS TEXT))",
-            (first, self._pending_events, self._hash.events, data),
+        fact = (first, self._pending_events, self._hash.events)
+        id = self._insert(
+            "INSERT INTO chunks (first_event, count, hash, data) VALUES (?, ?, ?, CAST(? AS TEXT))", *fact, data
         )
+        self._seal.add("chunk", id, *fact)
         self._pending.clear()
         self._pending_events = 0
+
+    def _insert(self, sql: str, *values: Any) -> int:
+        """Insert a row and return its id."""
+        id = self._execute(sql, values).lastrowid
+        assert id is not None, "a row was inserted"
+        return id
 
     def input(self, time_ns: int, delta: int, kind: str, data: bytes) -> None:
         """Store one call from outside."""
         self._arrive(time_ns, delta, kind, data, None)
 
     def _arrive(self, time_ns: int, delta: int, kind: str, data: bytes, effect: int | None) -> None:
-        self._execute(
-            "INSERT INTO arrivals (time_ns, delta, kind, data, effect, hash) VALUES (?, ?, ?, CAST(? AS TEXT), ?, ?)",
-            (time_ns, delta, kind, data, effect, arrival_hash(time_ns, delta, kind, data, effect)),
-        )
+        hash = arrival_hash(time_ns, delta, kind, data, effect)
+        sql = "INSERT INTO arrivals (time_ns, delta, kind, data, effect, hash) VALUES (?, ?, ?, CAST(? AS TEXT), ?, ?)"
+        self._seal.add("arrival", self._insert(sql, time_ns, delta, kind, data, effect, hash), hash)
 
     def intent(self, row: IntentRow, request: tuple[bytes, list[bytes]], bodies: list[bytes], count: int) -> None:
         """Store that an effect is about to start, with the count and the hash of the events before it."""
         self.events(bodies, count)
-        actor, ordinal, kind, request_hash, _, latency, safety, time_ns = row
+        actor, ordinal, kind, request_hash, asked, latency, safety, time_ns = row
         skeleton, parts = request
         ids = encode([self._content(part) for part in parts])
-        self._execute(
+        place = (latency, safety, time_ns, self._events, self._hash.events)
+        id = self._insert(
             "INSERT INTO effects (actor, ordinal, kind, request_hash, request, parts, latency, safety, time_ns,"
             " events_before, hash_before) VALUES (?, ?, ?, ?, CAST(? AS TEXT), CAST(? AS TEXT), ?, ?, ?, ?, ?)",
-            (
-                actor, ordinal, kind, request_hash, skeleton, ids, latency, safety, time_ns, self._events,
-                self._hash.events,
-            ),
+            actor, ordinal, kind, request_hash, skeleton, ids, *place,
         )  # fmt: skip
         self._hash.add_effect(actor, ordinal, kind, request_hash)
+        self._seal.add("intent", id, actor, ordinal, kind, request_hash, *place)
+        self._effects += 1
+        if safety == "unsafe":
+            self._unsafe.append(UnsafeEffect(id, actor, ordinal, kind, request_hash, time_ns, shortened(asked)))
 
     def _content(self, part: bytes) -> int:
         """Store a part of a request, once, and return its id."""
         hash = content_hash(part)
         found = self._execute("SELECT id FROM contents WHERE hash = ?", (hash,)).fetchone()
         if found is None:
-            sql = "INSERT INTO contents (hash, data) VALUES (?, CAST(? AS TEXT)) RETURNING id"
-            found = self._execute(sql, (hash, part)).fetchone()
+            id = self._insert("INSERT INTO contents (hash, data) VALUES (?, CAST(? AS TEXT))", hash, part)
+            self._seal.add("content", id, hash)
+            return id
         return int(found[0])
 
     def result(
         self, actor: str, ordinal: int, outcome: str, value: bytes, attempts: int, stamp: tuple[int, int] | None
     ) -> None:
         """Store what came of an effect outside. The first result counts."""
+        hash = result_hash(actor, ordinal, outcome, value, attempts, stamp is not None)
         changed = self._execute(
             "UPDATE effects SET outcome = ?, result = CAST(? AS TEXT), attempts = ?, arrived = ?,"
             " result_hash = ?"
             " WHERE actor = ? AND ordinal = ? AND outcome IS NULL RETURNING id",
-            (
-                outcome,
-                value,
-                attempts,
-                stamp is not None,
-                result_hash(actor, ordinal, outcome, value, attempts, stamp is not None),
-                actor,
-                ordinal,
-            ),
+            (outcome, value, attempts, stamp is not None, hash, actor, ordinal),
         ).fetchone()
         if changed is None:
             raise RunError(f"effect {ordinal} of {actor} has a result but no open intent")
+        self._seal.add("outcome", actor, ordinal, hash)
         if stamp is not None:
             self._arrive(*stamp, "", b"null", changed[0])
 
@@ -210,16 +244,16 @@ class Tables:
             "UPDATE effects SET ending = ?, ended_ns = ?, ended_delta = ? WHERE actor = ? AND ordinal = ?",
             (ending, time_ns, delta, actor, ordinal),
         )
+        self._seal.add("ending", actor, ordinal, ending, time_ns, delta)
 
     def finish(self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
         """Write the end of the run into the run row and return its hash."""
         self.flush()
         total = final_hash(self._hash.events, self._hash.effects, digest)
-        self._execute(
-            "UPDATE run SET status = ?, ended_at = ?, sim_ns = ?, events = ?, hash = ?,"
-            " digest = CAST(? AS TEXT), summary = CAST(? AS TEXT)",
-            (status, wall_label(), sim_ns, self._events, total, encode(dict(digest)), encode(dict(summary))),
-        )
+        self._set_run(
+            status=status, ended_at=wall_label(), sim_ns=sim_ns, events=self._events, hash=total,
+            digest=encode(dict(digest)), summary=encode(dict(summary)),
+        )  # fmt: skip
         self._ended = True
         reach("run.finishing")
         return total
@@ -228,22 +262,42 @@ class Tables:
         """Store what is left of a run that nobody finished."""
         if not self._ended:
             self.flush()
-            self._execute(
-                "UPDATE run SET status = 'interrupted', ended_at = ?, events = ?",
-                (wall_label(), self._events),
-            )
+            self._set_run(status="interrupted", ended_at=wall_label(), events=self._events)
 
     def close(self) -> None:
         """Fold the log into the file, so that `run.db` alone is the run, and close."""
         reach("run.finished")
         with suppress(sqlite3.Error):  # a reader keeps the log: SQLite folds it in later
             self._execute("PRAGMA busy_timeout = 0")
-            busy = self._execute("PRAGMA wal_checkpoint(FULL)").fetchone()[0]
-            if not busy and self._execute("SELECT epoch FROM run").fetchone() == (self._epoch,):
-                mark_log(self._folder, LOG_FOLDED)  # before the log goes
             self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._execute("PRAGMA journal_mode = DELETE")
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         self._connection.close()
+        if self._head is not None:
+            self._head.close()
+
+
+def shortened(request: Any, most: int = 200) -> str:
+    """Return a request as JSON text of at most about so many characters, for people."""
+    text = encode(request).decode()
+    return text if len(text) <= most else text[:most] + "..."
+
+
+def _identity(folder: Path) -> tuple[tuple[int, int], ...]:
+    """Return what tells the files of a run from others under the same names.
+
+    Raises:
+        RunError: if one is missing.
+    """
+    try:
+        found = [(folder / name).stat() for name in (DATABASE, HEAD)]
+    except OSError as error:
+        raise RunError(
+            f"{folder} was removed while the run was under way: {error.filename} is missing",
+            hint="leave the folder of a run in its place until the run has ended, and run the scenario again",
+        ) from error
+    return tuple((status.st_dev, status.st_ino) for status in found)
 
 
 class Writer:
@@ -327,9 +381,8 @@ class Writer:
             raise self._error
 
     def _unlock(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        unlock(self._lock)
+        self._lock = None
 
     def _run(self, opened: "Future[None]") -> None:
         try:

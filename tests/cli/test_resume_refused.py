@@ -10,6 +10,7 @@ import pytest
 from sim import Action, Agent, Effect, perform
 from sim.errors import RunError
 from sim.runner import replay, resume, run
+from tests.store import resealed
 
 TALKING = """
 name: talking
@@ -86,9 +87,7 @@ def test_a_foreign_file(sim, finished):
 def test_a_truncated_run(sim, finished, share):
     """A file that was cut is said to be damaged, or to be no run."""
     path = finished / "run.db"
-    with sqlite3.connect(path) as database:  # as if it had not ended
-        database.execute("UPDATE run SET status = 'running', hash = NULL, digest = NULL, summary = NULL")
-    database.close()
+    resealed.change(finished, "UPDATE run SET status = 'running', hash = NULL, digest = NULL, summary = NULL")
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * share)])
     sentence = one_sentence(sim("resume", finished), 2 if share == 0 else 1)
@@ -108,8 +107,10 @@ def talked(tmp_path_factory):
     (root / "talking.yaml").write_text(TALKING)
     result = run(root / "talking.yaml", out=root / "runs", kinds={"talker": Talker}, progress=_publish_once())
     folder = Path(result.run or "")
+    resealed.change(
+        folder, "UPDATE run SET status = 'running', events = NULL, hash = NULL, digest = NULL, summary = NULL"
+    )
     with sqlite3.connect(folder / "run.db") as database:
-        database.execute("UPDATE run SET status = 'running', events = NULL, hash = NULL, digest = NULL, summary = NULL")
         for table in PAYLOADS:
             assert database.execute(f"SELECT count(*) FROM {table}").fetchone()[0], table  # noqa: S608 - ours
         assert database.execute("SELECT count(*) FROM arrivals WHERE effect IS NULL").fetchone()[0]

@@ -99,6 +99,7 @@ def make(name: str) -> None:
             connection.execute("PRAGMA journal_mode = DELETE")  # of the killed one: the log goes into the file
             connection.execute("PRAGMA page_size = 1024")  # small pages for small runs
             connection.execute("VACUUM")
+            connection.execute("PRAGMA journal_mode = WAL")  # as a run is left
         shutil.rmtree(RUNS / name, ignore_errors=True)
         shutil.copytree(made, RUNS / name)
 

@@ -104,7 +104,7 @@ def snapshots(tmp_path: Path) -> Callable[..., list[Path]]:
                 (folder,) = (tmp_path / "runs").iterdir()
                 copy = tmp_path / "killed" / str(len(copies)) / folder.name
                 copy.mkdir(parents=True)
-                for name in ("run.db", "run.db-wal", "run.lock", "scenario.yaml"):
+                for name in ("run.db", "run.db-wal", "run.head", "run.lock", "run.unsafe", "scenario.yaml"):
                     if (folder / name).exists():
                         shutil.copy(folder / name, copy / name)
                 copies.append(copy)

@@ -87,7 +87,7 @@ def killed(tmp_path: Path) -> Callable[..., Path]:
             (of,) = (tmp_path / "runs").iterdir() if folder is None else (folder,)
             copies.append(tmp_path / f"killed-{len([*tmp_path.iterdir()])}" / of.name)
             copies[0].mkdir(parents=True)
-            for name in ("run.db", "run.db-wal", "run.lock", "scenario.yaml"):
+            for name in ("run.db", "run.db-wal", "run.head", "run.lock", "run.unsafe", "scenario.yaml"):
                 if (of / name).exists():
                     shutil.copy(of / name, copies[0] / name)
 

@@ -1,6 +1,5 @@
 """What changes the hash of a run, and what does not."""
 
-import sqlite3
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from sim.errors import ActorError
 from sim.kernel.codec import Raw, encode
 from sim.kernel.ports import EventRow, IntentRow
 from sim.store import HashRecorder, final_hash, open_run
+from tests.store import resealed
 
 EVENT: EventRow = (
     5,
@@ -119,9 +119,7 @@ def test_seed_run_id_wall_times_and_versions_do_not_change_the_hash(start):
         recorder = start(**header)
         recorder.event(EVENT)
         hashes.add(recorder.finish("finished", DIGEST, 10, {"wall_seconds": number}))
-        with sqlite3.connect(recorder.folder / "run.db") as connection:
-            connection.execute("UPDATE run SET started_at = 'then', ended_at = 'later', seed = 99")
-        connection.close()
+        resealed.change(recorder.folder, "UPDATE run SET started_at = 'then', ended_at = 'later', seed = 99")
         open_run(recorder.folder).close()  # still matches its hash
 
     assert hashes == {run_hash([EVENT], [], DIGEST)}

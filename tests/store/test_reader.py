@@ -16,6 +16,7 @@ from sim.errors import RunError, SimError, UsageError
 from sim.store import RunRecorder, find_run, list_runs, open_run
 from sim.store.schema import TABLES
 from tests.helpers import wait_until_durable
+from tests.store import resealed
 
 
 def change(folder: Path, sql: str) -> None:
@@ -48,9 +49,15 @@ def test_a_flipped_byte_is_found_and_its_chunk_named(folder):
         ("DELETE FROM chunks WHERE id = 1", "chunk 2"),
         ("DELETE FROM chunks WHERE id = 2", "it should hold 5000 events, but has 4096"),
         ("UPDATE chunks SET first_event = 7 WHERE id = 2", "chunk 2"),
-        ("UPDATE run SET digest = '{}'", "final digest"),
-        ("UPDATE run SET digest = 'no json'", "not JSON"),
-        ("UPDATE run SET hash = 'x'", "final digest"),
+        ("UPDATE run SET digest = '{}'", "its run row"),
+        ("UPDATE run SET hash = 'x'", "its run row"),
+        ("UPDATE run SET status = 'interrupted'", "its run row"),
+        ("UPDATE run SET summary = '{}'", "its run row"),
+        ("UPDATE run SET started_at = 'then'", "its run row"),
+        ("UPDATE run SET seed = 8", "its run row"),
+        ("UPDATE commits SET number = 99", "names commit"),
+        ("UPDATE commits SET seal = 'x'", "last commit"),
+        ("DELETE FROM commits", "its run row is missing"),
         ("DELETE FROM run", "its run row is missing"),
         (
             "INSERT INTO effects SELECT 1,'a',1,'llm','x','1','[]','modelled','pure',1,1,'',NULL,NULL,1,0,'',NULL,1,1",
@@ -59,8 +66,24 @@ def test_a_flipped_byte_is_found_and_its_chunk_named(folder):
     ],
 )
 def test_changed_content_is_found(folder, sql, what):
-    """Changes of events, requests, digest or hash are found, and the error says where."""
+    """Changes of events, requests, or anything in the row of the run are found, and the error says where."""
     change(folder, sql)
+
+    with pytest.raises(RunError, match=what):
+        open_run(folder)
+
+
+@pytest.mark.parametrize(
+    ("sql", "what"),
+    [
+        ("UPDATE run SET digest = '{}'", "final digest"),
+        ("UPDATE run SET digest = 'no json'", "not JSON"),
+        ("UPDATE run SET hash = 'x'", "final digest"),
+    ],
+)
+def test_a_run_must_fit_its_own_hash(folder, sql, what):
+    """Who also mends the hash of the row is found by the hash of the run, which covers events, effects and digest."""
+    resealed.change(folder, sql)
 
     with pytest.raises(RunError, match=what):
         open_run(folder)
@@ -105,7 +128,7 @@ def test_a_newer_schema_is_refused(folder):
     """A run that a newer version wrote is refused with both numbers."""
     change(folder, "PRAGMA user_version = 99")
 
-    with pytest.raises(UsageError, match=r"newer sim \(schema 99, this one reads 2\)"):
+    with pytest.raises(UsageError, match=r"newer sim \(schema 99, this one reads 3\)"):
         open_run(folder)
 
 
@@ -113,7 +136,7 @@ def test_an_older_schema_is_refused(folder):
     """A run that an older version wrote is refused with both numbers."""
     change(folder, "PRAGMA user_version = 1")
 
-    with pytest.raises(UsageError, match=r"older sim \(schema 1, this one reads 2\)"):
+    with pytest.raises(UsageError, match=r"older sim \(schema 1, this one reads 3\)"):
         open_run(folder)
 
 
@@ -324,8 +347,7 @@ def test_a_view_in_place_of_a_table_is_damage(folder, table):
 @pytest.mark.parametrize("value", ["[]", "5", "[" * 100_000 + "]" * 100_000], ids=["list", "number", "deep"])
 def test_a_run_row_of_another_shape_is_damage(folder, column, value):
     """What a run says about itself is mappings: anything else, and what nests too deep to be read, is damage."""
-    with closing(sqlite3.connect(folder / "run.db", isolation_level=None)) as connection:
-        connection.execute(f"UPDATE run SET {column} = ?", (value,))  # noqa: S608 - ours
+    resealed.change(folder, f"UPDATE run SET {column} = ?", parameters=(value,))  # noqa: S608 - ours
     with pytest.raises(RunError, match="is damaged: its run row is not JSON"):
         open_run(folder)
     assert [info.status for info in list_runs(folder.parent)] == ["unreadable"]

@@ -178,7 +178,7 @@ def test_a_run_is_private_and_one_file_at_its_end(record):
         os.umask(previous)
 
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert {"run.db", "run.lock", "scenario.yaml"} == {file.name for file in folder.iterdir()}
+    assert {"run.db", "run.head", "run.lock", "scenario.yaml"} == {file.name for file in folder.iterdir()}
     assert {0o600} == {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
 
 

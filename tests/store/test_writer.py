@@ -14,6 +14,7 @@ from sim.errors import RunError
 from sim.store import RunRecorder, open_run
 from sim.store.writer import Tables, Writer
 from tests.helpers import wait_until_durable
+from tests.store import resealed
 
 ROW = (1, 0, 0, 1, 1, "a", "t", None, None)
 
@@ -37,6 +38,7 @@ def test_a_process_that_lost_its_epoch_is_refused(start):
         recorder.flush()
     with pytest.raises(RunError, match="taken over"):
         recorder.finish("finished", {}, 1, {})
+    resealed.change(recorder.folder)  # as the other process would
     with open_run(recorder.folder) as run:
         assert run.query("SELECT count(*) FROM chunks") == [(0,)]
         assert run.info.status == "killed"
@@ -98,6 +100,7 @@ from pathlib import Path
 from sim.errors import RunError
 from sim.store import RunHeader, RunRecorder, create_run
 from tests.helpers import wait_until_durable
+from tests.store import resealed
 recorder = RunRecorder(create_run(Path(sys.argv[1]), RunHeader("x", 1, "tick", "trio"), ""))
 resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20))
 try:

@@ -1,0 +1,62 @@
+"""The seal of a run file: one hash over every row, to which each new row is added as it is written.
+
+It is the sum of the hashes of *facts*, modulo 2**256. A fact is a row, or the part of a row that is written at one
+time: an effect gets its outcome, and its end, later than its intent. Facts are added and never changed, so the writer
+keeps one number, and a reader can compute it again from the tables in any order. Whatever is large (events, parts of
+requests, results) has a hash of its own beside it, and the fact holds that hash.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sim.kernel.codec import encode
+
+FACTS: Final[Mapping[str, str]] = {
+    "chunk": "SELECT id, first_event, count, hash FROM chunks",
+    "content": "SELECT id, hash FROM contents",
+    "intent": "SELECT id, actor, ordinal, kind, request_hash, latency, safety, time_ns, events_before, hash_before"
+    " FROM effects",
+    "outcome": "SELECT actor, ordinal, result_hash FROM effects WHERE outcome IS NOT NULL OR result_hash IS NOT NULL",
+    "ending": "SELECT actor, ordinal, ending, ended_ns, ended_delta FROM effects WHERE ending IS NOT NULL"
+    " OR ended_ns IS NOT NULL OR ended_delta IS NOT NULL",
+    "arrival": "SELECT id, hash FROM arrivals",
+}
+"""How a reader finds the facts of each kind; the writer adds the same values in the same order."""
+
+RUN_COLUMNS: Final = (
+    "schema", "uid", "name", "seed", "mode", "backend", "status", "epoch", "versions", "scenario_hash", "options",
+    "code", "origin", "started_at", "ended_at", "sim_ns", "events", "hash", "digest", "summary",
+)  # fmt: skip
+"""The columns of the row of the run, all of which its hash covers."""
+
+_MODULUS = 2**256
+
+
+class Seal:
+    """The sum of the hashes of facts."""
+
+    __slots__ = ("_sum",)
+
+    def __init__(self) -> None:
+        self._sum = 0
+
+    def add(self, kind: str, *values: Any) -> None:
+        """Add a fact: its kind, and its values in the order of `FACTS`."""
+        digest = hashlib.sha256(encode((kind, *values))).digest()
+        self._sum = (self._sum + int.from_bytes(digest, "big")) % _MODULUS
+
+    @property
+    def text(self) -> str:
+        """The sum as 64 hex digits."""
+        return f"{self._sum:064x}"
+
+
+def run_row_hash(values: tuple[Any, ...]) -> str:
+    """Return the hash (64 hex digits) of the row of a run, given as the values of `RUN_COLUMNS`."""
+    return hashlib.sha256(encode(values)).hexdigest()
+
+
+def commit_hash(number: int, seal: str, run_row: str) -> str:
+    """Return the hash (64 hex digits) of all that was committed: the number of the commit, the seal, the row's hash."""
+    return hashlib.sha256(encode((number, seal, run_row))).hexdigest()
