@@ -82,7 +82,8 @@ class Host:
         self._news = anyio.Event()
         self._anchor = (0, 0)
         self._told = 0
-        self.hold: Callable[[Ticket], bool] | None = None  # takes an effect that begins and waits for a person
+        self.lost: Callable[[Ticket], bool] | None = None  # whether an effect may have been done in a lost record
+        self.hold: Callable[[Ticket], None] | None = None  # what then happens when one begins in the live part
         self.live = past is None  # whether what happens now is new
         self._stepper = Stepper(kernel, self._clock)
         self._again = None if past is None else Remake(kernel, past, self._stepper)
@@ -316,7 +317,8 @@ class Host:
             return Pause.BUDGET
         if await self._end_instant() is Pause.HALTED:
             return Pause.HALTED
-        if not self._on_live(self._tasks.set_aside(remake.in_doubt)):
+        aside = self._tasks.set_aside(lambda ticket: remake.in_doubt(ticket) or self._is_lost(ticket))
+        if not self._on_live(aside):
             return Pause.BUDGET
         reach("resume.live")
         return None
@@ -336,13 +338,18 @@ class Host:
         """Take an effect that has begun: from the record, or to be carried out in a task of its own."""
         if self._again is not None and self._again.start(ticket):
             return False
-        if self.hold is not None and self.hold(ticket):
+        if self.hold is not None and self._is_lost(ticket):
+            ticket.doubtful = True
+            self.hold(ticket)
             self.kernel.pause()  # what was submitted gets its place at the end of this instant
             return False
         if not ticket.modelled and not self.kernel.effects.measured and self._speed is None:
             self._anchor = (self.kernel.now, self._clock.now())
         self._tasks.add(ticket)
         return True
+
+    def _is_lost(self, ticket: Ticket) -> bool:
+        return self.lost is not None and self.lost(ticket)
 
     def abandon(self, ticket: Ticket) -> None:
         """Stop carrying out an effect that nobody waits for."""

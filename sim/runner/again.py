@@ -213,7 +213,8 @@ async def _resume(
                 keeper.proceed()
             return settled
 
-        result = await plan.session(again, keeper, past, live, folder, stored.info.uid).carry_out()
+        session = plan.session(again, keeper, past, live, folder, stored.info.uid)
+        result = await attrs.evolve(session, begun=doubts.attach).carry_out()
         return attrs.evolve(result, doubts=doubts.open)
 
 

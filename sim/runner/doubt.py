@@ -61,43 +61,56 @@ class Doubts:
                 raise UsageError(f"effect {id} is not in doubt", hint=hint)
         self._decided = {id: _decision(id, text) for id, text in decisions.items()}
 
+    def attach(self, runner: SimulationRunner) -> None:
+        """Let the run know which of its effects may have been done in the lost part of the record."""
+        if self._lost:
+            runner.host.lost = self._is_lost
+
     def settle(self, runner: SimulationRunner, tickets: list[Ticket]) -> bool:
         """Tell the run what is in doubt and what was decided, and return whether it may go live.
 
         If something is undecided that must not be, it may not, and nothing is told: decisions count together.
         """
-        ids = {ticket: self._ids[ticket.actor.name, ticket.ordinal] for ticket in tickets}
+        begun = {(ticket.actor.name, ticket.ordinal): ticket for ticket in tickets}
         self.open = (
-            *(self._describe(id, ticket) for ticket, id in ids.items() if id not in self._decided),
-            *(_described(effect) for effect in self._lost.values() if effect.id not in self._decided),
+            *(self._describe(ticket) for ticket in tickets if self._id(ticket) not in self._decided),
+            *(
+                _described(effect)
+                for place, effect in self._lost.items()
+                if place not in begun and effect.id not in self._decided
+            ),
         )
         if self.open and not self._undecided:
             return False
-        for ticket, id in ids.items():
-            place = {"actor": ticket.actor.name, "ordinal": ticket.ordinal}
-            if not ticket.held:
-                runner.host.submit("effect.doubt", place)
-            if id in self._decided:
-                runner.host.submit("effect.decision", {**place, **self._decided[id]})
-        runner.host.hold = partial(self._hold, runner) if self._lost else None
+        for ticket in tickets:
+            self._tell(runner, ticket)
+        if self._lost:
+            runner.host.hold = partial(self._tell, runner)
         return True
 
-    def _hold(self, runner: SimulationRunner, ticket: Ticket) -> bool:
-        """Hold an effect that begins now and may have been done in the lost part; apply what was decided about it.
+    def _tell(self, runner: SimulationRunner, ticket: Ticket) -> None:
+        """Hold an effect, and apply what was decided about it.
 
-        One that asks for something else than before stays held: what was decided was not about this.
+        One that asks for something else than before the loss stays held: what was decided was not about this.
         """
-        effect = self._lost.pop((ticket.actor.name, ticket.ordinal), None)
-        if effect is None or ticket.effect.safety != "unsafe":
-            return False
-        ticket.doubtful = True
         place = {"actor": ticket.actor.name, "ordinal": ticket.ordinal}
-        runner.host.submit("effect.doubt", place)
-        if effect.id in self._decided and effect.request_hash == ticket.request_hash:
-            runner.host.submit("effect.decision", {**place, **self._decided[effect.id]})
-        return True
+        id, lost = self._id(ticket), self._lost.pop((ticket.actor.name, ticket.ordinal), None)
+        if not ticket.held:
+            runner.host.submit("effect.doubt", place)
+        if id in self._decided and (lost is None or lost.request_hash == ticket.request_hash):
+            runner.host.submit("effect.decision", {**place, **self._decided[id]})
 
-    def _describe(self, id: int, ticket: Ticket) -> Doubt:
+    def _is_lost(self, ticket: Ticket) -> bool:
+        return ticket.effect.safety == "unsafe" and (ticket.actor.name, ticket.ordinal) in self._lost
+
+    def _id(self, ticket: Ticket) -> int:
+        place = (ticket.actor.name, ticket.ordinal)
+        return self._ids[place] if place in self._ids else self._lost[place].id
+
+    def _describe(self, ticket: Ticket) -> Doubt:
+        if (lost := self._lost.get((ticket.actor.name, ticket.ordinal))) is not None:
+            return _described(lost)
+        id = self._id(ticket)
         ((time_ns,),) = self._stored.query("SELECT time_ns FROM effects WHERE id = ?", (id,))
         shown = shortened(ticket.effect.request)
         return Doubt(id, ticket.actor.name, ticket.ordinal, ticket.effect.kind, to_seconds(time_ns), shown)

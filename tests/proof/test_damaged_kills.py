@@ -3,7 +3,6 @@
 import io
 import json
 import random
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
@@ -16,10 +15,10 @@ import pytest
 from sim.cli import main
 from tests.proof.bench import Bench, Ended, Kill, moment
 
-KILLS = 10
+KILLS = 125
 """In each of the four tests: 500. A third at random moments, a third aimed, a third followed by damage."""
 
-CALLS, WHOLE = 60, 85
+CALLS, WHOLE = 40, 55
 """How many calls of the service a kill may wait for, and about how many a whole run makes."""
 
 OPENING = ("run.created", "writer.before", "resume.claimed")
@@ -144,12 +143,12 @@ class Campaign:
             if not self._exists():
                 return  # killed before the run was published: there is nothing to resume
             truth = self._truth()
-            if damage and not self._is_shown_truly(truth):
-                damage = False
+            if damage:
+                self._damage_shown(truth)
             resumed = self._resume(last=killed >= 3)
             if resumed is None:
                 break
-            ended = resumed
+            ended, damage = resumed
         self._check_calls()
         if killed and ended.code == 0:
             shown = _look("show", self.bench.run)
@@ -173,20 +172,16 @@ class Campaign:
         assert shown.code == 0, self._told(shown)
         return shown
 
-    def _is_shown_truly(self, truth: Shown) -> bool:
+    def _damage_shown(self, truth: Shown) -> None:
         """Damage the run; whatever the damage, `show` says the truth or says that the run is damaged."""
-        copy = self.bench.folder / "before"
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(self.bench.run, copy)
         self.story.append(_damage(self.bench.run, self.rng))
         self.tally.damaged += 1
         shown = _look("show", self.bench.run)
         same = shown.code == 0 and shown.out == truth.out
         warned = shown.code == 0 and shown.out is not None and shown.out["lost"] and "lost" in shown.err
-        assert same or warned or shown.code == 1, self._told(shown)
-        return same
+        assert same or warned or shown.code in (1, 2), self._told(shown)
 
-    def _resume(self, *, last: bool) -> Ended | None:
+    def _resume(self, *, last: bool) -> tuple[Ended, bool] | None:
         """Resume, deciding what is in doubt; None if the run is lost for good and says so."""
         options: list[str] = []
         for _ in range(4):
@@ -195,17 +190,15 @@ class Campaign:
             self.story.append(f"resume {' '.join(options)}: {asked.code} {asked.err[-200:]}")
             assert "Traceback" not in asked.err, self._told(asked)
             if asked.code == 0:
-                return asked
-            if asked.code < 0:
-                return asked
+                return asked, False
             in_doubt = asked.result.get("doubts", []) if asked.out.strip() else []
             if in_doubt:
                 self.tally.in_doubt += len(in_doubt)
                 options = [option for option in options if option == "--allow-loss"]
                 options += _decide(in_doubt, self.rng, self.retried)
                 if not last and self.rng.random() < 0.5:
-                    kill, _ = next(self.kills)
-                    return self._end(kill, "resume", self.bench.run, *options)
+                    kill, damage = next(self.kills)
+                    return self._end(kill, "resume", self.bench.run, *options), damage
                 continue
             if "has finished" in asked.err:
                 return None
@@ -228,7 +221,7 @@ class Campaign:
         """No unsafe effect was called a second time without a person's word."""
         for place, seen in self.bench.service.seen().items():
             if seen[0].safety == "unsafe":
-                assert len(seen) <= 1 + self.retried[place], (place, self.story)
+                assert len(seen) <= 1 + self.retried[place], f"{place} {len(seen)} calls: {self.story}"
 
     def _told(self, ended: Shown | Ended) -> str:
         return f"{self.story}\n{ended.code} {ended.out}\n{ended.err}"
@@ -241,7 +234,7 @@ def test_kills_and_damage_lose_nothing_unnoticed(service, tmp_path, tell, mode, 
     of them without a person's word, can be opened by some verb, and is never shown as what it is not.
     """
     rng = random.Random(f"damage {mode} {backend}")
-    bench = Bench(tmp_path, service, backend, mode=mode, unsafe=0.6, workers=8, until=0.4)
+    bench = Bench(tmp_path, service, backend, mode=mode, unsafe=0.6, workers=8, until=0.25)
     campaign = Campaign(bench, rng)
     while campaign.tally.kills < KILLS:
         campaign.chain()
