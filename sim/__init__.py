@@ -21,10 +21,32 @@ if TYPE_CHECKING:
         PauseReason,
         WakeCondition,
     )
-    from sim.errors import ScenarioError, SimError, UsageError
+    from sim.errors import Interrupt, ScenarioError, SimError, UsageError
     from sim.events import Event, EventBus
-    from sim.kernel import Effect, Outcome, perform, sleep
-    from sim.resources import RateTracker
+    from sim.kernel import (
+        Actor,
+        Effect,
+        Kernel,
+        Latch,
+        Outcome,
+        Queue,
+        Signal,
+        all_of,
+        first_of,
+        join,
+        perform,
+        run_until,
+        sleep,
+    )
+    from sim.resources import (
+        Container,
+        Preempted,
+        PreemptiveResource,
+        PriorityResource,
+        RateTracker,
+        Resource,
+        Store,
+    )
     from sim.runner import ReplayResult, RunResult, SimulationRunner, branch, replay, resume, run, run_async
     from sim.scenario import Scenario, load
     from sim.world import Action, ActionResult, Message, World
@@ -32,18 +54,20 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Action", "ActionResult", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager", "AgentState", "Effect",
-    "Event", "EventBus", "Message", "Outcome", "PauseReason", "RateTracker", "ReplayResult", "RunResult", "Scenario",
-    "ScenarioError", "SimError", "SimulationRunner", "UsageError", "WakeCondition", "World", "branch", "load",
-    "perform", "replay", "resume", "run", "run_async", "sleep",
+    "Action", "ActionResult", "Actor", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager", "AgentState",
+    "Container", "Effect", "Event", "EventBus", "Interrupt", "Kernel", "Latch", "Message", "Outcome", "PauseReason",
+    "Preempted", "PreemptiveResource", "PriorityResource", "Queue", "RateTracker", "ReplayResult", "Resource",
+    "RunResult", "Scenario", "ScenarioError", "Signal", "SimError", "SimulationRunner", "Store", "UsageError",
+    "WakeCondition", "World", "all_of", "branch", "first_of", "join", "load", "perform", "replay", "resume", "run",
+    "run_async", "run_until", "sleep",
 ]  # fmt: skip
 
 _HOMES = {
     "actors": "Agent AgentLoop AgentLoopConfig AgentLoopManager AgentState PauseReason WakeCondition",
-    "errors": "ScenarioError SimError UsageError",
+    "errors": "Interrupt ScenarioError SimError UsageError",
     "events": "Event EventBus",
-    "kernel": "Effect Outcome perform sleep",
-    "resources": "RateTracker",
+    "kernel": "Actor Effect Kernel Latch Outcome Queue Signal all_of first_of join perform run_until sleep",
+    "resources": "Container Preempted PreemptiveResource PriorityResource RateTracker Resource Store",
     "runner": "ReplayResult RunResult SimulationRunner branch replay resume run run_async",
     "scenario": "Scenario load",
     "world": "Action ActionResult Message World",

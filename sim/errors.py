@@ -61,6 +61,18 @@ class ClosedError(ActorError):
     """Something that was waited on was closed or stopped, so the wait can never end."""
 
 
+class Interrupt(ActorError):
+    """Raised inside an actor at the place where it waits when it is interrupted; the wait has taken nothing.
+
+    Attributes:
+        cause: what the interrupter gave as the reason; for a preempted slot, a `Preempted`.
+    """
+
+    def __init__(self, cause: object = None) -> None:
+        super().__init__(f"interrupted: {cause}" if cause is not None else "interrupted")
+        self.cause = cause
+
+
 class LimitError(SimError):
     """A limit was hit.
 

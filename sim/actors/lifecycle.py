@@ -10,7 +10,7 @@ from sim.actors.config import AgentLoopConfig
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.wake import Registration, WakeCondition, arm
 from sim.errors import RunError
-from sim.kernel import Actor, Duration, Exit, Fired, Signal, first_of, to_ns
+from sim.kernel import Actor, Duration, Exit, Fired, Latch, Signal, first_of
 from sim.world import World
 
 _S = AgentState
@@ -76,7 +76,7 @@ class Lifecycle(ABC):
         self._due = 0  # not before this time does the next iteration begin
         self._ending: Registration | None = None  # what will end a sleep or a pause
         self._changed: Signal | None = None
-        self._stopped: Signal | None = None
+        self._stopped: Latch | None = None
         self._pause_wanted: PauseReason | None = None
         self._stop_reason = ""
 
@@ -110,16 +110,40 @@ class Lifecycle(ABC):
         if self._state is _S.STOPPED or self._kernel.current is self.actor:
             return
         stopped = self.when_stopped()
-        ended: Fired = await first_of(stopped, timeout_ns=to_ns(timeout))
+        ended: Fired = await first_of(stopped, timeout=timeout)
         if ended.index is None and not self.stopped:
             self._kernel.cancel(self.actor)
             await stopped.wait()
 
-    def when_stopped(self) -> Signal:
-        """Return the signal that is fired each time the loop has stopped."""
+    def when_stopped(self) -> Latch:
+        """Return the latch that is set while the loop is stopped; its value is the reason."""
         if self._stopped is None:
-            self._stopped = Signal(self._kernel)
+            self._stopped = Latch(self._kernel)
+            if self.stopped:
+                self._stopped.set(self._stop_reason)
         return self._stopped
+
+    async def join(self) -> str:
+        """Wait until the loop has stopped, and return the reason; at once if it is stopped, or was never started."""
+        reason: str = await self.when_stopped().wait()
+        return reason
+
+    def interrupt(self, cause: object = None) -> bool:
+        """Interrupt the agent: wake it if it sleeps; else raise `Interrupt(cause)` in its iteration, where that waits.
+
+        What the iteration waits for is withdrawn and has taken nothing. An agent that does not catch the interrupt
+        has failed in this iteration, as with any error.
+
+        Returns:
+            Whether it was interrupted: not while it is stopped, stopping, paused, or waits for its next iteration.
+        """
+        if self._state is _S.SLEEPING and self._phase is Phase.OUTSIDE:
+            self._woken("interrupt")
+            return True
+        paused = self._state is _S.PAUSED and self.pause_reason is not PauseReason.RESOURCES
+        if self._phase is Phase.OUTSIDE or paused or self._state is _S.STOPPING:
+            return False
+        return self._kernel.interrupt(self.actor, cause)
 
     @property
     def stopped(self) -> bool:
@@ -290,6 +314,6 @@ class Lifecycle(ABC):
         if dead:
             self._kernel.emit("mailbox.dead_letters", {"count": dead}, self.agent_id)
         if self._stopped is not None:
-            self._stopped.fire()
+            self._stopped.set(reason)
         if self.on_stopped is not None:
             self.on_stopped(self)

@@ -15,7 +15,7 @@ from sim.actors.mailbox import Mailbox
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.supervisor import RestartLimit
 from sim.actors.wake import WakeCondition
-from sim.errors import CausalityError, LimitError, RunError
+from sim.errors import CausalityError, Interrupt, LimitError, RunError
 from sim.kernel import Actor, Duration, Exit, to_ns
 from sim.world import Action, World
 
@@ -103,6 +103,8 @@ class AgentLoop(Lifecycle):
     def _begin(self, delay_ns: int) -> bool:
         if self._state is not _S.STOPPED:
             return False
+        if self._stopped is not None:
+            self._stopped.clear()
         self.agent.mailbox.reopen()
         self.world.enter(self.agent)
         self._greeted = self._ticking = False
@@ -312,6 +314,10 @@ class AgentLoop(Lifecycle):
             if self._phase is Phase.OUTSIDE:
                 self._watch_for(resource)  # until somebody raises the limit
                 return
+            if self._state is _S.PAUSED:
+                self._unpause()
+            raise
+        except Interrupt:  # in an iteration, which has not acted yet
             if self._state is _S.PAUSED:
                 self._unpause()
             raise

@@ -2,15 +2,18 @@
 
 Layout, from the bottom: `duration` and `codec` (edges of time and data), `rng` (streams), `source` (who is in
 the order), `future_events` (the calendar), `effects` and `ports` (the outside, as protocols), `scheduler`
-(the loop), `waits` (what an actor can wait for), `host` and `watchdog` (the edge: asyncio or trio, threads,
-real time). What `compiled` finds in C takes over from the same functions in Python.
+(the loop), `waits`, `latch` and `all_of` (what an actor can wait for), `until` (how far a run goes), `host` and
+`watchdog` (the edge: asyncio or trio, threads, real time). What `compiled` finds in C takes over from the same
+functions in Python.
 """
 
 from sim.errors import Cancelled
+from sim.kernel.all_of import all_of
 from sim.kernel.compiled import COMPILED, core
 from sim.kernel.duration import NS, Duration, to_ns, to_seconds, to_text
 from sim.kernel.effects import Effect, Outcome, perform
 from sim.kernel.future_events import FutureEvents
+from sim.kernel.latch import Join, Latch, join
 from sim.kernel.loop import ARMED, Loop
 from sim.kernel.order import Crowd
 from sim.kernel.ports import Recorder
@@ -18,11 +21,13 @@ from sim.kernel.rng import Stream
 from sim.kernel.scheduler import Kernel
 from sim.kernel.source import Actor, Exit, Source
 from sim.kernel.targets import Pause, Ticker, Timer
-from sim.kernel.waits import Fired, Queue, Signal, Waiters, first_of, sleep
+from sim.kernel.until import Until, run_until
+from sim.kernel.waits import Fired, Queue, Signal, Waiters, first_of, first_of_ns, sleep
 
 __all__ = [
-    "COMPILED", "NS", "Actor", "Duration", "Effect", "Exit", "Fired", "Kernel", "Outcome", "Pause", "Queue", "Recorder",
-    "Signal", "Source", "Stream", "Ticker", "Timer", "first_of", "perform", "sleep", "to_ns", "to_seconds", "to_text",
+    "COMPILED", "NS", "Actor", "Duration", "Effect", "Exit", "Fired", "Join", "Kernel", "Latch", "Outcome", "Pause",
+    "Queue", "Recorder", "Signal", "Source", "Stream", "Ticker", "Timer", "Until", "all_of", "first_of", "first_of_ns",
+    "join", "perform", "run_until", "sleep", "to_ns", "to_seconds", "to_text",
 ]  # fmt: skip
 
 if core is not None:

@@ -75,6 +75,7 @@ class Host:
         self._on_live = live
         self._arrivals: deque[Callable[[], object]] = deque()  # what applies each
         self._suspend = False
+        self._holds: Callable[[], object] | None = None
         self._uncommitted = False
         self._committed = anyio.Event()
         self._failure: Exception | None = None
@@ -131,8 +132,12 @@ class Host:
         """Stop carrying out what is in flight; whoever ends the run records it as abandoned."""
         await self._tasks.close()
 
-    async def run(self, until: int) -> Pause:
+    async def run(self, until: int, holds: Callable[[], object] | None = None) -> Pause:
         """Run the kernel until a simulated time (nanoseconds, exclusive) and say why it stopped.
+
+        Args:
+            until: the time.
+            holds: asked after each instant that has run; when its answer is true the run is halted.
 
         Returns `LIMIT` when the time was reached or nothing more can happen, `HALTED` when a step asked for
         it, `BUDGET` when it was suspended. Effects in flight live on only if the host was entered (`async with`):
@@ -141,6 +146,7 @@ class Host:
         Raises:
             DivergenceError: if what is made again is not what is on record.
         """
+        self._holds = holds
         if self._tasks.door is not None:
             return await self._run(until)
         try:
@@ -174,8 +180,8 @@ class Host:
             if now - flushed > _FLUSH_EVERY * NS:
                 flushed = now
                 self.kernel.recorder.flush()
-            if pause is Pause.HALTED:
-                return pause
+            if pause is Pause.HALTED or (self._holds is not None and self.kernel.whole() and self._holds()):
+                return Pause.HALTED
             if self._suspend and pause is not Pause.BUDGET:
                 await self._give_grace()
                 return Pause.BUDGET
@@ -212,6 +218,8 @@ class Host:
             return min(until, self.kernel.now + 1)
         if self._again is not None and (known := self._again.late()) is not None:
             until = min(until, known.time_ns + 1)
+        if self._holds is not None and (due := self.kernel.next_time()) is not None:
+            until = min(until, due + 1)
         if self._speed is None and not self.kernel.effects.measured:
             self._anchor = (self.kernel.now, self._clock.now())
             return until

@@ -328,6 +328,13 @@ class Loop(ABC):
         if actor.on_exit is not None:
             actor.on_exit(actor, end)
         elif end.kind == "crashed":  # a failure that nobody watches for stops the run
-            if isinstance(end.error, Exception):
-                raise end.error
-            raise ActorError(f"{actor.name} ended with {end.error!r}") from end.error
+            raise crash_of(actor, end)
+
+
+def crash_of(actor: Actor, end: Exit) -> Exception:
+    """Return the error with which an actor crashed, as one that can be raised elsewhere."""
+    if isinstance(end.error, Exception):
+        return end.error
+    error = ActorError(f"{actor.name} ended with {end.error!r}")
+    error.__cause__ = end.error
+    return error

@@ -1,10 +1,11 @@
 """The kernel: what steps and hosts do with time, actors and order. The loop itself is in `loop`."""
 
 import contextlib
+import inspect
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-from sim.errors import Cancelled, KernelError, UsageError
+from sim.errors import Cancelled, Interrupt, KernelError, UsageError
 from sim.kernel.effects import Effects
 from sim.kernel.future_events import NEVER, Entry
 from sim.kernel.loop import Loop
@@ -12,7 +13,7 @@ from sim.kernel.order import Crowd
 from sim.kernel.ports import NullRecorder, Recorder
 from sim.kernel.rng import Streams, derive
 from sim.kernel.source import FIRST_ACTOR, FIRST_DERIVED, HOST, SCENARIO, SUPERVISOR, Actor, Exit, Source
-from sim.kernel.targets import Throw, Ticker, Timer
+from sim.kernel.targets import Interruption, Throw, Ticker, Timer
 
 _PURGE_FROM = 1024  # stale timers before they are looked for
 
@@ -39,6 +40,7 @@ class Kernel(Loop):
         "__weakref__",
         "_children",
         "_declared",
+        "_interrupts",
         "_purge_at",
         "_reached",
         "_stale",
@@ -74,6 +76,7 @@ class Kernel(Loop):
         self._declared = 0
         self._children: dict[int, int] = {}  # by ordinal: how many actors it has made during the run
         self.throws = 0  # errors that were raised in actors
+        self._interrupts: dict[int, list[Interrupt]] = {}  # by ordinal: what comes after the one under way
         self._stale = 0
         self._purge_at = _PURGE_FROM
         self._reached: int | None = None  # while work runs ahead
@@ -98,13 +101,16 @@ class Kernel(Loop):
 
     def throw(self, actor: Actor, error: BaseException) -> None:
         """Raise `error` in `actor` where it waits, at this instant, next delta."""
+        self._throw(actor, error, Throw)
+
+    def _throw(self, actor: Actor, error: BaseException, kind: type[Throw]) -> None:
         source = self.acting()
         self.throws += 1
         value, via = actor.value, actor.via if actor.token & 1 else None
         actor.token = (actor.token | 1) + 1
         actor.value = None
         actor.via = None
-        throw = Throw(self, actor, error)
+        throw = kind(self, actor, error)
         self.schedule(0, source, throw, throw.token)
         self.drop_timer()  # perhaps it slept; counting too many only means looking too early
         if via is not None:
@@ -118,6 +124,46 @@ class Kernel(Loop):
         if actor.exit is None and not actor.cancelling:
             self.throw(actor, Cancelled())  # also if it cancels itself: it waits by the time this is due
             actor.cancelling = True
+
+    def interrupt(self, actor: Actor, cause: object = None) -> bool:
+        """Raise `Interrupt(cause)` in `actor` where it waits, at this instant, next delta.
+
+        The wait is withdrawn at once: it takes nothing, and a value that was handed over but not yet seen goes back.
+        An actor that has not begun is interrupted at its first wait. Several interrupts arrive one after the other,
+        in order.
+
+        Args:
+            actor: who is interrupted.
+            cause: the reason, which the actor finds in `Interrupt.cause`.
+
+        Returns:
+            Whether the actor gets the interrupt: not if it has ended or is being cancelled.
+
+        Raises:
+            UsageError: if an actor interrupts itself.
+        """
+        source = self.acting()
+        if actor is source:
+            raise UsageError(f"{actor.name} cannot interrupt itself", hint="raise an error, or return")
+        if actor.coro is None or actor.cancelling:
+            return False
+        if actor.ordinal in self._interrupts:
+            self._interrupts[actor.ordinal].append(Interrupt(cause))
+        elif _has_begun(actor.coro):
+            self._interrupts[actor.ordinal] = []
+            self._throw(actor, Interrupt(cause), Interruption)
+        else:
+            self._interrupts[actor.ordinal] = [Interrupt(cause)]
+            timer = Timer(self, source, lambda: self.interrupt_next(actor))
+            self.schedule(0, source, timer, timer.token, 1)  # when all of the next round has run, this actor too
+        return True
+
+    def interrupt_next(self, actor: Actor) -> None:
+        """Raise the next interrupt that waits for `actor`, if there is one and the actor still lives."""
+        waiting = self._interrupts.pop(actor.ordinal, None)
+        if waiting and actor.coro is not None and not actor.cancelling:
+            self._interrupts[actor.ordinal] = waiting[1:]
+            self._throw(actor, waiting[0], Interruption)
 
     def spawn(
         self,
@@ -359,3 +405,11 @@ class Kernel(Loop):
     def first_missing(self) -> int:
         """Return the earliest time at which an outcome must be delivered that is not there yet."""
         return self.effects.first_missing()
+
+
+def _has_begun(coro: Coroutine[Any, Any, Any]) -> bool:
+    """Whether the first step of a coroutine has run, so that it can catch what is raised in it."""
+    body: object = coro  # a coroutine, or a generator that serves as one
+    if inspect.isgenerator(body):
+        return inspect.getgeneratorstate(body) != inspect.GEN_CREATED
+    return not inspect.iscoroutine(body) or inspect.getcoroutinestate(body) != inspect.CORO_CREATED

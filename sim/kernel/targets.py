@@ -81,3 +81,15 @@ class Throw:
         """Raise the error, unless something else has been decided for the actor since."""
         if self.actor.token == self.expected and self.actor.coro is not None:
             self.kernel.throw_now(self.actor, self.error)
+
+
+class Interruption(Throw):
+    """As `Throw`; then it is the turn of the next interrupt of the same actor."""
+
+    __slots__ = ()
+
+    def fire(self) -> None:
+        """Raise the interrupt, unless the actor was cancelled since."""
+        super().fire()
+        self.kernel.current = self.actor
+        self.kernel.interrupt_next(self.actor)

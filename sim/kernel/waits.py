@@ -9,7 +9,7 @@ the actor is cancelled before it runs.
 
 import types
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from functools import partial
 from typing import Any, Protocol
 
@@ -360,16 +360,27 @@ if core is not None:
     sleep_ns = core.sleep_ns
 
 
-@types.coroutine
-def first_of(*waits: Wait, timeout_ns: int | None = None) -> Generator[Any, Any, Fired]:
+def first_of(*waits: Wait, timeout: Duration | None = None) -> Awaitable[Fired]:
     """Wait for the first of several waits.
 
-    What is there already wins in the order given; the others take nothing. With `timeout_ns` the wait ends
-    after that much simulated time at the latest.
+    What is there already wins in the order given; the others take nothing.
+
+    Args:
+        waits: signals, latches, queues, the waits of pools, joins.
+        timeout: the wait ends after this span of simulated time at the latest (seconds, or text such as `5m`).
+
+    Returns:
+        Which wait ended first and its value; index None stands for the timeout.
 
     Raises:
-        UsageError: if the timeout is negative.
+        UsageError: if the timeout is no duration, or negative.
     """
+    return first_of_ns(*waits, timeout_ns=None if timeout is None else to_ns(timeout))
+
+
+@types.coroutine
+def first_of_ns(*waits: Wait, timeout_ns: int | None = None) -> Generator[Any, Any, Fired]:
+    """As `first_of`, with the timeout in whole nanoseconds."""
     if timeout_ns is not None and timeout_ns < 0:
         raise UsageError(f"a timeout must not be negative, but {timeout_ns} ns is")
     for index, wait in enumerate(waits):

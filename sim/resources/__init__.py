@@ -2,9 +2,9 @@
 
 Layout, from the bottom: `windows` (one rolling window), `capacity` (the two things to wait for at the rate
 tracker), `admission` (who comes when), `uses` (sums), `rates` (the tracker); `budgets` (spent, reset each period),
-`quotas` (held and given back), `ledger` (money); `pool` (what all pools share), and on it `slots`, `container` and
-`store`, in the field's terms. All is simulated time, whole units, and one step: nothing here awaits between a check and
-what follows from it.
+`quotas` (held and given back), `ledger` (money); `pool` (what all pools share), and on it `slots`, `preemptive`,
+`container` and `store`, in the field's terms. All is simulated time, whole units, and one step: nothing here awaits
+between a check and what follows from it.
 """
 
 from sim.resources.budgets import Budgets, Earmark
@@ -12,6 +12,7 @@ from sim.resources.capacity import Capacity, Watch
 from sim.resources.container import Container
 from sim.resources.ledger import MICRO, Ledger, to_micro
 from sim.resources.pool import Pool, PoolStatistics
+from sim.resources.preemptive import Preempted, PreemptiveResource
 from sim.resources.quotas import Quotas
 from sim.resources.rates import Limit, Policy, RateTracker
 from sim.resources.slots import PriorityResource, Resource
@@ -21,6 +22,6 @@ from sim.resources.windows import Rate, Reservation
 
 __all__ = [
     "MICRO", "Budgets", "Capacity", "Container", "Earmark", "Ledger", "Limit", "Policy", "Pool", "PoolStatistics",
-    "PriorityResource", "Quotas", "Rate", "RateStatistics", "RateTracker", "RateUse", "Reservation", "Resource",
-    "Store", "Watch", "to_micro",
+    "Preempted", "PreemptiveResource", "PriorityResource", "Quotas", "Rate", "RateStatistics", "RateTracker", "RateUse",
+    "Reservation", "Resource", "Store", "Watch", "to_micro",
 ]  # fmt: skip

@@ -161,7 +161,8 @@ class Fetch(Generic[T]):
         if entry is None:
             self._store._check_open()
             return NOTHING
-        return entry[1]
+        self.number, item = entry
+        return item
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
         """Join the line."""

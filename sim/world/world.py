@@ -2,16 +2,17 @@
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, Protocol, Self
 
 import attrs
 
 from sim.errors import ClosedError, LimitError, UsageError
 from sim.events import EventBus
-from sim.kernel import Duration, Kernel, Recorder, Stream, to_ns, to_seconds
+from sim.kernel import Actor, Kernel, Recorder, Stream, to_seconds
 from sim.kernel.codec import ABSENT, Absent, Fact, Raw, Record, as_dict, decode, freeze
 from sim.kernel.host import Host
+from sim.kernel.until import Until, run_host_until
 from sim.permissions import Permission
 from sim.resources import MICRO, Budgets, Ledger, Pool, PriorityResource, Quotas, RateTracker, Resource
 from sim.world.action import Action, ActionHandler, ActionRegistry, ActionResult, Refused
@@ -146,17 +147,41 @@ class World:
                 await self._host.__aexit__(kind, *rest)
             self.kernel.close()
 
-    async def run(self, until: Duration) -> None:
-        """Run until a simulated time since the start (seconds, or text such as `10m`); call it again to go on.
+    async def run(self, until: Until) -> Any:
+        """Run up to a time or until something has happened; call it again to go on.
 
         Effects in flight live on from one call to the next only inside `async with`; else they are abandoned.
 
         Awaitable in any asyncio or trio program; the program keeps getting turns.
 
+        Args:
+            until: a simulated time since the start (seconds, or text such as `10m`), a wait (a latch, a signal,
+                `join`), an actor, whose end is waited for, or a function without arguments that is asked after each
+                instant. All that is due at the instant in which it happens runs first.
+
+        Returns:
+            The value of the wait, what the actor returned, or the first true answer of the function; None for a time.
+
         Raises:
-            BaseException: what an actor that nobody supervises raised.
+            UsageError: if nothing is due any more and what is waited for has not happened.
+            BaseException: what an actor that nobody supervises raised, or the awaited actor.
         """
-        await (self._host or self.attach(Host(self.kernel))).run(to_ns(until))
+        return await run_host_until(self._host or self.attach(Host(self.kernel)), until)
+
+    def spawn(self, name: str, process: Coroutine[Any, Any, Any]) -> Actor:
+        """Start a process, a plain coroutine, at this instant, and return its actor, for `join` and `interrupt`.
+
+        An error that it does not catch, and that no actor waits for (`join`), ends the run.
+        """
+        return self.kernel.spawn(name, process)
+
+    def interrupt(self, actor: Actor, cause: object = None) -> bool:
+        """Raise `Interrupt(cause)` in a process where it waits; see `Kernel.interrupt`, and `AgentLoop.interrupt`.
+
+        Returns:
+            Whether it gets the interrupt: not if it has ended or is being cancelled.
+        """
+        return self.kernel.interrupt(actor, cause)
 
     def attach(self, host: Host) -> Host:
         """Make `host` the one that runs this world and that calls from outside go through, and return it."""

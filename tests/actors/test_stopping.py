@@ -7,7 +7,7 @@ import pytest
 
 from sim.actors import AgentState, WakeCondition
 from sim.errors import KernelError
-from sim.kernel import NS, Effect, first_of, perform, sleep
+from sim.kernel import NS, Effect, first_of_ns, perform, sleep
 from sim.kernel.codec import Raw, encode
 from sim.resources import Container, Limit, Rate, Resource, Store
 from sim.world import NOOP, Action, ActionResult, Places
@@ -513,7 +513,7 @@ def test_first_of_on_mail_lets_senders_go_on() -> None:
         lab.kernel.spawn("sender-1", send())
         for _ in range(3):
             await sleep(2)
-            await first_of(lab.script("a").mailbox.queue, timeout_ns=NS)
+            await first_of_ns(lab.script("a").mailbox.queue, timeout_ns=NS)
 
     lab.main(scenario())
     assert got == [0, 2, 4]

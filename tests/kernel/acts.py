@@ -5,7 +5,7 @@ from typing import Any
 
 from sim.errors import LimitError, SimError
 from sim.events import Event, EventBus
-from sim.kernel import Kernel, first_of
+from sim.kernel import Kernel, first_of_ns
 from sim.kernel.codec import Record
 from sim.resources import Limit, Rate, RateTracker, Reservation
 from sim.world.action import ActionHandler, Refused
@@ -116,7 +116,7 @@ class Acts:
         costs = {one: self.dice.randrange(1, 3) for one in self.dice.sample(NAMES, 2)}
         try:
             wait = self.tracker.capacity(name[:2], costs, take=self.dice.random() < 0.5)
-            got = await first_of(wait, timeout_ns=self.dice.choice((0, 5, 1000, 2**28)))
+            got = await first_of_ns(wait, timeout_ns=self.dice.choice((0, 5, 1000, 2**28)))
         except LimitError as error:
             return str(error)
         if got.index is None:

@@ -17,7 +17,7 @@ if __name__ == "__main__" and "plain" in sys.argv:
     sys.modules["sim.kernel._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
 
 from sim.errors import Cancelled, LivelockError, RunError
-from sim.kernel import COMPILED, Actor, Exit, Kernel, Pause, Queue, Signal, Source, first_of, sleep
+from sim.kernel import COMPILED, Actor, Exit, Kernel, Pause, Queue, Signal, Source, first_of_ns, sleep
 from sim.kernel.codec import encode
 from sim.kernel.duration import MAX_NS
 from sim.kernel.future_events import Entry
@@ -182,7 +182,7 @@ class Program(NullRecorder):
             *self.queues, *self.signals, *(slot.wait() for slot in self.slots), self.tank.getting(3),
             self.store.getting(),
         ]  # fmt: skip
-        return await first_of(
+        return await first_of_ns(
             *dice.sample(waits, dice.randrange(4)), timeout_ns=dice.choice((None, 0, 1, 5, 1000, 10**9, -1))
         )
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sim.errors import Cancelled
-from sim.kernel import COMPILED, Kernel, Queue, Signal, first_of
+from sim.kernel import COMPILED, Kernel, Queue, Signal, first_of_ns
 from sim.kernel.waits import sleep_ns
 from sim.resources import Resource
 
@@ -26,7 +26,7 @@ if {plain}:
     sys.modules["sim.kernel._core"] = None
 import sim.kernel
 from sim.events import EventBus
-from sim.kernel import Kernel, Queue, Signal, first_of
+from sim.kernel import Kernel, Queue, Signal, first_of_ns
 from sim.kernel.waits import sleep_ns
 from sim.resources import Limit, Rate, RateTracker
 kernel = Kernel()
@@ -74,7 +74,7 @@ class Last:
             queue.arm(kernel, actor)
 
 async def brief():
-    await first_of(queue, timeout_ns=1)
+    await first_of_ns(queue, timeout_ns=1)
     return Last()
 
 async def putter():
@@ -253,7 +253,7 @@ def test_harsh_use_ends_as_in_python(name):
     assert compiled
 
 
-@pytest.mark.parametrize("kind", ["get", "armed", "wait", "sleep", "put", "first_of"])
+@pytest.mark.parametrize("kind", ["get", "armed", "wait", "sleep", "put", "first_of_ns"])
 def test_dropped_kernel_is_collected(kind):
     """Nothing keeps a kernel that nobody knows any more, whatever its actors wait for."""
 
@@ -265,7 +265,7 @@ def test_dropped_kernel_is_collected(kind):
         async def life() -> None:
             waits: dict[str, Callable[[], Any]] = {
                 "get": queue.get, "armed": queue.get, "wait": signal.wait, "sleep": lambda: sleep_ns(5),
-                "put": lambda: full.put(kernel), "first_of": lambda: first_of(queue, signal),
+                "put": lambda: full.put(kernel), "first_of_ns": lambda: first_of_ns(queue, signal),
             }  # fmt: skip
             await waits[kind]()
 

@@ -9,7 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from sim.errors import ActorError, Cancelled, RunError, UsageError
-from sim.kernel import NS, Effect, Kernel, Pause, Queue, first_of, perform, sleep
+from sim.kernel import NS, Effect, Kernel, Pause, Queue, first_of_ns, perform, sleep
 from sim.kernel.codec import encode
 from sim.kernel.effects import hash_request
 from sim.kernel.host import Host, run_actor
@@ -596,7 +596,7 @@ def test_first_of_with_effects_around(kernel, rows):
     queue = Queue(kernel, 1)
 
     async def waiter(delay: int) -> None:
-        await first_of(queue, timeout_ns=delay)
+        await first_of_ns(queue, timeout_ns=delay)
         kernel.emit("timeout", None)
 
     kernel.spawn("asker", ask(kernel, effect(takes(0.03), latency_ns=50)))

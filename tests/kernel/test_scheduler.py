@@ -21,7 +21,7 @@ from sim.errors import (
     RunError,
     UsageError,
 )
-from sim.kernel import NS, Actor, Effect, Exit, Kernel, Pause, Queue, Signal, first_of, perform, sleep
+from sim.kernel import NS, Actor, Effect, Exit, Kernel, Pause, Queue, Signal, first_of_ns, perform, sleep
 from sim.kernel.host import Host
 from sim.kernel.ports import NullRecorder
 from sim.kernel.source import FIRST_ACTOR, FIRST_DERIVED
@@ -62,7 +62,7 @@ def test_steps_run_in_strictly_increasing_key_order(kernel, rows):
 
     async def consumer() -> None:
         while True:
-            await first_of(queue, signal, timeout_ns=7)
+            await first_of_ns(queue, signal, timeout_ns=7)
             kernel.emit("woken", None)
             await sleep_ns(0)
             kernel.emit("again", None)
@@ -473,7 +473,7 @@ def test_changing_from_outside_is_refused(kernel, rows, change):
     queue, signal = Queue(kernel, 1), Signal(kernel)
 
     async def waiter() -> None:
-        await first_of(queue, signal)
+        await first_of_ns(queue, signal)
         kernel.emit("woken", None)
 
     actor = kernel.spawn("waiter", waiter())
@@ -594,7 +594,7 @@ def test_negative_delays_are_refused(kernel):
     errors: list[Exception] = []
 
     async def actor() -> None:
-        for wait in (lambda: sleep(-1), lambda: sleep_ns(-1), lambda: first_of(timeout_ns=-1)):
+        for wait in (lambda: sleep(-1), lambda: sleep_ns(-1), lambda: first_of_ns(timeout_ns=-1)):
             try:
                 await wait()
             except UsageError as error:
@@ -696,7 +696,7 @@ def test_a_timeout_leaves_nothing_behind_for_other_waits(kernel):
     queue, got = Queue(kernel, 3), list[Any]()
 
     async def waiter() -> None:
-        got.append((await first_of(queue, timeout_ns=10)).index)
+        got.append((await first_of_ns(queue, timeout_ns=10)).index)
         await sleep_ns(10)
         got.append((kernel.now, len(queue)))
 
@@ -723,7 +723,7 @@ def test_stale_timers_are_purged(kernel, how):
     async def worker() -> None:
         for _ in range(rounds):
             if how == "timeout":
-                await first_of(queue, timeout_ns=10**6 * NS)
+                await first_of_ns(queue, timeout_ns=10**6 * NS)
             else:
                 child = kernel.spawn("child", sleeper(), on_exit=lambda *_: None)
                 await sleep_ns(1)
@@ -774,7 +774,7 @@ def main(backend, shuffled):
             await sleep(stream.choice([0, 0.5, 1]))
             match stream.randrange(4):
                 case 0: await queue.put(name)
-                case 1: kernel.emit("got", (await first_of(queue, signal, timeout_ns=NS)).index)
+                case 1: kernel.emit("got", (await first_of_ns(queue, signal, timeout_ns=NS)).index)
                 case 2: kernel.emit("woke", signal.fire())
                 case 3: kernel.emit("ans", (await perform(Effect("e", n, answer, latency_ns=NS))).value)
             if n == 10:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from sim.errors import Cancelled, ClosedError, UsageError
-from sim.kernel import NS, Actor, Effect, Exit, Fired, Kernel, Pause, Queue, Signal, first_of, perform, sleep
+from sim.kernel import NS, Actor, Effect, Exit, Fired, Kernel, Pause, Queue, Signal, first_of_ns, perform, sleep
 from sim.kernel.effects import Ticket
 from sim.kernel.waits import NOTHING, sleep_ns
 from tests.helpers import as_host
@@ -148,7 +148,7 @@ def test_close_answers_everyone(kernel):
     full.put_nowait("item")
     kernel.spawn("put", waiter("put", full.put("more")))
     kernel.spawn("get", waiter("get", empty.get()))
-    kernel.spawn("first", waiter("first", first_of(empty, empty, timeout_ns=NS)))
+    kernel.spawn("first", waiter("first", first_of_ns(empty, empty, timeout_ns=NS)))
     at(kernel, 5, lambda: left.extend([full.close(), empty.close()]))
     kernel.run()
     assert sorted(closed) == ["first", "get", "put"]
@@ -172,9 +172,9 @@ def test_ready_wins_in_order_given(kernel):
 
     async def actor() -> None:
         for _ in range(2):
-            fired = await first_of(signal, one, two, timeout_ns=0)
+            fired = await first_of_ns(signal, one, two, timeout_ns=0)
             results.append(fired)
-        results.append(await first_of(signal, one, two, timeout_ns=7))
+        results.append(await first_of_ns(signal, one, two, timeout_ns=7))
 
     kernel.spawn("a", actor())
     kernel.run()
@@ -188,7 +188,7 @@ def test_losers_take_nothing(kernel):
     results: list[object] = []
 
     async def actor() -> None:
-        results.append(await first_of(one, two, timeout_ns=NS))
+        results.append(await first_of_ns(one, two, timeout_ns=NS))
         await sleep(5)
         results.append(kernel.now)
 
@@ -205,7 +205,7 @@ def test_timeout_and_item_at_one_instant_are_decided_by_key(kernel):
     before, after = Queue(kernel, 1), Queue(kernel, 1)
 
     async def actor(name: str, queue: Queue) -> None:
-        results[name] = await first_of(queue, timeout_ns=10)
+        results[name] = await first_of_ns(queue, timeout_ns=10)
 
     async def putter() -> None:
         await sleep_ns(10)
@@ -228,8 +228,8 @@ def test_one_wait_twice_wakes_once(kernel):
     results: list[object] = []
 
     async def actor() -> None:
-        results.append(await first_of(signal, signal))
-        results.append(await first_of(queue, queue))
+        results.append(await first_of_ns(signal, signal))
+        results.append(await first_of_ns(queue, queue))
         await sleep_ns(1)
         results.append(await queue.get())
 
@@ -260,7 +260,7 @@ def test_what_a_failed_wait_registered_is_stale(kernel):
 
     async def actor() -> None:
         with pytest.raises(ValueError, match="cannot be armed"):
-            await first_of(queue, Broken())
+            await first_of_ns(queue, Broken())
         got.append(await other.get())
 
     kernel.spawn("a", actor())
@@ -285,13 +285,13 @@ def _waits(kernel: Kernel) -> dict[str, tuple[Callable[[], Any], Callable[[], ob
         "get": (empty.get, lambda: empty.put_nowait("item")),
         "put": (lambda: full.put("second"), full.take),
         "signal": (signal.wait, lambda: signal.fire(1)),
-        "first_of": (lambda: first_of(signal, empty, timeout_ns=50), lambda: empty.put_nowait("item")),
-        "timeout": (lambda: first_of(signal, empty, timeout_ns=20), lambda: None),
+        "first_of_ns": (lambda: first_of_ns(signal, empty, timeout_ns=50), lambda: empty.put_nowait("item")),
+        "timeout": (lambda: first_of_ns(signal, empty, timeout_ns=20), lambda: None),
         "perform": (lambda: perform(effect), lambda: None),
     }
 
 
-KINDS = ["sleep", "get", "put", "signal", "first_of", "timeout", "perform"]
+KINDS = ["sleep", "get", "put", "signal", "first_of_ns", "timeout", "perform"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -332,14 +332,14 @@ def test_cancellation_at_every_wait(kernel, kind, when):
     assert not kernel.effects.in_flight
 
 
-@pytest.mark.parametrize("through", ["get", "first_of"])
+@pytest.mark.parametrize("through", ["get", "first_of_ns"])
 def test_an_item_handed_to_a_cancelled_actor_goes_to_the_next(kernel, through):
     """An item that was handed over but not seen goes to who waits next, else back to the front."""
     queue = Queue(kernel, 5)
     got: list[object] = []
     victims = []
     for name in "ab":
-        wait = queue.get() if through == "get" else first_of(Signal(kernel), queue, timeout_ns=NS)
+        wait = queue.get() if through == "get" else first_of_ns(Signal(kernel), queue, timeout_ns=NS)
 
         async def victim(wait: Any = wait) -> None:
             await wait
@@ -517,7 +517,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.living[name] = actor
 
     async def _get(self, within: int | None) -> None:
-        fired = await first_of(self.queue, timeout_ns=within)
+        fired = await first_of_ns(self.queue, timeout_ns=within)
         if fired.index == 0:
             self.got.append(fired.value)
 
@@ -586,7 +586,7 @@ def test_all_whom_a_signal_wakes_run_in_order_of_arrival(kernel, mixed):
         log.append((number, await signal.wait()))
 
     async def grouped(number):
-        log.append((number, (await first_of(signal, timeout_ns=10)).value))
+        log.append((number, (await first_of_ns(signal, timeout_ns=10)).value))
 
     async def fire():
         await sleep_ns(5)

@@ -16,7 +16,7 @@ import pytest
 
 from sim.actors.mailbox import Mailbox
 from sim.errors import KernelError
-from sim.kernel import Actor, Effect, Kernel, Outcome, Pause, Queue, Signal, first_of, perform
+from sim.kernel import Actor, Effect, Kernel, Outcome, Pause, Queue, Signal, first_of_ns, perform
 from sim.kernel.codec import Raw
 from sim.kernel.effects import Ticket
 from sim.kernel.waits import Wait, sleep_ns
@@ -297,7 +297,7 @@ def _first(order: tuple[int, ...], timeout_ns: int | None, extra: bool) -> Any:
         waits: list[Wait] = [things[number].wait() for number in order]
         if extra:
             waits.insert(0, Signal(kernel))
-        fired = await first_of(*waits, timeout_ns=timeout_ns)
+        fired = await first_of_ns(*waits, timeout_ns=timeout_ns)
         if fired.index is None:
             return "timeout"
         number = fired.index - extra

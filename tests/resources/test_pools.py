@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from sim.errors import Cancelled, ClosedError, KernelError, LimitError, UsageError
-from sim.kernel import Kernel, Signal, first_of
+from sim.kernel import Kernel, Signal, first_of_ns
 from sim.kernel.waits import sleep_ns
 from sim.resources import Container, PoolStatistics, PriorityResource, Resource, Store
 from tests.helpers import as_host
@@ -155,9 +155,9 @@ def test_a_slot_is_one_of_several_waits(kernel):
         await pool.acquire()
         await other.acquire()
         kernel.call_at(7, lambda: other.release())
-        fired = await first_of(signal, pool.wait(), timeout_ns=4)
+        fired = await first_of_ns(signal, pool.wait(), timeout_ns=4)
         log.append((fired.index, kernel.now))
-        fired = await first_of(signal, pool.wait(), other.wait())
+        fired = await first_of_ns(signal, pool.wait(), other.wait())
         log.append((fired.index, kernel.now, pool.level, other.level, pool.queue))
         pool.release()
         log.append((pool.level, other.level))
@@ -306,7 +306,7 @@ def test_waits_that_were_given_up_take_no_room(kernel):
     async def main():
         await pool.acquire()
         for _ in range(5_000):
-            await first_of(pool.wait(), timeout_ns=1)
+            await first_of_ns(pool.wait(), timeout_ns=1)
 
     kernel.spawn("main", main())
     kernel.run()
@@ -481,7 +481,7 @@ def test_a_wait_that_lost_lets_those_behind_go_on(kernel):
     async def main():
         await pool.acquire()
         kernel.spawn("small", user(kernel, pool, "small", log, at=1))
-        await first_of(pool.wait(2), timeout_ns=4)
+        await first_of_ns(pool.wait(2), timeout_ns=4)
 
     kernel.spawn("main", main())
     kernel.run()

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sim.errors import LimitError, UsageError
-from sim.kernel import NS, Kernel, first_of
+from sim.kernel import NS, Kernel, first_of_ns
 from sim.kernel.waits import Signal, sleep_ns
 from sim.resources import Limit, Rate, RateStatistics, RateTracker, RateUse
 
@@ -282,9 +282,9 @@ def test_capacity_is_one_of_several_waits(kernel, tracker):
 
     async def main():
         tracker.consume("m", "x")
-        fired = await first_of(tracker.capacity("m", {"x": 1}, take=True), signal, timeout_ns=4)
+        fired = await first_of_ns(tracker.capacity("m", {"x": 1}, take=True), signal, timeout_ns=4)
         log.append((fired.index, kernel.now))
-        fired = await first_of(signal, tracker.capacity("m", {"x": 1}, take=True), timeout_ns=400)
+        fired = await first_of_ns(signal, tracker.capacity("m", {"x": 1}, take=True), timeout_ns=400)
         log.append((fired.index, kernel.now, tracker.get_remaining("m", "x")))
         tracker.release(fired.value)
         log.append(tracker.get_remaining("m", "x"))

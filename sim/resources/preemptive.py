@@ -1,0 +1,218 @@
+"""`PreemptiveResource`: slots that a request of higher priority takes away from their user, who is interrupted."""
+
+import types
+from collections.abc import Generator
+from types import TracebackType
+from typing import Any
+
+import attrs
+
+from sim.errors import UsageError
+from sim.kernel import Actor, Kernel, to_seconds
+from sim.kernel.waits import NOTHING
+from sim.resources.pool import Line, Pool
+
+
+@attrs.frozen
+class Preempted:
+    """Why the user of a slot was interrupted: the cause of its `Interrupt`.
+
+    Attributes:
+        by: the name of who took the slot.
+        since: when the user got the slot, simulated seconds.
+        resource: whose slot it was.
+    """
+
+    by: str
+    since: float
+    resource: "PreemptiveResource" = attrs.field(repr=False)
+
+    def __str__(self) -> str:
+        return f"preempted by {self.by}, after use since {self.since:g} s"
+
+
+@attrs.define(eq=False)
+class Use:
+    """One slot in use.
+
+    Attributes:
+        actor: who uses it.
+        priority: with which priority it was asked for.
+        since_ns: when it was handed over, simulated nanoseconds.
+        number: counts the hand-overs of its resource.
+        held: whether the slot is still its own: not after it was released or preempted.
+    """
+
+    actor: Actor | None
+    priority: float
+    since_ns: int
+    number: int
+    held: bool = True
+
+
+class PreemptiveResource(Pool):
+    """Equal slots, handed out by priority: the lowest number first, in order of arrival among equal ones.
+
+    A request that finds no free slot takes one from the user with the highest number, if that is higher than its own;
+    among equal ones from who got its slot last. The user gets an `Interrupt` whose cause is `Preempted`.
+
+    Args:
+        kernel: whose actors use it.
+        slots: how many there are.
+    """
+
+    def __init__(self, kernel: Kernel, slots: int = 1) -> None:
+        if slots.__class__ is not int or slots < 1:
+            raise UsageError(f"a resource needs a whole number of slots from 1, not {slots!r}")
+        self._line = Line(ranked=True)
+        self._users: list[Use] = []
+        self._uses = 0
+        super().__init__(kernel, slots, self._line)
+
+    @property
+    def level(self) -> int:
+        """How many slots are free."""
+        return int(self.capacity) - len(self._users)
+
+    @property
+    def users(self) -> list[str]:
+        """The names of who uses a slot, in the order in which they got it."""
+        return [use.actor.name for use in self._users if use.actor is not None]
+
+    @types.coroutine
+    def acquire(self, priority: float = 0, *, preempt: bool = True) -> Generator[Any, Any, Use]:
+        """Wait for a slot and take it, perhaps from its user.
+
+        Args:
+            priority: lower numbers come first.
+            preempt: whether it may take a slot from a user of lower rank.
+
+        Raises:
+            ClosedError: if the resource is closed, also while waiting.
+        """
+        wait = self.wait(priority, preempt=preempt)
+        value = wait.take()
+        return (yield wait) if value is NOTHING else value  # type: ignore[no-any-return]
+
+    def wait(self, priority: float = 0, *, preempt: bool = True) -> "UseWait":
+        """Return `acquire` as a wait for `first_of` and `all_of`, for the actor that runs now."""
+        return UseWait(self, priority, preempt)
+
+    def slot(self, priority: float = 0, *, preempt: bool = True) -> "UsedSlot":
+        """Return what holds a slot in `async with resource.slot() as use:`; a preempted one is not released again."""
+        return UsedSlot(self, priority, preempt)
+
+    def release(self, use: Use) -> bool:
+        """Give back a slot; who waits first gets it at once. Return False if it had been given back or preempted."""
+        if not use.held:
+            return False
+        self._kernel.acting()
+        self._remove(use)
+        self.serve()
+        return True
+
+    def serve(self) -> None:
+        """Hand out free slots in order."""
+        while len(self._users) < self.capacity and (place := self._line.head()) is not None:
+            wait: UseWait = place[5]
+            self._line.pop()
+            self._kernel.wake(place[2], self._hand_out(wait), wait)
+
+    def take(self, wait: "UseWait") -> Use | None:
+        """Take a slot at once, if one is free or can be taken from its user and no waiting actor comes first."""
+        self._check_open()
+        if self._line.comes_first(wait.priority):
+            return None
+        if len(self._users) >= self.capacity:
+            victim = self._victim(wait) if wait.preempt else None
+            if victim is None:
+                return None
+            self._remove(victim)
+            use = self._hand_out(wait)
+            self._tell(victim, wait)
+            return use
+        return self._hand_out(wait)
+
+    def _victim(self, wait: "UseWait") -> Use | None:
+        """Return the use of the lowest rank, if it is of a lower rank than the request; never one's own."""
+        lower = [use for use in self._users if use.priority > wait.priority and use.actor is not wait.actor]
+        return max(lower, key=lambda use: (use.priority, use.number), default=None)
+
+    def _tell(self, victim: Use, wait: "UseWait") -> None:
+        if victim.actor is not None:
+            by = wait.actor.name if wait.actor is not None else self._kernel.acting().name
+            self._kernel.interrupt(victim.actor, Preempted(by, to_seconds(victim.since_ns), self))
+
+    def _hand_out(self, wait: "UseWait") -> Use:
+        self._uses += 1
+        self._served += 1
+        use = Use(wait.actor, wait.priority, self._kernel.now, self._uses)
+        self._users.append(use)
+        return use
+
+    def _remove(self, use: Use) -> None:
+        use.held = False
+        self._users.remove(use)
+
+    def put_back(self, use: Use) -> None:
+        """Take back a slot whose user will not see it."""
+        if self.release(use):
+            self._served -= 1
+
+
+class UseWait:
+    """A wait for a slot of a `PreemptiveResource`. Its value is the `Use`.
+
+    Attributes:
+        actor: who asks: the actor that made the wait, also if another one waits on its behalf.
+        priority, preempt: see `PreemptiveResource.acquire`.
+    """
+
+    __slots__ = ("_pool", "actor", "preempt", "priority")
+
+    def __init__(self, pool: PreemptiveResource, priority: float, preempt: bool) -> None:
+        if priority != priority:
+            raise UsageError("a priority must be a number that has an order, not NaN")
+        current = pool._kernel.acting()
+        self._pool = pool
+        self.actor = current if isinstance(current, Actor) else None
+        self.priority = priority
+        self.preempt = preempt
+
+    def take(self) -> Any:
+        """Take a slot if that can be done at once."""
+        use = self._pool.take(self)
+        return NOTHING if use is None else use
+
+    def arm(self, kernel: Kernel, actor: Actor) -> None:
+        """Join the line."""
+        self._pool._waited += 1
+        self._pool._line.add(actor, 1, self, self.priority)
+
+    def undo(self, value: Use) -> None:
+        """Give back what was handed over, unless it has been preempted meanwhile."""
+        self._pool.put_back(value)
+
+    def leave(self) -> None:
+        """No-op: waiting here blocks no other actor, for all want one slot."""
+
+
+class UsedSlot:
+    """A slot that is held for as long as an `async with` lasts, or until it is preempted."""
+
+    __slots__ = ("_pool", "_preempt", "_priority", "_use")
+
+    def __init__(self, pool: PreemptiveResource, priority: float, preempt: bool) -> None:
+        self._pool = pool
+        self._priority = priority
+        self._preempt = preempt
+
+    async def __aenter__(self) -> Use:
+        self._use = await self._pool.acquire(self._priority, preempt=self._preempt)
+        return self._use
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not GeneratorExit:  # else the coroutine is thrown away together with its run
+            self._pool.release(self._use)
