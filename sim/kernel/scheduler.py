@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from sim.errors import Cancelled, Interrupt, KernelError, UsageError
+from sim.kernel.duration import to_seconds
 from sim.kernel.effects import Effects
 from sim.kernel.future_events import NEVER, Entry
 from sim.kernel.loop import Loop
@@ -80,6 +81,11 @@ class Kernel(Loop):
         self._stale = 0
         self._purge_at = _PURGE_FROM
         self._reached: int | None = None  # while work runs ahead
+
+    @property
+    def seconds(self) -> float:
+        """Simulated seconds since the start."""
+        return to_seconds(self.now)
 
     # -- what steps do
 

@@ -72,6 +72,9 @@ async def run_host_until(host: "Host", until: Until) -> Any:
         return watch.result() if watch.ended or pause is Pause.LIMIT else None
 
 
+_NAME = "run until"
+
+
 class _Watch:
     """An actor that waits on behalf of who runs the kernel, and halts the run when the wait has ended."""
 
@@ -91,7 +94,7 @@ class _Watch:
         with self._kernel.acting_as(self._kernel.host):
             self._value = self._wait.take()
             if self._value is NOTHING:
-                self._actor = self._kernel.adopt("until")
+                self._actor = self._kernel.adopt(_NAME)
                 self._actor.on_exit = self._exit
                 self._kernel.begin_now(self._actor, armed(self._wait))
         return self
@@ -124,7 +127,9 @@ def _ran(pause: Pause) -> None:
 
 
 def _never(kernel: Kernel) -> UsageError:
+    names = [actor.name for actor in kernel.actors.values() if actor.name != _NAME]
+    waiting = f"; {', '.join(names[:5])}{' and others' if len(names) > 5 else ''} still wait" if names else ""
     return UsageError(
-        f"nothing is due after {kernel.now / 1e9:g} s, and what the run waits for has not happened",
+        f"nothing is due after {kernel.now / 1e9:g} s, and what the run waits for has not happened{waiting}",
         hint="let an actor set it, or run until a time",
     )

@@ -407,8 +407,11 @@ class _FirstOf:
         self.kernel = kernel
         self.actor = actor
         actor.via = None
+        token = actor.token
         for wait in self.waits:
             wait.arm(kernel, actor)
+            if actor.token != token:  # this one is decided already; another registration could decide it again
+                return
         if self.timeout_ns is not None:
             kernel.schedule(self.timeout_ns, actor, actor, actor.token)
 

@@ -119,19 +119,25 @@ class PreemptiveResource(Pool):
             self._kernel.wake(place[2], self._hand_out(wait), wait)
 
     def take(self, wait: "UseWait") -> Use | None:
-        """Take a slot at once, if one is free or can be taken from its user and no waiting actor comes first."""
+        """Take a slot if one is free and no waiting actor comes first."""
         self._check_open()
-        if self._line.comes_first(wait.priority):
+        if len(self._users) >= self.capacity or self._line.comes_first(wait.priority):
             return None
-        if len(self._users) >= self.capacity:
-            victim = self._victim(wait) if wait.preempt else None
-            if victim is None:
-                return None
-            self._remove(victim)
-            use = self._hand_out(wait)
-            self._tell(victim, wait)
-            return use
         return self._hand_out(wait)
+
+    def queue_up(self, wait: "UseWait", actor: Actor) -> None:
+        """Put an actor into the line; if it comes first and may preempt, it gets the slot of a user.
+
+        The user gets its interrupt before the actor runs.
+        """
+        first = not self._line.comes_first(wait.priority)
+        self._waited += 1
+        self._line.add(actor, 1, wait, wait.priority)
+        victim = self._victim(wait) if first and wait.preempt else None
+        if victim is not None:
+            self._remove(victim)
+            self._tell(victim, wait)
+            self.serve()
 
     def _victim(self, wait: "UseWait") -> Use | None:
         """Return the use of the lowest rank, if it is of a lower rank than the request; never one's own."""
@@ -180,14 +186,13 @@ class UseWait:
         self.preempt = preempt
 
     def take(self) -> Any:
-        """Take a slot if that can be done at once."""
+        """Take a slot if one is free and no waiting actor comes first."""
         use = self._pool.take(self)
         return NOTHING if use is None else use
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
-        """Join the line."""
-        self._pool._waited += 1
-        self._pool._line.add(actor, 1, self, self.priority)
+        """Join the line, or take the slot of a user."""
+        self._pool.queue_up(self, actor)
 
     def undo(self, value: Use) -> None:
         """Give back what was handed over, unless it has been preempted meanwhile."""

@@ -17,14 +17,28 @@ if __name__ == "__main__" and "plain" in sys.argv:
     sys.modules["sim.kernel._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
 
 from sim.errors import Cancelled, LivelockError, RunError
-from sim.kernel import COMPILED, Actor, Exit, Kernel, Pause, Queue, Signal, Source, first_of_ns, sleep
+from sim.kernel import (
+    COMPILED,
+    Actor,
+    Exit,
+    Kernel,
+    Latch,
+    Pause,
+    Queue,
+    Signal,
+    Source,
+    all_of,
+    first_of_ns,
+    join,
+    sleep,
+)  # fmt: skip
 from sim.kernel.codec import encode
 from sim.kernel.duration import MAX_NS
 from sim.kernel.future_events import Entry
 from sim.kernel.order import Crowd
 from sim.kernel.ports import EventRow, NullRecorder
 from sim.kernel.waits import sleep_ns
-from sim.resources import Container, PriorityResource, Resource, Store
+from sim.resources import Container, PreemptiveResource, PriorityResource, Resource, Store
 from sim.resources.slots import SlotWait
 from tests.kernel.acts import Acts
 
@@ -89,6 +103,8 @@ class Program(NullRecorder):
         self.slots = [kind(kernel, slots) for kind, slots in kinds[: dice.choice((2, 3, 5))]]
         self.tank = Container(kernel, 10, 5)
         self.store: Store[int] = Store(kernel, 2)
+        self.latch = Latch(kernel)
+        self.desk = PreemptiveResource(kernel, dice.choice((1, 2)))
         self.sources: list[Source] = [kernel.host, kernel.scenario, kernel.supervisor]
         self.actors: list[Actor] = []
         self.timers: list[Any] = []
@@ -97,8 +113,8 @@ class Program(NullRecorder):
         self.items = 0
         everything: list[Callable[[str], Coroutine[Any, Any, object]]] = [
             self.rest, self.get, self.put, self.hear, self.choose, self.hold, self.pour, self.keep, self.do,
-            self.line, self.line, self.many, self.nest, self.acts.afford, self.acts.trade, self.hurry, self.spoil,
-            self.by_hand,
+            self.line, self.line, self.many, self.nest, self.acts.afford, self.acts.trade, self.gather,
+            self.serve, self.meet, self.hurry, self.spoil, self.by_hand,
         ]  # fmt: skip
         self.weights = [dice.choice((0, 1, 1, 4)) for _ in everything[:-2]] + [dice.choice((0, 0.2)) for _ in range(2)]
         if dice.random() < 0.4:  # a program of little but slots, with long lines
@@ -129,7 +145,8 @@ class Program(NullRecorder):
             [(actor.token, actor.cancelling, actor.woken, said(actor.exit)) for actor in self.actors],
             [(len(queue), len(queue._getters or ()), queue.closed) for queue in self.queues],
             [len(signal._crowd.waiting) for signal in self.signals],
-            [pool.statistics() for pool in (*self.slots, self.tank, self.store)],
+            [pool.statistics() for pool in (*self.slots, self.tank, self.store, self.desk)],
+            self.latch.is_set, self.desk.users,
             [
                 [pool.closed, *((*place[:2], place[2].name, *place[3:5]) for place in pool._line.places)]
                 for pool in self.slots
@@ -242,6 +259,28 @@ class Program(NullRecorder):
         self.items += 1
         return await (self.store.get() if self.dice.random() < 0.5 else self.store.put(self.items))
 
+    async def gather(self, _: str) -> object:
+        """Wait for all of several, or give up."""
+        dice = self.dice
+        waits: list[Any] = [
+            *self.queues, *self.signals, self.latch, self.tank.getting(2), self.desk.wait(dice.randrange(3)),
+            *(slot.wait() for slot in self.slots),
+        ]  # fmt: skip
+        got = await all_of(*dice.sample(waits, dice.randrange(4)), timeout=dice.choice((None, "1ns", "1us", 1)))
+        return got is not None and len(got)
+
+    async def serve(self, _: str) -> object:
+        """Use a slot that may be taken away."""
+        async with self.desk.slot(self.dice.randrange(4), preempt=self.dice.random() < 0.8) as use:
+            await sleep_ns(self.dice.choice(SPANS[:8]))
+        return use.number
+
+    async def meet(self, _: str) -> object:
+        """Wait for the latch, or for the end of an actor."""
+        dice = self.dice
+        wait: Any = self.latch.wait() if dice.random() < 0.5 else join(dice.choice(self.actors))
+        return said(await wait)
+
     async def do(self, name: str) -> object:
         return self.act(name)
 
@@ -288,6 +327,7 @@ class Program(NullRecorder):
             (self.fire, self.fire, self.fail, self.close, self.cancel, self.cancel, self.spawn, self.spawn, self.at,
              self.every, self.stop_timer, self.halt, self.emit, self.begin, self.resume, self.another, self.block,
              self.nowait, self.nowait, self.snatch, self.give, self.give, self.shut, self.cancel_in_line,
+             self.interrupt, self.interrupt, self.latch_on,
              self.acts.spend, self.acts.spend, self.acts.spend, self.acts.say, self.acts.say, self.acts.check)
         )  # fmt: skip
         try:
@@ -324,6 +364,18 @@ class Program(NullRecorder):
         if self.dice.random() < 0.9:
             self.slots[place] = type(slots)(self.kernel, self.dice.choice((1, 2, 3)))
         return slots.statistics()
+
+    def interrupt(self, name: str) -> object:
+        return [self.kernel.interrupt(actor, name) for actor in self.dice.choices(self.actors, k=2)]
+
+    def latch_on(self, name: str) -> object:
+        if self.latch.is_set:
+            self.latch.clear()
+        elif self.dice.random() < 0.8:
+            return self.latch.set(name)
+        else:
+            self.latch.fail(ValueError(name))
+        return None
 
     def cancel_in_line(self, _: str) -> object:
         """Cancel one of those who wait for slots, or have been given some just now."""
