@@ -1,10 +1,21 @@
 """How an agent's loop behaves. The first four values are seed 004's defaults."""
 
+from typing import Final, get_args
+
 import attrs
 
 from sim.actors.mailbox import MailboxPolicy
 from sim.errors import UsageError
 from sim.kernel import to_ns
+
+POSITIVE_TIMES: Final = ("resource_check_interval", "restart_period", "heartbeat_timeout")
+"""Times that must be above 0; the other times may be 0."""
+
+LEAST: Final = {"max_consecutive_errors": 1, "max_restarts": 0, "mailbox_size": 1}
+"""The least value of each whole number."""
+
+MOST_MESSAGES: Final = 1_000_000
+"""The greatest `mailbox_size`."""
 
 
 @attrs.frozen
@@ -14,7 +25,8 @@ class AgentLoopConfig:
     Args:
         min_loop_delay: least time between two actions; 0 is allowed.
         max_loop_delay: greatest delay that repeated failures back off to.
-        resource_check_interval: how long an iteration waits that is skipped for want of capacity; unused in tick mode.
+        resource_check_interval: how long an iteration waits that is skipped for want of capacity, above 0; unused in
+            tick mode.
         max_consecutive_errors: failures in a row that pause the agent.
         cool_down: how long such a pause lasts.
         max_restarts: more than this many such pauses ...
@@ -25,6 +37,9 @@ class AgentLoopConfig:
 
     Attributes:
         min_delay_ns, max_delay_ns: the same delays in nanoseconds, which all loops of one configuration share.
+
+    Raises:
+        UsageError: if a value is out of its range. A scenario file is held to the same ranges.
     """
 
     min_loop_delay: float = 0.1
@@ -49,24 +64,29 @@ class AgentLoopConfig:
         return to_ns(self.max_loop_delay)
 
     def __attrs_post_init__(self) -> None:
-        for name in (
-            "min_loop_delay",
-            "max_loop_delay",
-            "resource_check_interval",
-            "cool_down",
-            "restart_period",
-        ):
-            to_ns(getattr(self, name))
-        if self.max_loop_delay < self.min_loop_delay:
+        for name in ("cool_down", *POSITIVE_TIMES):
+            self._check_time(name)
+        if self.max_delay_ns < self.min_delay_ns:
             raise UsageError(
                 f"max_loop_delay ({self.max_loop_delay:g} s) must not be less than "
                 f"min_loop_delay ({self.min_loop_delay:g} s)"
             )
-        for name in ("max_consecutive_errors", "mailbox_size"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.max_restarts < 0:
-            raise UsageError(f"max_restarts must be at least 0, not {self.max_restarts}")
+        for name, least in LEAST.items():
+            value = getattr(self, name)
+            if value.__class__ is not int or value < least:
+                raise UsageError(f"{name} must be a whole number from {least}, not {value!r}")
+        if self.mailbox_size > MOST_MESSAGES:
+            raise UsageError(f"mailbox_size must be at most {MOST_MESSAGES}, not {self.mailbox_size}")
+        if self.mailbox_policy not in get_args(MailboxPolicy):
+            known = ", ".join(get_args(MailboxPolicy))
+            raise UsageError(f"mailbox_policy is one of {known}, not {self.mailbox_policy!r}")
+
+    def _check_time(self, name: str) -> None:
+        value = getattr(self, name)
+        if value is None and name == "heartbeat_timeout":
+            return
+        if to_ns(value) == 0 and name in POSITIVE_TIMES:
+            raise UsageError(f"{name} must be above 0 s, not {value!r}", hint="with 0 the loop would never wait")
 
     @property
     def silence_ns(self) -> int:

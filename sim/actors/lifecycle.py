@@ -8,7 +8,7 @@ from typing import Any
 from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
 from sim.actors.state import AgentState, PauseReason
-from sim.actors.wake import Registration, WakeCondition, arm
+from sim.actors.wake import Registration, WakeCondition, arm, check
 from sim.errors import RunError
 from sim.kernel import Actor, Duration, Exit, Fired, Latch, Signal, first_of
 from sim.world import World
@@ -178,9 +178,13 @@ class Lifecycle(ABC):
 
         What happens from now on counts, even before the iteration has ended; so do events since it began. A sleeping
         agent gets the new condition in place of the old; one that is stopping does not sleep.
+
+        Raises:
+            UsageError: if the condition cannot be met in this world; the agent is left as it was.
         """
         if self._state is _S.STOPPING:
             return
+        check(condition, self.world)
         if self._state is _S.SLEEPING:
             self._settle()
         else:

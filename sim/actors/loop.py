@@ -33,6 +33,7 @@ class Gate(Protocol):
 
 _S = AgentState
 _RUNNING, _STOPPING = AgentState.RUNNING, AgentState.STOPPING
+_WAITS = ("sleep", "rest")  # actions that neither prove nor disprove that an agent works
 _INSIDE, _OUTSIDE = Phase.INSIDE, Phase.OUTSIDE
 _EXECUTE = (Agent.execute_action, World.execute)  # as they are here, whatever somebody puts in their place
 
@@ -45,7 +46,7 @@ class AgentLoop(Lifecycle):
     Attributes:
         iteration_count: iterations begun.
         failures: iterations that failed.
-        consecutive_errors: failures since the last success.
+        consecutive_errors: failures since the last iteration that worked; deciding to sleep or rest does not count.
     """
 
     __slots__ = (
@@ -210,9 +211,10 @@ class AgentLoop(Lifecycle):
             self._phase = _OUTSIDE
         self.last_beat = now = kernel.now
         if error is None:
-            self.consecutive_errors = 0
-            self._backoff_ns = delay = self.config.min_delay_ns
-            due = now if self._ticking else now + delay
+            if self.consecutive_errors and not self._only_waits(action):
+                self.consecutive_errors = 0
+                self._backoff_ns = self.config.min_delay_ns
+            due = now if self._ticking else now + self.config.min_delay_ns
         else:
             self._failed(error)
             due = now + self._backoff_ns
@@ -258,6 +260,10 @@ class AgentLoop(Lifecycle):
         """Whether capacity of `resource` is to be waited for before an action that takes more than there is."""
         return self.world.rate_tracker.policy(resource) == "block" and self._state is _RUNNING
 
+    def _only_waits(self, action: Action | None) -> bool:
+        """Whether an iteration did nothing but decide to wait: that is no proof that the agent works again."""
+        return self._state is _S.SLEEPING or (action is not None and action.kind in _WAITS)
+
     def _failed(self, error: str) -> None:
         """Back off: the delay doubles up to its maximum, and at the error limit the agent is paused."""
         self.failures += 1
@@ -269,8 +275,11 @@ class AgentLoop(Lifecycle):
             {"error": error[:500], "consecutive": self.consecutive_errors, "delay_ns": self._backoff_ns},
             self.agent_id,
         )
-        if self.consecutive_errors >= self.config.max_consecutive_errors and self._state is _S.RUNNING:
-            self._give_up()
+        if self.consecutive_errors >= self.config.max_consecutive_errors:
+            if self._state is _S.SLEEPING:  # it put itself to sleep and failed then: the error limit comes first
+                self._woken("error")
+            if self._state is _S.RUNNING:
+                self._give_up()
 
     def _give_up(self) -> None:
         """Pause for the cool-down, or stop as crashed when that has happened too often."""

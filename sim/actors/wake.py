@@ -7,13 +7,13 @@ same condition serves an autonomous loop and the tick mode.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 import attrs
 
-from sim.conditions import PURE_FUNCTIONS, Expression
+from sim.conditions import PURE_FUNCTIONS, Expression, did_you_mean
 from sim.errors import UsageError
 from sim.events import Event
 from sim.events.topic import check_pattern
@@ -53,11 +53,17 @@ class WakeCondition:
 
     Args:
         condition_type: what it waits for.
-        value: simulated nanoseconds since the start (time), a topic pattern (event), (resource, threshold) (resource),
-            a tuple of conditions (any, all).
+        value: simulated seconds since the start, or text such as `10m` (time), a topic pattern (event),
+            (resource, threshold) (resource), a tuple of conditions (any, all).
         where: a filter on the event, over `topic`, `data`, `source` and `time`.
         timeout_ns: nanoseconds after which the agent wakes in any case.
         after: for time: `value` counts from when it is armed, not from the start.
+
+    Attributes:
+        time_ns: for time: `value` in nanoseconds.
+
+    Raises:
+        UsageError: if there is no such type of condition, or the value does not fit it.
     """
 
     condition_type: ConditionType
@@ -65,21 +71,37 @@ class WakeCondition:
     where: Expression | None = None
     timeout_ns: int | None = None
     after: bool = False
+    time_ns: int = attrs.field(init=False, repr=False)
+
+    @time_ns.default
+    def _time_ns(self) -> int:
+        return to_ns(self.value) if self.condition_type == "time" else 0
 
     def __attrs_post_init__(self) -> None:
         valid = _VALID.get(self.condition_type)
-        if valid is not None and not valid(self.value):
+        if valid is None:
+            raise UsageError(
+                f"there is no wake condition {self.condition_type!r:.100}", hint=_hint(str(self.condition_type), _VALID)
+            )
+        if not valid(self.value):
             raise UsageError(f"a wake condition on {self.condition_type} cannot have the value {self.value!r:.100}")
+        if self.where is not None and not isinstance(self.where, Expression):
+            raise UsageError(
+                f"the filter of a wake condition is an expression, not {self.where!r:.100}",
+                hint="write WakeCondition.event(pattern, where=text)",
+            )
+        if self.timeout_ns is not None and (self.timeout_ns.__class__ is not int or self.timeout_ns < 0):
+            raise UsageError(f"timeout_ns is a whole number of nanoseconds from 0, not {self.timeout_ns!r}")
 
     @classmethod
     def at(cls, time: Duration) -> "WakeCondition":
         """Wake at a simulated time since the start."""
-        return cls("time", to_ns(time))
+        return cls("time", time)
 
     @classmethod
     def after_delay(cls, delay: Duration) -> "WakeCondition":
         """Wake when a span of simulated time has passed."""
-        return cls("time", to_ns(delay), after=True)
+        return cls("time", delay, after=True)
 
     @classmethod
     def event(cls, pattern: str, *, where: str | None = None, timeout: Duration | None = None) -> "WakeCondition":
@@ -140,13 +162,31 @@ class WakeCondition:
         if self.condition_type in ("any", "all"):
             value = [part.describe() for part in self.value]
         elif self.condition_type == "time":
-            value = to_seconds(self.value)
+            value = to_seconds(self.time_ns)
         return {
             "type": self.condition_type,
             "value": value,
             **({"where": self.where.text} if self.where else {}),
             **({"timeout": to_seconds(self.timeout_ns)} if self.timeout_ns is not None else {}),
         }
+
+
+def check(condition: WakeCondition, world: World) -> None:
+    """Find out before an agent sleeps whether `condition` can be armed in `world`.
+
+    Raises:
+        UsageError: if it names a resource without a limit: such a condition would be met at once, for ever.
+    """
+    if condition.condition_type in ("any", "all"):
+        for part in condition.value:
+            check(part, world)
+    elif condition.condition_type == "resource":
+        name = condition.value[0]
+        tracker = world.rate_tracker
+        if not tracker.limits(name):
+            raise UsageError(
+                f"a wake condition names the resource {name!r}, which has no limit", hint=_hint(name, tracker.resources)
+            )
 
 
 def arm(condition: WakeCondition, world: World, sleeper: Sleeper, met: Met) -> Registration:
@@ -199,8 +239,8 @@ class _Armed:
         self.fire("time")
 
     def _time(self, condition: WakeCondition) -> None:
-        now = self.world.kernel.now
-        self._after(condition.value if condition.after else max(0, condition.value - now), self._time_came)
+        due = condition.time_ns
+        self._after(due if condition.after else max(0, due - self.world.kernel.now), self._time_came)
 
     def _event(self, condition: WakeCondition) -> None:
         bus, where = self.world.event_bus, condition.where
@@ -214,8 +254,12 @@ class _Armed:
             self._keep(bus.subscribe(condition.value, filter=test, callback=self))
 
     def __call__(self, event: Event) -> None:
-        """An event has happened: the condition is the subscriber, which spares a bound method for each sleeper."""
-        if not self.done:
+        """An event has happened: the condition is the subscriber, which spares a bound method for each sleeper.
+
+        What the sleeper publishes itself, in the rest of its iteration, does not wake it: what it published in the
+        part before does not either.
+        """
+        if not self.done and event.source != self.sleeper.agent_id:
             self.sleeper.woken_event = event
             self.fire("event")
 
@@ -285,6 +329,8 @@ def _is_pattern(value: Any) -> bool:
 
 
 def _is_level(value: Any) -> bool:
+    if not isinstance(value, tuple) or len(value) != 2:
+        return False
     name, threshold = value
     number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
     return isinstance(name, str) and number and math.isfinite(threshold)
@@ -295,12 +341,18 @@ def _are_conditions(value: Any) -> bool:
 
 
 _VALID: dict[str, Callable[[Any], bool]] = {
-    "time": lambda value: value.__class__ is int and value >= 0,
+    "time": lambda value: True,  # checked by to_ns
     "event": _is_pattern,
     "resource": _is_level,
     "any": _are_conditions,
     "all": _are_conditions,
+    "message": lambda value: value is None,
+    "never": lambda value: value is None,
 }
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    return did_you_mean(word, known) or f"known are: {', '.join(list(known)[:20]) or 'none'}"
 
 
 def _parts(given: Any) -> tuple[WakeCondition, ...]:

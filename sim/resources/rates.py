@@ -116,6 +116,16 @@ class RateTracker:
             if window is not None and window.idle(self._kernel.now):
                 del self._agent_windows[resource, agent_id]
 
+    @property
+    def resources(self) -> list[str]:
+        """The names of all resources that have a limit, also of those that only single agents have."""
+        own = (name for rates in self._own_rates.values() for name in rates)
+        return list(dict.fromkeys((*self._limits, *own)))
+
+    def limits(self, resource: str) -> bool:
+        """Whether a resource has a limit, for all or for a single agent."""
+        return resource in self._limits or any(resource in rates for rates in self._own_rates.values())
+
     def policy(self, resource: str) -> Policy:
         """Return what agents do at exhaustion of a resource."""
         limit = self._limits.get(resource)

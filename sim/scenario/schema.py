@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 import attrs
 from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema, model_validator
 
+from sim.actors.config import LEAST, MOST_MESSAGES
 from sim.conditions import Expression, did_you_mean
 from sim.permissions import Permission
 from sim.scenario import fields as f
@@ -46,11 +47,11 @@ class LoopConfig(f.Part):
     min_loop_delay: Annotated[Nanoseconds, Field(description="shortest pause between iterations")] = SECOND // 10
     max_loop_delay: Annotated[Nanoseconds, Field(description="longest pause between iterations")] = 10 * SECOND
     resource_check_interval: PositiveNanoseconds = SECOND
-    max_consecutive_errors: Annotated[int, Field(ge=1)] = 5
+    max_consecutive_errors: Annotated[int, Field(ge=LEAST["max_consecutive_errors"])] = 5
     cool_down: Annotated[Nanoseconds, Field(description="pause after the error limit before a retry")] = MINUTE
-    max_restarts: Annotated[int, Field(ge=0)] = 3
+    max_restarts: Annotated[int, Field(ge=LEAST["max_restarts"])] = 3
     restart_period: PositiveNanoseconds = HOUR
-    mailbox_size: Annotated[int, Field(ge=1, le=1_000_000)] = 100
+    mailbox_size: Annotated[int, Field(ge=LEAST["mailbox_size"], le=MOST_MESSAGES)] = 100
     mailbox_policy: Literal["block", "drop_oldest", "fail"] = "fail"
     heartbeat_timeout: Annotated[
         PositiveNanoseconds | None, Field(description="null: twice the agent's own interval")

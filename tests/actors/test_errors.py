@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sim.actors import AgentState, PauseReason
+from sim.actors import AgentState, PauseReason, WakeCondition
 from sim.actors.supervisor import RestartLimit
 from sim.errors import Cancelled
 from sim.kernel import Signal, sleep
@@ -315,3 +315,58 @@ def test_a_waiter_learns_of_the_crash() -> None:
         return lab.world.now
 
     assert lab.main(scenario()) == 3.0
+
+
+@pytest.mark.parametrize("mode", ["autonomous", "tick"])
+@pytest.mark.parametrize("wake", ["for", "event"])
+def test_sleeping_before_a_failure_does_not_lift_the_error_limit(mode: str, wake: str) -> None:
+    """An agent that puts itself to sleep and fails then is paused at the error limit, and in the end given up."""
+    lab = Lab()
+
+    def step(agent: Script) -> Action | None:
+        agent.loop.sleep(WakeCondition.parse({wake: 30 if wake == "for" else "a.b", "timeout": 30}))
+        raise ValueError("no luck")
+
+    loop = lab.add("a", step, max_consecutive_errors=5, cool_down=60, max_restarts=2, restart_period=86400)
+    if mode == "tick":
+        lab.tick()
+    else:
+        loop.start_now()
+    lab.run(86400)
+    assert loop.failures == 15
+    assert loop.state is _S.STOPPED
+    assert [row[7]["to"] for row in lab.rows("a", "agent.state") if row[7]["to"] == "paused"] == ["paused"] * 2  # type: ignore[index]
+
+
+@pytest.mark.parametrize("kind", ["sleep", "rest"])
+def test_a_decision_to_wait_is_no_success(kind: str) -> None:
+    """An agent that fails every time it works, and sleeps or rests in between, is paused at the error limit."""
+    lab = Lab()
+
+    def step(agent: Script) -> Action:
+        if agent.loop.iteration_count % 2:
+            raise ValueError("no luck")
+        return (
+            Action("sleep", {"condition": {"for": 300}})
+            if kind == "sleep"
+            else Action("rest", {"until": lab.world.now})
+        )
+
+    loop = lab.add("a", step, max_consecutive_errors=5, cool_down=10**6, started=True)
+    lab.run(86400)
+    assert (loop.state, loop.failures) == (_S.PAUSED, 5)
+
+
+def test_one_iteration_that_works_sets_the_count_of_errors_back() -> None:
+    """Only failures in a row count: an action that is done between them starts the count and the backoff again."""
+    lab = Lab()
+
+    def step(agent: Script) -> Action:
+        if agent.loop.iteration_count % 3:
+            raise ValueError("no luck")
+        return NOOP
+
+    loop = lab.add("a", step, max_consecutive_errors=3, min_loop_delay=1, started=True)
+    lab.run(200)
+    assert loop.state is _S.RUNNING
+    assert {row[7]["delay_ns"] // 10**9 for row in lab.rows("a", "agent.error")} == {2, 4}  # type: ignore[index]

@@ -382,9 +382,74 @@ def test_nonsense_is_refused(given_: Any) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "value"),
-    [("time", -1), ("time", 0.5), ("event", "a b"), ("resource", ("x", float("nan"))), ("any", ()), ("all", (5,))],
+    [("time", -1), ("time", "soon"), ("event", "a b"), ("resource", ("x", float("nan"))), ("any", ()), ("all", (5,))],
 )
 def test_a_record_with_nonsense_cannot_be_made(kind: Any, value: Any) -> None:
     """The seed's record is checked when it is made, not when the agent falls asleep with it."""
     with pytest.raises(UsageError):
         W(kind, value)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: W("evnt", "rain.*"), "did you mean"),  # type: ignore[arg-type]
+        (lambda: W("resource", "calls"), "resource"),
+        (lambda: W("resource", ("calls", 1, 2)), "cannot have"),
+        (lambda: W("event", 7), "event"),
+        (lambda: W("event", "rain.*", where="data.mm > 3"), "expression"),  # type: ignore[arg-type]
+        (lambda: W("time", -5), "between 0"),
+        (lambda: W("time", None), "duration"),
+        (lambda: W("never", timeout_ns=-1), "timeout_ns"),
+        (lambda: W("message", "x"), "message"),
+    ],
+)
+def test_a_condition_that_cannot_be_met_is_refused_when_it_is_made(make: Any, words: str) -> None:
+    """A wrong type, value, filter or timeout raises `UsageError` when the condition is made, before an agent sleeps."""
+    with pytest.raises(UsageError) as caught:
+        make()
+    assert words in f"{caught.value} {caught.value.hint}"
+
+
+def test_a_time_condition_counts_in_seconds() -> None:
+    """`WakeCondition("time", 5)` wakes 5 simulated seconds after the start, as seed 004 says."""
+    assert woken(Lab(), W("time", 5)) == (5, "time")
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_resource_that_has_no_limit_is_refused_before_the_state_changes(nested: bool) -> None:
+    """A wake condition on an unknown resource names the nearest one, and the agent stays awake."""
+    lab = Lab()
+    lab.limit("calls", 2, 10)
+    found = list[UsageError]()
+
+    def step(agent: Script) -> Action:
+        condition = W.resource("cals", 1)
+        try:
+            agent.loop.sleep(W.any_of(W.at(5), condition) if nested else condition)
+        except UsageError as error:
+            found.append(error)
+        assert agent.loop.state is _S.RUNNING
+        return NOOP
+
+    loop = lab.add("a", step, started=True).agent.loop
+    lab.run(1)
+    assert "did you mean" in f"{found[0]} {found[0].hint}"
+    assert loop.iteration_count > 5
+    assert lab.bus.statistics().subscriptions == 0
+
+
+def test_an_agents_own_publication_does_not_wake_it() -> None:
+    """What an agent publishes after it put itself to sleep does not wake it; the same event of another agent does."""
+    lab = Lab()
+
+    def step(agent: Script) -> Action:
+        agent.loop.sleep(W.event("rain.*"))
+        return Action("publish", {"topic": "rain.falls"})
+
+    loop = lab.add("a", step, started=True)
+    lab.run(5)
+    assert (loop.state, loop.iteration_count) == (_S.SLEEPING, 1)
+    lab.at(7, lambda: lab.bus.publish("rain.falls"))
+    lab.run(7.05)
+    assert loop.woken_by == "event"
