@@ -1,5 +1,6 @@
 """Effects that act and then fail, return what cannot be kept, or are cancelled while their record is written."""
 
+import gc
 import threading
 from typing import Any
 
@@ -173,3 +174,30 @@ def test_cancelled_while_a_commit_is_under_way(backend: str, after: int):
         thread.join()
     assert recorder.asked == recorder.told == after + 1
     assert not kernel.effects.in_flight
+
+
+@both_hosts
+def test_a_collector_that_never_rests_loses_nothing(backend: str):
+    """The kernel holds all actors, and the host all work: a garbage collector that runs all the time takes nothing."""
+    kernel = Kernel()
+    got: list[int] = []
+
+    async def work(request: Any, key: str) -> Any:
+        await anyio.sleep(0.001)
+        gc.collect(0)
+        return request
+
+    async def ask(number: int) -> None:
+        for _ in range(5):
+            outcome = await perform(Effect("tool", number, work, latency_ns=1))
+            got.append(outcome.value)
+
+    for number in range(20):
+        kernel.spawn("asker", ask(number))
+    before = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    try:
+        anyio.run(Host(kernel).run, 10 * NS, backend=backend)
+    finally:
+        gc.set_threshold(*before)
+    assert sorted(got) == sorted(list(range(20)) * 5)
