@@ -400,8 +400,9 @@ def _create_database(path: Path, uid: str, header: RunHeader, scenario: str) -> 
         names = ", ".join(row)
         connection.execute(f"INSERT INTO run ({names}) VALUES ({', '.join('?' * len(row))})", [*row.values()])  # noqa: S608 - our own names
         seal, run_hash = Seal().text, run_row_hash(tuple(row.get(name) for name in RUN_COLUMNS))
-        connection.execute("INSERT INTO commits (id, number, seal, run_hash) VALUES (1, 0, ?, ?)", (seal, run_hash))
+        whole = commit_hash(0, seal, run_hash)
+        connection.execute("INSERT INTO commits VALUES (1, 0, ?, ?, ?)", (seal, run_hash, whole))
         connection.execute("COMMIT")
-        return commit_hash(0, seal, run_hash)
+        return whole
     finally:
         connection.close()

@@ -278,11 +278,13 @@ class StoredRun:
 
     def _read_info(self) -> RunInfo:
         path, database = self.path, self._database
-        rows = database.rows(f"SELECT status, {', '.join(_COLUMNS)} FROM run")  # noqa: S608 - constant
-        commits = database.rows("SELECT number, seal, run_hash FROM commits")
+        rows = database.rows(f"SELECT status, {', '.join(_COLUMNS)} FROM run WHERE id = 1")  # noqa: S608 - constant
+        commits = database.rows("SELECT number, seal, run_hash, hash FROM commits WHERE id = 1")
         if len(rows) != 1 or len(commits) != 1:
             raise self._damaged("its run row is missing")
-        number, seal, run_hash = commits[0]
+        number, seal, run_hash, whole = commits[0]
+        if whole != commit_hash(number, seal, run_hash):
+            raise self._damaged("the note of its last commit does not match its hash")
         columns = ", ".join(RUN_COLUMNS)
         if run_row_hash(database.rows(f"SELECT {columns} FROM run")[0]) != run_hash:  # noqa: S608 - constant
             raise self._damaged("its run row (name, seed, status, times, summary) does not match its hash")
@@ -297,7 +299,7 @@ class StoredRun:
                 raise TypeError
         except (AttributeError, RecursionError, TypeError, ValueError):
             raise self._damaged("its run row is not JSON") from None
-        lost = self._lost(known["uid"], number, commit_hash(number, seal, run_hash), ended=status == "finished")
+        lost = self._lost(known["uid"], number, whole, ended=status == "finished")
         if status == "running" and not being_written(path):
             status = "killed"
         return RunInfo(path.name, path, status, None, lost, **known)

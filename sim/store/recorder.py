@@ -7,12 +7,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sim.errors import ActorError, SimError
+from sim.errors import ActorError, RunError, SimError
 from sim.kernel.codec import encode
 from sim.kernel.compiled import core
 from sim.kernel.ports import ClosedRow, Durable, EventRow, InputRow, IntentRow, ResultRow
 from sim.store.contents import split
 from sim.store.hashing import CHUNK, RunHash, bad_row, encode_events, final_hash
+from sim.store.reader import open_run
 from sim.store.schema import Status
 from sim.store.writer import Tables, Writer
 
@@ -211,20 +212,39 @@ class RunRecorder(_Buffer):
         self._writer.submit(_nothing).add_done_callback(lambda future: done(future.exception()))  # type: ignore[arg-type]
 
     def finish(self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
-        """Write the end of the run, close the file and return the hash of the run (64 hex digits).
+        """Write the end of the run, close the file, check it, and return the hash of the run (64 hex digits).
 
         Args:
             status: how it ended.
             digest: final states, artifacts, ledger, resources and draw counters, as JSON; part of the hash.
             sim_ns: simulated time at the end, in nanoseconds.
             summary: figures for people, as JSON; not part of the hash.
+
+        Raises:
+            RunError: if what is on disk now is not what was recorded.
         """
         try:
             self._full()
             encode((dict(digest), dict(summary)))  # what is wrong with them is the caller's, not the file's
-            return self._writer.submit(Tables.finish, status, digest, sim_ns, summary).result()
+            hash = self._writer.submit(Tables.finish, status, digest, sim_ns, summary).result()
         finally:
             self._writer.close()
+        self._check(hash)
+        return hash
+
+    def _check(self, hash: str) -> None:
+        """Read the file once more: only what is found there has been kept. It takes a hundredth of the run's time."""
+        try:
+            with open_run(self.folder) as run:
+                if run.info.hash == hash and run.info.lost is None:
+                    return
+                found = run.info.lost or f"it has hash {run.info.hash}"
+        except SimError as error:
+            found = str(error)
+        raise RunError(
+            f"the run ended with hash {hash}, but its record is not what was written: {found}",
+            hint="look for a program that uses the folder, or for faults of the disk; then run the scenario again",
+        )
 
     def close(self) -> None:
         """Write what was recorded and close the file. More than once, and after `finish`, is fine."""

@@ -43,7 +43,8 @@ TABLES: Final[dict[str, str]] = {
         id INTEGER PRIMARY KEY CHECK (id = 1),
         number INTEGER NOT NULL,
         seal TEXT NOT NULL,
-        run_hash TEXT NOT NULL
+        run_hash TEXT NOT NULL,
+        hash TEXT NOT NULL
     """,
     "chunks": """
         id INTEGER PRIMARY KEY,
@@ -90,6 +91,6 @@ TABLES: Final[dict[str, str]] = {
         hash TEXT NOT NULL
     """,
 }
-"""Column definitions by table. `commits` has one row: how often was committed, the seal of all rows (see `seal`), and
-the hash of the row of the run. `contents` holds the parts of requests (see `contents`); `arrivals` what came from
-outside in its order: inputs, and the outcomes of measured effects."""
+"""Column definitions by table. `commits` has one row: how often was committed, the seal of all rows (see `seal`), the
+hash of the row of the run, and the hash of these three. `contents` holds the parts of requests (see `contents`);
+`arrivals` what came from outside in its order: inputs, and the outcomes of measured effects."""

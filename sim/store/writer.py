@@ -136,15 +136,14 @@ class Tables:
         """Make everything since `begin` durable, and then known outside the database."""
         assert self._head is not None, "open"
         self._number += 1
-        self._execute(
-            "UPDATE commits SET number = ?, seal = ?, run_hash = ?", (self._number, self._seal.text, self._run_hash)
-        )
+        mark = (self._number, self._seal.text, self._run_hash)
+        whole = commit_hash(*mark)
+        self._execute("UPDATE commits SET number = ?, seal = ?, run_hash = ?, hash = ?", (*mark, whole))
         self._execute("COMMIT")
         reach("writer.unnoted")
         if self._unsafe:
             self._head.note(self._unsafe)
             self._unsafe = []
-        whole = commit_hash(self._number, self._seal.text, self._run_hash)
         self._head.write(Head(self._uid, self._number, whole, self._effects, self._head.size))
 
     def rollback(self) -> None:

@@ -25,10 +25,10 @@ def reseal(folder: Path, connection: sqlite3.Connection) -> None:
             seal.add(kind, *fact)
     row = connection.execute(f"SELECT {', '.join(RUN_COLUMNS)} FROM run").fetchone()  # noqa: S608 - constant
     run_hash = run_row_hash(row)
-    connection.execute("UPDATE commits SET seal = ?, run_hash = ?", (seal.text, run_hash))
     (number,) = connection.execute("SELECT number FROM commits").fetchone()
+    whole = commit_hash(number, seal.text, run_hash)
+    connection.execute("UPDATE commits SET seal = ?, run_hash = ?, hash = ?", (seal.text, run_hash, whole))
     (effects,) = connection.execute("SELECT count(*) FROM effects").fetchone()
     (folder / "run.head").unlink(missing_ok=True)
     assert read_unsafe(folder)[1] is None
-    whole = commit_hash(number, seal.text, run_hash)
     create_head(folder, Head(row[RUN_COLUMNS.index("uid")], number, whole, effects, unsafe_size(folder)))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from sim.errors import ActorError
 from sim.kernel.codec import Raw, encode
+from sim.kernel.effects import hash_request
 from sim.kernel.ports import EventRow, IntentRow
 from sim.store import HashRecorder, final_hash, open_run
 from tests.store import resealed
@@ -149,7 +150,8 @@ def test_both_recorders_give_the_same_hash(start):
         for place in range(10_000):
             recorder.event((place, 0, 0, 1, place, "a", "t", {"n": place / 7}, (1, place)))
             if place % 1000 == 0:
-                recorder.intent(("a", place, "llm", str(place), {"p": place}, "modelled", "pure", place))
+                asked = hash_request("llm", encode({"p": place}))
+                recorder.intent(("a", place, "llm", asked, {"p": place}, "modelled", "pure", place))
                 recorder.result(("a", place, "ok", "text", 1, (place, 0)))
                 recorder.input((place, 0, "wake", None))
         recorder.flush()

@@ -55,7 +55,7 @@ def test_a_flipped_byte_is_found_and_its_chunk_named(folder):
         ("UPDATE run SET summary = '{}'", "its run row"),
         ("UPDATE run SET started_at = 'then'", "its run row"),
         ("UPDATE run SET seed = 8", "its run row"),
-        ("UPDATE commits SET number = 99", "names commit"),
+        ("UPDATE commits SET number = 99", "last commit"),
         ("UPDATE commits SET seal = 'x'", "last commit"),
         ("DELETE FROM commits", "its run row is missing"),
         ("DELETE FROM run", "its run row is missing"),
