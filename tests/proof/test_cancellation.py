@@ -16,11 +16,11 @@ import pytest
 
 from sim.actors.mailbox import Mailbox
 from sim.errors import KernelError
-from sim.kernel import Actor, Effect, Kernel, Outcome, Pause, Queue, Signal, first_of_ns, perform
+from sim.kernel import Actor, Effect, Kernel, Latch, Outcome, Pause, Queue, Signal, first_of_ns, perform
 from sim.kernel.codec import Raw
 from sim.kernel.effects import Ticket
 from sim.kernel.waits import Wait, sleep_ns
-from sim.resources import Container, Limit, PriorityResource, Rate, RateTracker, Resource, Store
+from sim.resources import Container, Limit, PreemptiveResource, PriorityResource, Rate, RateTracker, Resource, Store
 from sim.store import HashRecorder
 from sim.world import Message
 
@@ -78,6 +78,24 @@ def _signal(kernel: Kernel, number: int) -> Thing:
         lambda: signal.fire(kernel.now),
         lambda: sum(actor.token == token for actor, token in signal._crowd),
     )
+
+
+def _latch(kernel: Kernel, number: int) -> Thing:
+    latch = Latch(kernel)
+    return Thing(
+        lambda: latch, latch.wait, lambda: latch.is_set or latch.set(kernel.now), lambda: len(latch._waiters or ())
+    )
+
+
+def _preemptive(kernel: Kernel, number: int) -> Thing:
+    pool = PreemptiveResource(kernel, 3)
+    with kernel.acting_as(kernel.scenario):
+        uses = [pool.wait().take() for _ in range(3)]
+
+    async def acquire() -> None:
+        await pool.acquire()
+
+    return Thing(pool.wait, acquire, lambda: pool.release(uses.pop()), lambda: (pool.level, pool.queue))
 
 
 def _slots(kernel: Kernel, number: int, kind: Any = Resource, amount: int = 1) -> Thing:
@@ -178,6 +196,8 @@ THINGS: dict[str, Make] = {
     "signal": _signal,
     "resource": _slots,
     "priority resource": partial(_slots, kind=PriorityResource),
+    "latch": _latch,
+    "preemptive resource": _preemptive,
     "container get": _container_get,
     "container put": _container_put,
     "store get": _store_get,
@@ -230,14 +250,14 @@ class Scene:
     def _ended(self, actor: Actor, exit: Any) -> None:
         assert exit.kind in ("returned", "cancelled"), exit
 
-    def run(self, cancel_before: int | None = None) -> int:
-        """Run to the end, cancelling the victim before one of the steps; return how many steps there were."""
+    def run(self, cancel_before: int | None = None, *, interrupt: bool = False) -> int:
+        """Run to the end, cancelling or interrupting the victim before one of the steps; return how many there were."""
         steps = 0
         while True:
             if steps == cancel_before:
                 self.cancelled_at = self.kernel.now
                 with self.kernel.acting_as(self.kernel.host):
-                    self.kernel.cancel(self.victim)
+                    (self.kernel.interrupt if interrupt else self.kernel.cancel)(self.victim)
             if self.step() is not Pause.BUDGET:
                 return steps
             steps += 1
@@ -263,8 +283,11 @@ class Scene:
         return any(row[5] == "victim" for row in self.recorder.rows)
 
 
-def check(make: Callable[[Any], Scene], wait: Any) -> None:
-    """Cancel at every step; compare with a run in which nobody is cancelled, or one in which the victim only sleeps."""
+def check(make: Callable[[Any], Scene], wait: Any, *, interrupt: bool = False) -> None:
+    """Cancel, or interrupt, at every step.
+
+    Compare with a run in which nothing is cancelled, or with one in which the victim only sleeps.
+    """
     whole, absent = make(wait), make(_asleep)
     steps = whole.run()
     absent.run(0)
@@ -272,12 +295,12 @@ def check(make: Callable[[Any], Scene], wait: Any) -> None:
     unseen = 0
     for moment in range(steps + 1):
         scene = make(wait)
-        scene.run(moment)
+        scene.run(moment, interrupt=interrupt)
         expected = whole if scene.seen else absent
         unseen += not scene.seen
         assert scene.outcome() == expected.outcome(), f"cancelled before step {moment} of {steps}"
         assert scene.victim.exit is not None
-        assert scene.victim.exit.kind == ("returned" if scene.seen else "cancelled")
+        assert scene.victim.exit.kind == ("returned" if scene.seen else "crashed" if interrupt else "cancelled")
         assert not scene.kernel.effects.in_flight
     assert unseen >= 3  # before it began, while it waited, and between hand-over and its step
 
@@ -306,10 +329,13 @@ def _first(order: tuple[int, ...], timeout_ns: int | None, extra: bool) -> Any:
     return wait
 
 
+@pytest.mark.parametrize("interrupt", [False, True])
 @pytest.mark.parametrize("name", THINGS)
-def test_a_wait_alone(name):
-    """Cancelled at any moment before it has seen its value, a wait took nothing, lost nothing and held up nobody."""
-    check(lambda victim: Scene((THINGS[name],), victim), _alone)
+def test_a_wait_alone(name, interrupt):
+    """Cancelled or interrupted at any moment before it has seen its value, a wait took and lost nothing, and blocked no
+    other.
+    """
+    check(lambda victim: Scene((THINGS[name],), victim), _alone, interrupt=interrupt)
 
 
 @pytest.mark.parametrize("timeout_ns", [None, 5, 9, 19, 500])
@@ -318,6 +344,12 @@ def test_a_wait_alone(name):
 def test_a_wait_among_others_with_a_timeout(name, extra, timeout_ns):
     """The same in `first_of`, with and without a signal beside it, and a timeout before, at and after the hand-over."""
     check(lambda victim: Scene((THINGS[name],), victim), _first((0,), timeout_ns, extra))
+
+
+@pytest.mark.parametrize("name", ONE_OF_SEVERAL)
+def test_an_interrupted_wait_among_others(name):
+    """Interrupted in `first_of` with a timeout, at any moment, it took nothing."""
+    check(lambda victim: Scene((THINGS[name],), victim), _first((0,), 19, True), interrupt=True)
 
 
 @pytest.mark.parametrize("timeout_ns", [None, 9])
