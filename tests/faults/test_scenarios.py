@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sim.errors import SimError
-from tests.llm.scenes import Scene
+from tests.llm.scenes import ASKER, Scene
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,3 +44,14 @@ def test_a_format_string_is_text_or_refused(text: str):
     except SimError:
         return
     assert said == text if "{" not in text else said in (text, "")
+
+
+@pytest.mark.parametrize("text", ["${SIM_CANARY}", "$SIM_CANARY", "%SIM_CANARY%", "{SIM_CANARY}", "{{env.SIM_CANARY}}"])
+def test_the_environment_never_enters_a_prompt(monkeypatch: pytest.MonkeyPatch, text: str):
+    """What looks like a variable of the environment is text: its value is in no request, event or state."""
+    monkeypatch.setenv("SIM_CANARY", "sk-canary-98765")
+    agents = ASKER.replace("Is it raining, or not?", text)
+    scene = Scene("  rules: [{say: yes it is}]\n", agents, rest=f"until: 10m\ndescription: '{text}'").run()
+    asked = str(scene.events("model.call")) + str(scene.events("action.ask"))
+    assert text in asked
+    assert "canary-98765" not in asked + str(scene.recorder.rows) + str(scene.state())
