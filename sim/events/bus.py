@@ -20,6 +20,9 @@ from sim.kernel.compiled import core
 
 DropPolicy = Literal["drop_oldest", "drop_newest"]
 
+MAX_DATA_BYTES = 2_000_000
+"""Bytes that the data of one event, or the arguments of one action, may have as JSON."""
+
 RECENT = 4096
 """Events that are remembered for agents that decide to sleep while others publish."""
 
@@ -43,6 +46,14 @@ class BusStatistics:
     dropped: int
     failed_filters: int
     subscriptions: int
+
+
+def too_much(what: str, size: int, limit: int) -> UsageError:
+    """Return the error for data that has more bytes than is allowed."""
+    return UsageError(
+        f"{what} has {size} bytes of data, and at most {limit} are allowed",
+        hint="publish less, or raise execution.max_data_bytes",
+    )
 
 
 class Subscription:
@@ -114,6 +125,7 @@ class EventBus:
         sequence: events published so far.
         marks: what that was when an agent began to decide, by agent: `has_event` looks back to there.
         counts: events published, by topic.
+        max_data_bytes: bytes that the data of an event, or the arguments of an action, may have as JSON.
     """
 
     __slots__ = (
@@ -128,6 +140,7 @@ class EventBus:
         "counts",
         "kernel",
         "marks",
+        "max_data_bytes",
         "sequence",
     )
 
@@ -143,13 +156,14 @@ class EventBus:
         self._delivered = 0
         self._dropped = 0
         self._failed = 0
+        self.max_data_bytes = MAX_DATA_BYTES
         self.counts: dict[str, int] = {}
 
     def publish(self, topic: str, data: Any = None) -> Event:
         """Say that something happened: record it and give it to every matching subscription.
 
         Raises:
-            UsageError: if the topic is malformed.
+            UsageError: if the topic is malformed, or the data has more than `max_data_bytes`.
             ActorError: if the data is not JSON-like.
         """
         count = self.counts.get(topic)
@@ -159,6 +173,8 @@ class EventBus:
         raw = freeze(data)
         kernel = self.kernel
         source = (kernel.current or kernel.acting()).name
+        if len(raw) > self.max_data_bytes:
+            raise too_much(f"{source}: the event {topic!r}", len(raw), self.max_data_bytes)
         identity = kernel.emit(topic, raw)
         self.counts[topic] = count + 1
         self.sequence += 1

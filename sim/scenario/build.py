@@ -77,6 +77,7 @@ def build(
         shuffled=execution.ties == "shuffled",
         max_deltas=execution.max_deltas,
     )
+    world.event_bus.max_data_bytes = execution.max_data_bytes
     manager = AgentLoopManager(world)
     furnish(world, scenario)
     toolbox = Toolbox(world)

@@ -57,7 +57,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Scenario:
         reason = getattr(error, "strerror", None) or "its name is not allowed"
         raise ScenarioError([Problem(file, 1, 1, f"the file cannot be read: {reason}")]) from None
     if len(data) > MAX_BYTES:
-        raise ScenarioError([Problem(file, 1, 1, f"the file is larger than {MAX_BYTES} bytes")])
+        raise ScenarioError([_too_large(file)])
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -70,7 +70,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Scenario:
 def loads(text: str, file: str = "<text>", overrides: Sequence[str] = ()) -> Scenario:
     """Return the scenario in a text; `file` names it in problems. Otherwise as `load`."""
     if len(text) > MAX_BYTES:
-        raise ScenarioError([Problem(file, 1, 1, f"the file is larger than {MAX_BYTES} bytes")])
+        raise ScenarioError([_too_large(file)])
     tree, problems = read_tree(text, file)
     if tree is not BAD and not isinstance(tree, Map):
         problems.append(Problem(file, 1, 1, f"expected a mapping with a name and agents, found {shown(tree)}"))
@@ -83,6 +83,11 @@ def loads(text: str, file: str = "<text>", overrides: Sequence[str] = ()) -> Sce
         unique = dict.fromkeys(problems)
         raise ScenarioError(sorted(unique, key=lambda problem: (problem.file == FILE, problem.line, problem.column)))
     return scenario
+
+
+def _too_large(file: str) -> Problem:
+    hint = "leave large data to the program that starts the run, or to a class of agents"
+    return Problem(file, 1, 1, f"the file is larger than {MAX_BYTES} bytes", hint)
 
 
 def json_schema() -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema, mode
 
 from sim.actors.config import LEAST, MOST_MESSAGES
 from sim.conditions import Expression, did_you_mean
+from sim.events.bus import MAX_DATA_BYTES
 from sim.permissions import Permission
 from sim.scenario import fields as f
 from sim.scenario.actions import Do, DoField, action_kind
@@ -90,6 +91,9 @@ class Execution(f.Part):
     speed: Annotated[f.Positive, Field(description="simulated seconds per real second with clock: wall")] = 1.0
     ties: Literal["fixed", "shuffled"] = "fixed"
     max_deltas: Annotated[int, Field(ge=1, le=1_000_000, description="livelock limit")] = 10_000
+    max_data_bytes: Annotated[
+        int, Field(ge=1000, le=100_000_000, description="of one event's data or one action's arguments, as JSON")
+    ] = MAX_DATA_BYTES
     tick: Tick = Tick()
     agent_loop: LoopConfig = LoopConfig()
     health: Annotated[Health | None, Field(description="null: nobody looks")] = None

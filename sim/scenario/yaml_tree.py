@@ -24,8 +24,9 @@ from ruamel.yaml.events import (
 
 from sim.errors import Problem
 
-MAX_BYTES = 8_000_000
-MAX_NODES = 200_000
+MAX_BYTES = 1_000_000
+MAX_NODES = 30_000
+"""The parser takes some 40,000 values a second: a file with more is refused within a second."""
 MAX_DEPTH = 50
 MAX_INT = 2**63 - 1
 MAX_PROBLEMS = 100

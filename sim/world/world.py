@@ -9,6 +9,7 @@ import attrs
 
 from sim.errors import ClosedError, LimitError, UsageError
 from sim.events import EventBus
+from sim.events.bus import too_much
 from sim.kernel import Actor, Kernel, Recorder, Stream, to_seconds
 from sim.kernel.codec import ABSENT, Absent, Fact, Raw, Record, as_dict, decode, freeze
 from sim.kernel.host import Host
@@ -373,6 +374,8 @@ class World:
             if agent.permission < handler.permission:
                 raise handler.forbidden()
             handler.check(arguments)
+            if len(raw) > self.event_bus.max_data_bytes:
+                raise self._too_much(agent, action, len(raw))
             if handler.wait is not None and not granted:
                 raise Refused(f"{action.kind} takes time: it has to be awaited (execute)")
             costs = self.costs
@@ -408,12 +411,19 @@ class World:
     def _refuse(
         self, agent: Inhabitant, action: Action, raw: Raw, error: str, *, skipped: bool = False
     ) -> ActionResult:
+        if len(raw) > self.event_bus.max_data_bytes:
+            raw = freeze({"bytes": len(raw)})  # what was too large to do is too large to record
         outcome = {"arguments": raw, "success": False, "error": error}
         if action.reasoning:
             outcome["reasoning"] = action.reasoning
         self.kernel.emit(f"action.{action.kind}", freeze(outcome), agent.agent_id)
         self.refused[action.kind] += 1
         return ActionResult(False, error=error, skipped=skipped)
+
+    def _too_much(self, agent: Inhabitant, action: Action, size: int) -> Refused:
+        topic = action.arguments.get("topic")
+        what = f"{agent.agent_id}: the action {action.kind}" + (f" with topic {topic!r}" if topic else "")
+        return Refused(str(too_much(what, size, self.event_bus.max_data_bytes)))
 
     # -- what is measured
 

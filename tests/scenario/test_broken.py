@@ -56,7 +56,7 @@ def test_there_are_enough_broken_files():
         (b"", 1, "empty"),
         (b"\n\n", 1, "empty"),
         (b"x" * (MAX_BYTES + 1), 1, "larger than"),
-        (b"a: [" + b"1," * (MAX_NODES + 1) + b"]", 1, "more than 200000 values"),
+        (b"a: [" + b"1," * (MAX_NODES + 1) + b"]", 1, "more than 30000 values"),
         (b"a: &a [x]\n" + b"b: *a\n" * 1000, 1, "anchor"),
         (bytes(range(256)), 2, "not UTF-8"),
     ],
@@ -77,6 +77,23 @@ def test_a_missing_file_and_a_directory_are_refused_in_one_sentence(tmp_path):
     assert "No such file" in str(refused(tmp_path / "none.yaml"))
     assert "directory" in str(refused(tmp_path))
     assert "not allowed" in str(refused(Path("a\0b")))
+
+
+def test_a_large_file_is_refused_before_it_is_parsed(tmp_path):
+    """200,000 keys in 3 MB: the size alone refuses the file, no key is looked at (X2)."""
+    path = tmp_path / "large.yaml"
+    path.write_text("".join(f"key{number:06d}: {number}\n" for number in range(200_000)))
+
+    assert [f"the file is larger than {MAX_BYTES} bytes"] == [problem.message for problem in refused(path).problems]
+
+
+def test_a_file_of_many_small_values_is_parsed_only_up_to_the_budget():
+    """What is small enough for the size limit but has too many values is refused where the budget ends."""
+    with pytest.raises(ScenarioError) as caught:
+        loads("".join(f"k{number}: 1\n" for number in range(90_000)))
+
+    assert caught.value.problems[0].line == MAX_NODES // 2
+    assert f"more than {MAX_NODES} values" in str(caught.value)
 
 
 @pytest.mark.parametrize("opener", ["[", "{a: ", "- ", "? ", "[{", "{"])

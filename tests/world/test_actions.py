@@ -708,3 +708,39 @@ def test_an_agent_that_stops_gives_up_slots_and_place() -> None:
     lab.run(1)
     assert lab.world.pools["desk"].level == 3
     assert lab.world.places.state() == {}
+
+
+def test_what_an_agent_publishes_is_limited_in_size() -> None:
+    """An action with too much data is refused: agent, kind, topic and size are named, and the record stays small."""
+    lab = furnished()
+    lab.world.event_bus.max_data_bytes = 1000
+
+    refused = [
+        do(lab, Action("publish", {"topic": "note.long", "data": "x" * 2000})),
+        do(lab, Action("send", {"to": "you", "topic": "note.long", "data": "x" * 2000})),
+        do(lab, Action("write", {"artifact": "mine", "content": "x" * 2000})),
+        do(lab, Action("create_task", {"title": "x" * 2000})),
+    ]
+
+    assert not any(result.success for result in refused)
+    text = "me: the action publish with topic 'note.long' has 2031 bytes of data, and at most 1000 are allowed"
+    assert refused[0].error == text
+    assert lab.world.event_bus.published("note.long") == 0
+    assert lab.world.messages == 0
+
+
+def test_an_event_of_a_class_is_limited_in_size() -> None:
+    """Code that publishes on the bus itself gets an error with the agent, the topic and the size."""
+    lab = furnished()
+    lab.world.event_bus.max_data_bytes = 1000
+    errors: list[str] = []
+
+    def publish() -> None:
+        with lab.kernel.acting_as(lab.kernel.supervisor), pytest.raises(UsageError) as caught:
+            lab.world.event_bus.publish("note.long", ["x" * 2000])
+        errors.append(str(caught.value))
+
+    lab.at(1.5, publish)
+    lab.run(2)
+
+    assert "the event 'note.long' has 2004 bytes of data, and at most 1000 are allowed" in errors[0]
