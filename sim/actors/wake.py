@@ -58,6 +58,7 @@ class WakeCondition:
         where: a filter on the event, over `topic`, `data`, `source` and `time`.
         timeout_ns: nanoseconds after which the agent wakes in any case.
         after: for time: `value` counts from when it is armed, not from the start.
+        given: values of further names in `where`, as they were when the agent fell asleep.
 
     Attributes:
         time_ns: for time: `value` in nanoseconds.
@@ -71,6 +72,7 @@ class WakeCondition:
     where: Expression | None = None
     timeout_ns: int | None = None
     after: bool = False
+    given: Mapping[str, Any] = attrs.field(factory=dict)
     time_ns: int = attrs.field(init=False, repr=False)
 
     @time_ns.default
@@ -104,9 +106,16 @@ class WakeCondition:
         return cls("time", delay, after=True)
 
     @classmethod
-    def event(cls, pattern: str, *, where: str | None = None, timeout: Duration | None = None) -> "WakeCondition":
-        """Wake when an event matches a pattern, and a filter if one is given."""
-        return cls("event", pattern, _filter(where), _timeout(timeout))
+    def event(
+        cls,
+        pattern: str,
+        *,
+        where: str | None = None,
+        given: Mapping[str, Any] | None = None,
+        timeout: Duration | None = None,
+    ) -> "WakeCondition":
+        """Wake when an event matches a pattern, and a filter if one is given; `given` are further names in it."""
+        return cls("event", pattern, _filter(where, given or {}), _timeout(timeout), given=given or {})
 
     @classmethod
     def resource(cls, name: str, threshold: float, *, timeout: Duration | None = None) -> "WakeCondition":
@@ -144,7 +153,7 @@ class WakeCondition:
         allowed = {
             *kinds,
             "timeout",
-            *(("where",) if kinds == ["event"] else ()),
+            *(("where", "given") if kinds == ["event"] else ()),
             *(("at_least",) if kinds == ["resource"] else ()),
         }
         if len(kinds) != 1 or not allowed >= given.keys():
@@ -167,6 +176,7 @@ class WakeCondition:
             "type": self.condition_type,
             "value": value,
             **({"where": self.where.text} if self.where else {}),
+            **({"given": self.given} if self.given else {}),
             **({"timeout": to_seconds(self.timeout_ns)} if self.timeout_ns is not None else {}),
         }
 
@@ -244,7 +254,7 @@ class _Armed:
 
     def _event(self, condition: WakeCondition) -> None:
         bus, where = self.world.event_bus, condition.where
-        test = None if where is None else (lambda event: _passes(where, event))
+        test = None if where is None else (lambda event: _passes(where, condition.given, event))
         missed = bus.missed_event(self.sleeper.agent_id, condition.value, test)
         if missed is not None:
             self(missed)
@@ -305,18 +315,18 @@ class _Armed:
 
 
 @lru_cache(maxsize=4096)
-def _where(text: str) -> Expression:
-    return Expression.parse(text, _WHERE_NAMES, PURE_FUNCTIONS)
+def _where(text: str, given: tuple[str, ...]) -> Expression:
+    return Expression.parse(text, (*_WHERE_NAMES, *given), PURE_FUNCTIONS)
 
 
-def _filter(text: str | None) -> Expression | None:
+def _filter(text: str | None, given: Mapping[str, Any]) -> Expression | None:
     if text is not None and not isinstance(text, str):
         raise UsageError(f"a filter is an expression as text, not {text!r:.100}")
-    return None if text is None else _where(text)
+    return None if text is None else _where(text, tuple(given))
 
 
-def _passes(where: Expression, event: Event) -> bool:
-    names = {"topic": event.topic, "data": event.data, "source": event.source, "time": event.time / 1e9}
+def _passes(where: Expression, given: Mapping[str, Any], event: Event) -> bool:
+    names = {**given, "topic": event.topic, "data": event.data, "source": event.source, "time": event.time / 1e9}
     return bool(where.evaluate(names, PURE_FUNCTIONS))
 
 
@@ -364,7 +374,7 @@ def _parts(given: Any) -> tuple[WakeCondition, ...]:
 _PARSERS: dict[str, Callable[[Any, Mapping[str, Any]], WakeCondition]] = {
     "for": lambda value, given: WakeCondition.after_delay(value),
     "until": lambda value, given: WakeCondition.at(value),
-    "event": lambda value, given: WakeCondition.event(value, where=given.get("where")),
+    "event": lambda value, given: WakeCondition.event(value, where=given.get("where"), given=given.get("given")),
     "resource": lambda value, given: WakeCondition.resource(value, given.get("at_least", 1)),
     "message": lambda value, given: WakeCondition.message(),
     "any": lambda value, given: WakeCondition("any", _parts(value)),

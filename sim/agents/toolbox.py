@@ -4,10 +4,11 @@ One toolbox serves a world. An evaluation never waits, so the agent on whose beh
 the one that asked last.
 """
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from sim.conditions import PURE_FUNCTIONS, ConditionError
+from sim.conditions import PURE_FUNCTIONS, ConditionError, did_you_mean
 from sim.kernel import Stream
 from sim.resources import MICRO
 from sim.world import World
@@ -30,8 +31,9 @@ class Toolbox:
         self._world = world
         self._user: User | None = None
         names = (
-            "chance", "uniform", "exponential", "gauss", "randint", "choice", "neighbours", "nearby", "agents",
-            "remaining", "usage", "budget", "exists", "content", "level", "queue", "in_sight", "position",
+            "chance", "uniform", "exponential", "gauss", "randint", "choice", "neighbours", "nearby", "adjacent",
+            "free_places", "state_of", "agents", "remaining", "usage", "budget", "exists", "content", "level",
+            "queue", "in_sight", "position",
         )  # fmt: skip
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         self._functions: Mapping[str, Callable[..., object]] = {**PURE_FUNCTIONS, **own}
@@ -90,6 +92,26 @@ class Toolbox:
         places = self._world.places
         here = places.where(self._id) if places else None
         return [id for id in places.at(here) if id != self._id] if places and here is not None else []
+
+    def adjacent(self) -> list[str]:
+        """The places one edge away."""
+        places = self._world.places
+        here = places.where(self._id) if places else None
+        return places.adjacent(here) if places and here is not None else []
+
+    def free_places(self) -> list[str]:
+        """The places where no agent stands."""
+        return self._world.places.free() if self._world.places else []
+
+    def state_of(self, agent: str, key: str) -> Any:
+        """A state variable of another agent, as it is now; None if there is no such agent."""
+        known = self._world.agents.get(agent)
+        if known is None:
+            return None
+        if key not in known.state:
+            raise ConditionError(f"{agent} has no state variable {key!r}", hint=did_you_mean(str(key), known.state))
+        value = known.state[key]
+        return copy.deepcopy(value) if isinstance(value, dict | list) else value
 
     def in_sight(self) -> list[dict[str, Any]]:
         """What the agent sees of others in space: `agent`, `position`, `doing`; as they were when this step began."""

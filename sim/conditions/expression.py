@@ -25,6 +25,10 @@ MAX_RESULT = 100_000
 """Values in a result, counted at any depth: `[x, x]` assigned to x again and again doubles it."""
 
 
+MAX_WORK = 20_000
+"""Steps of the loops of one evaluation: an item counts as one, and so does each value that a step looks at."""
+
+
 @attrs.frozen
 class Expression:
     """A checked expression.
@@ -102,6 +106,12 @@ def _require(what: str, used: frozenset[str], known: Collection[str]) -> None:
 
 def _measure(result: object) -> None:
     """Refuse a result with too many values or too deep nesting; shared parts count each time they occur."""
+    if _size(result, MAX_RESULT) > MAX_RESULT:
+        raise ConditionError(f"the result holds more than {MAX_RESULT} values")
+
+
+def _size(result: object, limit: int) -> int:
+    """Return how many values there are in a collection at any depth; counting stops above `limit`."""
     count = 0
     level: list[Any] = [result]
     for _ in range(50):
@@ -110,10 +120,10 @@ def _measure(result: object) -> None:
             if isinstance(value, list | tuple | dict):
                 inner.extend(_parts(value))
                 count += len(value)
-                if count > MAX_RESULT:
-                    raise ConditionError(f"the result holds more than {MAX_RESULT} values")
+                if count > limit:
+                    return count
         if not inner:
-            return
+            return count
         level = inner
     raise ConditionError("the result is nested more than 50 deep")
 
@@ -161,7 +171,26 @@ class _Evaluator(EvalWithCompoundTypes):  # type: ignore[misc]
     def _eval_attribute(self, node: ast.Attribute) -> Any:
         return _item(self._eval(node.value), node.attr)
 
+    def _eval_loop(self, node: Any) -> list[Any]:
+        """Return the list of a comprehension."""
+        loop = node.generators[0]
+        items = self._eval(loop.iter)
+        if not isinstance(items, list | tuple):
+            raise ConditionError(f"`for` needs a list, not {'None' if items is None else type(items).__name__}")
+        names = _Bound(self.names)
+        inner = _Loop(names, self.functions, self.work if isinstance(self, _Loop) else [0])
+        result = []
+        for item in items:
+            inner.spend(1)
+            names[loop.target.id] = item
+            if all(inner._eval(condition) for condition in loop.ifs):
+                result.append(inner._eval(node.elt))
+        return result
+
     def _eval_subscript(self, node: ast.Subscript) -> Any:
+        if isinstance(node.slice, ast.Slice):
+            parts = (node.slice.lower, node.slice.upper, node.slice.step)
+            return _slice(self._eval(node.value), [None if part is None else self._eval(part) for part in parts])
         return _item(self._eval(node.value), self._eval(node.slice))
 
     def _eval_dict(self, node: ast.Dict) -> dict[Any, Any]:
@@ -171,6 +200,49 @@ class _Evaluator(EvalWithCompoundTypes):  # type: ignore[misc]
             if not isinstance(key, str):
                 raise ConditionError(f"the keys of a mapping are text, not {key!r}")
         return result
+
+
+class _Bound(dict[str, Any]):
+    """The name of a loop, and what other names stand for around it."""
+
+    def __init__(self, outer: Mapping[str, object]) -> None:
+        super().__init__()
+        self._outer = outer
+
+    def __missing__(self, name: str) -> Any:
+        return self._outer[name]
+
+
+class _Loop(_Evaluator):
+    """Evaluates what is inside a loop, and counts the work of all loops of the expression together."""
+
+    def __init__(
+        self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]], work: list[int]
+    ) -> None:
+        super().__init__(names, functions)
+        self.work = work
+
+    def spend(self, steps: int) -> None:
+        self.work[0] += steps
+        if self.work[0] > MAX_WORK:
+            raise ConditionError(f"the loops take more than {MAX_WORK} steps", hint="loop over a shorter list")
+
+    def _eval(self, node: ast.AST) -> Any:
+        value = super()._eval(node)
+        if isinstance(value, str):
+            self.spend(len(value) // 100)
+        elif isinstance(value, list | tuple | dict):
+            self.spend(_size(value, MAX_WORK))
+        return value
+
+
+def _slice(container: Any, bounds: list[Any]) -> Any:
+    """Return a piece of a list or text."""
+    if not isinstance(container, list | tuple | str):
+        raise ConditionError(f"a slice needs a list or text, not {type(container).__name__}")
+    if any(bound is not None and type(bound) is not int for bound in bounds):
+        raise ConditionError("the bounds of a slice are whole numbers")
+    return container[slice(*bounds)]
 
 
 def _item(container: Any, key: Any) -> Any:
@@ -201,6 +273,8 @@ _HANDLERS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Attribute: _Evaluator._eval_attribute,
     ast.Subscript: _Evaluator._eval_subscript,
     ast.Dict: _Evaluator._eval_dict,
+    ast.ListComp: _Evaluator._eval_loop,
+    ast.GeneratorExp: _Evaluator._eval_loop,
     ast.List: EvalWithCompoundTypes._eval_list,
     ast.Tuple: EvalWithCompoundTypes._eval_tuple,
 }

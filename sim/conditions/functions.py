@@ -155,6 +155,18 @@ def _contains(container: Any, item: Any) -> bool:
     return item in container
 
 
+def _sum(values: Any) -> Any:
+    """The sum; of numbers with decimals it is exact up to the last rounding, so their order does not matter."""
+    numbers = [number(value) for value in _list("sum", values)]
+    return number(sum(numbers) if all(isinstance(value, int) for value in numbers) else math.fsum(numbers))
+
+
+def _list(function: str, values: Any) -> Any:
+    if not isinstance(values, list | tuple):
+        raise ConditionError(f"{function} needs a list, not {_kind(values)}")
+    return values
+
+
 PURE_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         "min": _min,
@@ -171,6 +183,10 @@ PURE_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "sqrt": lambda value: math.sqrt(value),
         "log": _log,
         "exp": lambda value: number(math.exp(value)),
+        "sum": _sum,
+        "sorted": lambda values: sorted(_list("sorted", values)),
+        "any": lambda values: any(_list("any", values)),
+        "all": lambda values: all(_list("all", values)),
         "first": _first,
         "contains": _contains,
     }

@@ -1,7 +1,8 @@
 """What an expression may be: a white list of syntax, checked before anything is computed.
 
 Python's own parser reads the text, but only the node types named here pass. That leaves out every way to
-reach an object's attributes, to define code or to loop: attributes are keys, only plain names are called.
+reach an object's attributes or to define code: attributes are keys, only plain names are called. The one loop is that
+over the items of a list, and the evaluation bounds its work.
 """
 
 import ast
@@ -33,10 +34,8 @@ _REFUSED = {
     ast.JoinedStr: "an f-string",
     ast.Starred: "a star",
     ast.NamedExpr: "an assignment",
-    ast.ListComp: "a comprehension",
     ast.SetComp: "a comprehension",
     ast.DictComp: "a comprehension",
-    ast.GeneratorExp: "a comprehension",
     ast.Slice: "a slice",
     ast.Set: "a set",
 }
@@ -99,6 +98,7 @@ class _Checker:
         self.names: set[str] = set()
         self.functions: set[str] = set()
         self.literals: list[Literal] = []
+        self._bound: list[str] = []  # the names of the loops around the node at hand
         self._nodes = 0
 
     def check(self, node: ast.expr, depth: int) -> ast.expr:
@@ -138,7 +138,8 @@ class _Checker:
     def _check_name(self, node: ast.Name, depth: int) -> ast.expr:
         if node.id in _WORDS:
             return ast.Constant(_WORDS[node.id])
-        self.names.add(_plain(node.id))
+        if node.id not in self._bound:
+            self.names.add(_plain(node.id))
         return node
 
     def _check_unaryop(self, node: ast.UnaryOp, depth: int) -> ast.expr:
@@ -174,8 +175,29 @@ class _Checker:
         return node
 
     def _check_subscript(self, node: ast.Subscript, depth: int) -> ast.expr:
-        self._children(node, ["value", "slice"], depth)
+        self._children(node, ["value"], depth)
+        if isinstance(node.slice, ast.Slice):
+            for field in ("lower", "upper", "step"):
+                if (bound := getattr(node.slice, field)) is not None:
+                    setattr(node.slice, field, self.check(bound, depth + 1))
+            return node
+        self._children(node, ["slice"], depth)
         return node
+
+    def _check_listcomp(self, node: ast.ListComp | ast.GeneratorExp, depth: int) -> ast.expr:
+        if len(node.generators) > 1:
+            raise ConditionError("a list has one `for` in an expression", hint="put one list into another")
+        loop = node.generators[0]
+        if not isinstance(loop.target, ast.Name) or loop.target.id in _WORDS or loop.is_async:
+            raise ConditionError("`for` needs one plain name in an expression, as in [x for x in items if x > 1]")
+        loop.iter = self.check(loop.iter, depth + 1)
+        self._bound.append(_plain(loop.target.id))
+        loop.ifs = [self.check(condition, depth + 1) for condition in loop.ifs]
+        node.elt = self.check(node.elt, depth + 1)
+        self._bound.pop()
+        return node
+
+    _check_generatorexp = _check_listcomp
 
     def _check_call(self, node: ast.Call, depth: int) -> ast.expr:
         if not isinstance(node.func, ast.Name):

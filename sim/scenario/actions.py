@@ -22,7 +22,7 @@ class SleepSpec:
     Attributes:
         kind: what ends the sleep.
         time: `time`: how long; `until`: the moment. Seconds or duration text when evaluated, else None.
-        pattern: `event`: the topics.
+        pattern: `event`: the topics, as text when evaluated.
         where: `event`: which events of these topics, or None for all.
         resource: `resource`: its name.
         at_least: `resource`: how much of it must be left.
@@ -32,7 +32,7 @@ class SleepSpec:
 
     kind: SleepKind
     time: Compiled | None = None
-    pattern: str | None = None
+    pattern: Compiled | None = None
     where: Expression | None = None
     resource: str | None = None
     at_least: Compiled | None = None
@@ -220,7 +220,7 @@ class _Sleep(f.Part):
 
     for_: Annotated[f.TimeValue | None, Field(alias="for", description="how long")] = None
     until: Annotated[f.TimeValue | None, Field(description="a moment, counted from the start of the run")] = None
-    event: Annotated[f.Pattern | None, Field(description="topics, for instance rain.*")] = None
+    event: Annotated[f.PatternValue | None, Field(description="topics, for instance rain.*")] = None
     where: Annotated[f.Where | None, Field(description="which of these events")] = None
     resource: Annotated[f.Limit | None, Field(description="a rate limit")] = None
     at_least: Annotated[f.NumberValue | None, Field(description="how much of it must be left")] = None

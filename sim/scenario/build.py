@@ -9,7 +9,7 @@ import attrs
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
 from sim.agents import PolicyAgent, PolicyRule, Rulebook, Toolbox
 from sim.agents.town import Villager, villagers
-from sim.conditions import Expression
+from sim.conditions import did_you_mean
 from sim.errors import LimitError, UsageError
 from sim.kernel import Recorder, to_ns, to_seconds
 from sim.llm import Access, Models
@@ -20,8 +20,10 @@ from sim.scenario.actions import SleepSpec
 from sim.scenario.census import PI, Census
 from sim.scenario.furniture import furnish, limits_per_tick, to_rate
 from sim.scenario.model_service import furnish_models
+from sim.scenario.scopes import WHERE_NAMES
 from sim.scenario.space import check_sync, reach_of
 from sim.scenario.town import VILLAGER, make_town, space_of
+from sim.scenario.values import Compiled
 from sim.world import ActionHandler, Refused, World
 
 Kinds = Mapping[str, type[Agent]]
@@ -208,16 +210,21 @@ class Nursery:
         agent = self._instance(entry, name, index)
         agent.entry = entry.name
         names, functions = self._names(entry, name, index), self._functions(agent)
-        agent.state.update({key: value.evaluate(names, functions) for key, value in entry.state.items()})
+
+        def computed(key: str, value: Compiled, use: Callable[[Any], Any] = lambda result: result) -> Any:
+            try:
+                return use(value.evaluate(names, functions))
+            except (UsageError, LimitError) as error:
+                raise entry.problem(key, f"{name}: {error}", error.hint) from error
+
+        agent.state.update({key: computed(f"state.{key}", value) for key, value in entry.state.items()})
         agent.state.update(state or {})
-        micro = to_micro(entry.balance.evaluate(names, functions))
-        if micro < 0:
-            raise UsageError(f"agents.{entry.name}.balance: {name} cannot begin with less than nothing")
-        place = None if entry.place is None else self._place(entry, entry.place.evaluate(names, functions))
+        micro = computed("balance", entry.balance, _money)
+        place = None if entry.place is None else computed("place", entry.place, self._place)
         position = agent.home if isinstance(agent, Villager) else None
         if entry.position is not None:
-            position = entry.position.evaluate(names, functions)
-        return _Newborn(entry, agent, micro, place, position, to_ns(entry.start.evaluate(names, functions)))
+            position = computed("position", entry.position)
+        return _Newborn(entry, agent, micro, place, position, computed("start", entry.start, to_ns))
 
     def _admit(self, newborn: "_Newborn") -> AgentLoop:
         """Let an agent into the world."""
@@ -234,17 +241,17 @@ class Nursery:
             try:
                 world.space.enter(name, newborn.position, partners=entry.partners)
             except UsageError as error:
-                raise UsageError(f"agents.{entry.name}.position: {error}", hint=error.hint) from error
+                raise entry.problem("position", f"{name}: {error}", error.hint) from error
         return loop
 
-    def _place(self, entry: schema.Agent, value: object) -> str:
-        """Return the place that a value names; a whole number that names none stands for the place of that number."""
-        nodes = self._world.places.nodes if self._world.places else []
-        if str(value) not in nodes and isinstance(value, int) and 0 <= value < len(nodes):
-            return nodes[value]
-        if str(value) not in nodes:
-            raise UsageError(f"agents.{entry.name}.place: there is no place {str(value)[:80]!r}")
-        return str(value)
+    def _place(self, value: object) -> str:
+        """Return the place that a value names."""
+        places = self._world.places
+        found = None if places is None else places.named(value)
+        if found is None:
+            nodes = places.nodes if places else []
+            raise UsageError(f"there is no place {str(value)[:80]!r}", hint=did_you_mean(str(value), nodes))
+        return found
 
     def _instance(self, entry: schema.Agent, name: str, index: int) -> Agent:
         kind = self.class_of[entry.name]
@@ -273,6 +280,13 @@ class Nursery:
 
     def _functions(self, agent: Agent) -> Mapping[str, Callable[..., object]]:
         return self._toolbox.used_by(agent)
+
+
+def _money(value: Any) -> int:
+    micro = to_micro(value)
+    if micro < 0:
+        raise UsageError(f"the balance at the start is {value:g}, and it must be at least 0")
+    return micro
 
 
 @attrs.frozen
@@ -355,8 +369,10 @@ class SleepValue:
     def __init__(self, spec: SleepSpec) -> None:
         self._spec = spec
         self._parts: tuple[SleepValue, ...] = tuple(SleepValue(part) for part in spec.parts)
-        own = (spec.time, spec.at_least, spec.timeout)
-        self.constant: bool = all(v is None or v.constant for v in own) and all(part.constant for part in self._parts)
+        self._outer = () if spec.where is None else tuple(sorted(spec.where.names - WHERE_NAMES))
+        own = (spec.time, spec.pattern, spec.at_least, spec.timeout)
+        constant = all(value is None or value.constant for value in own) and not self._outer
+        self.constant: bool = constant and all(part.constant for part in self._parts)
 
     def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> dict[str, Any]:
         """Return the condition as the mapping that the action takes."""
@@ -367,9 +383,12 @@ class SleepValue:
                 assert spec.time is not None
                 result["for" if spec.kind == "time" else "until"] = spec.time.evaluate(names, functions)
             case "event":
-                result["event"] = spec.pattern
-                if isinstance(spec.where, Expression):
+                assert spec.pattern is not None
+                result["event"] = spec.pattern.evaluate(names, functions)
+                if spec.where is not None:
                     result["where"] = spec.where.text
+                if self._outer:  # what they are as the agent falls asleep
+                    result["given"] = {name: names[name] for name in self._outer}
             case "resource":
                 assert spec.at_least is not None
                 result.update(resource=spec.resource, at_least=spec.at_least.evaluate(names, functions))

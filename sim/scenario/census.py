@@ -1,7 +1,7 @@
 """The functions of world expressions: what `metrics` and `stop` can ask."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sim.actors import AgentLoopManager, AgentState
@@ -26,7 +26,7 @@ class Census:
         names = (
             "count", "total", "mean", "in_state", "balance", "usage", "level", "queue", "published", "exists",
             "observed",
-            "mean_of",
+            "mean_of", "quantile", "gini", "quantile_of",
         )  # fmt: skip
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         self.functions: Mapping[str, Callable[..., object]] = {**PURE_FUNCTIONS, **own}
@@ -49,6 +49,20 @@ class Census:
         """The mean of a state variable over a group; 0 over nobody."""
         numbers = self._numbers(group, key)
         return math.fsum(numbers) / len(numbers) if numbers else 0.0
+
+    def quantile(self, group: str, key: str, share: float) -> float:
+        """The value of a state variable that this share of a group does not exceed; 0 over nobody."""
+        return _quantile(self._numbers(group, key), share)
+
+    def gini(self, group: str, key: str) -> float:
+        """How unequally a state variable is spread over a group: 0 is equal; 0 too if all have nothing."""
+        numbers = sorted(self._numbers(group, key))
+        if numbers and numbers[0] < 0:
+            raise ConditionError(f"gini needs numbers of at least 0, and {key} of {group} has {numbers[0]:g}")
+        total, size = math.fsum(numbers), len(numbers)
+        if not total:
+            return 0.0
+        return math.fsum((2 * rank - size - 1) * value for rank, value in enumerate(numbers, 1)) / (size * total)
 
     def in_state(self, state: str) -> int:
         """How many loops are in a state, for instance `sleeping`."""
@@ -89,6 +103,10 @@ class Census:
         values = self._world.observations.get(name)
         return math.fsum(values) / len(values) if values else 0.0
 
+    def quantile_of(self, name: str, share: float) -> float:
+        """The quantile of the observed values; 0 before the first."""
+        return _quantile(self._world.observations.get(name, ()), share)
+
     def _states(self, group: str) -> list[dict[str, Any]]:
         return [agent.state for agent in self._world.members(group)]
 
@@ -98,3 +116,15 @@ class Census:
             if not isinstance(number, int | float):
                 raise ConditionError(f"{key} of {group} is not a number but {number!r}")
         return numbers
+
+
+def _quantile(values: Iterable[float], share: Any) -> float:
+    """Return a quantile, interpolated between the two nearest values (type 7 of Hyndman and Fan, as in NumPy)."""
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+        raise ConditionError(f"the share of a quantile is a number from 0 to 1, not {share!r}")
+    numbers = sorted(values)
+    if not numbers:
+        return 0.0
+    below = math.floor(share * (len(numbers) - 1))
+    above = min(below + 1, len(numbers) - 1)
+    return numbers[below] + (numbers[above] - numbers[below]) * (share * (len(numbers) - 1) - below)

@@ -132,7 +132,8 @@ def _mapping(value: Any, context: Context | None) -> None:
 def _place(value: Any, context: Context | None) -> None:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise Wrong(f"expected the name of a place or an expression, found {shown(value)}")
-    _refer("place", str(value), context)
+    if isinstance(value, str) or context is None or not 0 <= value < len(context.known.places or ()):
+        _refer("place", str(value), context)
 
 
 def _refer(kind: Kind, value: str, context: Context | None) -> None:
@@ -190,6 +191,11 @@ def _pattern(value: str) -> str:
 def _free_topic(value: Any, context: Context | None) -> None:
     _text(value, context)
     check_free(value)
+
+
+def _pattern_value(value: Any, context: Context | None) -> None:
+    _text(value, context)
+    _pattern(value)
 
 
 def _state_key(value: str) -> str:
@@ -279,6 +285,7 @@ Value = Annotated[Compiled, PlainValidator(ReadValue("agent")), WithJsonSchema(_
 NumberValue = Annotated[Compiled, PlainValidator(ReadValue("agent", check_number)), WithJsonSchema(_NUMBER)]
 TextValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _text)), WithJsonSchema(_TEXT)]
 TopicValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _free_topic)), WithJsonSchema(_TEXT)]
+PatternValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _pattern_value)), WithJsonSchema(_TEXT)]
 TimeValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _time)), WithJsonSchema(_TIME)]
 MappingValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _mapping)), WithJsonSchema(_ANY)]
 AudienceValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _audience_value)), WithJsonSchema(_ANY)]

@@ -86,7 +86,7 @@ def _places(places: schema.Places | None) -> Places | None:
     if places.graph is not None:
         return Places.shipped(places.graph, places.travel_time)
     if places.grid is not None:
-        return Places.grid(*places.grid, places.travel_time)
+        return Places.grid(*places.grid, places.travel_time, diagonals=places.diagonals)
     edges = [
         (*edge.ends, places.travel_time if edge.travel_time is None else edge.travel_time) for edge in places.edges
     ]

@@ -1,12 +1,22 @@
 """The models of a scenario file. Field names are the keys of the file; durations are int nanoseconds."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import attrs
-from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema, model_validator
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    PlainValidator,
+    PrivateAttr,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 
 from sim.actors.config import LEAST, MOST_MESSAGES
 from sim.conditions import Expression, did_you_mean
+from sim.errors import ScenarioError, UsageError
 from sim.events.bus import MAX_DATA_BYTES
 from sim.permissions import Permission
 from sim.scenario import fields as f
@@ -25,7 +35,7 @@ from sim.scenario.units import (
     shown,
 )
 from sim.scenario.values import Compiled
-from sim.scenario.yaml_tree import Map
+from sim.scenario.yaml_tree import Map, Mark
 
 MAX_AGENTS = 100_000
 
@@ -163,6 +173,7 @@ class Places(f.Part):
         tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] | None,
         Field(strict=False, description="columns, rows; places are named x,y"),
     ] = None
+    diagonals: Annotated[bool, Field(description="grid: ways to all eight places around")] = False
     travel_time: Nanoseconds = 0
 
     @model_validator(mode="after")
@@ -174,6 +185,8 @@ class Places(f.Part):
             raise Wrong(f"expected at most {MAX_CELLS} cells in the grid")
         if self.edges and self.nodes is None:
             raise Wrong("edges go together with nodes")
+        if self.diagonals and self.grid is None:
+            raise Wrong("diagonals goes together with grid")
         nodes = self.nodes or ()
         if len(set(nodes)) != len(nodes):
             raise Wrong(f"the place {next(n for n in nodes if nodes.count(n) > 1)!r} stands twice in nodes")
@@ -289,6 +302,25 @@ class Agent(f.Part):
     )
     subscribe: Annotated[tuple[f.Pattern, ...], Field(strict=False)] = ()
     rules: Annotated[tuple[Rule, ...], Field(strict=False)] = ()
+
+    _marks: Mapping[str, Mark] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _note_marks(cls, data: Any, handler: ModelWrapValidatorHandler["Agent"]) -> "Agent":
+        """Keep where the values computed at the start stand in the file, for errors in them."""
+        agent = handler(data)
+        if isinstance(data, Map):
+            state = data.get("state")
+            inner = state.values_at if isinstance(state, Map) else {}
+            agent._marks = {**data.values_at, **{f"state.{key}": mark for key, mark in inner.items()}}
+        return agent
+
+    def problem(self, key: str, message: str, hint: str | None) -> UsageError:
+        """Return the error for a value of this entry that turned out to be wrong at the start, with its position."""
+        mark = self._marks.get(key)
+        text = f"agents.{self.name}.{key}: {message}"
+        return UsageError(text, hint=hint) if mark is None else ScenarioError([mark.problem(text, hint)])
 
     @model_validator(mode="before")
     @classmethod

@@ -22,13 +22,15 @@ AGENT_NAMES = frozenset(
      "result", "woken_by", "pi"}
 )  # fmt: skip
 AGENT_FUNCTIONS = CHANCE | {
-    "neighbours", "nearby", "agents", "remaining", "usage", "budget", "exists", "content", "level",
+    "neighbours", "nearby", "adjacent", "free_places", "state_of", "agents",
+    "remaining", "usage", "budget", "exists", "content", "level",
     "queue", "in_sight", "position",
 }  # fmt: skip
+WHERE_NAMES = frozenset({"topic", "data", "source", "time"})
 START_NAMES = frozenset({"now", "me", "index", "group", "pi"})
 WORLD_FUNCTIONS = frozenset(
     {"count", "total", "mean", "in_state", "balance", "usage", "level", "queue", "published", "exists",
-     "observed", "mean_of"}
+     "observed", "mean_of", "quantile", "gini", "quantile_of"}
 )  # fmt: skip
 
 RESERVED = AGENT_NAMES | {"true", "false", "none", "null", "args", "caller", "size"} | set(keyword.kwlist)
@@ -39,16 +41,18 @@ _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "agent": (AGENT_NAMES, AGENT_FUNCTIONS | _PURE),
     "start": (START_NAMES, CHANCE | _PURE),
     "world": (frozenset({"now", "pi"}), WORLD_FUNCTIONS | _PURE),
-    "where": (frozenset({"topic", "data", "source", "time"}), _PURE),
+    "where": (WHERE_NAMES | AGENT_NAMES, _PURE),
     "cost": (frozenset({"size"}), _PURE),
     "formula": (frozenset({"args", "content", "now", "caller"}), _PURE),
     "model": (MODEL_NAMES, AGENT_FUNCTIONS | _PURE),
 }
 
 _FIRST_ARGUMENT: dict[str, Kind] = {
-    "agents": "group", "count": "group", "total": "group", "mean": "group", "remaining": "resource",
+    "agents": "group", "state_of": "agent", "quantile": "group", "gini": "group",
+    "count": "group", "total": "group", "mean": "group", "remaining": "resource",
     "usage": "resource", "budget": "budget", "exists": "artifact", "content": "artifact", "level": "pool",
     "queue": "pool", "balance": "account", "observed": "record", "mean_of": "record",
+    "quantile_of": "record",
 }  # fmt: skip
 
 
@@ -69,7 +73,7 @@ class Context:
             ConditionError: if it uses something that does not exist in this place.
         """
         names, functions = _PLACES[place]
-        if place == "agent" and self.state:
+        if place in ("agent", "where") and self.state:
             names = names | frozenset(self.state)
         if place == "model":
             names = names | frozenset(self.kept)

@@ -242,20 +242,22 @@ def _use_tool(world: "World", agent: "Inhabitant", tool: str, args: Any = None) 
 # -- places and pools
 
 
-async def _travel(world: "World", agent: "Inhabitant", to: str) -> str:
+async def _travel(world: "World", agent: "Inhabitant", to: Any) -> str:
     if world.places is None:
         raise Refused("this world has no places")
+    to = world.places.named(to) or ""
     start = world.places.where(agent.agent_id)
     time = 0 if start is None else world.places.travel_ns(start, to)
-    if time is None or to not in world.places.nodes:
+    if time is None or to not in world.places:
         raise Refused(f"no way leads from {start!r} to {to!r}")
     if time:
         await sleep_ns(time)
     return start or ""
 
 
-def _move(world: "World", agent: "Inhabitant", start: str, to: str) -> dict[str, str]:
+def _move(world: "World", agent: "Inhabitant", start: str, to: Any) -> dict[str, str]:
     assert world.places is not None, "travelling comes first and needs places"
+    to = world.places.named(to) or ""
     world.places.place(agent.agent_id, to)
     world.event_bus.tell("place.entered", {"agent": agent.agent_id, "from": start, "to": to})
     return {"from": start, "to": to}

@@ -28,12 +28,18 @@ class Places:
             self._edges[end][start] = time
 
     @classmethod
-    def grid(cls, columns: int, rows: int, travel_ns: int) -> "Places":
-        """Return a grid on which one step leads to the four adjacent places."""
+    def grid(cls, columns: int, rows: int, travel_ns: int, *, diagonals: bool = False) -> "Places":
+        """Return a grid on which one step leads to the four adjacent places, or with diagonals to eight."""
         cells = [(x, y) for y in range(rows) for x in range(columns)]
         right = [(f"{x},{y}", f"{x + 1},{y}", travel_ns) for x, y in cells if x + 1 < columns]
         down = [(f"{x},{y}", f"{x},{y + 1}", travel_ns) for x, y in cells if y + 1 < rows]
-        return cls([f"{x},{y}" for x, y in cells], right + down)
+        across = [
+            (f"{x},{y}", f"{x + step},{y + 1}", travel_ns)
+            for x, y in cells
+            for step in ((-1, 1) if diagonals else ())
+            if 0 <= x + step < columns and y + 1 < rows
+        ]
+        return cls([f"{x},{y}" for x, y in cells], right + down + across)
 
     @classmethod
     def shipped(cls, name: str, travel_ns: int) -> "Places":
@@ -49,6 +55,25 @@ class Places:
     def nodes(self) -> list[str]:
         """All places, in order."""
         return list(self._edges)
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._edges
+
+    def named(self, value: object) -> str | None:
+        """Return the place that a value names, or None.
+
+        A whole number that is the name of no place stands for the place of that number, counted from 0.
+        """
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            return None
+        if str(value) in self._edges:
+            return str(value)
+        number = isinstance(value, int) and 0 <= value < len(self._edges)
+        return self.nodes[value] if number else None  # type: ignore[index]  # a number is an int
+
+    def free(self) -> list[str]:
+        """Return the places where no agent stands, in order of declaration."""
+        return [node for node, standing in self._standing.items() if not standing]
 
     def where(self, agent_id: str) -> str | None:
         """Return where an agent stands, or None."""

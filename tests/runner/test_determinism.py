@@ -17,7 +17,7 @@ from sim.world import NOOP, Action
 from tests.actors.helpers import Lab, Script
 
 ROOT = Path(__file__).parents[2]
-FILES = {"contagion": "4d", "debate": "10m", "ecology": "2h", "queue": "2h"}
+FILES = {"contagion": "4d", "debate": "10m", "ecology": "2h", "queue": "2h", "schelling": "10s"}
 
 
 def hash_of(name: str, **options: Any) -> str:

@@ -105,3 +105,12 @@ def test_ecology_conserves_money_and_keeps_its_limits() -> None:
         _drive(runner)
         assert auditor.checks > 2000
         assert simulation.world.rate_tracker.statistics()["llm_calls"].granted > 100
+
+
+def test_schelling_separates_as_published() -> None:
+    """The share of like neighbours rises from about 0.5 to 0.7-0.95, with tolerances of 30 to 50 % (Schelling 1971)."""
+    for wanted, low in ((0.3, 0.68), (0.4, 0.74), (0.5, 0.82)):
+        overrides = [f"agents.person.state.wanted={wanted}", f"stop.when=quantile('person', 'share', 0) >= {wanted}"]
+        similar = run(SCENARIOS / "schelling.yaml", overrides=overrides).metrics["similar"]
+        assert 0.44 < similar[1] < 0.58
+        assert low < similar[-1] < 0.95
