@@ -1,22 +1,24 @@
 """The action `ask`: a policy agent asks a model, and uses the text and the tool calls of the answer in its rules.
 
 The tools of a question are not run by anybody: a call of one is the model's decision in a form that a rule can read.
-One that was not offered, or whose arguments do not fit, is never handed on; the model is told, and asked again.
+One that was not offered, or whose arguments do not fit, is never handed on; the model is told, and asked again. The
+same holds for an answer that does not fit `response_format` or `tool_choice`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 
+from sim.llm.answers import TOOL_CHOICES, answer_schema_fault, check_answer, extra_body_fault, value_of
 from sim.llm.models import Models, Skipped
 from sim.llm.port import Answer, ChatMessage, Completion, ModelError, ModelRequest, Sampling, ToolSpec
-from sim.llm.toolcalls import faults
 from sim.resources import MICRO
 from sim.world import ActionHandler, Inhabitant, Refused, World
 
 ASKS = 3
-"""How often a question is put, if the tool calls of the answers cannot be used."""
+"""Requests for one question, if the answers cannot be used."""
 
 
 @attrs.frozen
@@ -47,20 +49,22 @@ class Ask:
         tier: str = "",
         tools: Any = (),
         history: str = "",
-        max_tokens: Any = None,
-        temperature: Any = None,
+        **options: Any,
     ) -> Asked:
         if not isinstance(tools, list | tuple):
             raise Refused(f"tools is a list of names from models.tools, not {tools!r:.60}")
         opening = [ChatMessage("system", system)] if system else []
+        offered = tuple(self._tool(name) for name in tools)
         request = ModelRequest(
             (*opening, *_past(agent, history), ChatMessage("user", prompt)),
-            tools=tuple(self._tool(name) for name in tools),
-            sampling=Sampling(
-                temperature=_number("temperature", temperature), max_tokens=_whole("max_tokens", max_tokens)
-            ),
+            tools=offered,
+            sampling=_sampling(options),
             use=use,
             tier=tier or None,
+            stream=_flag("stream", options.get("stream")),
+            response_format=_schema(options.get("response_format")),
+            tool_choice=_choice(options.get("tool_choice"), offered),
+            extra_body=_extra_body(options.get("extra_body")),
         )
         try:
             return await _sound(Models.of(world), agent, request)
@@ -77,34 +81,33 @@ class Ask:
 
 
 async def _sound(models: Models, agent: Inhabitant, request: ModelRequest) -> Asked:
-    """Ask until every tool call of the answer may be used.
+    """Ask until the answer may be used.
 
     Raises:
         Refused: if that was never so.
     """
-    answers: list[Answer] = []
-    wrong: Mapping[str, str] = {}
+    asked, answers = request, []
     for _ in range(ASKS):
-        answers.append(await models.complete(agent, request))
+        answers.append(await models.complete(agent, asked))
         completion = answers[-1].completion
-        wrong = faults(completion, request.tools)
-        if not wrong:
-            return _asked(answers)
-        request = attrs.evolve(request, messages=(*request.messages, *_complaint(completion, wrong)))
-    raise Refused(f"the model's tool calls cannot be used: {next(iter(wrong.values()))}")
+        wrong = check_answer(completion, request)
+        if wrong is None:
+            return _asked(answers, request)
+        asked = attrs.evolve(asked, messages=(*asked.messages, *_complaint(completion, wrong)))
+    what = "tool calls" if completion.tool_calls else "answer"
+    raise Refused(f"the {what} of the model {completion.model} cannot be used, after {ASKS} requests: {wrong}")
 
 
-def _complaint(completion: Completion, wrong: Mapping[str, str]) -> Sequence[ChatMessage]:
+def _complaint(completion: Completion, wrong: str) -> Sequence[ChatMessage]:
     """Return what the model is told. Its broken calls are not repeated to it: some servers refuse such a history."""
-    names = {call.id: call.name for call in completion.tool_calls}
-    told = " ".join(f"The call of {names[id][:64]} was not run: {fault}." for id, fault in wrong.items())
-    return ChatMessage("assistant", completion.text or "(a tool call)"), ChatMessage("user", f"{told} Call it again.")
+    said = completion.text or ("(a tool call)" if completion.tool_calls else "(nothing)")
+    return ChatMessage("assistant", said), ChatMessage("user", wrong)
 
 
-def _asked(answers: Sequence[Answer]) -> Asked:
+def _asked(answers: Sequence[Answer], request: ModelRequest) -> Asked:
     completion = answers[-1].completion
     calls = [{"name": call.name, "arguments": call.parsed()} for call in completion.tool_calls]
-    data = {
+    data: dict[str, Any] = {
         "text": completion.text,
         "calls": calls,
         "stop": completion.stop,
@@ -112,6 +115,8 @@ def _asked(answers: Sequence[Answer]) -> Asked:
         "tokens": sum(a.completion.usage.input_tokens + a.completion.usage.output_tokens for a in answers),
         "cost": sum(answer.cost_micro for answer in answers) / MICRO,
     }
+    if request.response_format is not None:
+        data["value"] = value_of(completion, request)
     made = [f"{call.name}({call.arguments})" for call in completion.tool_calls]
     return Asked(data, "\n".join(part for part in (completion.text, *made) if part))
 
@@ -128,6 +133,13 @@ def _done(
     history: str = "",
     max_tokens: Any = None,
     temperature: Any = None,
+    top_p: Any = None,
+    seed: Any = None,
+    stop: Any = None,
+    response_format: Any = None,
+    tool_choice: Any = None,
+    extra_body: Any = None,
+    stream: Any = None,
 ) -> Mapping[str, Any]:
     if history:
         new = [{"role": "user", "content": prompt}, {"role": "assistant", "content": granted.said}]
@@ -151,13 +163,60 @@ def _past(agent: Inhabitant, history: str) -> Sequence[ChatMessage]:
     return messages
 
 
-def _number(name: str, value: object) -> float | None:
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value >= 0):
-        return value
-    raise Refused(f"{name} must be a number from 0, not {value!r}")
+def _sampling(options: Mapping[str, Any]) -> Sampling:
+    stop = options.get("stop") or ()
+    texts = (stop,) if isinstance(stop, str) else stop
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) and text for text in texts):
+        raise Refused(f"stop must be a text or a list of texts, not {stop!r:.60}")
+    return Sampling(
+        temperature=_number("temperature", options.get("temperature")),
+        top_p=_number("top_p", options.get("top_p"), 1),
+        max_tokens=_whole("max_tokens", options.get("max_tokens"), 1),
+        stop=tuple(texts),
+        seed=_whole("seed", options.get("seed"), 0),
+    )
 
 
-def _whole(name: str, value: object) -> int | None:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+def _flag(name: str, value: object) -> bool:
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise Refused(f"{name} must be true or false, not {value!r:.60}")
+
+
+def _schema(value: Any) -> Mapping[str, Any] | None:
+    fault = None if value is None else answer_schema_fault(value)
+    if fault is not None:
+        raise Refused(f"response_format: {'.'.join(map(str, fault[0])) or 'the schema'}: {fault[1]}")
+    schema: Mapping[str, Any] | None = value
+    return schema
+
+
+def _choice(value: object, tools: Sequence[ToolSpec]) -> str | None:
+    if value in (None, ""):
+        return None
+    names = (*TOOL_CHOICES, *(tool.name for tool in tools))
+    if not isinstance(value, str) or value not in names:
+        raise Refused(f"tool_choice must be one of {', '.join(names)}, not {value!r:.60}")
+    if not tools:
+        raise Refused("tool_choice needs tools: name them in tools")
+    return value
+
+
+def _extra_body(value: Any) -> Mapping[str, Any] | None:
+    fault = None if value is None else extra_body_fault(value)
+    if fault is not None:
+        raise Refused(fault)
+    body: Mapping[str, Any] | None = value
+    return body
+
+
+def _number(name: str, value: object, most: float = math.inf) -> float | None:
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most):
         return value
-    raise Refused(f"{name} must be a whole number above 0, not {value!r}")
+    raise Refused(f"{name} must be a number from 0{'' if most == math.inf else f' to {most:g}'}, not {value!r}")
+
+
+def _whole(name: str, value: object, least: int) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= least):
+        return value
+    raise Refused(f"{name} must be a whole number from {least}, not {value!r}")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from sim.llm.access import OPENAI_URL, Access
+from sim.llm.answers import TOOL_CHOICES
 from sim.llm.governor import Rates
 from sim.llm.openai_answer import Assembly
 from sim.llm.openai_errors import classify, read_rates, reset_after
@@ -318,9 +319,19 @@ def _body(model: str, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
     }
     if request.tools:
         body["tools"] = [{"type": "function", "function": attrs.asdict(tool, recurse=False)} for tool in request.tools]
+    if request.tool_choice is not None:
+        body["tool_choice"] = _tool_choice(request.tool_choice)
+    if request.response_format is not None:
+        form = {"name": "answer", "schema": request.response_format}
+        body["response_format"] = {"type": "json_schema", "json_schema": form}
+    body |= request.extra_body or {}
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     return {key: value for key, value in body.items() if value is not None}
+
+
+def _tool_choice(choice: str) -> str | dict[str, Any]:
+    return choice if choice in TOOL_CHOICES else {"type": "function", "function": {"name": choice}}
 
 
 def _message(message: ChatMessage) -> dict[str, Any]:

@@ -49,13 +49,22 @@ class ToolCall:
         """Return the arguments as an object, or None if the text is not a JSON object, or one of more than `DEEPEST`
         levels: then it must not be executed.
         """
-        if _depth(self.arguments) > DEEPEST:
-            return None
         try:
-            value = decode(self.arguments.encode())
+            value = json_value(self.arguments)
         except ValueError:
             return None
         return value if isinstance(value, dict) else None
+
+
+def json_value(text: str) -> Any:
+    """Return the value that a JSON text of a model stands for.
+
+    Raises:
+        ValueError: if it is not JSON, or has more than `DEEPEST` levels.
+    """
+    if _depth(text) > DEEPEST:
+        raise ValueError(f"more than {DEEPEST} levels")
+    return decode(text.encode())
 
 
 def _depth(text: str) -> int:
@@ -114,7 +123,10 @@ class ModelRequest:
         sampling: how it draws.
         use: what the call is for (`agent`, `summary`, `judge`, ...): the router maps it to a model.
         tier: a tier that overrides the use case's (`small`, `large`, ...).
-        stream: whether somebody follows the answer while it comes.
+        stream: whether the endpoint sends the answer in parts; the same answer is recorded.
+        response_format: a JSON Schema that the text of the answer must fit; see `check_answer` in `answers`.
+        tool_choice: `auto`, `none`, `required`, or the name of the tool to call; None leaves it to the endpoint.
+        extra_body: further fields of the request's body, for what one server knows and others do not.
     """
 
     messages: tuple[ChatMessage, ...]
@@ -123,6 +135,9 @@ class ModelRequest:
     use: str = "agent"
     tier: str | None = None
     stream: bool = False
+    response_format: Mapping[str, Any] | None = None
+    tool_choice: str | None = None
+    extra_body: Mapping[str, Any] | None = None
 
 
 @attrs.frozen

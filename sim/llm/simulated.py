@@ -13,7 +13,9 @@ import attrs
 
 from sim.errors import UsageError
 from sim.kernel import NS, Kernel, Stream
+from sim.kernel.codec import encode
 from sim.kernel.waits import sleep_ns
+from sim.llm.answers import example
 from sim.llm.parts import cut, parts_of
 from sim.llm.port import (
     Completion,
@@ -128,7 +130,9 @@ class Profile:
 
 
 class Filler:
-    """Answers with as many tokens of nothing as are drawn: for load, where what is said does not matter."""
+    """Answers with as many tokens of nothing as are drawn, or a small value that fits the request's `response_format`:
+    for load, where what is said does not matter.
+    """
 
     name = "filler"
 
@@ -140,6 +144,8 @@ class Filler:
         """Answer at once."""
         stream = self._kernel.streams.get(self._kernel.acting().name, "llm.filler")
         text = "and " * max(1, round(self._length.sample(stream)))
+        if request.response_format is not None:
+            text = encode(example(request.response_format)).decode()
         return Completion(text, (), "end_turn", Usage(0, 0, estimated=True), model)
 
 

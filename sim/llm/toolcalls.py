@@ -40,7 +40,7 @@ def fault_of(call: ToolCall, tools: Sequence[ToolSpec]) -> str | None:
     arguments = call.parsed()
     if arguments is None:
         return "the arguments are not a JSON object"
-    return _mismatch(dict(arguments), offered[call.name].parameters, "the arguments", 0)
+    return mismatch(dict(arguments), offered[call.name].parameters, "the arguments", 0)
 
 
 def schema_fault(schema: Any, path: tuple[str | int, ...] = ()) -> tuple[tuple[str | int, ...], str] | None:
@@ -89,7 +89,7 @@ _KEYWORDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 """The keywords that are checked: whether their value is of the right form, and what that is."""
 
 
-def _mismatch(value: Any, schema: Any, where: str, depth: int) -> str | None:
+def mismatch(value: Any, schema: Any, where: str, depth: int) -> str | None:
     """Return how a value differs from its schema, or None."""
     if not isinstance(schema, Mapping) or depth > _DEEPEST:
         return None
@@ -106,7 +106,7 @@ def _mismatch(value: Any, schema: Any, where: str, depth: int) -> str | None:
     if isinstance(value, dict):
         return _object(value, schema, where, depth)
     if isinstance(value, list):
-        parts = (_mismatch(part, schema.get("items"), f"{where}[{i}]", depth + 1) for i, part in enumerate(value))
+        parts = (mismatch(part, schema.get("items"), f"{where}[{i}]", depth + 1) for i, part in enumerate(value))
         return next((fault for fault in parts if fault), None)
     return None
 
@@ -115,11 +115,11 @@ def _object(value: dict[str, Any], schema: Mapping[str, Any], where: str, depth:
     properties: Mapping[str, Any] = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in value:
-            return f"{where} lack {name!r}" if depth == 0 else f"{where} lacks {name!r}"
+            return f"{where} lack {name!r}" if where == "the arguments" else f"{where} lacks {name!r}"
     for name, part in value.items():
         if name not in properties and schema.get("additionalProperties") is False:
             return f"{where}: there is no {name[:64]!r} here"
-        fault = _mismatch(part, properties.get(name), name if depth == 0 else f"{where}.{name}", depth + 1)
+        fault = mismatch(part, properties.get(name), name if depth == 0 else f"{where}.{name}", depth + 1)
         if fault is not None:
             return fault
     return None

@@ -45,7 +45,7 @@ def request_from_json(value: Mapping[str, Any]) -> ModelRequest:
         messages=tuple(message_from_json(message) for message in value["messages"]),
         tools=tuple(ToolSpec(**tool) for tool in value.get("tools", ())),
         sampling=Sampling(**sampling),
-        **{name: value[name] for name in ("use", "tier", "stream") if name in value},
+        **{name: value[name] for name in _OPTIONS if name in value},
     )
 
 
@@ -121,6 +121,7 @@ def _usage(value: Mapping[str, Any] | None) -> Usage | None:
 
 
 _NESTED = ("messages", "tools", "sampling")
+_OPTIONS = ("use", "tier", "stream", "response_format", "tool_choice", "extra_body")
 
 
 def _brief(record: Any) -> Json:

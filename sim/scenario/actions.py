@@ -213,6 +213,13 @@ class _Ask(f.Part):
     history: f.HistoryValue | None = None
     max_tokens: f.NumberValue | None = None
     temperature: f.NumberValue | None = None
+    top_p: f.NumberValue | None = None
+    seed: f.NumberValue | None = None
+    stop: Annotated[f.Value | None, Field(description="texts before which the answer ends")] = None
+    response_format: Annotated[f.SchemaValue | None, Field(description="a JSON Schema that the text must fit")] = None
+    tool_choice: Annotated[f.TextValue | None, Field(description="auto, none, required or the name of a tool")] = None
+    extra_body: Annotated[f.ExtraBodyValue | None, Field(description="further fields for the endpoint")] = None
+    stream: Annotated[f.Value | None, Field(description="whether the endpoint sends the answer in parts")] = None
 
 
 class _Sleep(f.Part):

@@ -19,6 +19,7 @@ from pydantic import (
 from sim.conditions import Expression, did_you_mean
 from sim.errors import UsageError
 from sim.events.topic import check_free, check_pattern
+from sim.llm.answers import answer_schema_fault, extra_body_fault
 from sim.permissions import Permission
 from sim.scenario.known import Kind
 from sim.scenario.scopes import RESERVED, Context, Place
@@ -175,6 +176,18 @@ def _tools(value: Any, context: Context | None) -> None:
             named("tool")(name, context)
 
 
+def _answer_schema(value: Any, context: Context | None) -> None:
+    fault = answer_schema_fault(value)
+    if fault is not None:
+        raise Wrong(fault[1], None, fault[0])
+
+
+def _extra_body(value: Any, context: Context | None) -> None:
+    fault = extra_body_fault(value)
+    if fault is not None:
+        raise Wrong(fault)
+
+
 def _history(value: Any, context: Context | None) -> None:
     _text(value, context)
     if context is not None and value not in context.state:
@@ -299,6 +312,8 @@ SlotsValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("slots"
 StockValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("stock"))), WithJsonSchema(_TEXT)]
 TierValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("tier"))), WithJsonSchema(_TEXT)]
 ToolsValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _tools)), WithJsonSchema(_ANY)]
+SchemaValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _answer_schema)), WithJsonSchema(_ANY)]
+ExtraBodyValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _extra_body)), WithJsonSchema(_ANY)]
 HistoryValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _history)), WithJsonSchema(_TEXT)]
 
 StartValue = Annotated[Compiled, PlainValidator(ReadValue("start")), WithJsonSchema(_ANY)]

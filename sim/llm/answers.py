@@ -1,0 +1,92 @@
+"""Whether an answer may be used: its tool calls, the tool choice and the JSON Schema of its text."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sim.llm.port import Completion, ModelRequest, json_value
+from sim.llm.toolcalls import faults, mismatch, schema_fault
+
+TOOL_CHOICES: Final = ("auto", "none", "required")
+"""What `tool_choice` can say, beside the name of a tool."""
+
+RESERVED: Final = (
+    "model", "messages", "tools", "tool_choice", "response_format", "stream", "stream_options", "temperature", "top_p",
+    "max_tokens", "max_completion_tokens", "max_output_tokens", "stop", "seed", "n",
+)  # fmt: skip
+"""Fields of a request's body that have an option of their own, or that would change what is counted and charged."""
+
+_DEEPEST = 20
+
+
+def check_answer(completion: Completion, request: ModelRequest) -> str | None:
+    """Return why an answer cannot be used, as sentences for the model; None if it can."""
+    broken = faults(completion, request.tools)
+    if broken:
+        names = {call.id: call.name for call in completion.tool_calls}
+        told = " ".join(f"The call of {names[id][:64]} was not run: {fault}." for id, fault in broken.items())
+        return f"{told} Call it again."
+    return _wrong_choice(completion, request.tool_choice) or _wrong_text(completion, request)
+
+
+def value_of(completion: Completion, request: ModelRequest) -> Any:
+    """Return the JSON value of an answer that fits its `response_format`; None without one, and for tool calls."""
+    if request.response_format is None or completion.tool_calls:
+        return None
+    return json_value(completion.text)
+
+
+def answer_schema_fault(schema: object) -> tuple[tuple[str | int, ...], str] | None:
+    """Return where a `response_format` is no JSON Schema, and what was expected there; None if it is one."""
+    return schema_fault(schema)
+
+
+def extra_body_fault(body: object) -> str | None:
+    """Return why a value cannot be an `extra_body`, or None if it can."""
+    if not isinstance(body, Mapping):
+        return f"extra_body must be a mapping of fields, not {body!r:.60}"
+    taken = next((name for name in body if name in RESERVED), None)
+    return None if taken is None else f"extra_body must not set {taken!r}: the request sets it"
+
+
+def example(schema: Any, depth: int = 0) -> Any:
+    """Return a small value that fits the checked part of a JSON Schema: what an offline model answers.
+
+    Args:
+        schema: of the value.
+        depth: levels above it.
+    """
+    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+        return None
+    if schema.get("enum"):
+        return schema["enum"][0]
+    kinds = schema.get("type", "object" if "properties" in schema else "string")
+    kind = kinds if isinstance(kinds, str) else kinds[0]
+    if kind == "object":
+        parts = schema.get("properties", {})
+        return {name: example(parts.get(name), depth + 1) for name in (*parts, *schema.get("required", ()))}
+    if kind in ("integer", "number"):
+        return schema.get("minimum", min(0, schema.get("maximum", 0)))
+    return {"array": [], "boolean": False, "null": None}.get(kind, "text")
+
+
+def _wrong_choice(completion: Completion, choice: str | None) -> str | None:
+    called = {call.name for call in completion.tool_calls}
+    if choice == "none" and called:
+        return "No tool may be called here. Answer in text."
+    if choice == "required" and not called:
+        return "The answer must call a tool. Call one."
+    if choice is not None and choice not in TOOL_CHOICES and called != {choice}:
+        return f"The answer must call the tool {choice}. Call it."
+    return None
+
+
+def _wrong_text(completion: Completion, request: ModelRequest) -> str | None:
+    if request.response_format is None or completion.tool_calls:
+        return None
+    if completion.stop == "max_tokens":
+        return "The answer was cut off at its token limit. Give a shorter one, as JSON that fits the schema."
+    try:
+        fault = mismatch(json_value(completion.text), request.response_format, "the answer", 0)
+    except ValueError:
+        fault = "the answer is not JSON"
+    return None if fault is None else f"The answer does not fit the JSON Schema: {fault}. Answer with JSON that fits."
