@@ -81,10 +81,23 @@ class LimitError(SimError):
         value: what was asked for.
         limit: what is allowed.
         source: whose limit it is.
+
+    Args:
+        message: what is said instead of the values, for those that are not counted in whole units.
     """
 
-    def __init__(self, kind: str, value: float, limit: float, source: str, *, hint: str | None = None) -> None:
-        super().__init__(f"{source}: {kind} {value:g} is over the limit of {limit:g}", hint=hint)
+    def __init__(
+        self,
+        kind: str,
+        value: float,
+        limit: float,
+        source: str,
+        *,
+        message: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        text = message or f"{kind} {value:.15g} is over the limit of {limit:.15g}"
+        super().__init__(f"{source}: {text}", hint=hint)
         self.kind = kind
         self.value = value
         self.limit = limit

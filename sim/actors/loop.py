@@ -192,7 +192,10 @@ class AgentLoop(Lifecycle):
             if self._gate is not None:
                 await self._gate.wait(action)
             if action is not None and agent.alive:
-                rates = (world.costs.fixed(action.kind) or world.price(action)).rates
+                charge = world.costs.fixed(action.kind) or world.price(action)
+                if charge.budgets:
+                    await self.until_funded(charge.budgets)
+                rates = charge.rates
                 short = world.rate_tracker.blocked_by(self.agent_id, rates) if rates else None
                 if short is not None and self._waits_for(short):
                     await self._until_capacity(short, rates)
@@ -323,13 +326,33 @@ class AgentLoop(Lifecycle):
             if self._phase is Phase.OUTSIDE:
                 self._watch_for(resource)  # until somebody raises the limit
                 return
-            if self._state is _S.PAUSED:
-                self._unpause()
+            self._have_resources()
             raise
         except Interrupt:  # in an iteration, which has not acted yet
-            if self._state is _S.PAUSED:
-                self._unpause()
+            self._have_resources()
             raise
+        self._have_resources()
+
+    async def until_funded(self, needs: Mapping[str, int]) -> None:
+        """Pause until the agent's budgets hold `needs` (micro-units by name): until they are renewed or raised.
+
+        Raises:
+            LimitError: if an amount is more than its budget is in all.
+        """
+        budgets = self.world.budgets
+        short = budgets.lacking(self.agent_id, needs)
+        if short is None:
+            return
+        if self._state is _S.RUNNING and needs[short] <= budgets.amount(short):
+            self._pause(PauseReason.RESOURCES, short)
+        try:
+            await budgets.wait_for(self.agent_id, needs)
+        except (LimitError, Interrupt):
+            self._have_resources()
+            raise
+        self._have_resources()
+
+    def _have_resources(self) -> None:
         if self._state is _S.PAUSED and self.pause_reason is PauseReason.RESOURCES:
             self._unpause()
 

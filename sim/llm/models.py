@@ -32,7 +32,7 @@ from sim.llm.wire import (
     request_from_json,
     request_to_json,
 )
-from sim.resources import Earmark, Reservation
+from sim.resources import Budgets, Earmark, Reservation
 from sim.world import World
 
 CALLS, TOKENS, COST = "llm_calls", "llm_tokens", "llm_cost"
@@ -253,18 +253,22 @@ class Models:
         """Wait for capacity, then set aside what the call may take; all in the step in which it is there."""
         agent_id, tracker, budgets = agent.agent_id, self._world.rate_tracker, self._world.budgets
         wanted = {CALLS: 1, TOKENS: plan.tokens}
-        lacking = tracker.blocked_by(agent_id, wanted)
-        if lacking is not None:
+        takes = {CALLS: 10**6, TOKENS: plan.tokens * 10**6, COST: plan.cost_micro}  # budgets count in millionths
+        needs = {name: micro for name, micro in takes.items() if name in budgets}
+        while True:  # while an agent waits for one, a call of its own may use up the other
+            await _until_funded(agent, budgets, needs)
+            lacking = tracker.blocked_by(agent_id, wanted)
+            if lacking is None:
+                break
             if tracker.policy(lacking) == "skip":
                 raise Skipped(lacking, wanted[lacking], tracker.get_remaining(agent_id, lacking), agent_id)
             await tracker.wait_for_capacity(agent_id, wanted)
-        takes = {CALLS: 1, TOKENS: plan.tokens, COST: plan.cost_micro}
-        units = {CALLS: 10**6, TOKENS: 10**6, COST: 1}  # budgets count in millionths, and money does already
+            if budgets.lacking(agent_id, needs) is None:
+                break
         earmarks: dict[str, Earmark] = {}
         try:
-            for name, amount in takes.items():
-                if name in budgets:
-                    earmarks[name] = budgets.reserve(agent_id, name, amount * units[name])
+            for name, micro in needs.items():
+                earmarks[name] = budgets.reserve(agent_id, name, micro)
             money = self.spend.reserve(plan.cost_micro)
         except (LimitError, ModelError) as error:
             for earmark in earmarks.values():
@@ -415,6 +419,14 @@ def _pause(agent: Caller) -> None:
     """A hard limit of the account, or the run's ceiling: trying again helps nobody until the operator says so."""
     if isinstance(agent, Agent):
         agent.loop.pause(PauseReason.OPERATOR)
+
+
+async def _until_funded(agent: Caller, budgets: Budgets, needs: Mapping[str, int]) -> None:
+    """Wait until the caller's budgets are renewed or raised; an agent is paused until then."""
+    if isinstance(agent, Agent):
+        await agent.loop.until_funded(needs)
+    else:
+        await budgets.wait_for(agent.agent_id, needs)
 
 
 def _attempt(attempt: Attempt) -> Mapping[str, Any]:

@@ -3,10 +3,13 @@
 A period is found by dividing the time by its length, so resets need no timer and cost nothing.
 """
 
+from collections.abc import Mapping
+
 import attrs
 
 from sim.errors import LimitError, UsageError
-from sim.kernel import Kernel
+from sim.kernel import Kernel, Signal, first_of
+from sim.resources.ledger import amount_text, insufficient
 from sim.resources.windows import check_amount
 
 
@@ -72,6 +75,7 @@ class Budgets:
         self._kernel = kernel
         self._budgets: dict[str, Budget] = {}
         self._spent: dict[tuple[str, str], tuple[int, int]] = {}  # by name and agent: (period, how much)
+        self._waiting: dict[tuple[str, str], list[Signal]] = {}  # by name and agent, in order of arrival
 
     def define(self, name: str, amount_micro: int, reset_ns: int | None = None) -> None:
         """Set what each agent may spend in each period; what was spent before stays spent.
@@ -83,9 +87,16 @@ class Budgets:
         if reset_ns is not None and (reset_ns.__class__ is not int or reset_ns <= 0):
             raise UsageError(f"a period must be a whole number of nanoseconds above 0, not {reset_ns!r}")
         self._budgets[name] = Budget(name, amount_micro, reset_ns)
+        for waited, agent_id in list(self._waiting):
+            if waited == name:
+                self._tell(name, agent_id)
 
     def __contains__(self, name: str) -> bool:
         return name in self._budgets
+
+    def amount(self, name: str) -> int:
+        """Return how many micro-units each agent may spend in each period."""
+        return self._find(name).amount_micro
 
     def remaining(self, agent_id: str, name: str) -> int:
         """Return how many micro-units the agent may still spend in this period; negative after an overspend."""
@@ -106,7 +117,7 @@ class Budgets:
             LimitError: if they are not there.
         """
         if not self.spend(agent_id, name, micro):
-            raise LimitError(name, micro, self.remaining(agent_id, name), agent_id)
+            raise self._short(agent_id, name, micro)
         return Earmark(agent_id, name, micro, self._period(name))
 
     def settle(self, earmark: Earmark, actual: int) -> None:
@@ -121,6 +132,8 @@ class Budgets:
         change = actual - earmark.micro
         if change > 0 or earmark.period == self._period(earmark.name):
             self._add(earmark.agent_id, earmark.name, change)
+        if change < 0:
+            self._tell(earmark.name, earmark.agent_id)
 
     def release(self, earmark: Earmark) -> None:
         """Give back all of it.
@@ -129,6 +142,49 @@ class Budgets:
             UsageError: if it was settled or released before.
         """
         self.settle(earmark, 0)
+
+    def lacking(self, agent_id: str, needs: Mapping[str, int]) -> str | None:
+        """Return the first budget of `needs` (micro-units by name) that has less than needed left, or None."""
+        return next((name for name, micro in needs.items() if self.remaining(agent_id, name) < micro), None)
+
+    def why_lacking(self, agent_id: str, name: str, micro: int) -> str:
+        """Return a sentence that says how much is missing."""
+        amount = self._find(name).amount_micro
+        if micro > amount:
+            return f"{amount_text(micro)} needed, but the budget {name} is {amount_text(amount)} in all"
+        return insufficient(f"budget {name}", micro, self.remaining(agent_id, name))
+
+    async def wait_for(self, agent_id: str, needs: Mapping[str, int]) -> None:
+        """Wait until the agent has all of `needs` (micro-units by name) left.
+
+        It ends exactly when a new period starts, the amount is raised, or enough of what was set aside comes back.
+
+        Raises:
+            LimitError: if an amount is more than its budget is in all, at once or after a change.
+        """
+        while (name := self.lacking(agent_id, needs)) is not None:
+            if needs[name] > self._find(name).amount_micro:
+                raise self._short(agent_id, name, needs[name])
+            await self._change_of(name, agent_id)
+
+    async def _change_of(self, name: str, agent_id: str) -> None:
+        """Wait until what an agent has left of a budget may have become more."""
+        signal, key = Signal(self._kernel), (name, agent_id)
+        self._waiting.setdefault(key, []).append(signal)
+        try:
+            await first_of(signal, timeout_ns=self.until_reset(name))
+        finally:
+            self._waiting[key].remove(signal)
+            if not self._waiting[key]:
+                del self._waiting[key]
+
+    def _tell(self, name: str, agent_id: str) -> None:
+        for signal in self._waiting.get((name, agent_id), ()):
+            signal.fire()
+
+    def _short(self, agent_id: str, name: str, micro: int) -> LimitError:
+        text = self.why_lacking(agent_id, name, micro)
+        return LimitError(name, micro, self.remaining(agent_id, name), agent_id, message=text)
 
     def until_reset(self, name: str) -> int | None:
         """Return in exactly how many nanoseconds the next period starts, or None if never."""

@@ -67,6 +67,23 @@ def _round(value: Decimal, *, exact: bool) -> int | None:
     return -micro if sign else micro
 
 
+def amount_text(micro: int) -> str:
+    """Return micro-units as people write amounts: in units, with two decimals or as many as there are (up to six)."""
+    units, rest = divmod(abs(micro), MICRO)
+    decimals = f"{rest:06}".rstrip("0").ljust(2, "0")
+    return f"{'-' if micro < 0 else ''}{units}.{decimals}"
+
+
+def insufficient(what: str, needed: int, available: int) -> str:
+    """Return the sentence that there is not enough of something; amounts in micro-units."""
+    return f"insufficient {what}: {amount_text(needed)} needed, {amount_text(available)} available"
+
+
+def _too_much(account: str, micro: int) -> LimitError:
+    text = f"the balance would be {amount_text(micro)}, at most {amount_text(MAX_MICRO)} are allowed"
+    return LimitError("balance", micro, MAX_MICRO, account, message=text)
+
+
 class Ledger:
     """Balances of accounts. No balance is ever below zero."""
 
@@ -110,9 +127,9 @@ class Ledger:
         if micro.__class__ is not int or micro <= 0:
             raise UsageError(f"a transfer must be a whole number of micro-units above 0, not {micro!r}")
         if micro > funds:
-            raise LimitError("transfer of micro-units", micro, funds, source)
+            raise LimitError("transfer", micro, funds, source, message=insufficient("funds", micro, funds))
         if source != target and self._balances[target] + micro > MAX_MICRO:
-            raise LimitError("balance in micro-units", self._balances[target] + micro, MAX_MICRO, target)
+            raise _too_much(target, self._balances[target] + micro)
         self._balances[source] -= micro
         self._balances[target] += micro
         self._transfers += 1
@@ -129,9 +146,9 @@ class Ledger:
         if micro.__class__ is not int or micro == 0:
             raise UsageError(f"an issue must be a whole number of micro-units other than 0, not {micro!r}")
         if balance + micro < 0:
-            raise LimitError("issue of micro-units", micro, -balance, account)
+            raise LimitError("issue", micro, -balance, account, message=insufficient("funds", -micro, balance))
         if balance + micro > MAX_MICRO:
-            raise LimitError("balance in micro-units", balance + micro, MAX_MICRO, account)
+            raise _too_much(account, balance + micro)
         self._balances[account] = balance + micro
         self._issued[reason] = self._issued.get(reason, 0) + micro
 

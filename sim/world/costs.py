@@ -6,7 +6,7 @@ from typing import Any, Literal
 import attrs
 
 from sim.kernel.codec import encode
-from sim.resources import MICRO, Budgets, Earmark, Quotas, RateTracker, Reservation, to_micro
+from sim.resources import Budgets, Earmark, Quotas, RateTracker, Reservation, to_micro
 
 _MANY_KINDS = 1000  # of which is remembered that they are free: agents may think of any number of kinds
 
@@ -134,7 +134,7 @@ class Costs:
             return None
         for name, micro in charge.budgets.items():
             if self.budgets.remaining(agent_id, name) < micro:
-                return Lack(f"the budget {name} has less than {micro / MICRO:g} left")
+                return Lack(self.budgets.why_lacking(agent_id, name, micro))
         for name, amount in charge.quotas.items():
             if self.quotas.remaining(agent_id, name) + self._held(agent_id, name, artifact) < amount:
                 return Lack(f"the quota {name} has no room for {amount}")

@@ -149,10 +149,12 @@ def test_a_limit_that_skips_is_no_failure():
 
 
 def test_a_token_budget_ends_the_calls_of_an_agent():
-    """A budget named `llm_tokens` is seed 002's monthly budget: used up, calls are refused until it resets."""
+    """A budget named `llm_tokens` is seed 002's monthly budget: used up, the agent is paused until it is renewed."""
     scene = Scene(f"{YES}  max_tokens: 10\n", TWICE, "until: 10m\nbudgets: {llm_tokens: {amount: 30}}").run()
     assert scene.state()["n"] == 1
-    assert "llm_tokens" in scene.refusals()[0]
+    assert not scene.refusals()
+    pause = [data for data in scene.events("agent.state") if data["to"] == "paused"]
+    assert [data["reason"] for data in pause] == ["resources:llm_tokens"]
     left = scene.world.budgets.remaining("asker", "llm_tokens") / 10**6
     total = scene.models.spend.total
     assert left == 30 - total.input_tokens - total.output_tokens

@@ -154,7 +154,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("publish", {"topic": "not a topic"}, "is not a topic"),
     ("publish", {"topic": "x.*"}, "is not a topic"),
     ("publish", {"topic": "agent.state", "data": {"from": "running", "to": "paused"}}, "is not for agents"),
-    ("transfer", {"to": "you", "amount": 11}, "over the limit"),
+    ("transfer", {"to": "you", "amount": 11}, "insufficient funds: 11.00 needed, 10.00"),
     ("transfer", {"to": "you", "amount": 0}, "above 0"),
     ("transfer", {"to": "you", "amount": -1}, "above 0"),
     ("transfer", {"to": "you", "amount": float("nan")}, "finite"),
@@ -182,7 +182,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("invoke", {"artifact": "none"}, "there is no artifact"),
     ("invoke", {"artifact": "mine"}, "has no formula"),
     ("invoke", {"artifact": "secret"}, "may not read"),
-    ("invoke", {"artifact": "dear"}, "over the limit"),
+    ("invoke", {"artifact": "dear"}, "insufficient funds"),
     ("invoke", {"artifact": "odd", "args": {}}, "none"),
     ("invoke", {"artifact": "oracle", "args": {}}, "x"),
     ("invoke", {"artifact": "oracle", "args": {"x": "a" * 10}}, ""),
@@ -563,7 +563,7 @@ def test_who_cannot_pay_takes_nothing_from_a_pool(pool: str) -> None:
     before = encode(lab.world.pools[pool].state())
     for kind in kinds:
         result = do(lab, Action(kind, {"pool": pool}))
-        assert result.error == "the budget money has less than 2 left"
+        assert result.error == "2.00 needed, but the budget money is 1.00 in all"
     assert encode(lab.world.pools[pool].state()) == before
 
 
