@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import attrs
 
 from sim.errors import LimitError, UsageError
-from sim.kernel import Kernel, Signal, first_of
+from sim.kernel import Kernel, Signal
+from sim.kernel.waits import first_of_ns
 from sim.resources.ledger import amount_text, insufficient
 from sim.resources.windows import check_amount
 
@@ -172,7 +173,7 @@ class Budgets:
         signal, key = Signal(self._kernel), (name, agent_id)
         self._waiting.setdefault(key, []).append(signal)
         try:
-            await first_of(signal, timeout_ns=self.until_reset(name))
+            await first_of_ns(signal, timeout_ns=self.until_reset(name))
         finally:
             self._waiting[key].remove(signal)
             if not self._waiting[key]:
