@@ -183,6 +183,7 @@ def _cell(job: Job, mode: Mode, turn: int, meter: _Meter) -> Cell:
     try:
         result = run(
             job.scenario, seed=job.seed, mode=run_mode, overrides=job.overrides + changes, allow=job.allow, begun=meter,
+            on_interrupt="return",
         )  # fmt: skip
         if result.status != "finished":
             sys.exit(1)  # somebody ends this process

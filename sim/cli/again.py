@@ -38,8 +38,9 @@ def again_options(command: Command) -> Command:
         is_flag=True,
         help="Go on although scenario or code have changed; they are checked all the same.",
     )
+    limit = click.option("--max-wall", metavar="DURATION", help="Real time after which it is interrupted.")
     quiet = click.option("-q", "--quiet", is_flag=True, help="No progress.")
-    return backend(allow(change(quiet(command))))
+    return backend(allow(change(limit(quiet(command)))))
 
 
 @contextmanager
@@ -51,7 +52,12 @@ def at_work(allow: tuple[str, ...], *, quiet: bool) -> Iterator[dict[str, Any]]:
     progress = Progress(live=live)
     try:
         with redirect_stdout(sys.stderr):  # what agents print is no result
-            yield {"progress": progress if live and not quiet else None, "stuck": progress.stuck, "allow": allow}
+            yield {
+                "progress": progress if live and not quiet else None,
+                "stuck": progress.stuck,
+                "allow": allow,
+                "on_interrupt": "return",
+            }
     finally:
         progress.clear()
 

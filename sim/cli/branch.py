@@ -38,7 +38,7 @@ from sim.store import find_run
 def command(
     run: str, out: Path, *, at: str, overrides: tuple[str, ...], seed: int | None, until: str | None,
     models: tuple[str, ...], decisions: tuple[str, ...], backend: str, allow: tuple[str, ...], allow_change: bool,
-    quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
+    max_wall: str | None, quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
     """Make a new run: up to a time it is RUN, with its effects answered from the record, and then it goes on live.
 
@@ -51,6 +51,6 @@ def command(
         result = branch(
             folder, at=at, overrides=overrides, seed=seed, until=until, out=out, effects=decided(decisions),
             models=models, backend=backend, allow_change=allow_change, access=access, other_endpoint=other_endpoint,
-            **options,
+            max_wall=max_wall, **options,
         )  # fmt: skip
     return print_live(result, as_json=as_json, quiet=quiet)

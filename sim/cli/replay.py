@@ -23,7 +23,15 @@ from sim.store import find_run
 @OUT
 @common
 def command(
-    run: str, out: Path, *, backend: str, allow: tuple[str, ...], allow_change: bool, quiet: bool, as_json: bool
+    run: str,
+    out: Path,
+    *,
+    backend: str,
+    allow: tuple[str, ...],
+    allow_change: bool,
+    max_wall: str | None,
+    quiet: bool,
+    as_json: bool,
 ) -> int:
     """Make RUN again with its effects answered from the record, and compare every event.
 
@@ -32,7 +40,7 @@ def command(
     """
     folder = find_run(out, run)
     with at_work(allow, quiet=quiet) as options:
-        result = replay(folder, backend=backend, allow_change=allow_change, **options)
+        result = replay(folder, backend=backend, allow_change=allow_change, max_wall=max_wall, **options)
     print_replay(result.to_json(), as_json=as_json)
     if result.code_changed:
         say(f"sim: note: the code has changed since: {plain(', '.join(result.code_changed))}")

@@ -31,8 +31,8 @@ from sim.store import find_run
 @common
 def command(
     run: str, out: Path, *, decisions: tuple[str, ...], undecided: bool, take_over: bool, allow_loss: bool,
-    backend: str, allow: tuple[str, ...], allow_change: bool, quiet: bool, as_json: bool,
-    other_endpoint: bool, **endpoint: Any,
+    backend: str, allow: tuple[str, ...], allow_change: bool, max_wall: str | None,
+    quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
     """Go on with RUN where its record ends: what is on record is made again and checked, the rest is live.
 
@@ -44,6 +44,7 @@ def command(
     with at_work(allow, quiet=quiet) as options:
         result = resume(
             folder, effects=decided(decisions), undecided=undecided, take_over=take_over, allow_loss=allow_loss,
-            backend=backend, allow_change=allow_change, access=access, other_endpoint=other_endpoint, **options,
+            backend=backend, allow_change=allow_change, access=access, other_endpoint=other_endpoint,
+            max_wall=max_wall, **options,
         )  # fmt: skip
     return print_live(result, as_json=as_json, quiet=quiet, undecided=undecided)

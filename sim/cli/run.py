@@ -32,6 +32,7 @@ MAX_SEED = 2**63 - 1
       sim run scenarios/queue.yaml --seed 2 --until 8h --set pools.desk.slots=4
       sim run scenarios/queue.yaml --clock wall --speed 60 --no-record
       sim run scenarios/ecology.yaml --clock wall --speed 3600 --live
+      sim run scenarios/ecology.yaml --max-wall 10m
       sim run scenarios/ecology.yaml --clock wall --speed 60 --metrics 9464
       sim run scenarios/debate.yaml --model openai:NAME --base-url http://127.0.0.1:8000/v1""",
 )
@@ -39,6 +40,7 @@ MAX_SEED = 2**63 - 1
 @click.option("--mode", type=click.Choice(["autonomous", "tick"]), help="Autonomous loops, or ticks.")
 @click.option("--seed", type=click.IntRange(0, MAX_SEED), help="The seed of all random streams.")
 @click.option("--until", metavar="DURATION", help="Simulated time to run, such as 90s or 1h30m.")
+@click.option("--max-wall", metavar="DURATION", help="Real time after which the run is interrupted; resumable.")
 @click.option(
     "--backend",
     type=click.Choice(["asyncio", "trio"]),
@@ -91,6 +93,7 @@ def command(
             with redirect_stdout(sys.stderr):
                 options["expected"] = _expected(scenario, options)
         shown = not quiet and (live or verbose or sys.stderr.isatty())
+        options["on_interrupt"] = "return"  # the summary of an interrupted run is shown all the same
         result = _run(scenario, metrics, shown=shown, live=live, out=None if no_record else out, **options)
         print_result(result, as_json=as_json, quiet=quiet)
         metrics.linger()

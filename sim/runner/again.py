@@ -16,7 +16,18 @@ from sim.kernel.watchdog import Stuck
 from sim.llm import Access
 from sim.runner.code import code_hashes
 from sim.runner.doubt import Doubts
-from sim.runner.host import Backend, Options, Progress, Session, blocking, run_async, running_on, speed_of
+from sim.runner.host import (
+    Backend,
+    OnInterrupt,
+    Options,
+    Progress,
+    Session,
+    above_zero,
+    blocking,
+    run_async,
+    running_on,
+    speed_of,
+)
 from sim.runner.result import ReplayResult, RunResult
 from sim.runner.runner import SimulationRunner
 from sim.scenario.build import Kinds, Simulation, build
@@ -45,6 +56,8 @@ class Again:
         other_endpoint: let prompts go to another endpoint than the one of the record.
         progress: called now and then with the runner.
         stuck: called with each step that does not yield.
+        max_wall: real time after which it is interrupted; as in `Options`.
+        on_interrupt: what a signal does; as in `Options`.
     """
 
     backend: Backend = "asyncio"
@@ -55,6 +68,8 @@ class Again:
     other_endpoint: bool = False
     progress: Progress | None = None
     stuck: Callable[[Stuck], None] | None = None
+    max_wall: Duration | None = attrs.field(default=None, validator=above_zero)
+    on_interrupt: OnInterrupt = "raise"
 
 
 def replay(run: str | Path, *, parts: frozenset[Part] = PARTS, **options: Any) -> ReplayResult:
@@ -296,6 +311,8 @@ async def _from_start(
         kinds=again.kinds,
         allow=again.allow,
         access=attrs.evolve(again.access or Access(), models=tuple(kept.get("model", ()))),
+        max_wall=again.max_wall,
+        on_interrupt=again.on_interrupt,
     )
 
 
@@ -426,6 +443,7 @@ class _Plan:
         return Session(
             self.simulation, keeper, folder, uid, self.until_ns, self.mode, self.speed, running_on(),
             progress=again.progress, stuck=again.stuck, past=past, live=live, inputs=self._inputs,
+            max_wall=again.max_wall, on_interrupt=again.on_interrupt,
         )  # fmt: skip
 
     def _inputs(self, runner: SimulationRunner) -> None:

@@ -36,9 +36,8 @@ def estimate(scenario: Scenario | str | Path, **options: Any) -> Mapping[str, An
     if foreign is not None:
         raise UsageError(f"what {foreign.name} does is code ({foreign.kind}), so its model calls cannot be estimated")
     access = (chosen.access or Access()).offline()
-    dry = attrs.evolve(chosen, access=access, out=None, clock="virtual", speed=None, overrides=(), expected={})
+    dry = attrs.evolve(
+        chosen, access=access, out=None, clock="virtual", speed=None, overrides=(), expected={}, on_interrupt="raise"
+    )
     fields = {field.name: getattr(dry, field.name) for field in attrs.fields(Options)}
-    result = run(checked, **fields)
-    if result.status == "interrupted":
-        raise KeyboardInterrupt
-    return result.models
+    return run(checked, **fields).models

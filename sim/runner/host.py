@@ -10,14 +10,15 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from types import FrameType
+from typing import Any, Literal, NoReturn, TypeVar
 
 import anyio
 import anyio.lowlevel
 import attrs
 
 from sim.errors import RunError, SimError, UsageError
-from sim.kernel import Duration, to_ns
+from sim.kernel import Duration, to_ns, to_seconds, to_text
 from sim.kernel.effects import Ticket
 from sim.kernel.ports import Past
 from sim.kernel.watchdog import Stuck, Watchdog
@@ -32,10 +33,11 @@ from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
 Backend = Literal["asyncio", "trio"]
 Progress = Callable[[SimulationRunner], None]
 Begun = Callable[[SimulationRunner], None]
+OnInterrupt = Literal["raise", "return"]
 T = TypeVar("T")
 
-_ENDINGS: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-"""Signals that suspend a run, and what they do when they come again."""
+_ENDINGS = (signal.SIGINT, signal.SIGTERM)
+"""Signals that suspend a run."""
 
 _THRESHOLDS = (50_000, 20, 20)
 """Of the garbage collector during a run, in place of (700, 10, 10)."""
@@ -50,6 +52,16 @@ def _one_of(*allowed: str) -> Callable[[object, "attrs.Attribute[Any]", object],
             raise UsageError(f"the {attribute.name} is {' or '.join(allowed)}, not {value!r}")
 
     return check
+
+
+def above_zero(_: object, attribute: "attrs.Attribute[Any]", value: Duration | None) -> None:
+    """Check a real-time limit, as an attrs validator.
+
+    Raises:
+        UsageError: if it is no duration, or 0.
+    """
+    if value is not None and to_ns(value) == 0:
+        raise UsageError(f"{attribute.name} must be above 0 s, not {value!r}")
 
 
 @attrs.frozen
@@ -69,6 +81,10 @@ class Options:
         allow: modules that a `kind: module:Class` may be imported from.
         access: language models in place of the scenario's, and how they are reached.
         expected: what `estimate` said of this run, to be compared with what it takes.
+        max_wall: real time (seconds, or text such as `10m`) after which the run is interrupted; `resume` continues it.
+        on_interrupt: what a signal does once the run is suspended and its record is closed. `raise`: SIGINT raises
+            KeyboardInterrupt and SIGTERM raises SystemExit(143), so that the program ends. `return`: the result is
+            returned, with the status `interrupted`.
     """
 
     seed: int | None = None
@@ -83,6 +99,8 @@ class Options:
     allow: tuple[str, ...] = ()
     access: Access | None = None
     expected: Mapping[str, Any] = attrs.field(factory=dict)
+    max_wall: Duration | None = attrs.field(default=None, validator=above_zero)
+    on_interrupt: OnInterrupt = attrs.field(default="raise", validator=_one_of("raise", "return"))
 
 
 def run(
@@ -108,6 +126,7 @@ def run(
         ScenarioError: if the file is not valid.
         UsageError: if an option is wrong.
         RunError: if the run fails.
+        KeyboardInterrupt: at Ctrl-C, and SystemExit at SIGTERM, when the record is closed; see `on_interrupt`.
     """
     work = partial(run_async, scenario, progress=progress, stuck=stuck, begun=begun, **options)
     return blocking(work, options.get("backend"))
@@ -178,7 +197,7 @@ async def run_async(
     uid = "" if folder is None else folder.name
     session = Session(
         simulation, keeper, folder, uid, until_ns, mode, speed, chosen.backend, progress=progress, stuck=stuck,
-        begun=begun,
+        begun=begun, max_wall=chosen.max_wall, on_interrupt=chosen.on_interrupt,
     )  # fmt: skip
     return await session.carry_out()
 
@@ -201,6 +220,8 @@ class Session:
     past: Past | None = None
     live: Callable[[SimulationRunner, list[Ticket]], bool] | None = None
     inputs: Callable[[SimulationRunner], None] | None = None  # teaches the kernel further inputs
+    max_wall: Duration | None = None
+    on_interrupt: OnInterrupt = "raise"
 
     async def carry_out(self) -> RunResult:
         """Run to the end, or until a signal, and close the record.
@@ -208,7 +229,21 @@ class Session:
         Raises:
             RunError: if the run fails; its record is closed as failed, unless it was still being made again, with the
                 rest of the instant in which it ended.
+            KeyboardInterrupt: at a second signal within one step; and at the first one, with SystemExit for SIGTERM,
+                if `on_interrupt` says so. The record is closed as interrupted before.
         """
+        signals = Signals()
+        try:
+            result = await self._until_closed(signals)
+        except BaseException as error:
+            if signals.number is None or not _interrupts(error):
+                raise
+            _raise_for(signals.number, "the run was interrupted within a step", self.folder)
+        if signals.number is not None and result.status == "interrupted" and self.on_interrupt == "raise":
+            _raise_for(signals.number, f"the run was interrupted at {result.sim_seconds:g} s", self.folder)
+        return result
+
+    async def _until_closed(self, signals: "Signals") -> RunResult:
         kernel = self.simulation.world.kernel
         kernel.recorder = self.keeper
         kernel.effects.namespace = self.uid
@@ -222,16 +257,18 @@ class Session:
         if self.begun is not None:
             self.begun(runner)
         try:
-            with Watchdog(runner.clockwork, self.stuck or _ignore), _patient_collector():
-                status = await _watched(runner)
+            with Watchdog(runner.clockwork, self.stuck or _ignore), _patient_collector(), self._limited(runner):
+                status = await _watched(runner, signals, self.keeper)
             if status == "interrupted" and self.past is not None and not runner.host.live:
+                if signals.number is not None and self.on_interrupt == "raise":
+                    raise KeyboardInterrupt
                 raise RunError("interrupted while the record was made again: the run is as it was")
             return runner.finish(
                 status, self.keeper, run=None if self.folder is None else str(self.folder), backend=self.backend,
                 wall_seconds=time.monotonic() - started,
             )  # fmt: skip
         except BaseException as error:
-            if runner.host.live:
+            if runner.host.live and not _interrupts(error):
                 _fail(self.keeper, kernel.now, error)
             else:
                 self.keeper.close()
@@ -241,6 +278,25 @@ class Session:
                 await self.simulation.models.aclose()
             runner.clockwork.close()
             kernel.close()
+
+    @contextlib.contextmanager
+    def _limited(self, runner: SimulationRunner) -> Iterator[None]:
+        """Suspend the run when its real time is over."""
+        if self.max_wall is None:
+            yield
+            return
+
+        def suspend() -> None:
+            runner.interrupted_by = f"max_wall {to_text(to_ns(self.max_wall or 0))}"
+            runner.host.suspend()
+
+        timer = threading.Timer(to_seconds(to_ns(self.max_wall)), suspend)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 @contextlib.contextmanager
@@ -296,17 +352,47 @@ def _fail(keeper: Keeper, now: int, error: BaseException) -> None:
         error.add_note(f"and the record could not be closed: {second}")
 
 
-async def _watched(runner: SimulationRunner) -> Literal["finished", "interrupted"]:
-    """Run; the first SIGINT or SIGTERM suspends at a step boundary, the second ends the process as usual."""
+@attrs.define
+class Signals:
+    """Which signal interrupted a run, if one did."""
+
+    number: int | None = None
+
+
+def _interrupts(error: BaseException) -> bool:
+    """Return whether an error means that the run was interrupted from outside: Ctrl-C, or the host cancelled it.
+
+    A task group wraps what ends it, so an interruption may arrive within a group.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return any(_interrupts(part) for part in error.exceptions)
+    return isinstance(error, KeyboardInterrupt | anyio.get_cancelled_exc_class())
+
+
+def _raise_for(number: int, message: str, folder: Path | None) -> NoReturn:
+    """Raise what ends a program as the signal would: the record is closed by now."""
+    if number == signal.SIGTERM:
+        raise SystemExit(128 + number) from None
+    kept = "nothing was recorded" if folder is None else f"{folder} can be resumed"
+    raise KeyboardInterrupt(f"{message}; {kept}") from None
+
+
+async def _watched(runner: SimulationRunner, signals: Signals, keeper: Keeper) -> Literal["finished", "interrupted"]:
+    """Run; the first SIGINT or SIGTERM suspends at a step boundary, the second one interrupts the step itself."""
     if threading.current_thread() is not threading.main_thread():
         return await runner.run()
     before = {number: signal.getsignal(number) for number in _ENDINGS}
 
     ended = threading.Event()
 
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        keeper.seal()  # what the step records while it is unwound is not what it records when it is resumed
+        signal.default_int_handler(number, frame)
+
     def suspend(number: int, _: object) -> None:
-        for other, ending in _ENDINGS.items():
-            signal.signal(other, ending)
+        signals.number = number
+        signal.signal(signal.SIGINT, interrupt)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         # From a thread, because the event loop may be asleep, or in a step that never ends: no handler of its own
         # would be called then, and the second signal could not end it.
         threading.Thread(target=_suspend, args=(runner, number, ended), name="sim-suspend", daemon=True).start()

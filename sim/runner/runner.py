@@ -35,6 +35,9 @@ class Keeper(Recorder, Protocol):
     def close(self) -> None:
         """Close the record of a run that did not go on; what is there stays as it is."""
 
+    def seal(self) -> None:
+        """Drop all events that are recorded from now on: the step under way is being interrupted."""
+
 
 def check_rounds(scenario: Scenario, mode: Mode, speed: float | None) -> None:
     """Refuse to run a scenario with `execution.sync` in a way that has no meaning for it.
@@ -69,6 +72,7 @@ class SimulationRunner:
     Attributes:
         host: the door for calls from outside.
         health: who looks for silent agents, if the scenario wants it.
+        interrupted_by: the limit that interrupted the run, if one did.
         sync: who lets agents go on in their own time, with `execution.sync`.
         speed: simulated seconds per real second; None jumps.
     """
@@ -100,6 +104,7 @@ class SimulationRunner:
         self.ticks = TickDriver(
             simulation.manager, tick.period, tick.concurrency, shuffled, refreshed=simulation.per_tick
         )
+        self.interrupted_by: str | None = None
         self._begun = False
         self._seed = simulation.world.kernel.seed  # a branch may change it on the way
 
@@ -172,7 +177,7 @@ class SimulationRunner:
             "mode": self.mode,
             "seed": self._seed,
             "status": status,
-            "stopped_by": self.feed.stopped_by,
+            "stopped_by": self.feed.stopped_by or (self.interrupted_by if status == "interrupted" else None),
             "sim_seconds": world.now,
             "agents": self._manager.made,
             "iterations": totals.iterations,

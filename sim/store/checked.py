@@ -145,6 +145,11 @@ class CheckedRecorder:
             self._past.run.close()  # as in `finish`
             self._then.close()
 
+    def seal(self) -> None:
+        """Drop all events that are recorded from now on."""
+        if self._then is not None:
+            self._then.seal()
+
     def proceed(self) -> None:
         """Go on with a record whose past has been made again: what is new is recorded from here on, and not before."""
         held, self._held = self._held, None

@@ -23,7 +23,7 @@ _ROWS = 512  # events that are encoded at once: as many as stay in the cache unt
 class _Buffer(ABC):
     """Collects events, encodes them, and hands them on a chunk at a time."""
 
-    __slots__ = ("_bodies", "_chunk", "_enough", "_rows", "_taken")
+    __slots__ = ("_bodies", "_chunk", "_enough", "_rows", "_sealed", "_taken")
 
     def __init__(self) -> None:
         self._rows: list[EventRow] = []
@@ -31,6 +31,7 @@ class _Buffer(ABC):
         self._enough = _ROWS  # rows that are encoded at once
         self._taken = 0  # how many are encoded
         self._chunk = 0  # and of these, how many in the present chunk
+        self._sealed: int | None = None  # how many of the rows are kept once the recorder is sealed
 
     @property
     def events(self) -> int:
@@ -47,6 +48,11 @@ class _Buffer(ABC):
         rows.append(row)
         if len(rows) >= self._enough:
             self._many()
+
+    def seal(self) -> None:
+        """Drop all events that are recorded from now on: the step under way is being interrupted."""
+        if self._sealed is None:
+            self._sealed = len(self._rows)
 
     def _many(self) -> None:
         """Encode what there is, since that is enough for once."""
@@ -72,6 +78,9 @@ class _Buffer(ABC):
     def _encode(self) -> None:
         """Encode the rows that wait for it."""
         rows = self._rows
+        if self._sealed is not None:
+            del rows[self._sealed :]
+            self._sealed = 0
         if not rows:
             return
         try:

@@ -44,7 +44,7 @@ def test_the_first_signal_suspends(start, tmp_path, backend):
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_the_second_signal_ends(start, tmp_path, backend):
-    """A second Ctrl-C ends the process at once, even in a step that never yields; the run counts as failed."""
+    """A second Ctrl-C ends the process at once, even in a step that never yields; the run counts as interrupted."""
     (tmp_path / "stuck_agents.py").write_text(STUCK)
     (tmp_path / "stuck.yaml").write_text("name: stuck\nagents: [{name: a, kind: 'stuck_agents:Stuck'}]\n")
     process = start("run", "stuck.yaml", "--allow", "stuck_agents", "--backend", backend)
