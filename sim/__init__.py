@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         AgentLoopConfig,
         AgentLoopManager,
         AgentState,
+        Control,
         PauseReason,
         WakeCondition,
     )
@@ -55,15 +56,15 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Action", "ActionResult", "Actor", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager", "AgentState",
-    "Container", "Effect", "Event", "EventBus", "Interrupt", "Kernel", "Latch", "Message", "Outcome", "PauseReason",
-    "Preempted", "PreemptiveResource", "PriorityResource", "Queue", "RateTracker", "ReplayResult", "Resource",
-    "RunResult", "Scenario", "ScenarioError", "Signal", "SimError", "SimulationRunner", "Store", "UsageError",
-    "WakeCondition", "World", "all_of", "branch", "first_of", "join", "load", "perform", "replay", "resume", "run",
-    "run_async", "run_until", "sleep",
+    "Container", "Control", "Effect", "Event", "EventBus", "Interrupt", "Kernel", "Latch", "Message", "Outcome",
+    "PauseReason", "Preempted", "PreemptiveResource", "PriorityResource", "Queue", "RateTracker", "ReplayResult",
+    "Resource", "RunResult", "Scenario", "ScenarioError", "Signal", "SimError", "SimulationRunner", "Store",
+    "UsageError", "WakeCondition", "World", "all_of", "branch", "first_of", "join", "load", "perform", "replay",
+    "resume", "run", "run_async", "run_until", "sleep",
 ]  # fmt: skip
 
 _HOMES = {
-    "actors": "Agent AgentLoop AgentLoopConfig AgentLoopManager AgentState PauseReason WakeCondition",
+    "actors": "Agent AgentLoop AgentLoopConfig AgentLoopManager AgentState Control PauseReason WakeCondition",
     "errors": "Interrupt ScenarioError SimError UsageError",
     "events": "Event EventBus",
     "kernel": "Actor Effect Kernel Latch Outcome Queue Signal all_of first_of join perform run_until sleep",

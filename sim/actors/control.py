@@ -8,6 +8,7 @@ from typing import Any
 from sim.actors.manager import AgentLoopManager
 from sim.errors import UsageError
 from sim.events.topic import check_topic
+from sim.world.action import near
 
 
 class Control:
@@ -38,11 +39,48 @@ class Control:
         """End an agent's pause."""
         self._submit("resume", agent_id)
 
+    def start(self, agent_id: str) -> None:
+        """Start an agent that has stopped; one that has not is left alone."""
+        self._submit("start", agent_id)
+
     def stop(self, agent_id: str) -> None:
-        """Stop an agent for good; an iteration under way may end."""
+        """Stop an agent; an iteration under way may end. `start` starts it again."""
         self._submit("stop", agent_id)
 
-    def _submit(self, kind: str, agent_id: str) -> None:
-        if self._manager.get_loop(agent_id) is None:
-            raise UsageError(f"there is no agent {agent_id!r} to {kind}")
-        self._world.submit(kind, {"agent": agent_id})
+    def stop_all(self) -> None:
+        """Stop all agents; iterations under way may end."""
+        self._world.submit("stop_all")
+
+    def send(self, agent_id: str, data: Any = None, *, topic: str = "") -> None:
+        """Send a message to an agent, as `host`; if its mailbox refuses it, the event `message.refused` says why."""
+        self._submit("send", agent_id, topic=topic, data=data)
+
+    def create_loop(self, kind: str, agent_id: str) -> None:
+        """Make an agent and start it.
+
+        Args:
+            kind: a name in `AgentLoopManager.kinds`, by which the host program has said how agents are made: a
+                recorded call can hold a name, but no object.
+            agent_id: its name, unique in the world.
+
+        Raises:
+            UsageError: if there is no such kind, or the name is taken.
+        """
+        if kind not in self._manager.kinds:
+            raise UsageError(
+                f"there is no kind of agent {kind!r}{near(kind, self._manager.kinds)}",
+                hint="manager.kinds[name] = a class, or a function of agent_id and world",
+            )
+        if agent_id in self._world.agents:
+            raise UsageError(f"the name {agent_id!r} is taken already")
+        self._world.submit("create_loop", {"kind": kind, "agent": agent_id})
+
+    def remove_loop(self, agent_id: str) -> None:
+        """Stop an agent and take it out of the world; its counts are kept."""
+        self._submit("remove_loop", agent_id)
+
+    def _submit(self, kind: str, agent_id: str, **data: Any) -> None:
+        loops = self._manager.loops
+        if agent_id not in loops:
+            raise UsageError(f"there is no agent {agent_id!r} to {kind.partition('_')[0]}{near(agent_id, loops)}")
+        self._world.submit(kind, {"agent": agent_id, **data})

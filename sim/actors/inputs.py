@@ -1,13 +1,19 @@
 """What calls from outside do: by kind, so that a run that is made again does it again."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sim.actors.state import AgentState
+from sim.errors import UsageError
 from sim.kernel import Outcome
+from sim.kernel.codec import freeze
 from sim.kernel.effects import Ticket
+from sim.world import Message
+from sim.world.builtin import deliver
 
 if TYPE_CHECKING:
-    from sim.actors.lifecycle import Lifecycle
+    from sim.actors.loop import AgentLoop
     from sim.actors.manager import AgentLoopManager
 
 
@@ -19,7 +25,10 @@ class Inputs:
         self._effects = manager.world.kernel.effects
         world = manager.world
         world.on_input("publish", lambda data: world.event_bus.publish(data["topic"], data["data"]))
-        for kind in ("wake", "pause", "resume", "stop", "effect.doubt", "effect.decision"):
+        world.on_input("stop_all", lambda _: manager.request_stop_all())
+        for kind in ("send", "create_loop", "remove_loop"):
+            world.on_input(kind, getattr(self, kind))
+        for kind in ("wake", "pause", "resume", "start", "stop", "effect.doubt", "effect.decision"):
             world.on_input(kind, getattr(self, kind.rpartition(".")[2]))
         world.kernel.placed["effect.doubt"] = self.hold
 
@@ -37,6 +46,42 @@ class Inputs:
         """End an agent's pause."""
         if loop := self._loop(data["agent"]):
             loop.resume()
+
+    def start(self, data: Mapping[str, Any]) -> None:
+        """Start an agent that has stopped, or as soon as it has, if it is stopping."""
+        if loop := self._loop(data["agent"]):
+            if loop.state is AgentState.STOPPING:
+                loop.on_stopped = partial(self._start_stopped, loop.on_stopped)
+            else:
+                self._start_stopped(loop.on_stopped, loop)
+
+    def _start_stopped(self, on_stopped: "Callable[[AgentLoop], None] | None", loop: "AgentLoop") -> None:
+        loop.on_stopped = on_stopped
+        loop.agent.alive = True
+        self._manager.start(loop)
+
+    def create_loop(self, data: Mapping[str, Any]) -> None:
+        """Make an agent of a known kind and start it; if its name is taken by now, the record says so."""
+        world = self._manager.world
+        try:
+            loop = self._manager.create_loop(self._manager.kinds[data["kind"]](data["agent"], world))
+        except UsageError as error:
+            world.kernel.emit("agent.refused", {"agent": data["agent"], "reason": str(error)})
+        else:
+            self._manager.start(loop)
+
+    def remove_loop(self, data: Mapping[str, Any]) -> None:
+        """Stop an agent and take it out of the world."""
+        if self._loop(data["agent"]):
+            self._manager.remove_loop(data["agent"])
+
+    def send(self, data: Mapping[str, Any]) -> None:
+        """Give an agent a message from the host; if it is not taken, the record says so."""
+        world = self._manager.world
+        note = {"to": data["agent"], "topic": data["topic"]}
+        why = deliver(world, Message("host", data["agent"], data["topic"], freeze(data["data"]), world.kernel.now))
+        if why is not None:
+            world.kernel.emit("message.refused", {**note, "reason": why})
 
     def stop(self, data: Mapping[str, Any]) -> None:
         """Stop an agent for good; an iteration under way may end."""
@@ -70,7 +115,7 @@ class Inputs:
             failure = {"type": "Failed", "message": "after a crash, a person declared it failed"}
             self._effects.settle(ticket, Outcome("error", failure))
 
-    def _loop(self, agent_id: str) -> "Lifecycle | None":
+    def _loop(self, agent_id: str) -> "AgentLoop | None":
         return self._manager.get_loop(agent_id)
 
     def _ticket(self, data: Mapping[str, Any]) -> Ticket | None:

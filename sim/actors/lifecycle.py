@@ -319,5 +319,8 @@ class Lifecycle(ABC):
             self._kernel.emit("mailbox.dead_letters", {"count": dead}, self.agent_id)
         if self._stopped is not None:
             self._stopped.set(reason)
+        self.world.running -= 1
         if self.on_stopped is not None:
-            self.on_stopped(self)
+            self.on_stopped(self)  # which may start it again
+        if not self.world.running and self.world.on_all_stopped is not None:
+            self.world.on_all_stopped()

@@ -117,6 +117,7 @@ class AgentLoop(Lifecycle):
         self.actor.on_exit = self._ended
         self.last_beat = self._kernel.now
         self._change(_S.STARTING)
+        self.world.running += 1
         return True
 
     # -- the loop

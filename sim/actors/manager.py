@@ -1,6 +1,6 @@
 """The manager of all agent loops of a world (seed 004)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -15,6 +15,7 @@ from sim.errors import UsageError
 from sim.kernel import Duration, to_ns, to_seconds
 from sim.permissions import Permission
 from sim.world import ActionHandler, Refused, World
+from sim.world.action import near
 
 
 @attrs.frozen
@@ -59,6 +60,7 @@ class AgentLoopManager:
     def __init__(self, world: World) -> None:
         self.world = world
         self.ticking = False  # how loops that are made during the run are started
+        self.kinds: dict[str, Callable[[str, World], Agent]] = {}  # what `Control.create_loop` can make, by name
         self.ended: dict[str, Totals] = {}  # of loops that are kept no more, by group
         self._loops: dict[str, AgentLoop] = {}
         self._made = 0
@@ -80,6 +82,30 @@ class AgentLoopManager:
         self._loops[agent.agent_id] = loop
         self._made += 1
         return loop
+
+    def start(self, loop: AgentLoop) -> None:
+        """Start a loop in the mode of this run."""
+        loop.start_ticking() if self.ticking else loop.start_now()
+
+    def remove_loop(self, agent_id: str) -> None:
+        """Take an agent out of the world: stop it, and keep only its counts.
+
+        Raises:
+            UsageError: if there is no such agent.
+        """
+        loop = self._loops.get(agent_id)
+        if loop is None:
+            raise UsageError(f"there is no agent {agent_id!r} to remove{near(agent_id, self._loops)}")
+        if loop.stopped:
+            self._forget(loop)
+        else:
+            loop.on_stopped = self._forget
+            loop.request_stop("removed")
+
+    def request_stop_all(self) -> None:
+        """Begin to stop all loops: at once between two iterations, else when the present one ends."""
+        for loop in list(self._loops.values()):
+            loop.request_stop("stop")
 
     def start_spawned(self, loop: AgentLoop, delay_ns: int) -> None:
         """Start a loop that was made during the run; when it has stopped, only its counts are kept."""
@@ -108,6 +134,10 @@ class AgentLoopManager:
     def get_loop(self, agent_id: str) -> AgentLoop | None:
         """Return the loop of an agent, or None."""
         return self._loops.get(agent_id)
+
+    def get_all_states(self) -> dict[str, AgentState]:
+        """Return the state of each loop by agent id."""
+        return {agent_id: loop.state for agent_id, loop in self._loops.items()}
 
     @property
     def loops(self) -> Mapping[str, AgentLoop]:

@@ -288,7 +288,7 @@ class Kernel(Loop):
         if self.current is None:
             raise KernelError(
                 "the world was changed from outside while the run was paused",
-                hint="use the host's methods (stop, wake, publish, spawn): they queue an input",
+                hint="sim.Control queues calls from outside (start, stop, stop_all, send, wake, publish, ...)",
             )
         return self.current
 

@@ -127,6 +127,7 @@ class SimulationRunner:
     def begin(self) -> None:
         """Start the agents and the scenario's own timers; `run` does it if it was not done."""
         self._begun = True
+        self._world.on_all_stopped = self._all_stopped
         self.feed.start()
         for loop, delay_ns in self.simulation.starts:
             if self.mode == "tick":
@@ -141,6 +142,11 @@ class SimulationRunner:
         if health is not None:
             self.health = HealthMonitor(self._manager, health.every, health.cure)
             self.health.start()
+
+    def _all_stopped(self) -> None:
+        """End the run: what is left, timers of the scenario and events, can start no agent again."""
+        self.feed.stopped_by = "all agents have stopped"
+        self._world.kernel.halt()
 
     async def run(self) -> Status:
         """Run until the time limit, the stop condition, or `host.suspend()`."""
@@ -163,6 +169,7 @@ class SimulationRunner:
         """
         kernel = self._world.kernel
         states, digest = self._manager.states(), self._world.digest()
+        self._world.on_all_stopped = None
         if status == "finished":
             self._world.close()
         fields = self._summary(status, states)

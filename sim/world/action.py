@@ -138,7 +138,7 @@ class ActionHandler:
         for name, value in arguments.items():
             types = allowed.get(name)
             if types is None:
-                raise Refused(f"{self.kind} has no argument {name!r}{_near(name, self.allowed)}")
+                raise Refused(f"{self.kind} has no argument {name!r}{near(name, self.allowed)}")
             if types is _ANY or value.__class__ in types:
                 continue
             if not isinstance(value, types) or value.__class__ is bool:
@@ -177,7 +177,7 @@ class ActionRegistry:
         """
         handler = self._handlers.get(kind)
         if handler is None:
-            raise Refused(f"there is no action kind {kind!r}{_near(kind, self._handlers)}")
+            raise Refused(f"there is no action kind {kind!r}{near(kind, self._handlers)}")
         return handler
 
     def kinds(self) -> Mapping[str, ActionHandler]:
@@ -185,6 +185,7 @@ class ActionRegistry:
         return self._handlers
 
 
-def _near(name: str, names: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+def near(name: str, names: Mapping[str, object]) -> str:
+    """Return the end of a message that names the nearest of `names`, or nothing."""
+    found = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {found[0]!r}?" if found else ""

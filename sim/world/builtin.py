@@ -66,7 +66,7 @@ def _send(
     raw = freeze(data)
     refused: dict[str, str] = {}
     for receiver in receivers:
-        why = _deliver(world, Message(agent.agent_id, receiver, topic, raw, world.kernel.now))
+        why = deliver(world, Message(agent.agent_id, receiver, topic, raw, world.kernel.now))
         if why is not None:
             refused[receiver] = why
     if len(refused) == len(receivers):
@@ -74,7 +74,7 @@ def _send(
     return {"sent": len(receivers) - len(refused), "refused": refused}
 
 
-def _deliver(world: "World", message: Message) -> str | None:
+def deliver(world: "World", message: Message) -> str | None:
     """Put a message into its mailbox and record that; or return why it was refused."""
     known = world.agents.get(message.to)
     why = f"{message.to} has stopped" if known is None else known.receive(message)
@@ -110,7 +110,7 @@ def _create_task(
     id, raw = len(world.tasks) + 1, freeze(data)
     note = {"id": id, "title": title, "creator": agent.agent_id, "assignee": to, "data": raw}
     if to is not None:
-        why = _deliver(world, Message(agent.agent_id, to, "task", freeze(note), world.kernel.now))
+        why = deliver(world, Message(agent.agent_id, to, "task", freeze(note), world.kernel.now))
         if why is not None:
             raise Refused(why)
     world.tasks[id] = Task(title, agent.agent_id, to, raw)

@@ -119,6 +119,8 @@ class World:
         self.refused: defaultdict[str, int] = defaultdict(int)
         self.wakeup_counts: dict[tuple[str, str], int] = {}  # by the state that was left, and the cause
         self.crashes = 0  # loops that were stopped because they failed too often, or ended in an error
+        self.running = 0  # loops that have been started and have not stopped
+        self.on_all_stopped: Callable[[], None] | None = None
         self._host: Host | None = None
         self._left_at: dict[str, str] = {}  # where stopped agents stood
         self._groups: dict[str, dict[str, None]] = {}
