@@ -123,7 +123,8 @@ OVERVIEW = Board(
             _panel("Mailboxes", "Messages that wait, by group, and those that nobody will read.", "lines", "none",
                    ("sum by (group) (sim_mailbox_messages%)", "{{group}}"),
                    ("sim_mailbox_dropped_total%", "dropped so far"),
-                   ("sim_mailbox_dead_letters_total%", "dead letters so far")),
+                   ("sim_mailbox_dead_letters_total%", "dead letters so far"),
+                   ("sim_mailbox_unmatched_total%", "used by no rule so far")),
         ),
         "World": (
             _panel("Actions by kind", "That were done, a second.", "lines", "none",

@@ -51,7 +51,7 @@ class Agent(ABC):
         self.entry: str | None = None
         self._alive = True
         self.state: dict[str, Any] = {}
-        self.mailbox = Mailbox(world.kernel, 100, "fail")
+        self.mailbox = Mailbox(world.kernel, 100, "block")
         self.woken_event: Event | None = None
         self._loop: AgentLoop | None = None
 

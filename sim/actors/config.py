@@ -4,7 +4,7 @@ from typing import Final, get_args
 
 import attrs
 
-from sim.actors.mailbox import MailboxPolicy
+from sim.actors.mailbox import MailboxPolicy, Unmatched
 from sim.errors import UsageError
 from sim.kernel import to_ns
 
@@ -34,6 +34,7 @@ class AgentLoopConfig:
         heartbeat_timeout: silence after which the health monitor reports a running agent; None is twice its own delay.
         mailbox_size: messages that wait.
         mailbox_policy: what happens to more.
+        unmatched: what happens to a message that no rule of a policy agent uses; it is counted.
 
     Attributes:
         min_delay_ns, max_delay_ns: the same delays in nanoseconds, which all loops of one configuration share.
@@ -51,7 +52,8 @@ class AgentLoopConfig:
     restart_period: float = 3600.0
     heartbeat_timeout: float | None = None
     mailbox_size: int = 100
-    mailbox_policy: MailboxPolicy = "fail"
+    mailbox_policy: MailboxPolicy = "block"
+    unmatched: Unmatched = "drop"
     min_delay_ns: int = attrs.field(init=False, eq=False, repr=False)
     max_delay_ns: int = attrs.field(init=False, eq=False, repr=False)
 
@@ -77,9 +79,9 @@ class AgentLoopConfig:
                 raise UsageError(f"{name} must be a whole number from {least}, not {value!r}")
         if self.mailbox_size > MOST_MESSAGES:
             raise UsageError(f"mailbox_size must be at most {MOST_MESSAGES}, not {self.mailbox_size}")
-        if self.mailbox_policy not in get_args(MailboxPolicy):
-            known = ", ".join(get_args(MailboxPolicy))
-            raise UsageError(f"mailbox_policy is one of {known}, not {self.mailbox_policy!r}")
+        for name, kinds in (("mailbox_policy", get_args(MailboxPolicy)), ("unmatched", get_args(Unmatched))):
+            if getattr(self, name) not in kinds:
+                raise UsageError(f"{name} is one of {', '.join(kinds)}, not {getattr(self, name)!r}")
 
     def _check_time(self, name: str) -> None:
         value = getattr(self, name)

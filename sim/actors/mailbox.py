@@ -12,6 +12,9 @@ from sim.world import Message
 MailboxPolicy = Literal["block", "drop_oldest", "fail"]
 """What happens to a message for a full mailbox: its sender waits, the oldest gives way, or it is refused."""
 
+Unmatched = Literal["keep", "drop", "fail"]
+"""What happens to a message that no rule uses: it is looked at again, it is dropped, or the iteration fails."""
+
 
 _NOBODY: dict["Watcher", None] = {}  # what most mailboxes share, so never changed
 
@@ -117,10 +120,11 @@ class Mailbox:
         queue: the messages; a wait of the kernel.
         dropped: how many gave way to newer ones.
         dead: how many were left, or arrived, when the agent had stopped.
+        unmatched: how many were dropped, or made an iteration fail, because no rule used them.
         watchers: who is told about each message that is taken, in order.
     """
 
-    __slots__ = ("_room", "dead", "dropped", "policy", "queue", "watchers")
+    __slots__ = ("_room", "dead", "dropped", "policy", "queue", "unmatched", "watchers")
 
     def __init__(self, kernel: Kernel, size: int, policy: MailboxPolicy) -> None:
         if policy == "block":
@@ -133,6 +137,7 @@ class Mailbox:
         self.policy: MailboxPolicy = policy
         self.dropped = 0
         self.dead = 0
+        self.unmatched = 0
         self.watchers: dict[Watcher, None] = _NOBODY
 
     def __len__(self) -> int:

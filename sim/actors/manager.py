@@ -29,6 +29,7 @@ class Totals:
         wakeups: how often one left SLEEPING or PAUSED.
         dropped: messages that gave way to newer ones.
         dead: messages that were left, or came, when an agent had stopped.
+        unmatched: messages that no rule used.
     """
 
     loops: int = 0
@@ -37,6 +38,7 @@ class Totals:
     wakeups: int = 0
     dropped: int = 0
     dead: int = 0
+    unmatched: int = 0
 
     def __add__(self, other: "Totals") -> "Totals":
         pairs = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
@@ -51,6 +53,7 @@ class Totals:
             self.wakeups + loop.wakeups,
             self.dropped + loop.agent.mailbox.dropped,
             self.dead + loop.agent.mailbox.dead,
+            self.unmatched + loop.agent.mailbox.unmatched,
         )
 
 

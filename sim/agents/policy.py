@@ -13,6 +13,7 @@ import attrs
 from sim.actors import Agent
 from sim.agents.toolbox import Toolbox
 from sim.conditions import Expression
+from sim.errors import ActorError
 from sim.events import Event, Subscription
 from sim.kernel import to_seconds
 from sim.permissions import Permission
@@ -25,6 +26,10 @@ class Value(Protocol):
     @property
     def constant(self) -> bool:
         """Whether it is a literal."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that it uses."""
 
     def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]], /) -> Any:
         """Return the value."""
@@ -50,12 +55,18 @@ class PolicyRule:
     record: Mapping[str, Value]
     reason: str = ""
     action: Action | None = attrs.field(init=False)  # the action itself, if every argument is a literal
+    uses_message: bool = attrs.field(init=False)  # whether it looks at the message
 
     @action.default
     def _action(self) -> Action | None:
         if all(value.constant for value in self.arguments.values()):
             return Action(self.kind, {name: v.evaluate({}, {}) for name, v in self.arguments.items()}, self.reason)
         return None
+
+    @uses_message.default
+    def _uses_message(self) -> bool:
+        values = (*self.arguments.values(), *self.set.values(), *self.record.values())
+        return (self.when is not None and "message" in self.when.names) or any("message" in v.names for v in values)
 
 
 class Rulebook:
@@ -123,13 +134,15 @@ class PolicyAgent(Agent):
         self._toolbox = toolbox
         self.rulebook = rulebook
         self._chosen: PolicyRule | None = None
+        self._kept = False  # whether `message` waits for a rule that uses it
         self._seen = 0  # the sequence number of the event that woke it last
         self._patterns = subscribe
         self._subscriptions: tuple[Subscription, ...] = ()
 
     async def decide_action(self) -> Action | None:
         """Return the action of the first rule that applies, or None."""
-        self.message = self.mailbox.take()
+        if not self._kept:
+            self.message = self.mailbox.take()
         self.event = self._next_event()
         self.woken_by, self.loop.woken_by = self.loop.woken_by, ""  # of this iteration: later ones were not woken
         scope = Scope(self)
@@ -137,11 +150,15 @@ class PolicyAgent(Agent):
         for rule in self.rulebook.rules:
             if rule.when is None or rule.when.evaluate(scope, functions):
                 self._chosen = rule
+                if self.message is not None:
+                    self._account(rule.uses_message)
                 if rule.action is not None:
                     return rule.action
                 arguments = {name: value.evaluate(scope, functions) for name, value in rule.arguments.items()}
                 return Action(rule.kind, arguments, rule.reason)
         self._chosen = None
+        if self.message is not None:
+            self._account(used=False)
         return None
 
     async def execute_action(self, action: Action) -> ActionResult:
@@ -161,6 +178,22 @@ class PolicyAgent(Agent):
         for subscription in self._subscriptions:
             subscription.cancel()
         self._subscriptions = ()
+        if self._kept:
+            self._kept, self.message = False, None
+            self.mailbox.dead += 1
+
+    def _account(self, used: bool) -> None:
+        """Keep, count or refuse a message that the rule that was chosen does not use."""
+        policy = self.loop.config.unmatched
+        self._kept = not used and policy == "keep"
+        if used or self._kept:
+            return
+        self.mailbox.unmatched += 1
+        if policy == "fail" and self.message is not None:
+            raise ActorError(
+                f"no rule of {self.agent_id} uses the message {self.message.topic!r} from {self.message.sender}",
+                hint="add a rule that reads `message`, or set unmatched: keep or drop",
+            )
 
     def _conclude(self, rule: PolicyRule) -> None:
         scope = Scope(self)  # time may have passed and the world has changed since the decision

@@ -16,6 +16,7 @@ from sim.kernel.rng import Streams, derive
 from sim.kernel.source import FIRST_ACTOR, FIRST_DERIVED, HOST, SCENARIO, SUPERVISOR, Actor, Exit, Source
 from sim.kernel.targets import Interruption, Throw, Ticker, Timer
 
+_CHILD_BITS = 20  # of an ordinal: the number of an actor among those of its maker
 _PURGE_FROM = 1024  # stale timers before they are looked for
 
 
@@ -188,7 +189,8 @@ class Kernel(Loop):
         """Make an actor without a coroutine.
 
         Before the run its ordinal is the next of the declared ones; during the run it is derived from its
-        maker's, so that what one agent makes moves no other's place in the order.
+        maker's, so that what one agent makes moves no other's place in the order. Those of one maker follow each other
+        in the order in which they were made.
         """
         parent = self.acting()
         if parent is self.scenario:
@@ -196,7 +198,8 @@ class Kernel(Loop):
             self._declared += 1
         else:
             children = self._children[parent.ordinal] = self._children.get(parent.ordinal, 0) + 1
-            ordinal = FIRST_DERIVED + (derive("ordinal", parent.ordinal, children, name) >> 2)
+            block = derive("ordinal", parent.ordinal) >> 22 << _CHILD_BITS  # of 62 bits, with room for the number
+            ordinal = FIRST_DERIVED + block + children
         if ordinal in self.actors:
             raise KernelError(f"{name} and {self.actors[ordinal].name} have one ordinal")
         return Actor(name, ordinal)

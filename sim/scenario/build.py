@@ -347,6 +347,7 @@ def _config(loop: schema.LoopConfig) -> AgentLoopConfig:
         heartbeat_timeout=None if loop.heartbeat_timeout is None else to_seconds(loop.heartbeat_timeout),
         mailbox_size=loop.mailbox_size,
         mailbox_policy=loop.mailbox_policy,
+        unmatched=loop.unmatched,
     )
 
 
@@ -373,6 +374,8 @@ class SleepValue:
         own = (spec.time, spec.pattern, spec.at_least, spec.timeout)
         constant = all(value is None or value.constant for value in own) and not self._outer
         self.constant: bool = constant and all(part.constant for part in self._parts)
+        inner = (name for value in (*own, *self._parts) if value is not None for name in value.names)
+        self.names: frozenset[str] = frozenset((*inner, *self._outer))
 
     def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> dict[str, Any]:
         """Return the condition as the mapping that the action takes."""

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from sim.actors.config import LEAST, MOST_MESSAGES
+from sim.actors.mailbox import MailboxPolicy, Unmatched
 from sim.conditions import Expression, did_you_mean
 from sim.errors import ScenarioError, UsageError
 from sim.events.bus import MAX_DATA_BYTES
@@ -63,7 +64,8 @@ class LoopConfig(f.Part):
     max_restarts: Annotated[int, Field(ge=LEAST["max_restarts"])] = 3
     restart_period: PositiveNanoseconds = HOUR
     mailbox_size: Annotated[int, Field(ge=LEAST["mailbox_size"], le=MOST_MESSAGES)] = 100
-    mailbox_policy: Literal["block", "drop_oldest", "fail"] = "fail"
+    mailbox_policy: MailboxPolicy = "block"
+    unmatched: Annotated[Unmatched, Field(description="what happens to a message that no rule uses")] = "drop"
     heartbeat_timeout: Annotated[
         PositiveNanoseconds | None, Field(description="null: twice the agent's own interval")
     ] = None

@@ -26,6 +26,11 @@ class Compiled:
     expressions: tuple[Expression, ...] = ()
     _parts: "list[Compiled] | dict[str, Compiled] | None" = attrs.field(default=None, repr=False)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that its expressions use."""
+        return frozenset(name for expression in self.expressions for name in expression.names)
+
     def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> Any:
         """Return the value; lists and mappings are new at each call, so that no two users share one.
 

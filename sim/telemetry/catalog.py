@@ -78,6 +78,7 @@ CATALOG: Final[Mapping[str, Metric]] = dict(
             ("wakeups", "Times that an agent left a state of rest, and what woke it.", "state cause"),
             ("mailbox_dropped", "Messages that gave way to newer ones in a full mailbox."),
             ("mailbox_dead_letters", "Messages for agents that had stopped."),
+            ("mailbox_unmatched", "Messages that no rule of their agent used."),
             ("heartbeats_missed", "Silences of running agents that the health monitor found."),
             ("restarts", "Agents that were started anew, after too many errors or a silence.", "reason"),
             ("crashes", "Agents that were stopped because they failed too often, or outside an iteration."),

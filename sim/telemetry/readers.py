@@ -58,11 +58,11 @@ def read_agents(runner: SimulationRunner, sheet: Sheet) -> None:
     mail: dict[str, _Mail] = {}
     iterations: dict[str, int] = {}
     errors: dict[str, int] = {}
-    dropped = dead = 0
+    dropped = dead = unmatched = 0
     for group, ended in dict(manager.ended).items():
         states[group, "stopped"] = ended.loops
         iterations[group], errors[group] = ended.iterations, ended.errors
-        dropped, dead = dropped + ended.dropped, dead + ended.dead
+        dropped, dead, unmatched = dropped + ended.dropped, dead + ended.dead, unmatched + ended.unmatched
     for loop in dict(manager.loops).values():
         group, key = loop.agent.group, (loop.agent.group, loop.state)
         states[key] = states.get(key, 0) + 1
@@ -74,7 +74,7 @@ def read_agents(runner: SimulationRunner, sheet: Sheet) -> None:
         held = mail.get(group) or mail.setdefault(group, _Mail())
         held.waiting += len(box)
         held.most = max(held.most, len(box))
-        dropped, dead = dropped + box.dropped, dead + box.dead
+        dropped, dead, unmatched = dropped + box.dropped, dead + box.dead, unmatched + box.unmatched
     for (group, state), count in states.items():
         sheet.add("agents", count, group, state)
     for reason, count in paused.items():
@@ -87,6 +87,7 @@ def read_agents(runner: SimulationRunner, sheet: Sheet) -> None:
         sheet.most("mailbox_messages_max", held.most, group)
     sheet.add("mailbox_dropped", dropped)
     sheet.add("mailbox_dead_letters", dead)
+    sheet.add("mailbox_unmatched", unmatched)
     for (state, cause), count in dict(world.wakeup_counts).items():
         sheet.add("wakeups", count, state, cause)
     _read_health(runner, sheet)

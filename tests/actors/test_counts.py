@@ -57,6 +57,6 @@ def test_what_a_spawned_loop_did_stays_counted():
     assert ended.dropped > 0
     assert ended.dead == loop.agent.mailbox.dead == 1
     assert lab.manager.totals() == ended.plus(lab.manager.loops["b"])
-    assert ended + Totals(1, 2, 3, 4, 5, 6) == Totals(
-        2, ended.iterations + 2, 3, ended.wakeups + 4, ended.dropped + 5, ended.dead + 6
+    assert ended + Totals(1, 2, 3, 4, 5, 6, 7) == Totals(
+        2, ended.iterations + 2, 3, ended.wakeups + 4, ended.dropped + 5, ended.dead + 6, ended.unmatched + 7
     )

@@ -1,5 +1,6 @@
 """Policy agents: the first rule that applies, its arguments, what it records and what it sets."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from sim.agents import PolicyAgent, PolicyRule, Rulebook, Toolbox
 from sim.agents.policy import Value
 from sim.conditions import PURE_FUNCTIONS, ConditionError, Expression
+from sim.scenario import load
+from sim.scenario.build import build
 from sim.world import Places
 from sim.world.artifact import make
 from tests.actors.helpers import Lab
@@ -36,6 +39,10 @@ class Literal:
     def __init__(self, value: Any) -> None:
         self.value = value
 
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset()
+
     def evaluate(self, names: Any, functions: Any) -> Any:
         return self.value
 
@@ -48,6 +55,7 @@ class Computed:
     def __init__(self, text: str) -> None:
         functions = Toolbox(Lab().world)._functions
         self.expression = Expression.parse(text, NAMES, functions)
+        self.names = self.expression.names
 
     def evaluate(self, names: Any, functions: Any) -> Any:
         return self.expression.evaluate(names, functions)
@@ -189,3 +197,38 @@ def test_the_world_around(toolbox: tuple[Lab, Toolbox]) -> None:
     assert (box.remaining("calls"), box.usage("calls"), box.budget("money")) == (3, 2, 3)
     assert (box.exists("secret"), box.content("secret"), box.exists("none")) == (True, None, False)
     assert set(PURE_FUNCTIONS) <= set(box.used_by(lab.script("q")))
+
+
+UNMATCHED = """
+name: mail
+seed: 1
+until: 10s
+agents:
+  - name: reader
+    loop: {min_loop_delay: 1s, unmatched: POLICY, max_consecutive_errors: 100}
+    state: {got: 0, busy: 1}
+    rules:
+      - {when: busy < 3, do: noop, set: {busy: "=busy + 1"}}
+      - {when: message != null and message.data == 'order', do: noop, set: {got: "=got + 1"}}
+  - name: writer
+    loop: {min_loop_delay: 1m, max_loop_delay: 1m}
+    rules: [{do: {send: {to: reader, data: order}}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "got", "counted", "failed"), [("keep", 1, 0, 0), ("drop", 0, 1, 0), ("fail", 0, 1, 1)]
+)
+def test_a_message_that_no_rule_uses_is_not_lost_without_notice(
+    policy: str, got: int, counted: int, failed: int, tmp_path: Path
+) -> None:
+    """It stays until a rule reads it, or is dropped and counted, or makes the iteration fail, as `unmatched` says."""
+    path = tmp_path / "mail.yaml"
+    path.write_text(UNMATCHED.replace("POLICY", policy))
+    simulation = build(load(path))
+    for loop, delay in simulation.starts:
+        loop.start_now(delay_ns=delay)
+    simulation.world.kernel.run(10 * 10**9)
+    reader = simulation.manager.loops["reader"]
+    assert reader.agent.state["got"] == got
+    assert (simulation.manager.totals().unmatched, reader.failures) == (counted, failed)

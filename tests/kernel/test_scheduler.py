@@ -227,6 +227,27 @@ def test_ordinals_of_children_depend_on_their_maker_only(make_kernel):
     assert (ordinals, events) == _children_of_a(make_kernel, 7)
     assert len(set(ordinals)) == 3
     assert min(ordinals) >= FIRST_DERIVED
+    assert ordinals == sorted(ordinals)
+
+
+def test_actors_that_are_made_together_run_as_they_were_made(make_kernel):
+    """At every instant that the children of one actor share they run in the order in which they were made."""
+    kernel, _ = make_kernel()
+    ran: list[int] = []
+
+    async def child(number: int) -> None:
+        for _ in range(3):
+            await sleep_ns(10)
+            ran.append(number)
+
+    async def parent() -> None:
+        for number in range(50):
+            kernel.spawn(f"child-{number}", child(number))
+        await sleep_ns(100)
+
+    kernel.spawn("parent", parent())
+    kernel.run()
+    assert ran == [*range(50)] * 3
 
 
 def test_declared_ordinals_follow_the_declaration(kernel):
