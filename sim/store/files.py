@@ -25,7 +25,7 @@ from sim.errors import RunError, SimError, UsageError
 from sim.kernel.codec import encode
 from sim.store.head import Head, create_head
 from sim.store.schema import APPLICATION, SCHEMA, TABLES
-from sim.store.seal import RUN_COLUMNS, Seal, commit_hash, run_row_hash
+from sim.store.seal import FACTS, RUN_COLUMNS, Seal, commit_hash, run_row_hash
 from sim.store.views import VIEWS
 
 if sys.platform != "win32":  # on Windows the epoch alone fences
@@ -399,9 +399,11 @@ def _create_database(path: Path, uid: str, header: RunHeader, scenario: str) -> 
         }
         names = ", ".join(row)
         connection.execute(f"INSERT INTO run ({names}) VALUES ({', '.join('?' * len(row))})", [*row.values()])  # noqa: S608 - our own names
-        seal, run_hash = Seal().text, run_row_hash(tuple(row.get(name) for name in RUN_COLUMNS))
-        whole = commit_hash(0, seal, run_hash)
-        connection.execute("INSERT INTO commits VALUES (1, 0, ?, ?, ?)", (seal, run_hash, whole))
+        sealed, run_hash = Seal(), run_row_hash(tuple(row.get(name) for name in RUN_COLUMNS))
+        for fact in connection.execute(FACTS["definition"]):
+            sealed.add("definition", *fact)
+        whole = commit_hash(0, sealed.text, run_hash)
+        connection.execute("INSERT INTO commits VALUES (1, 0, ?, ?, ?)", (sealed.text, run_hash, whole))
         connection.execute("COMMIT")
         return whole
     finally:

@@ -146,7 +146,7 @@ class StoredRun:
                 seal.add(kind, *fact)
         ((stored,),) = self._database.rows("SELECT seal FROM commits")
         if stored != seal.text:
-            raise self._damaged("a row was changed, removed or added since it was recorded")
+            raise self._damaged("a row or a definition was changed, removed or added since it was recorded")
 
     def counts(self) -> dict[str, int]:
         """Return how many events, effects and commits are on record."""

@@ -1,9 +1,9 @@
 """The seal of a run file: one hash over every row, to which each new row is added as it is written.
 
-It is the sum of the hashes of *facts*, modulo 2**256. A fact is a row, or the part of a row that is written at one
-time: an effect gets its outcome, and its end, later than its intent. Facts are added and never changed, so the writer
-keeps one number, and a reader can compute it again from the tables in any order. Whatever is large (events, parts of
-requests, results) has a hash of its own beside it, and the fact holds that hash.
+It is the sum of the hashes of *facts*, modulo 2**256. A fact is the definition of a table or view, a row, or the part
+of a row that is written at one time: an effect gets its outcome, and its end, later than its intent. Facts are added
+and never changed, so the writer keeps one number, and a reader can compute it again from the tables in any order.
+Whatever is large (events, parts of requests, results) has a hash of its own beside it, and the fact holds that hash.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ from typing import Any, Final
 from sim.kernel.codec import encode
 
 FACTS: Final[Mapping[str, str]] = {
+    "definition": "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL",
     "chunk": "SELECT id, first_event, count, hash FROM chunks",
     "content": "SELECT id, hash FROM contents",
     "intent": "SELECT id, actor, ordinal, kind, request_hash, latency, safety, time_ns, events_before, hash_before"

@@ -62,7 +62,7 @@ class Tables:
             raise
 
     def _set_durable(self) -> None:
-        journal = self._execute("PRAGMA journal_mode").fetchone()[0]
+        journal = self._execute("PRAGMA journal_mode = WAL").fetchone()[0]  # it is, unless another program changed it
         self._execute("PRAGMA synchronous = FULL")
         synchronous = self._execute("PRAGMA synchronous").fetchone()[0]
         if (journal, synchronous) != ("wal", 2):
@@ -83,8 +83,7 @@ class Tables:
             raise RunError(
                 f"{self._folder} was already recorded (status {status})", hint="start a new run, or resume it"
             )
-        if again:
-            self._catch_up()
+        self._catch_up()
         head = read_head(self._folder).head
         (number,) = self._execute("SELECT number FROM commits").fetchone()
         self._number = max(number, 0 if head is None else head.commit)  # numbers of lost commits are not used again

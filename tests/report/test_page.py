@@ -88,7 +88,13 @@ def test_the_report_lies_in_the_folder_of_its_run(stored):
 
     assert file == again == run.path / "report.html"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert sorted(path.name for path in run.path.iterdir()) == ["report.html", "run.db", "run.lock", "scenario.yaml"]
+    assert sorted(path.name for path in run.path.iterdir()) == [
+        "report.html",
+        "run.db",
+        "run.head",
+        "run.lock",
+        "scenario.yaml",
+    ]
 
 
 def test_nothing_is_overwritten_unasked(stored, tmp_path):

@@ -59,6 +59,7 @@ def test_a_flipped_byte_is_found_and_its_chunk_named(folder):
         ("UPDATE commits SET seal = 'x'", "last commit"),
         ("DELETE FROM commits", "its run row is missing"),
         ("DELETE FROM run", "its run row is missing"),
+        ("DROP VIEW calls", "a row or a definition was changed"),
         (
             "INSERT INTO effects SELECT 1,'a',1,'llm','x','1','[]','modelled','pure',1,1,'',NULL,NULL,1,0,'',NULL,1,1",
             "the request of effect 1 of a",
