@@ -195,11 +195,11 @@ def test_models_that_a_branch_changed_are_found_again(sim, asks, tmp_path):
     """A branch from scripted models to an endpoint can be left again, at that endpoint only."""
     with Endpoint(fitting) as here:
         assert sim("run", asks).code == 0
-        assert sim("branch", "asks", "--at", "500ms", *whole_run(here)).code == 0
-        refused = sim("branch", "asks", "--at", "600ms", "--seed", "5")
+        assert sim("branch", "asks", "--at", "50ms", *whole_run(here)).code == 0
+        refused = sim("branch", "asks", "--at", "60ms", "--seed", "5")
         assert refused.code == 2
         assert "another endpoint" in refused.err
-        done = sim("branch", "asks", "--at", "600ms", "--seed", "5", "--base-url", here.url)
+        done = sim("branch", "asks", "--at", "60ms", "--seed", "5", "--base-url", here.url)
         assert done.code == 0, done.err
 
 
