@@ -16,8 +16,8 @@ class HealthMonitor:
     """Looks at all loops at an interval and raises `alert.heartbeat_missed` once for each silence.
 
     A running agent is silent when it has neither begun nor ended an iteration for its `heartbeat_timeout`. One that
-    waits for an effect before its deadline, or stands in line, is slow but not silent: it is never cured. In tick mode
-    only an iteration that is under way can be silent.
+    waits for a model, an effect, a person, others' turns, or stands in line, is slow but not silent: it is never cured,
+    and the end of such a wait is a sign of life. In tick mode only an iteration that is under way can be silent.
 
     Args:
         manager: whose loops are watched.
@@ -55,18 +55,18 @@ class HealthMonitor:
             return False
         if self._manager.ticking and loop.through:
             return False
-        silence = self._world.kernel.now - loop.expected_ns
-        if silence <= loop.config.silence_ns:
-            return False
-        if self._world.kernel.effects.waits(loop.agent_id) or loop.agent_id in self._world.standing:
+        if self._silence_ns(loop) <= loop.config.silence_ns or self._world.waits.under_way(loop.agent_id):
             return False
         return self._reported.get(loop.agent_id) != loop.iteration_count
+
+    def _silence_ns(self, loop: AgentLoop) -> int:
+        """Return how long a loop has shown no sign of life; the end of a known wait is one."""
+        return self._world.kernel.now - max(loop.expected_ns, self._world.waits.ended_ns(loop.agent_id))
 
     async def _alert(self, loop: AgentLoop) -> None:
         self.missed += 1
         self._reported[loop.agent_id] = loop.iteration_count
-        silent_ns = self._world.kernel.now - loop.expected_ns
-        data = {"agent": loop.agent_id, "silent_ns": silent_ns, "cure": self._cure}
+        data = {"agent": loop.agent_id, "silent_ns": self._silence_ns(loop), "cure": self._cure}
         self._world.event_bus.publish("alert.heartbeat_missed", data)
         if self._cure == "restart":
             await self._restart(loop)

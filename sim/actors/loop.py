@@ -191,7 +191,7 @@ class AgentLoop(Lifecycle):
         try:
             action = await agent.decide_action()
             if self._gate is not None:
-                await self._gate.wait(action)
+                await self._at_gate(self._gate, action)
             if action is not None and agent.alive:
                 charge = world.costs.fixed(action.kind) or world.price(action)
                 if charge.budgets:
@@ -225,6 +225,13 @@ class AgentLoop(Lifecycle):
         self._due = due if due >= self._rest_ns else self._rest_ns
         if self._pause_wanted is not None:
             self._pause_if_wanted()
+
+    async def _at_gate(self, gate: Gate, action: Action | None) -> None:
+        self.world.waits.begin(self.agent_id)  # for others, which may be slow
+        try:
+            await gate.wait(action)
+        finally:
+            self.world.waits.end(self.agent_id)
 
     def rest(self, until_ns: int) -> None:
         """Begin no iteration before a simulated time (nanoseconds). Unlike sleep, nothing ends that earlier."""

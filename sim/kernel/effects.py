@@ -176,6 +176,7 @@ class Effects:
         namespace: what makes their keys differ from those of other runs: the run's id.
         in_flight: by (actor, ordinal).
         measured: how many of these simulated time follows real time for.
+        ended_ns: when the last of each actor ended, simulated nanoseconds.
         on_end: called when one has ended, for a runner that waits at a barrier.
     """
 
@@ -184,6 +185,7 @@ class Effects:
         self.namespace = ""
         self.in_flight: dict[tuple[str, int], Ticket] = {}
         self.measured = 0
+        self.ended_ns: dict[str, int] = {}
         self.counts: dict[OutcomeKind, int] = {"ok": 0, "error": 0, "timeout": 0, "abandoned": 0}
         self.on_end: Callable[[], object] | None = None
         self._kernel = kernel
@@ -225,6 +227,10 @@ class Effects:
         """Whether `actor` waits for an effect that will end without a person."""
         ticket = self.in_flight.get((actor, self._ordinals.get(actor, 0)))
         return ticket is not None and not ticket.held
+
+    def under_way(self, actor: str) -> bool:
+        """Whether `actor` waits for an effect, one that a person has to decide about included."""
+        return (actor, self._ordinals.get(actor, 0)) in self.in_flight
 
     @property
     def pending(self) -> int:
@@ -342,5 +348,6 @@ class Effects:
         self._uncount(ticket)
         self._unhold(ticket)
         del self.in_flight[ticket.actor.name, ticket.ordinal]
+        self.ended_ns[ticket.actor.name] = kernel.now
         self.counts[outcome.kind] += 1
         kernel.recorder.closed((ticket.actor.name, ticket.ordinal, ending, kernel.now, kernel.delta))

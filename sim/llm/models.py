@@ -176,6 +176,13 @@ class Models:
         """
         plan = self.plan(agent, request)
         request = attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=plan.max_tokens))
+        self._world.waits.begin(agent.agent_id)
+        try:
+            return await self._complete(agent, plan, request, observe)
+        finally:
+            self._world.waits.end(agent.agent_id)
+
+    async def _complete(self, agent: Caller, plan: Plan, request: ModelRequest, observe: Observer | None) -> Answer:
         stake = await self._hold(agent, plan)
         started = self._world.kernel.now
         self.counts.in_flight += 1

@@ -23,6 +23,7 @@ from sim.world.costs import FREE, Charge, Costs, Held, Lack
 from sim.world.message import Message
 from sim.world.places import Places
 from sim.world.space import Space
+from sim.world.waits import KnownWaits
 
 
 class Inhabitant(Protocol):
@@ -112,6 +113,7 @@ class World:
         self.tasks: dict[int, Task] = {}
         self.held: dict[str, dict[str, int]] = {}  # agent → pool → what it has acquired
         self.standing: dict[str, ActionHandler] = {}  # agent → the action that it waits for
+        self.waits = KnownWaits(self.kernel)
         self.observations: dict[str, array[float]] = {}
         self.messages = 0  # taken
         self.errors: dict[str, tuple[int, str]] = {}  # how often, and who had it first
@@ -297,6 +299,7 @@ class World:
         self._groups[agent.group].pop(agent.agent_id, None)
         self.rate_tracker.forget(agent.agent_id)
         self.event_bus.forget(agent.agent_id)
+        self.waits.forget(agent.agent_id)
         self._left_at.pop(agent.agent_id, None)
 
     # -- the narrow waist
@@ -321,6 +324,7 @@ class World:
             return self._refuse(agent, action, freeze(action.arguments), lack.text, skipped=lack.skip)
         held = self.costs.hold(agent.agent_id, charge)
         self.standing[agent.agent_id] = handler
+        self.waits.begin(agent.agent_id)
         try:
             granted = await handler.wait(self, agent, **action.arguments)
         except BaseException as error:
@@ -331,6 +335,7 @@ class World:
             return self._refuse(agent, action, freeze(action.arguments), str(error), skipped=skipped)
         finally:
             self.standing.pop(agent.agent_id, None)
+            self.waits.end(agent.agent_id)
         return self._finish(agent, action, handler, granted, held)
 
     def _finish(

@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
-from sim.actors import AgentState, HealthMonitor
+from sim.actors import Agent, AgentState, HealthMonitor
 from sim.agents import PolicyAgent, Rulebook, Toolbox
 from sim.kernel import Effect, perform, sleep
+from sim.llm import ChatMessage, ModelRequest, Models
 from sim.resources import Resource
 from sim.world import NOOP, Action
 from tests.actors.helpers import Lab, Script
+from tests.llm.scenes import Scene
 
 ALERT = "alert.heartbeat_missed"
 
@@ -120,3 +122,68 @@ def test_a_restarted_policy_agent_hears_events_again() -> None:
         assert lab.bus.statistics().subscriptions == 0
 
     lab.main(scenario())
+
+
+class Thinker(Agent):
+    """Asks a model in each iteration, with a short pause of its own after the answer."""
+
+    async def decide_action(self) -> Action:
+        question = ModelRequest((ChatMessage("user", "Is it raining?"),))
+        await Models.of(self.world).complete(self, question)
+        self.state["answers"] = self.state.get("answers", 0) + 1
+        await sleep(1.5)
+        return NOOP
+
+
+SLOW_MODEL = "  provider: simulated\n  simulated: {first_token: 50, per_token: 0}\n  rules: [{say: it is}]\n"
+THINKER = "\n  - {name: a, kind: Thinker, loop: {min_loop_delay: 1s}}\n"
+
+
+def test_a_slow_model_that_a_class_waits_for_is_no_silence() -> None:
+    """An agent of a class that waits for a model in the core is slow, also right after the answer, and is not cured."""
+    watched = "until: 200s\nexecution: {health: {every: 1s, cure: restart}}"
+    scene = Scene(SLOW_MODEL, THINKER, watched, kinds={"Thinker": Thinker}).run()
+    assert scene.events(ALERT) == []
+    assert scene.state("a")["answers"] == 3
+
+
+def test_an_effect_that_a_person_must_decide_about_is_no_silence() -> None:
+    """An agent whose effect is in doubt waits for a person; its iteration is not cancelled."""
+    lab = Lab()
+
+    async def step(agent: Script) -> Action:
+        await perform(Effect("test", {}, _answer, latency_ns=100 * 10**9))
+        return NOOP
+
+    loop = lab.add("a", step, min_loop_delay=1)
+    HealthMonitor(lab.manager, 10**9, "restart").start()
+
+    async def scenario() -> None:
+        await loop.start()
+        await sleep(0.5)
+        lab.kernel.effects.hold(lab.kernel.effects.in_flight["a", 1])
+        await sleep(150)
+
+    lab.main(scenario())
+    assert _alerts(lab) == []
+    assert loop.iteration_count == 1
+
+
+def test_who_waits_for_others_at_a_parallel_tick_is_no_silence() -> None:
+    """In a parallel tick, an agent that has decided and waits for one that asks a slow service is not silent."""
+    lab = Lab()
+
+    async def slow(agent: Script) -> Action:
+        await perform(Effect("test", {}, _answer, latency_ns=100 * 10**9))
+        return NOOP
+
+    lab.add("fast", lambda agent: NOOP, min_loop_delay=1)
+    lab.add("slow", slow, min_loop_delay=1)
+    HealthMonitor(lab.manager, 10**9, "restart").start()
+    lab.tick(concurrency="parallel")
+
+    async def scenario() -> None:
+        await sleep(150)
+
+    lab.main(scenario())
+    assert _alerts(lab) == []

@@ -10,7 +10,7 @@ from sim.llm import Access, Models
 from sim.llm.models import OutsideClient
 from sim.runner import SimulationRunner
 from sim.scenario import loads
-from sim.scenario.build import build
+from sim.scenario.build import Kinds, build
 from sim.store import HashRecorder
 
 ASKER = """
@@ -34,6 +34,7 @@ class Scene:
         rest: other parts.
         access: what the operator gives.
         edge: the client of endpoints, in place of the real one.
+        kinds: classes of agents, by name.
     """
 
     def __init__(
@@ -45,10 +46,11 @@ class Scene:
         access: Access | None = None,
         edge: OutsideClient | None = None,
         seed: int = 0,
+        kinds: Kinds | None = None,
     ) -> None:
         text = f"name: scene\n{rest}\nmodels:\n{models}\nagents:{agents}"
         self.recorder = HashRecorder(keep=True)
-        self.simulation = build(loads(text), seed=seed, recorder=self.recorder, access=access)
+        self.simulation = build(loads(text), seed=seed, recorder=self.recorder, access=access, kinds=kinds)
         self.world = self.simulation.world
         self.models = Models.of(self.world)
         self.has_edge = edge is not None
