@@ -24,7 +24,7 @@ def check_topic(topic: str) -> str:
 
 OWN_TOPICS = frozenset({
     "artifact.deleted", "artifact.invoked", "artifact.written", "ledger.transferred", "mailbox.dead_letters",
-    "message.sent", "metric.sample", "observation", "place.entered", "task.created",
+    "message.refused", "message.sent", "metric.sample", "observation", "place.entered", "task.created",
 })  # fmt: skip
 OWN_WORDS = frozenset({"action", "agent", "alert", "model"})
 """Topics, and first words of topics, under which the simulation itself says what happened. Reports, metrics and views

@@ -245,10 +245,10 @@ def _use_tool(world: "World", agent: "Inhabitant", tool: str, args: Any = None) 
 async def _travel(world: "World", agent: "Inhabitant", to: Any) -> str:
     if world.places is None:
         raise Refused("this world has no places")
-    to = world.places.named(to) or ""
+    place = world.places.named(to)
     start = world.places.where(agent.agent_id)
-    time = 0 if start is None else world.places.travel_ns(start, to)
-    if time is None or to not in world.places:
+    time = None if place is None else 0 if start is None else world.places.travel_ns(start, place)
+    if time is None or place is None:
         raise Refused(f"no way leads from {start!r} to {to!r}")
     if time:
         await sleep_ns(time)

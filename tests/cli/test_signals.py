@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no 
 def _wait_for_run(folder: Path) -> None:
     """Wait until the run has begun to record, so that the signal finds it at work."""
     deadline = time.monotonic() + 30
-    while not list(folder.glob("runs/*/run.db-wal")) and time.monotonic() < deadline:
+    while not list(folder.glob("runs/[!.]*/run.db-wal")) and time.monotonic() < deadline:
         time.sleep(0.02)
     time.sleep(0.3)
 

@@ -95,7 +95,7 @@ def test_watch_of_a_run_that_has_ended(sim, tiny):
 def _folder(tmp_path):
     """Wait until a run has begun to record, and return its folder."""
     deadline = time.monotonic() + 30
-    while not list(tmp_path.glob("runs/*/run.db-wal")) and time.monotonic() < deadline:
+    while not list(tmp_path.glob("runs/[!.]*/run.db-wal")) and time.monotonic() < deadline:
         time.sleep(0.02)
     (folder,) = tmp_path.glob("runs/[!.]*")
     return folder
