@@ -10,7 +10,7 @@ import click
 
 from sim.cli.output import plain, print_json, say
 from sim.cli.progress import Progress
-from sim.cli.run import allow_imports, print_result
+from sim.cli.run import allow_imports, exit_code, print_result
 from sim.cli.summary import duration
 from sim.errors import UsageError
 from sim.runner import Doubt, RunResult
@@ -95,7 +95,7 @@ def print_live(result: RunResult, *, as_json: bool, quiet: bool, undecided: bool
     print_result(result, as_json=as_json, quiet=quiet)
     if result.doubts:
         say(f"sim: warning: nobody decided about {len(result.doubts)} effects; the run has gone on without them")
-    return 0 if result.status == "finished" else 1
+    return exit_code(result)
 
 
 def _ask(result: RunResult, *, as_json: bool) -> None:

@@ -86,4 +86,14 @@ class Progress:
         return (
             f"{duration(round(simulated))} of {duration(until)} ({simulated / until:.0%}), "
             f"{number(round(pace))} x real time, {states}, {number(manager.totals().iterations)} iterations"
+            f"{failures(runner)}"
         )
+
+
+def failures(runner: SimulationRunner) -> str:
+    """Return how many model calls have failed, to be put at the end of a line; nothing if none did."""
+    models = runner.simulation.models
+    total = None if models is None else models.spend.total
+    if total is None or not total.failed:
+        return ""
+    return f", {number(total.failed)} of {number(total.calls + total.failed)} model calls failed"

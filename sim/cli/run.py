@@ -97,7 +97,7 @@ def command(
         result = _run(scenario, metrics, shown=shown, live=live, out=None if no_record else out, **options)
         print_result(result, as_json=as_json, quiet=quiet)
         metrics.linger()
-    return 0 if result.status == "finished" else 1
+    return exit_code(result)
 
 
 def _run(scenario: Path, metrics: Metrics, *, shown: bool, live: bool, **options: Any) -> RunResult:
@@ -144,6 +144,11 @@ def allow_imports(*folders: Path) -> None:
     sys.path += [*map(str, folders), str(Path.cwd())]
 
 
+def exit_code(result: RunResult) -> int:
+    """Return 0 for a run that finished, unless it has models at an endpoint and no call of theirs was answered."""
+    return 0 if result.status == "finished" and not result.unanswered else 1
+
+
 def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
     """Print what came of a run; quietly, its folder alone."""
     fields = result.to_json()
@@ -158,5 +163,8 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
         say(f"sim: interrupted: the run was stopped at {duration(result.sim_seconds)}; {kept}")
         if result.run and not result.doubts:
             say(f"hint: sim resume {plain(result.run)} goes on with it")
+    if result.unanswered:
+        say(f"sim: error: no model call was answered: all {result.unanswered} failed")
+        say("hint: sim show RUN --view llm_calls lists them with their errors")
     if result.commonest_error:
         say(f"sim: warning: {result.errors} iterations failed: {plain(result.commonest_error)}")

@@ -96,6 +96,11 @@ class Access:
         return self.base_url is None or urlsplit(self.base_url).hostname == urlsplit(OPENAI_URL).hostname
 
     @property
+    def has_key(self) -> bool:
+        """Whether requests say who sends them."""
+        return bool(self.api_key) or "authorization" in map(str.lower, self.headers)
+
+    @property
     def fingerprint(self) -> str | None:
         """A hash that is equal for the same address, from which the address cannot be read; None without an endpoint.
 
@@ -113,7 +118,7 @@ class Access:
         Raises:
             UsageError: if there is none.
         """
-        if self.outside and self.is_openai and not self.api_key and "authorization" not in map(str.lower, self.headers):
+        if self.outside and self.is_openai and not self.has_key:
             raise UsageError(
                 "the models are at OpenAI's own endpoint, which wants a key, and none is given",
                 hint="set OPENAI_API_KEY, or give the address of another endpoint with --base-url",

@@ -23,7 +23,7 @@ FIRST_GUESS = 256.0
 
 _MEMORY = 0.1  # the weight of the latest answer in the mean length of answers
 
-_FREE = frozenset({"rate_limit", "overload", "quota", "auth", "bad_request", "context_length"})
+_FREE = frozenset({"rate_limit", "overload", "quota", "auth", "not_found", "bad_request", "context_length"})
 """Failures before any token was spent."""
 
 

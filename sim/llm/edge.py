@@ -123,6 +123,17 @@ class EdgeClient:
             self._open()
         return await self._client.complete(chain, request, agent=agent, observe=observe)
 
+    async def prepare(self) -> None:
+        """Import the libraries, so that no call has to wait for that, and see that the endpoint is there.
+
+        Raises:
+            UsageError, RunError: see `OpenAIProvider.probe`.
+        """
+        if not self._lanes:
+            self._open()
+        self._client.tokenizer.count("")
+        await self._provider.probe()
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self._provider.aclose()

@@ -7,7 +7,7 @@ is answered in the core (`scripted`, `simulated`: simulated time) or by an endpo
 whose end the core learns of every attempt). What came of it is an event; what it cost is settled.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -68,6 +68,9 @@ class Client(Protocol):
 class OutsideClient(Client, Protocol):
     """A client of endpoints: it has connections to close."""
 
+    async def prepare(self) -> None:
+        """Get ready, and see that somebody is there."""
+
     async def aclose(self) -> None:
         """Close them."""
 
@@ -118,6 +121,7 @@ class Models:
         spend: what was spent so far.
         counts: what calls came to so far.
         expected: what the run was expected to spend, as `summary` says it; empty if nobody asked.
+        refusal: why the run was ended: the endpoint refused a call for good before it had answered any; or None.
     """
 
     def __init__(
@@ -136,6 +140,10 @@ class Models:
         self.spend = spend or Spend()
         self.counts = Counts()
         self.expected: Mapping[str, Any] = {}
+        self.refusal: str | None = None
+        self._answered = False  # by an endpoint, at least once
+        self._connected = True  # the latest request to an endpoint was sent, as far as is known
+        self._lost: set[str] = set()  # keys of calls that were under way when the process ended
         self._world = world
         self._router = router
         self._core = core
@@ -247,6 +255,31 @@ class Models:
             self._closing.append(self._edge)
         self._edge = None
 
+    async def prepare(self) -> None:
+        """Import what endpoints need, and see that there is one, before a run starts; nothing without endpoints.
+
+        Raises:
+            UsageError: if the endpoint refuses the key, or its address lacks `/v1`.
+            RunError: if it cannot be reached.
+        """
+        if self._make_edge is None:
+            return
+        if self._edge is None:
+            self._edge = self._make_edge()
+        try:
+            await self._edge.prepare()
+        except BaseException:
+            await self.aclose()
+            raise
+
+    def lose(self, keys: Iterable[str]) -> None:
+        """Say which calls were under way when the process ended: they are made again, and what was sent is billed.
+
+        Args:
+            keys: of their effects.
+        """
+        self._lost.update(keys)
+
     async def aclose(self) -> None:
         """Close the connections to endpoints; called by the host at the end of a run."""
         edges = [*self._closing, *([] if self._edge is None else [self._edge])]
@@ -313,7 +346,7 @@ class Models:
         value["chain"] = [[target.provider, target.model] for target in targets]
 
         async def call(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-            return await self._at_edge(value, observe)
+            return await self._at_edge(value, observe, key)
 
         outcome = await perform(
             Effect("llm", value, call, deadline_ns=4 * _HOUR_NS, timeout=_LONGEST, safety="idempotent")
@@ -325,17 +358,22 @@ class Models:
             raise error_from_json(outcome.value["error"])
         return answer_from_json(outcome.value["answer"])
 
-    async def _at_edge(self, value: Mapping[str, Any], observe: Observer | None) -> Mapping[str, Any]:
+    async def _at_edge(self, value: Mapping[str, Any], observe: Observer | None, key: str) -> Mapping[str, Any]:
         """Carry a call out (in a host task). Failures are values; no secret is in what comes back."""
         assert self._make_edge is not None, "only calls for endpoints get here"
         if self._edge is None:
             self._edge = self._make_edge()
         chain = tuple(Target(provider, model) for provider, model in value["chain"])
+        request = request_from_json(value)
+        lost = self._interrupted(chain[0], request) if key in self._lost else ()
         result: Mapping[str, Any]
         try:
-            answer = await self._edge.complete(chain, request_from_json(value), agent=value["agent"], observe=observe)
+            answer = await self._edge.complete(chain, request, agent=value["agent"], observe=observe)
+            cost = answer.cost_micro + sum(self.cost(try_.model, try_.usage) for try_ in lost if try_.usage)
+            answer = attrs.evolve(answer, attempts=(*lost, *answer.attempts), cost_micro=cost)
             result = {"answer": answer_to_json(answer)}
         except ModelError as error:
+            error.attempts = (*lost, *error.attempts)
             result = {"error": error_to_json(error)}
         except Exception as error:  # a fault of ours or of a library: its text may hold anything
             message = f"{type(error).__name__}: {error}"
@@ -343,7 +381,28 @@ class Models:
         scrubbed: Mapping[str, Any] = self._access.scrub(result)
         return scrubbed
 
+    def _interrupted(self, target: Target, request: ModelRequest) -> tuple[Attempt, ...]:
+        """Return the try that was under way when the process ended: nobody knows its answer, its input is billed."""
+        usage = Usage(count_request(self._tokenizer, request), 0, estimated=True)
+        detail = "the process ended before the answer was recorded"
+        return (Attempt(target.provider, target.model, "interrupted", 0.0, detail=detail, usage=usage),)
+
     # -- what came of it
+
+    def _note_endpoint(self, plan: Plan, outcome: Answer | ModelError) -> None:
+        """Learn whether the endpoint can be reached; end the run if it refuses before it has answered anything.
+
+        A wrong key, address or name of a model fails every call: the agents would try until the run is over.
+        """
+        if all(target.provider in INSIDE for target in plan.route.targets) or not outcome.attempts:
+            return
+        latest = outcome.attempts[-1]
+        self._connected = latest.usage is not None or latest.outcome not in ("network", "timeout")
+        if isinstance(outcome, Answer):
+            self._answered = True
+        elif outcome.kind in ("auth", "not_found") and not self._answered and self.refusal is None:
+            self.refusal = f"{latest.provider}:{latest.model} refused the first call ({outcome.kind}): {outcome}"[:500]
+            self._world.kernel.halt()
 
     def _close(
         self,
@@ -356,6 +415,7 @@ class Models:
     ) -> None:
         """Settle a call that has ended, and say so in events."""
         bills = self._bills(plan, outcome)
+        self._note_endpoint(plan, outcome)
         self.counts.ended(bills[-1].model, to_seconds(self._world.kernel.now - started), outcome.attempts)
         for number, attempt in enumerate(outcome.attempts, start=1):
             self._emit("model.attempt", {"number": number, **_attempt(attempt)}, agent)
@@ -410,9 +470,12 @@ class Models:
         return Bill(str(target), usage, 0 if usage is None else self.cost(target.model, usage), attempts)
 
     def _abandon(self, agent: Caller, plan: Plan, request: ModelRequest, stake: _Stake, started: int) -> None:
-        """Settle a call whose agent waits no longer. What an endpoint was sent is billed; the core's is not."""
+        """Settle a call whose agent waits no longer. What an endpoint was sent is billed; the core's is not, nor what
+        goes to an endpoint that cannot be reached.
+        """
         target = plan.route.targets[0]
-        usage = None if target.provider in INSIDE else Usage(plan.input_tokens, 0, estimated=True)
+        sent = target.provider not in INSIDE and self._connected
+        usage = Usage(plan.input_tokens, 0, estimated=True) if sent else None
         self.counts.in_flight -= 1
         bills = [self._bill(target, usage, attempts=0)]
         how = {"error": "abandoned", "message": "nobody waits for the answer any more"}

@@ -16,8 +16,8 @@ _FILTERED: Final = ("content_filter", "content_policy", "content management poli
 _BUSY: Final = ("overloaded", "capacity", "server is busy")
 
 _BY_STATUS: Final[Mapping[int, ErrorClass]] = {
-    401: "auth", 402: "quota", 403: "auth", 408: "timeout", 409: "server", 413: "context_length", 429: "rate_limit",
-    503: "overload", 504: "timeout", 529: "overload",
+    401: "auth", 402: "quota", 403: "auth", 404: "not_found", 408: "timeout", 409: "server", 413: "context_length",
+    429: "rate_limit", 503: "overload", 504: "timeout", 529: "overload",
 }  # fmt: skip
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")

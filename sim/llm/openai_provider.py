@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from sim.errors import RunError, SimError, UsageError
 from sim.llm.access import OPENAI_URL, Access
 from sim.llm.answers import TOOL_CHOICES
 from sim.llm.governor import Rates
@@ -35,7 +36,16 @@ CONNECT_TIMEOUT: Final = 10.0
 CONNECT_SHARE: Final = 0.4
 """At most this share of a request's time limit goes into each step of a connection (TCP, then TLS)."""
 
+PROBE_TIMEOUT: Final = 10.0
+"""Seconds for the first look at an endpoint; one that is slower than that is there."""
+
 _PATH: Final = "/chat/completions"
+
+_MODELS: Final = "/models"
+
+_KEY_HINT: Final = "the key is taken from OPENAI_API_KEY, or from a header"
+
+_DEAD_HINT: Final = "is the server running, and is the base URL right?"
 
 _LONGEST_DETAIL: Final = 300
 
@@ -110,6 +120,57 @@ class OpenAIProvider:
             return self._clean(assembly.completion())
         except ModelError as error:
             raise ModelError(error.kind, self._said(str(error)), usage=error.usage) from None
+
+    async def probe(self) -> None:
+        """See that the endpoint is there, by asking for its list of models, which costs nothing.
+
+        An endpoint without such a list is fine, and so is one that is slow, or refuses this request alone.
+
+        Raises:
+            RunError: if it cannot be reached.
+            UsageError: if it refuses the key, or its address lacks `/v1`.
+        """
+        import httpx2
+        import openai
+
+        failure: SimError | None = None  # raised outside: one that is chained would carry the request
+        try:
+            pool = self._pool = self._pool or self._connect()
+            await self._list_models(pool, _MODELS)
+        except httpx2.InvalidURL:
+            failure = UsageError("the base URL is not valid", hint="it is of the form http://HOST:PORT/v1")
+        except openai.APIStatusError as error:
+            if error.status_code == 401 and "scope" not in error.message:  # a key may be for chats alone
+                failure = UsageError(f"the endpoint refuses the key: {self._said(error.message)}", hint=_KEY_HINT)
+            elif error.status_code == 404 and await self._is_below(pool):
+                failure = UsageError(
+                    "the endpoint does not answer at the base URL, but it does at /v1 below it",
+                    hint="add /v1 to the base URL",
+                )
+        except (openai.APIError, httpx2.HTTPError, ValueError, RecursionError) as error:
+            if isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout):
+                cause = error.__cause__
+                said = self._said(f"{type(cause).__name__}: {cause}")
+                failure = RunError(f"the endpoint cannot be reached: {said}", hint=_DEAD_HINT)
+        if failure is not None:
+            raise failure
+
+    async def _is_below(self, pool: _Pool) -> bool:
+        """Whether the list of models is at `/v1` below the base URL."""
+        import httpx2
+        import openai
+
+        try:
+            await self._list_models(pool, f"/v1{_MODELS}")
+        except openai.APIStatusError as error:
+            return error.status_code in (401, 403)
+        except (openai.APIError, httpx2.HTTPError, ValueError, RecursionError):
+            return False
+        return True
+
+    async def _list_models(self, pool: _Pool, path: str) -> None:
+        arguments: dict[str, Any] = {"options": {"timeout": min(PROBE_TIMEOUT, self._timeout), **self._anonymous()}}
+        await pool.client.get(path, cast_to=object, **arguments)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -194,15 +255,18 @@ class OpenAIProvider:
                 assembly.feed(chunk)
 
     def _arguments(self, model: str, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
-        import openai
-
         body = _body(model, request, stream=stream)
         if "max_tokens" in body:
             body[limit_name(self._access)] = body.pop("max_tokens")
-        arguments: dict[str, Any] = {"body": body}
-        if not self._access.api_key and "authorization" not in map(str.lower, self._access.headers):
-            arguments["options"] = {"headers": {"Authorization": openai.Omit()}}  # as a local server wants it
-        return arguments
+        return {"body": body, "options": self._anonymous()}
+
+    def _anonymous(self) -> dict[str, Any]:
+        """Return the options that leave out the key if there is none, as a local server wants it."""
+        import openai
+
+        if self._access.has_key:
+            return {}
+        return {"headers": {"Authorization": openai.Omit()}}
 
     def _connect(self) -> _Pool:
         import httpx2

@@ -21,11 +21,11 @@ StopReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "ref
 
 ErrorClass = Literal[
     "rate_limit", "quota", "overload", "server", "network", "timeout", "incomplete", "bad_request", "context_length",
-    "content", "auth", "malformed",
+    "content", "auth", "not_found", "malformed",
 ]  # fmt: skip
 """What went wrong. `rate_limit` (429), `quota` (a hard limit of the account: never retried), `overload` (503, 529),
 `server` (other 5xx), `network`, `timeout`, `incomplete` (a stream cut off, no finish reason), `malformed` (not JSON),
-`bad_request`, `context_length`, `content` (refused by a filter), `auth`.
+`bad_request`, `context_length`, `content` (refused by a filter), `auth`, `not_found` (404: the address or the model).
 """
 
 

@@ -68,7 +68,9 @@ DEFAULT_RULES: Final[Mapping[ErrorClass, RetryRule]] = MappingProxyType(
         "malformed": _OTHER,
     }
 )
-"""What is tried again. Not in it, so never: `quota`, `bad_request`, `context_length`, `content`, `auth`."""
+"""What is tried again. Not in it, so never: `quota`, `bad_request`, `context_length`, `content`, `auth`,
+`not_found`.
+"""
 
 MOST_REQUESTS: Final = max(rule.requests for rule in DEFAULT_RULES.values())
 """The requests of one call, unless somebody says otherwise: no class of errors has more."""

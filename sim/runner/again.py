@@ -226,8 +226,10 @@ async def _resume(
             settled = doubts.settle(runner, doubtful)
             if settled:
                 keeper.proceed()
+                plan.lose_calls()
             return settled
 
+        await plan.prepare()
         session = plan.session(again, keeper, past, live, folder, stored.info.uid)
         result = await attrs.evolve(session, begun=doubts.attach).carry_out()
         return attrs.evolve(result, doubts=doubts.open)
@@ -270,6 +272,7 @@ async def _branch(
             name=info.name, seed=info.seed, mode=info.mode, backend=running_on(), options=kept, code=plan.code,
             origin=origin,
         )  # fmt: skip
+        await plan.prepare()
         new = create_run(out or folder.parent, header, plan.text)
         past = Past(stored, at_ns)
         gone_live = False
@@ -425,6 +428,17 @@ class _Plan:
                 hint="--allow-change goes on with it, and checks it against the record",
             )
         return cls(simulation, text, overrides, until_ns, info.mode, speed_of(scenario, options), access, code, changed)
+
+    async def prepare(self) -> None:
+        """See that the endpoint of models is there, if there is one."""
+        if self.simulation.models is not None:
+            await self.simulation.models.prepare()
+
+    def lose_calls(self) -> None:
+        """Have model calls billed that were under way when the process ended."""
+        models, kernel = self.simulation.models, self.simulation.world.kernel
+        if models is not None:
+            models.lose(ticket.key for ticket in kernel.effects.in_flight.values() if ticket.effect.kind == "llm")
 
     def pause(self) -> None:
         """Let the kernel stop at the end of the present instant."""

@@ -193,6 +193,8 @@ async def run_async(
         chosen.access.check_key()
     speed = speed_of(checked, chosen)
     check_rounds(checked, mode, speed)  # before there is a folder
+    if simulation.models is not None:
+        await simulation.models.prepare()
     keeper, folder = _keeper(simulation, path, chosen, seed, mode)
     uid = "" if folder is None else folder.name
     session = Session(

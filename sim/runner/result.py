@@ -104,7 +104,7 @@ class RunResult:
     Attributes:
         run: the folder of the run, or None if nothing was kept.
         status: `finished`, or `interrupted` if it was suspended.
-        stopped_by: the stop condition that ended it, or None for the time limit.
+        stopped_by: the stop condition that ended it, or why its models' endpoint did; None for the time limit.
         events: how many were recorded.
         hash: of everything that happened; equal for the same scenario and seed.
         sim_seconds: simulated time that passed.
@@ -159,6 +159,16 @@ class RunResult:
     models: Mapping[str, Any]
     service: Mapping[str, Any]
     doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def unanswered(self) -> int:
+        """How many model calls failed, if every call of models at an endpoint did; else 0."""
+        tallies = [
+            tally
+            for name, tally in self.models.get("models", {}).items()
+            if not name.startswith(("scripted:", "simulated:"))
+        ]
+        return 0 if any(tally["calls"] for tally in tallies) else sum(tally["failed"] for tally in tallies)
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as a JSON-like mapping."""

@@ -184,7 +184,9 @@ class SimulationRunner:
             "mode": self.mode,
             "seed": self._seed,
             "status": status,
-            "stopped_by": self.feed.stopped_by or (self.interrupted_by if status == "interrupted" else None),
+            "stopped_by": self.feed.stopped_by
+            or self._refusal()
+            or (self.interrupted_by if status == "interrupted" else None),
             "sim_seconds": world.now,
             "agents": self._manager.made,
             "iterations": totals.iterations,
@@ -204,6 +206,9 @@ class SimulationRunner:
             if self.sync is None
             else {"sync": self.simulation.scenario.execution.sync, **self.sync.summary()},
         }
+
+    def _refusal(self) -> str | None:
+        return None if self.simulation.models is None else self.simulation.models.refusal
 
     def _models(self) -> Mapping[str, Any]:
         return {} if self.simulation.models is None else self.simulation.models.summary()

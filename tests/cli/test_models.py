@@ -1,12 +1,18 @@
 """The options of language models, the estimate, and the table at the end."""
 
 import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.llm.endpoint import Endpoint, Reply, fitting
+from sim.cli.progress import failures
+from sim.llm import Access
+from sim.runner import SimulationRunner, run
+from tests.llm.endpoint import Endpoint, Reply, error, fitting
 
 ASKS = """
 name: asks
@@ -189,6 +195,12 @@ def test_a_resume_sends_prompts_to_no_other_endpoint_than_its_run(sim, start, as
         done = sim("resume", "asks", "--base-url", here.url)
         assert done.code == 0, done.err
         assert len(here.seen) == 3
+        probed = len(here.probes)
+        total = json.loads(sim("show", "asks", "--json").out)["models"]["total"]
+        assert (total["calls"], total["attempts"], total["estimated"]) == (2, 3, 1)  # the one that was killed counts
+        assert total["input_tokens"] > 2 * 12  # as the endpoint says of the two others
+        assert sim("replay", "asks").code == 0
+        assert len(here.probes) == probed
 
 
 def test_models_that_a_branch_changed_are_found_again(sim, asks, tmp_path):
@@ -209,3 +221,116 @@ def test_a_missing_key_for_openai_is_refused_before_the_start(sim, asks, tmp_pat
     assert done.code == 2
     assert "OPENAI_API_KEY" in done.err
     assert not (tmp_path / "runs").exists()
+
+
+# -- endpoints that are not there, or not what they should be
+
+
+def test_an_endpoint_that_cannot_be_reached_is_found_before_the_start(sim, asks, tmp_path):
+    """At a port where nobody listens there is no run: one sentence, and exit code 1."""
+    done = sim("run", asks, "--model", "openai:m", "--base-url", "http://127.0.0.1:1/v1")
+    assert done.code == 1
+    assert "cannot be reached" in done.err
+    assert "127.0.0.1" not in done.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_missing_v1_is_named(sim, asks, tmp_path):
+    """An address that lacks /v1 is refused, with what to add, and no call is made."""
+    with Endpoint(fitting) as endpoint:
+        endpoint.listing = lambda path: Reply(body={}) if path == "/v1/models" else error(404)
+        done = sim("run", asks, "--model", "openai:m", "--base-url", endpoint.url.removesuffix("/v1"))
+    assert done.code == 2
+    assert "add /v1 to the base URL" in done.err
+    assert endpoint.seen == []
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "listing",
+    [
+        error(404), error(405), error(403), error(500), error(429), Reply(body=b"<html>"), Reply(end="cut"),
+        Reply(302, {"location": "/"}), error(401, "Missing scopes: api.model.read"),
+    ],
+    ids=lambda reply: f"{reply.status} {reply.end}" + (" html" if reply.body == b"<html>" else ""),
+)  # fmt: skip
+def test_a_list_of_models_is_not_needed(sim, asks, listing):
+    """A server that has no list of models, or does not give it, is asked all the same."""
+    with Endpoint(fitting) as endpoint:
+        endpoint.listing = lambda path: listing
+        done = sim("run", asks, "--no-record", *whole_run(endpoint))
+    assert done.code == 0, done.err
+    assert len(endpoint.seen) == 2
+
+
+def test_a_wrong_key_is_found_before_the_start(sim, asks, tmp_path, monkeypatch):
+    """An endpoint that refuses the key is not asked by any agent; the key is not repeated."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with Endpoint(fitting) as endpoint:
+        endpoint.listing = lambda path: error(401, f"Incorrect API key provided: {KEY}")
+        done = sim("run", asks, *whole_run(endpoint))
+    assert done.code == 2
+    assert "refuses the key" in done.err
+    assert KEY not in done.err
+    assert endpoint.seen == []
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_refusal_for_good_ends_the_run_if_nothing_was_answered(sim, asks, status):
+    """A wrong key, path or name of a model fails the first call, and with it the run; it can be replayed."""
+    with Endpoint(lambda seen: error(status, "model m does not exist")) as endpoint:
+        done = sim("run", asks, *whole_run(endpoint))
+        probed = len(endpoint.probes)
+        again = sim("replay", "asks")
+    assert done.code == 1
+    assert "refused the first call" in done.out
+    assert "no model call was answered: all 1 failed" in done.err
+    assert (len(endpoint.seen), len(endpoint.probes)) == (1, probed)
+    assert again.code == 0, again.out
+
+
+def test_a_refusal_after_an_answer_is_the_agents_affair(sim, asks):
+    """An endpoint that has answered once works: what it refuses later fails one call, and the run finishes."""
+    with Endpoint(lambda seen: error(404) if seen.number else fitting(seen)) as endpoint:
+        done = sim("run", asks, *whole_run(endpoint), "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["stopped_by"] is None
+    assert len(endpoint.seen) > 1
+
+
+def test_a_run_whose_calls_all_failed_fails(sim, asks):
+    """A run in which no endpoint answered any call ends with exit code 1, and says how many failed."""
+    with Endpoint(lambda seen: error(500)) as endpoint:
+        done = sim("run", asks, *whole_run(endpoint), "--set", "models.retry.requests=1")
+    assert done.code == 1
+    assert "no model call was answered" in done.err
+    assert done.out
+
+
+def test_failed_calls_stand_in_the_progress(asks):
+    """The line of progress says how many model calls have failed of how many."""
+    runners: list[SimulationRunner] = []
+    with Endpoint(lambda seen: error(500) if seen.number == 0 else fitting(seen)) as endpoint:
+        access = Access(("openai:m",), base_url=endpoint.url)
+        run(asks, access=access, overrides=["models.retry.requests=1"], begun=runners.append)
+    assert failures(runners[0]) == ", 1 of 3 model calls failed"
+
+
+def test_the_client_is_imported_before_the_first_call(asks, tmp_path):
+    """The libraries take a second to import: that is no latency of the first call."""
+    script = tmp_path / "importing.py"
+    script.write_text(
+        "import sys, sim\n"
+        "from sim.llm import Access\n"
+        "assert 'openai' not in sys.modules\n"
+        "access = Access(('openai:m',), base_url=sys.argv[1])\n"
+        "begun = lambda runner: print('openai' in sys.modules)\n"
+        "sim.run(sys.argv[2], access=access, begun=begun)\n"
+    )
+    with Endpoint(fitting) as endpoint:
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run(
+            [sys.executable, script, endpoint.url, asks], env=environment, capture_output=True, text=True, check=True
+        )
+    assert done.stdout.split() == ["True"]

@@ -61,6 +61,8 @@ class Endpoint:
     def __init__(self, script: Script) -> None:
         self.script = script
         self.seen: list[Seen] = []
+        self.probes: list[str] = []  # paths of what was only looked at
+        self.listing: Callable[[str], Reply] = lambda path: Reply(body={"object": "list", "data": []})
         self.open = 0  # connections
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._ready = threading.Event()
@@ -119,7 +121,13 @@ class Endpoint:
             body = await reader.readexactly(int(headers.get("content-length", "0")))
             at = time.monotonic()
             value = json.loads(body) if body else None
-            seen = Seen(len(self.seen), at, first.split(" ")[1], headers, value)
+            method, path = first.split(" ")[:2]
+            if method == "GET":
+                self.probes.append(path)
+                if not await _send(self.listing(path), writer):
+                    return
+                continue
+            seen = Seen(len(self.seen), at, path, headers, value)
             self.seen.append(seen)
             if not await _send(self.script(seen), writer):
                 return

@@ -46,6 +46,9 @@ class Edge:
             raise outcome
         return outcome
 
+    async def prepare(self):
+        pass
+
     async def aclose(self):
         self.closed = True
 
@@ -300,6 +303,21 @@ def test_what_is_abandoned_outside_is_billed_with_an_estimate():
     (call,) = scene.events("model.call")
     assert (call["error"], call["model"], call["attempts"]) == ("abandoned", "m", 0)
     assert (call["cost_micro"], call["input_tokens"]) == (total.cost_micro, total.input_tokens)
+
+
+def test_what_goes_to_an_endpoint_that_cannot_be_reached_is_not_billed():
+    """After a call that never connected, the next one is under way at the end of the run: it was not sent either."""
+    models = f"{YES}  prices: {{m: {{input: 1000, output: 2000}}}}\n"
+    never = Attempt("openai", "m", "network", 0.01, detail="ConnectError: refused")
+    error = ModelError("network", "refused", attempts=(never,))
+    agents = TWICE.replace("min_loop_delay: 1s, max_loop_delay: 2s", "min_loop_delay: 1ms, max_loop_delay: 2ms")
+    scene = Scene(models, agents, rest="until: 0.2s", access=OUTSIDE, edge=Edge(error, 60.0))
+    scene.run()
+    scene.world.close()
+    scene.recorder.flush()
+    total = scene.models.spend.total
+    assert [call["error"] for call in scene.events("model.call")] == ["network", "abandoned"]
+    assert (total.cost_micro, total.input_tokens) == (0, 0)
 
 
 def test_failed_tries_count_under_their_own_model():

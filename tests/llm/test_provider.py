@@ -486,7 +486,7 @@ def test_malformed(backend: str, reply: Reply):
         (error(401, "Incorrect API key provided: sk-canary-123456"), "auth"),
         (error(402), "quota"),
         (error(403), "auth"),
-        (error(404), "bad_request"),
+        (error(404), "not_found"),
         (error(408), "timeout"),
         (error(413), "context_length"),
         (error(422), "bad_request"),
