@@ -68,6 +68,15 @@ class Agent(ABC):
     async def on_start(self) -> None:
         """Called once before the first iteration of each start."""
 
+    def on_error(self, error: str) -> None:
+        """Called when an iteration has failed, after the event `agent.error`, before the delay or pause that follows.
+
+        An error raised here is recorded as another `agent.error`; the first one stays the one that counts.
+
+        Args:
+            error: what failed: the type and text of the exception, or why the action was refused.
+        """
+
     def on_stop(self) -> None:
         """Called once when the loop has ended, however it ended."""
 

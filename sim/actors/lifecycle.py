@@ -29,6 +29,8 @@ class Lifecycle(ABC):
     Attributes:
         woken_by: what ended the last sleep: `time`, `event`, `resource`, `message`, `timeout`, `wake`, or empty.
         pause_reason: why it is paused, or None.
+        crash_reason: the error with which it crashed, as the event `agent.error` has it; None if it did not, or was
+            started again.
         last_beat: when an iteration last began or ended, or the agent woke, simulated nanoseconds.
         wakeups: how often it left SLEEPING or PAUSED.
         on_stopped: called with the loop when it has stopped.
@@ -49,6 +51,7 @@ class Lifecycle(ABC):
         "agent",
         "agent_id",
         "config",
+        "crash_reason",
         "last_beat",
         "on_change",
         "on_stopped",
@@ -65,6 +68,7 @@ class Lifecycle(ABC):
         self.config = config
         self.woken_by = ""
         self.pause_reason: PauseReason | None = None
+        self.crash_reason: str | None = None
         self.last_beat = 0
         self.wakeups = 0
         self.on_stopped: Callable[[Any], None] | None = None
@@ -295,7 +299,10 @@ class Lifecycle(ABC):
         """The actor has ended: by itself, by a crash outside an iteration, or cancelled."""
         self._phase = Phase.OUTSIDE
         if exit.kind == "crashed":
-            self._kernel.emit("agent.error", {"error": f"{type(exit.error).__name__}: {exit.error}"}, self.agent_id)
+            self.crash_reason = f"{type(exit.error).__name__}: {exit.error}"
+            self._kernel.emit("agent.error", {"error": self.crash_reason}, self.agent_id)
+        elif exit.kind == "abandoned":
+            self.crash_reason = str(exit.error)
         if self._state is not _S.STOPPING:
             self._settle()
             self._stop_reason = "crashed" if exit.kind in ("crashed", "abandoned") else self._stop_reason or "done"

@@ -111,6 +111,7 @@ class AgentLoop(Lifecycle):
         self._greeted = self._ticking = False
         self.consecutive_errors = 0
         self.woken_by = self._stop_reason = ""
+        self.crash_reason = None
         self._backoff_ns = self.config.min_delay_ns
         self._start_ns = delay_ns
         self._due = self._kernel.now + self._start_ns
@@ -286,18 +287,32 @@ class AgentLoop(Lifecycle):
             {"error": error[:500], "consecutive": self.consecutive_errors, "delay_ns": self._backoff_ns},
             self.agent_id,
         )
+        self._tell_agent(error)
         if self.consecutive_errors >= self.config.max_consecutive_errors:
             if self._state is _S.SLEEPING:  # it put itself to sleep and failed then: the error limit comes first
                 self._woken("error")
             if self._state is _S.RUNNING:
-                self._give_up()
+                self._give_up(error)
 
-    def _give_up(self) -> None:
+    def _tell_agent(self, error: str) -> None:
+        """Call the agent's `on_error`; a fault in it is recorded beside the error, which stays the one that counts."""
+        self._phase = _INSIDE  # a stop takes effect when the iteration has ended, as everywhere in it
+        try:
+            self.agent.on_error(error)
+        except (KeyboardInterrupt, MemoryError, RunError):
+            raise  # they concern the process or the run
+        except BaseException as fault:
+            self._kernel.emit("agent.error", {"error": f"on_error: {type(fault).__name__}: {fault}"}, self.agent_id)
+        finally:
+            self._phase = _OUTSIDE
+
+    def _give_up(self, error: str) -> None:
         """Pause for the cool-down, or stop as crashed when that has happened too often."""
         if self._restarts is None:
             self._restarts = RestartLimit(self.config.max_restarts, to_ns(self.config.restart_period))
         if not self._restarts.allow(self._kernel.now):
             self._kernel.emit("agent.crashed", {"errors": self.consecutive_errors}, self.agent_id)
+            self.crash_reason = error
             self._stop_in_order("crashed")
             return
         self._pause(PauseReason.ERRORS)

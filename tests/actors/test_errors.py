@@ -370,3 +370,68 @@ def test_one_iteration_that_works_sets_the_count_of_errors_back() -> None:
     lab.run(200)
     assert loop.state is _S.RUNNING
     assert {row[7]["delay_ns"] // 10**9 for row in lab.rows("a", "agent.error")} == {2, 4}  # type: ignore[index]
+
+
+class Watching(Script):
+    """Notes its failures, and does what the test wants then."""
+
+    def __init__(self, *args: Any, then: Callable[[], object] = lambda: None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.errors: list[str] = []
+        self.then = then
+
+    def on_error(self, error: str) -> None:
+        self.errors.append(error)
+        self.then()
+
+
+def test_the_agent_is_told_of_each_failed_iteration() -> None:
+    """`on_error` is called once for each iteration that raised or whose action was refused, with what failed."""
+    steps: list[Callable[[Script], Action | None]] = [failing, lambda _: Action("read", {"artifact": "x"})]
+    lab = Lab()
+    lab.add("a", lambda agent: steps.pop(0)(agent) if steps else NOOP, kind=Watching, started=True)
+    lab.run(60)
+    agent = lab.script("a")
+    assert isinstance(agent, Watching)
+    assert agent.errors == ["ValueError: no luck", "there is no artifact 'x'"]
+
+
+def test_a_fault_in_on_error_does_not_hide_the_first() -> None:
+    """An error in `on_error` is recorded after the first one, which alone counts, and the agent continues."""
+
+    def fault() -> None:
+        raise KeyError("another")
+
+    lab = Lab()
+    loop = lab.add("a", failing, kind=Watching, then=fault, max_consecutive_errors=2, started=True)
+    lab.run(5)
+    assert [row[7]["error"] for row in lab.rows("a", "agent.error")] == [  # type: ignore[index]
+        "ValueError: no luck", "on_error: KeyError: 'another'",
+    ] * 2  # fmt: skip
+    assert (loop.failures, loop.pause_reason) == (2, PauseReason.ERRORS)
+
+
+def test_an_agent_may_stop_itself_in_on_error() -> None:
+    """An agent that shuts down in `on_error` stops after this iteration; it has not crashed."""
+    lab = Lab()
+    loop = lab.add("a", failing, kind=Watching, started=True)
+    agent = lab.script("a")
+    assert isinstance(agent, Watching)
+    agent.then = agent.shutdown
+    lab.run(60)
+    assert (loop.state, loop.failures, loop.crash_reason) == (_S.STOPPED, 1, None)
+
+
+def test_a_loop_says_why_it_crashed() -> None:
+    """`crash_reason` is the error with which the loop crashed, in an iteration or outside; a new start clears it."""
+    lab = Lab()
+    loop = lab.add("a", failing, max_consecutive_errors=1, max_restarts=0, started=True)
+    outside = lab.add("b", kind=type("Late", (Script,), {"on_start": failing}), started=True)
+    lab.run(5)
+    assert (loop.state, loop.crash_reason) == (_S.STOPPED, "ValueError: no luck")
+    assert (outside.state, outside.crash_reason) == (_S.STOPPED, "ValueError: no luck")
+    lab.script("a").step = None
+    with lab.kernel.acting_as(lab.kernel.scenario):
+        loop.start_now()
+    lab.run(10)
+    assert (loop.state, loop.crash_reason) == (_S.RUNNING, None)
