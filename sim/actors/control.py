@@ -60,7 +60,7 @@ class Control:
 
         Args:
             kind: a name in `AgentLoopManager.kinds`, by which the host program has said how agents are made: a
-                recorded call can hold a name, but no object.
+                recorded call can hold a name, but no object. In a run of a scenario those are its `kinds`.
             agent_id: its name, unique in the world.
 
         Raises:

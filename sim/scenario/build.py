@@ -85,6 +85,7 @@ def build(
     toolbox = Toolbox(world)
     service = None if execution.sync is None else ServiceTime(world.kernel.seed)
     models = _models(world, scenario, toolbox, access or Access(), service)
+    manager.kinds.update(kinds or {})  # for `Control.create_loop`, also when it is applied again in a replay
     trace = make_town(scenario, world.kernel.seed, until_ns)
     if trace is not None:
         world.space = space_of(trace, world.kernel)
