@@ -31,7 +31,7 @@ class AgentLoopConfig:
         cool_down: how long such a pause lasts.
         max_restarts: more than this many such pauses ...
         restart_period: ... within this time stop the agent as crashed (restart intensity, as in OTP).
-        heartbeat_timeout: silence after which the health monitor reports a running agent; None is twice its own delay.
+        heartbeat_timeout: silence after which the health monitor reports the agent; None is twice its own delay.
         mailbox_size: messages that wait.
         mailbox_policy: what happens to more.
         unmatched: what happens to a message that no rule of a policy agent uses; it is counted.

@@ -1,82 +1,194 @@
-"""The health monitor: finds agents that have gone silent (seed 000, heartbeats)."""
+"""The health monitor: finds agents that show no sign of life (seed 000, heartbeats)."""
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Final, Literal
 
+from sim.actors.lifecycle import Phase
 from sim.actors.loop import AgentLoop
 from sim.actors.manager import AgentLoopManager
 from sim.actors.state import AgentState
 from sim.kernel import Actor
+from sim.kernel.effects import Ticket
 from sim.kernel.waits import sleep_ns
 
 Cure = Literal["none", "restart"]
-"""What is done about a silent agent besides the alert."""
+"""What is done about an agent besides the alert."""
+
+LOCK_NS: Final = 600 * 10**9
+ASLEEP_NS: Final = 3600 * 10**9
+
+_S = AgentState
+_WANTED = ("", "shutdown", "end", "removed")  # reasons to be stopped that need no alert; empty: it was never started
 
 
 class HealthMonitor:
-    """Looks at all loops at an interval and raises `alert.heartbeat_missed` once for each silence.
+    """Looks at all loops at an interval, and raises each of its alerts once for each silence.
 
-    A running agent is silent when it has neither begun nor ended an iteration for its `heartbeat_timeout`. One that
-    waits for a model, an effect, a person, others' turns, or stands in line, is slow but not silent: it is never cured,
-    and the end of such a wait is a sign of life. In tick mode only an iteration that is under way can be silent.
+    `alert.heartbeat_missed`: an agent has shown no sign of life for its `heartbeat_timeout`. Signs of life are the
+    begin and the end of an iteration, the end of a known wait, and `AgentLoop.beat`. It is noticed in every state:
+
+    - An agent that runs or stops, in an iteration or before it is due. In tick mode only an iteration counts.
+    - One that sleeps without a time at which it wakes, for longer than `asleep_ns`.
+    - One that has crashed or was stopped; not one that ended its life itself.
+
+    `alert.lock_held`: one iteration is under way for longer than `lock_ns` since its begin or its last known wait.
+    `alert.effect_overdue`: an effect had no outcome at its deadline; the kernel has given it up already.
+
+    Who waits for a model, an effect, a person, others' turns or capacity, or stands in line, is slow but not silent,
+    and is never cured.
 
     Args:
         manager: whose loops are watched.
         every_ns: simulated nanoseconds between two looks.
-        cure: `restart` cancels the silent iteration and starts the loop anew.
+        cure: `restart` cancels a silent iteration and starts the loop again, wakes who sleeps for good, and starts who
+            has crashed as far as its restart limit allows.
+        lock_ns: how long an iteration may last without a known wait, simulated nanoseconds.
+        asleep_ns: how long an agent may sleep without a time at which it wakes; None: without limit.
 
     Attributes:
-        missed: silences that were found.
-        restarted: loops that were started anew.
+        missed: missed heartbeats that were found.
+        locks: iterations that were found to last too long.
+        overdue: effects that had no outcome at their deadline.
+        restarted: loops that were started again.
     """
 
-    def __init__(self, manager: AgentLoopManager, every_ns: int, cure: Cure = "none") -> None:
+    def __init__(
+        self,
+        manager: AgentLoopManager,
+        every_ns: int,
+        cure: Cure = "none",
+        *,
+        lock_ns: int = LOCK_NS,
+        asleep_ns: int | None = ASLEEP_NS,
+    ) -> None:
         self.missed = 0
+        self.locks = 0
+        self.overdue = 0
         self.restarted = 0
         self._manager = manager
         self._world = manager.world
+        self._kernel = manager.world.kernel
         self._every_ns = every_ns
         self._cure = cure
-        self._reported: dict[str, int] = {}
+        self._lock_ns = lock_ns
+        self._asleep_ns = asleep_ns
+        self._reported: dict[str, dict[str, int]] = {}  # agent → alert → the sign of life that was the last then
+        self._lost: list[tuple[str, int]] = []  # spawned agents that have crashed, and their last sign of life
 
     def start(self) -> Actor:
         """Start watching."""
-        return self._world.kernel.spawn("health-monitor", self._watch())
+        actor = self._kernel.spawn("health-monitor", self._watch())
+        self._manager.on_forgotten = self._forgotten
+
+        def late(ticket: Ticket) -> None:  # in the next round, on behalf of the monitor
+            self._kernel.call_at(self._kernel.now, lambda: self._effect_overdue(ticket), actor)
+
+        self._kernel.effects.on_timeout = late
+        return actor
 
     async def _watch(self) -> None:
         while True:
             await sleep_ns(self._every_ns)
-            self._reported = {id: n for id, n in self._reported.items() if id in self._manager.loops}
-            for loop in list(self._manager.loops.values()):
-                if self._silent(loop):
-                    await self._alert(loop)
+            loops = self._manager.loops
+            self._reported = {id: reported for id, reported in self._reported.items() if id in loops}
+            for loop in list(loops.values()):
+                if not self._world.waits.under_way(loop.agent_id):
+                    await self._look_at(loop)
+            lost, self._lost = self._lost, []
+            for agent_id, sign in lost:
+                self._miss(agent_id, sign, _S.STOPPED, "none")
 
-    def _silent(self, loop: AgentLoop) -> bool:
-        if loop.state is not AgentState.RUNNING or loop.actor.woken:
-            return False
-        if self._manager.ticking and loop.through:
-            return False
-        if self._silence_ns(loop) <= loop.config.silence_ns or self._world.waits.under_way(loop.agent_id):
-            return False
-        return self._reported.get(loop.agent_id) != loop.iteration_count
+    async def _look_at(self, loop: AgentLoop) -> None:
+        sign = self._last_sign(loop)
+        limit = self._limit(loop)
+        if limit is not None and self._kernel.now - sign > limit and self._is_new("heartbeat", loop, sign):
+            act, cure = self._cure_for(loop)
+            self._miss(loop.agent_id, sign, loop.state, cure)
+            await act(loop)
+        since = max(loop.began_ns, self._world.waits.ended_ns(loop.agent_id))
+        held = loop.phase is Phase.INSIDE and loop.state is not _S.PAUSED and self._kernel.now - since > self._lock_ns
+        if held and not self._world.waits.under_way(loop.agent_id) and self._is_new("lock", loop, since):
+            await self._lock_held(loop, since)
 
-    def _silence_ns(self, loop: AgentLoop) -> int:
-        """Return how long a loop has shown no sign of life; the end of a known wait is one."""
-        return self._world.kernel.now - max(loop.expected_ns, self._world.waits.ended_ns(loop.agent_id))
+    def _last_sign(self, loop: AgentLoop) -> int:
+        """Return when a loop last showed, or had to show, a sign of life; the end of a known wait is one."""
+        return max(loop.expected_ns, self._world.waits.ended_ns(loop.agent_id))
 
-    async def _alert(self, loop: AgentLoop) -> None:
+    def _limit(self, loop: AgentLoop) -> int | None:
+        """Return how long a loop may show no sign of life in its present state, nanoseconds; None: for ever."""
+        state, timeout = loop.state, loop.config.silence_ns
+        if state is _S.STOPPED:
+            return None if loop.stop_reason in _WANTED else timeout
+        if state is _S.PAUSED or loop.actor.woken:
+            return None  # it waits for capacity, a person or the end of a cool-down; or it is about to run
+        if loop.phase is Phase.INSIDE:
+            return timeout
+        if state is _S.SLEEPING:
+            return None if loop.wakes_in_time or self._asleep_ns is None else max(self._asleep_ns, timeout)
+        return None if self._manager.ticking and loop.through else timeout
+
+    def _is_new(self, alert: str, loop: AgentLoop, sign: int) -> bool:
+        reported = self._reported.setdefault(loop.agent_id, {})
+        before, reported[alert] = reported.get(alert), sign
+        return before != sign
+
+    # -- alerts
+
+    def _miss(self, agent_id: str, sign: int, state: AgentState, cure: str) -> None:
         self.missed += 1
-        self._reported[loop.agent_id] = loop.iteration_count
-        data = {"agent": loop.agent_id, "silent_ns": self._silence_ns(loop), "cure": self._cure}
+        data = {"agent": agent_id, "silent_ns": self._kernel.now - sign, "state": state, "cure": cure}
         self._world.event_bus.publish("alert.heartbeat_missed", data)
-        if self._cure == "restart":
-            await self._restart(loop)
+
+    async def _lock_held(self, loop: AgentLoop, since: int) -> None:
+        self.locks += 1
+        act, cure = self._cure_for(loop)
+        data = {"agent": loop.agent_id, "held_ns": self._kernel.now - since, "state": loop.state, "cure": cure}
+        self._world.event_bus.publish("alert.lock_held", data)
+        await act(loop)
+
+    def _effect_overdue(self, ticket: Ticket) -> None:
+        self.overdue += 1
+        effect = ticket.effect
+        data = {"agent": ticket.actor.name, "effect": effect.kind, "deadline_ns": effect.deadline_ns, "cure": "timeout"}
+        self._world.event_bus.publish("alert.effect_overdue", data)
+
+    def _forgotten(self, loop: AgentLoop) -> None:
+        if loop.stop_reason == "crashed":
+            self._lost.append((loop.agent_id, self._last_sign(loop)))
+
+    # -- cures
+
+    def _cure_for(self, loop: AgentLoop) -> tuple[Callable[[AgentLoop], Any], str]:
+        """Return what to do about a loop, and its name in the alert."""
+        if self._cure == "none":
+            return _nothing, "none"
+        if loop.state is _S.STOPPED:
+            crashed = loop.stop_reason == "crashed" and loop.agent.alive
+            return (self._start, "restart") if crashed and loop.may_restart() else (_nothing, "none")
+        if loop.state is _S.STOPPING:
+            return _cancel, "cancel"
+        if loop.state is _S.SLEEPING and loop.phase is Phase.OUTSIDE:
+            return _wake, "wake"
+        return self._restart, "restart"
 
     async def _restart(self, loop: AgentLoop) -> None:
-        self.restarted += 1
         forget, loop.on_stopped = loop.on_stopped, None
         await loop.stop(0)
         loop.on_stopped = forget
-        if self._manager.ticking:
-            loop.start_ticking()
-        else:
-            loop.start_now()
+        await self._start(loop)
+
+    async def _start(self, loop: AgentLoop) -> None:
+        self.restarted += 1
+        self._manager.start(loop)
+
+
+async def _nothing(loop: AgentLoop) -> None:
+    pass
+
+
+async def _cancel(loop: AgentLoop) -> None:
+    loop.cancel()
+
+
+async def _wake(loop: AgentLoop) -> None:
+    loop.wake()

@@ -31,7 +31,9 @@ class Lifecycle(ABC):
         pause_reason: why it is paused, or None.
         crash_reason: the error with which it crashed, as the event `agent.error` has it; None if it did not, or was
             started again.
-        last_beat: when an iteration last began or ended, or the agent woke, simulated nanoseconds.
+        last_beat: when it last showed a sign of life, simulated nanoseconds: an iteration began or ended, the agent
+            fell asleep or woke, or it called `beat`.
+        wakes_in_time: whether its present, or last, sleep ends by time alone at the latest.
         wakeups: how often it left SLEEPING or PAUSED.
         on_stopped: called with the loop when it has stopped.
         on_change: called when the state has changed, and when an iteration of the tick mode has ended.
@@ -56,6 +58,7 @@ class Lifecycle(ABC):
         "on_change",
         "on_stopped",
         "pause_reason",
+        "wakes_in_time",
         "wakeups",
         "woken_by",
         "world",
@@ -70,6 +73,7 @@ class Lifecycle(ABC):
         self.pause_reason: PauseReason | None = None
         self.crash_reason: str | None = None
         self.last_beat = 0
+        self.wakes_in_time = False
         self.wakeups = 0
         self.on_stopped: Callable[[Any], None] | None = None
         self.on_change: Callable[[], None] | None = None
@@ -103,6 +107,20 @@ class Lifecycle(ABC):
     def expected_ns(self) -> int:
         """When the loop last had to show a sign of life, simulated nanoseconds."""
         return max(self.last_beat, self._due)
+
+    @property
+    def phase(self) -> Phase:
+        """Whether an iteration is under way."""
+        return self._phase
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the loop stops or has stopped, for instance `crashed`; empty while it is started, or never was."""
+        return self._stop_reason
+
+    def beat(self) -> None:
+        """Show a sign of life in a long iteration, so that the health monitor takes it for busy and not for silent."""
+        self.last_beat = self._kernel.now
 
     async def stop(self, timeout: Duration = 5.0) -> None:
         """Stop the loop: an iteration under way may end within `timeout` (simulated), then it is cancelled.
@@ -194,6 +212,8 @@ class Lifecycle(ABC):
         else:
             self._change(_S.SLEEPING, condition.describe())
         self.agent.woken_event = None
+        self.last_beat = self._kernel.now
+        self.wakes_in_time = condition.ends_in_time
         armed = arm(condition, self.world, self.agent, self._woken)
         if self._state is _S.SLEEPING:  # else it was met at once
             self._ending = armed

@@ -46,6 +46,7 @@ class AgentLoop(Lifecycle):
     Attributes:
         iteration_count: iterations begun.
         failures: iterations that failed.
+        began_ns: when the latest iteration began, simulated nanoseconds.
         consecutive_errors: failures since the last iteration that worked; deciding to sleep or rest does not count.
     """
 
@@ -58,6 +59,7 @@ class AgentLoop(Lifecycle):
         "_restarts",
         "_start_ns",
         "_ticking",
+        "began_ns",
         "consecutive_errors",
         "failures",
         "iteration_count",
@@ -66,6 +68,7 @@ class AgentLoop(Lifecycle):
     def __init__(self, agent: Agent, world: World, config: AgentLoopConfig) -> None:
         super().__init__(agent, world, config)
         self.iteration_count = 0
+        self.began_ns = 0
         self.failures = 0
         self.consecutive_errors = 0
         self._backoff_ns = config.min_delay_ns
@@ -184,7 +187,7 @@ class AgentLoop(Lifecycle):
         """One iteration: decide, execute, and draw the consequences."""
         agent, world, kernel = self.agent, self.world, self._kernel
         self.iteration_count += 1
-        self.last_beat = kernel.now
+        self.began_ns = self.last_beat = kernel.now
         bus = world.event_bus
         bus.marks[self.agent_id] = bus.sequence
         self._phase = _INSIDE
@@ -308,9 +311,7 @@ class AgentLoop(Lifecycle):
 
     def _give_up(self, error: str) -> None:
         """Pause for the cool-down, or stop as crashed when that has happened too often."""
-        if self._restarts is None:
-            self._restarts = RestartLimit(self.config.max_restarts, to_ns(self.config.restart_period))
-        if not self._restarts.allow(self._kernel.now):
+        if not self.may_restart():
             self._kernel.emit("agent.crashed", {"errors": self.consecutive_errors}, self.agent_id)
             self.crash_reason = error
             self._stop_in_order("crashed")
@@ -318,6 +319,12 @@ class AgentLoop(Lifecycle):
         self._pause(PauseReason.ERRORS)
         kernel = self._kernel
         self._ending = kernel.call_at(kernel.now + to_ns(self.config.cool_down), self._retry)
+
+    def may_restart(self) -> bool:
+        """Count a restart, and return whether it is within the restart limit."""
+        if self._restarts is None:
+            self._restarts = RestartLimit(self.config.max_restarts, to_ns(self.config.restart_period))
+        return self._restarts.allow(self._kernel.now)
 
     def _stop_in_order(self, reason: str) -> None:
         """Stop now; who runs ahead of others stops when all that is earlier has happened, and is paused until then."""

@@ -65,6 +65,7 @@ class AgentLoopManager:
         self.ticking = False  # how loops that are made during the run are started
         self.kinds: dict[str, Callable[[str, World], Agent]] = {}  # what `Control.create_loop` can make, by name
         self.ended: dict[str, Totals] = {}  # of loops that are kept no more, by group
+        self.on_forgotten: Callable[[AgentLoop], None] | None = None  # called with a loop that is kept no more
         self._loops: dict[str, AgentLoop] = {}
         self._made = 0
         world.actions.register(ActionHandler("sleep", _sleep, Permission.GUEST))
@@ -119,6 +120,8 @@ class AgentLoopManager:
         del self._loops[loop.agent_id]
         self.world.forget(loop.agent)
         self.ended[loop.agent.group] = self.ended.get(loop.agent.group, Totals()).plus(loop)
+        if self.on_forgotten is not None:
+            self.on_forgotten(loop)
 
     async def start_all(self) -> None:
         """Start all loops that are stopped, in the order in which they were made."""

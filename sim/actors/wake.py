@@ -165,6 +165,15 @@ class WakeCondition:
             condition = attrs.evolve(condition, timeout_ns=to_ns(given["timeout"]))
         return condition
 
+    @property
+    def ends_in_time(self) -> bool:
+        """Whether it is met by time alone at the latest: it has a timeout, or waits for a time."""
+        if self.timeout_ns is not None or self.condition_type == "time":
+            return True
+        if self.condition_type == "any":
+            return any(part.ends_in_time for part in self.value)
+        return self.condition_type == "all" and all(part.ends_in_time for part in self.value)
+
     def describe(self) -> Any:
         """Return the condition as a JSON-like value, for the record."""
         value = self.value

@@ -178,6 +178,7 @@ class Effects:
         measured: how many of these simulated time follows real time for.
         ended_ns: when the last of each actor ended, simulated nanoseconds.
         on_end: called when one has ended, for a runner that waits at a barrier.
+        on_timeout: called with one that had no outcome at its deadline.
     """
 
     def __init__(self, kernel: "Kernel") -> None:
@@ -188,6 +189,7 @@ class Effects:
         self.ended_ns: dict[str, int] = {}
         self.counts: dict[OutcomeKind, int] = {"ok": 0, "error": 0, "timeout": 0, "abandoned": 0}
         self.on_end: Callable[[], object] | None = None
+        self.on_timeout: Callable[[Ticket], object] | None = None
         self._kernel = kernel
         self._held = 0
         self._ordinals: dict[str, int] = {}
@@ -281,6 +283,8 @@ class Effects:
             ticket.outcome = Outcome("timeout")
             self.end(ticket, "timeout")
             self._release(ticket)
+            if self.on_timeout is not None:
+                self.on_timeout(ticket)
         else:
             self.end(ticket)
 

@@ -140,7 +140,9 @@ class SimulationRunner:
             self.ticks.start()
         health = self.simulation.scenario.execution.health
         if health is not None:
-            self.health = HealthMonitor(self._manager, health.every, health.cure)
+            self.health = HealthMonitor(
+                self._manager, health.every, health.cure, lock_ns=health.lock, asleep_ns=health.asleep
+            )
             self.health.start()
 
     def _all_stopped(self) -> None:

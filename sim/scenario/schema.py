@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from sim.actors.config import LEAST, MOST_MESSAGES
+from sim.actors.health import ASLEEP_NS, LOCK_NS
 from sim.actors.mailbox import MailboxPolicy, Unmatched
 from sim.conditions import Expression, did_you_mean
 from sim.errors import ScenarioError, UsageError
@@ -85,10 +86,20 @@ class LoopConfig(f.Part):
 
 
 class Health(f.Part):
-    """Alerts for running agents that have gone silent, and what is done about it."""
+    """Alerts for agents that show no sign of life, and what is done about it."""
 
     every: Annotated[PositiveNanoseconds, Field(description="how often all agents are looked at")] = MINUTE
-    cure: Annotated[Literal["none", "restart"], Field(description="restart: cancel and start the agent anew")] = "none"
+    cure: Annotated[
+        Literal["none", "restart"], Field(description="restart: cancel and start the agent again, or wake it")
+    ] = "none"
+    lock: Annotated[
+        PositiveNanoseconds,
+        Field(description="how long an iteration may last in which the agent waits for nothing known"),
+    ] = LOCK_NS
+    asleep: Annotated[
+        PositiveNanoseconds | None,
+        Field(description="how long an agent may sleep without a time limit; null: for ever"),
+    ] = ASLEEP_NS
 
 
 class Execution(f.Part):
