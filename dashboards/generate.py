@@ -119,6 +119,8 @@ OVERVIEW = Board(
                     f"(sum by (group) (rate(sim_iterations_total%{_RATE})) > 0)"), "{{group}}"), most=1),
             _panel("Silent, started anew, crashed", "Counts since the run began.", "lines", "none",
                    ("sim_heartbeats_missed_total%", "heartbeats missed"),
+                   ("sim_locks_held_total%", "iterations that last too long"),
+                   ("sim_effects_overdue_total%", "effects past their deadline"),
                    ("sum(sim_restarts_total%)", "restarts"), ("sim_crashes_total%", "crashes")),
             _panel("Mailboxes", "Messages that wait, by group, and those that nobody will read.", "lines", "none",
                    ("sum by (group) (sim_mailbox_messages%)", "{{group}}"),

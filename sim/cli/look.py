@@ -168,8 +168,11 @@ def _models(runner: SimulationRunner) -> list[Level]:
 
 def _troubles(runner: SimulationRunner) -> tuple[str, ...]:
     found = [f"{number(count)} x {error[:200]}" for error, (count, _) in runner.simulation.world.errors.items()]
-    missed = 0 if runner.health is None else runner.health.missed
-    return (*([f"{number(missed)} x heartbeat missed"] if missed else []), *found[:3])
+    health = runner.health
+    alerts: tuple[tuple[int, str], ...] = ()
+    if health is not None:
+        alerts = (health.missed, "heartbeat missed"), (health.locks, "lock held"), (health.overdue, "effect overdue")
+    return (*(f"{number(count)} x {alert}" for count, alert in alerts if count), *found[:3])
 
 
 def pace_text(rates: Mapping[str, float]) -> str:

@@ -96,6 +96,8 @@ def read_agents(runner: SimulationRunner, sheet: Sheet) -> None:
 def _read_health(runner: SimulationRunner, sheet: Sheet) -> None:
     world, health = runner.simulation.world, runner.health
     sheet.add("heartbeats_missed", 0 if health is None else health.missed)
+    sheet.add("locks_held", 0 if health is None else health.locks)
+    sheet.add("effects_overdue", 0 if health is None else health.overdue)
     sheet.add("restarts", world.wakeup_counts.get(("paused", "errors"), 0), "errors")
     sheet.add("restarts", 0 if health is None else health.restarted, "silence")
     sheet.add("crashes", world.crashes)
