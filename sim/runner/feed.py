@@ -69,6 +69,13 @@ class Feed:
             self._kernel.emit("metric.sample", values, "scenario")
         return values
 
+    def sample_end(self) -> None:
+        """Sample the final state, at the end of a run, unless a sample was taken at that time."""
+        kernel = self._kernel
+        if not self.times or self.times[-1] != to_seconds(kernel.now):
+            with kernel.acting_as(kernel.scenario):
+                self.sample()
+
     def _inject_at(self, event: Event, time: int, number: int) -> None:
         version = self._version
 

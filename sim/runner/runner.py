@@ -159,6 +159,8 @@ class SimulationRunner:
         interrupted = pause is Pause.BUDGET
         if self.sync is not None:
             self.sync.end(finished=not interrupted)
+        if not interrupted:
+            self.feed.sample_end()
         return "interrupted" if interrupted else "finished"
 
     def finish(

@@ -82,14 +82,25 @@ def test_injections(tmp_path: Path, mode: str) -> None:
 
 
 def test_samples(tmp_path: Path) -> None:
-    """Metrics are sampled from time 0 at their interval, before the agents of the same instant."""
+    """Metrics are sampled from time 0 at their interval, before the agents of the same instant, and at the end."""
     text = (
         "agents: [{name: a, count: 2, state: {n: 0}, rules: [{do: noop, set: {n: '=n + 1'}}]}]\n"
         "metrics: {every: 2s, values: {n: \"total('a', 'n')\", t: now}}\n"
     )
     result, keeper, _ = drive(tmp_path, text)
-    assert result.metrics == {"time": [0, 2, 4, 6, 8], "n": [0, 4, 8, 12, 16], "t": [0, 2, 4, 6, 8]}
-    assert topics(keeper, "metric.sample") == [0, 2, 4, 6, 8]
+    assert result.metrics == {"time": [0, 2, 4, 6, 8, 10], "n": [0, 4, 8, 12, 16, 20], "t": [0, 2, 4, 6, 8, 10]}
+    assert topics(keeper, "metric.sample") == [0, 2, 4, 6, 8, 10]
+
+
+@pytest.mark.parametrize("every", [3, 60])
+def test_the_final_state_is_sampled(tmp_path: Path, every: int) -> None:
+    """The last sample shows the state in which the run ended, whether or not the interval falls on its end."""
+    text = (
+        "agents: [{name: a, state: {n: 0}, rules: [{do: noop, set: {n: '=n + 1'}}]}]\n"
+        f"metrics: {{every: {every}s, values: {{n: \"total('a', 'n')\"}}}}\n"
+    )
+    result, _, _ = drive(tmp_path, text)
+    assert (result.metrics["time"][-1], result.metrics["n"][-1]) == (10, 10)
 
 
 @pytest.mark.parametrize("mode", ["autonomous", "tick"])
