@@ -18,6 +18,7 @@ _ENDPOINT = (
     click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="A header for the endpoint."),
     click.option("--requests-per-minute", type=click.IntRange(1), metavar="N", help="A limit of the endpoint."),
     click.option("--tokens-per-minute", type=click.IntRange(1), metavar="N", help="Another one."),
+    click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Requests at once; else 64."),
 )
 _OTHER = click.option(
     "--other-endpoint", is_flag=True, help="Let prompts go to another endpoint than the one of the run."
@@ -57,7 +58,8 @@ def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> A
     """
     names = tuple(options.pop("models") if models is None else models)
     base_url, headers = options.pop("base_url"), options.pop("headers")
-    per_minute = {name: options.pop(name) for name in ("requests_per_minute", "tokens_per_minute")}
+    asked = {name: options.pop(name) for name in ("requests_per_minute", "tokens_per_minute", "concurrency")}
+    limits = {name: number for name, number in asked.items() if number is not None}
     access = Access(names)
     if access.outside:
         return Access(
@@ -65,9 +67,9 @@ def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> A
             base_url=base_url or os.environ.get(URL) or None,
             api_key=os.environ.get(KEY, "").strip() or None,  # a file it was read from ends with a newline
             headers=dict(map(_header, headers)),
-            **per_minute,
+            **limits,
         )
-    if base_url or headers or any(per_minute.values()):
+    if base_url or headers or limits:
         raise UsageError("an endpoint is given, but no model that is there", hint="add --model openai:NAME")
     return access if names else None
 

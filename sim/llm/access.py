@@ -18,6 +18,9 @@ from sim.llm.port import ErrorClass, StopReason
 OPENAI_URL: Final = "https://api.openai.com/v1"
 """Where requests go if the operator gives no address."""
 
+CONCURRENCY: Final = 64
+"""Requests that are under way at one endpoint at once, if the operator says nothing else."""
+
 REDACTED = "[redacted]"
 
 _SHORTEST = 6  # a secret shorter than this would be found in innocent text
@@ -42,9 +45,10 @@ class Access:
         headers: sent with every request.
         requests_per_minute: the endpoint's limit, if it is known.
         tokens_per_minute: the same for tokens.
+        concurrency: requests that may be under way at once, at least 1.
 
     Raises:
-        UsageError: if address, key or a header cannot be sent; it does not repeat them.
+        UsageError: if address, key or a header cannot be sent; it does not repeat them. If `concurrency` is below 1.
     """
 
     models: tuple[str, ...] = ()
@@ -53,6 +57,7 @@ class Access:
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
+    concurrency: int = CONCURRENCY
 
     def __attrs_post_init__(self) -> None:
         if self.base_url is not None:
@@ -61,6 +66,8 @@ class Access:
             raise UsageError("the API key must be of printable ASCII characters, without white space")
         if not all(_HEADER_NAME.fullmatch(name) and _is_plain(value) for name, value in self.headers.items()):
             raise UsageError("a header must have a name of letters, digits and hyphens, and a printable ASCII value")
+        if self.concurrency < 1:
+            raise UsageError(f"the concurrency must be at least 1, not {self.concurrency}")
 
     def chains(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
         """Return the (provider, model) pairs by tier, best first; the tier `*` stands for all.

@@ -23,9 +23,6 @@ from sim.llm.retry import RetryPolicy
 from sim.llm.router import Target
 from sim.llm.tokens import APPROXIMATE, Tokenizer
 
-CONCURRENCY = 64
-"""Requests that one endpoint answers at once, if nothing else is known."""
-
 
 class LoopPacer:
     """Paces with aiolimiter, in the time of the asyncio loop.
@@ -149,7 +146,7 @@ class EdgeClient:
         return self._lanes[self._provider.name]
 
     def _open(self) -> None:
-        limits = Limits(self._access.requests_per_minute, self._access.tokens_per_minute, CONCURRENCY)
+        limits = Limits(self._access.requests_per_minute, self._access.tokens_per_minute, self._access.concurrency)
         governor = Governor(self._clock, limits, pacer=self._clock.pacer)
         self._lanes[self._provider.name] = Lane(self._wrap(self._provider, self._clock), governor, Breaker(self._clock))
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from sim.cli.progress import failures
+from sim.errors import UsageError
 from sim.llm import Access
 from sim.runner import SimulationRunner, run
-from tests.llm.endpoint import Endpoint, Reply, error, fitting
+from tests.llm.endpoint import Endpoint, Reply, error, fitting, whole
 
 ASKS = """
 name: asks
@@ -334,3 +335,29 @@ def test_the_client_is_imported_before_the_first_call(asks, tmp_path):
             [sys.executable, script, endpoint.url, asks], env=environment, capture_output=True, text=True, check=True
         )
     assert done.stdout.split() == ["True"]
+
+
+def test_the_operator_says_how_many_requests_are_under_way(sim, asks):
+    """With --concurrency 2 eight agents that ask at the same time never have more than two requests at the endpoint."""
+    asks.write_text(ASKS.replace("- name: asker\n", "- name: asker\n    count: 8\n"))
+    under_way = []
+
+    def slow(seen):
+        under_way.append(endpoint.open)
+        return Reply(body=whole("yes"), delay=0.05)
+
+    with Endpoint(slow) as endpoint:
+        options = ("--model", "openai:m", "--base-url", endpoint.url, "--no-record")
+        done = sim("run", asks, *options, "--concurrency", "2")
+        limited, under_way[:] = list(under_way), []
+        assert done.code == 0, done.err
+        assert sim("run", asks, *options).code == 0
+    assert len(limited) == 16
+    assert max(limited) <= 2 < max(under_way)
+    assert sim("run", asks, "--concurrency", "2").code == 2, "without a model that is at an endpoint"
+
+
+def test_a_concurrency_below_one_is_refused():
+    """No request could ever start."""
+    with pytest.raises(UsageError, match="at least 1, not 0"):
+        Access(concurrency=0)
