@@ -57,7 +57,7 @@ def test_outcomes_of_a_run(tmp_path):
         "metrics: {every: 4s, values: {told: \"published('x')\"}}\n"
     )
     told = outcomes_of(sim.run(file))
-    assert told["metric told"] == 16
+    assert told["metric told"] == 20
     assert told["mean now"] == 4.5
     assert told["done publish"] == 20
     assert told["at the end running"] == 2

@@ -128,12 +128,12 @@ def test_export(sim, run):
     args = ("export", run, "samples", "--format", "csv", "--to", "out.csv")
     first, second, third = sim(*args), sim(*args), sim(*args, "--force", "--json")
 
-    assert first.out == "10 rows in out.csv\n"
+    assert first.out == "11 rows in out.csv\n"
     assert second.code == 2
     assert "out.csv exists" in second.err
-    assert json.loads(third.out) == {"file": "out.csv", "rows": 10}
+    assert json.loads(third.out) == {"file": "out.csv", "rows": 11}
     with open("out.csv", newline="") as file:  # noqa: PTH123 - the folder where the command ran
-        assert len(list(csv.DictReader(file))) == 10
+        assert len(list(csv.DictReader(file))) == 11
 
 
 def test_text_of_agents_is_harmless(sim, tiny):
