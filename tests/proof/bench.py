@@ -176,6 +176,16 @@ class Bench:
             process.send_signal(kill.signal)
         return self.wait(process)
 
+    def begin(self, kills: Iterator[Kill]) -> Ended:
+        """Forget all, and run under the next kill until there is a run: one killed before that has called nothing."""
+        self.fresh()
+        ended = self.end(next(kills), "run", "proof.yaml")
+        while ended.code != 0 and not self.published:
+            assert not self.service.calls
+            self.kills += 1
+            ended = self.end(next(kills), "run", "proof.yaml")
+        return ended
+
     def wait_for_calls(self, process: "subprocess.Popen[str]", calls: int) -> None:
         """Wait until the service has had so many calls, or the process has ended."""
         limit = time.monotonic() + PATIENCE
@@ -189,6 +199,12 @@ class Bench:
         """The one run there is."""
         (found,) = (path for path in (self.folder / "runs").iterdir() if not path.name.startswith("."))
         return found
+
+    @property
+    def published(self) -> bool:
+        """Whether there is a run: one that is killed while it is created leaves only a hidden draft."""
+        runs = self.folder / "runs"
+        return runs.exists() and any(not path.name.startswith(".") for path in runs.iterdir())
 
     def fresh(self) -> None:
         """Forget the run, and all calls."""
@@ -253,7 +269,7 @@ def points(rng: random.Random, names: tuple[str, ...], limit: int) -> Iterator[K
         names: of the points.
         limit: the largest number of reaches, or calls.
     """
-    once = {"run.created", "resume.claimed", "resume.live", "run.finishing", "run.finished"}
+    once = {"run.drafted", "run.created", "resume.claimed", "resume.live", "run.finishing", "run.finished"}
     while True:
         kills = [Kill(name, 1 if name in once else _number(rng, limit)) for name in names]
         kills += [moment(rng, limit) for _ in range(len(names) // 2)]

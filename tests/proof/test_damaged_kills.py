@@ -21,11 +21,11 @@ KILLS = 125
 CALLS, WHOLE = 40, 55
 """How many calls of the service a kill may wait for, and about how many a whole run makes."""
 
-OPENING = ("run.created", "writer.before", "resume.claimed")
+OPENING = ("run.drafted", "run.created", "writer.before", "resume.claimed")
 CLOSING = ("run.finishing", "run.finished")
-CHECKPOINTS = ("writer.written", "writer.committed", "effect.started", "effect.done", "resume.live")
+CHECKPOINTS = ("writer.written", "writer.unnoted", "writer.committed", "effect.started", "effect.done", "resume.live")
 AIMED = OPENING + CLOSING + CHECKPOINTS
-ONCE = {"run.created", "resume.claimed", "resume.live", "run.finishing", "run.finished"}
+ONCE = {"run.drafted", "run.created", "resume.claimed", "resume.live", "run.finishing", "run.finished"}
 
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(1500)]
 
@@ -140,7 +140,7 @@ class Campaign:
         while ended.code != 0:
             killed += 1
             self.tally.kills += 1
-            if not self._exists():
+            if not self.bench.published:
                 return  # killed before the run was published: there is nothing to resume
             truth = self._truth()
             if damage:
@@ -162,10 +162,6 @@ class Campaign:
         self.story.append(f"{args[0]}, killed at {kill.point or 'a moment'} ({kill.n})")
         return self.bench.end(kill, *args)
 
-    def _exists(self) -> bool:
-        runs = self.bench.folder / "runs"
-        return runs.exists() and any(not path.name.startswith(".") for path in runs.iterdir())
-
     def _truth(self) -> Shown:
         """What `show` says of the killed run as it was left: it must open."""
         shown = _look("show", self.bench.run)
@@ -178,7 +174,7 @@ class Campaign:
         self.tally.damaged += 1
         shown = _look("show", self.bench.run)
         same = shown.code == 0 and shown.out == truth.out
-        warned = shown.code == 0 and shown.out is not None and shown.out["lost"] and "lost" in shown.err
+        warned = shown.code == 0 and shown.out is not None and shown.out["lost"] and shown.out["lost"] in shown.err
         assert same or warned or shown.code in (1, 2), self._told(shown)
 
     def _resume(self, *, last: bool) -> tuple[Ended, bool] | None:

@@ -53,9 +53,8 @@ def test_unsafe_effects_wait_for_a_person(service, tmp_path, tell, mode, backend
     kills = points(rng, POINTS, 100)
     listed = 0
     while bench.kills < KILLS:
-        bench.fresh()
         retried: Counter[str] = Counter()
-        ended = bench.end(next(kills), "run", "proof.yaml")
+        ended = bench.begin(kills)
         killed = 0
         places: set[tuple[str, int]] = set()
         while ended.code != 0:
