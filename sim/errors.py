@@ -33,6 +33,21 @@ class KernelError(RunError):
     """The kernel's own rules were broken, for instance two wake-ups with one order key."""
 
 
+class OutOfMemoryError(RunError, MemoryError):
+    """An agent, or another actor, ran out of memory: nothing says what it left half done, so the run ends.
+
+    Args:
+        name: the agent or actor.
+        text: what Python said about it; may be empty.
+    """
+
+    def __init__(self, name: str, text: str = "") -> None:
+        super().__init__(
+            f"{name} ran out of memory{f': {text}' if text else ''}",
+            hint="let agents keep less, run fewer of them, or give the process more memory",
+        )
+
+
 class LivelockError(RunError):
     """Simulated time does not advance: actors wake each other for ever at one instant."""
 

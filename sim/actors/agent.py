@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sim.actors.mailbox import Mailbox
 from sim.events import Event
 from sim.kernel import Stream
+from sim.kernel.codec import recordable
 from sim.permissions import Permission
 from sim.world import Action, ActionResult, Message, Sharing, World
 
@@ -28,7 +29,8 @@ class Agent(ABC):
             anything. None: the class does not say. Who reaches no farther than space can run ahead of others
             (`execution.sync: causal`); such an agent gets no messages.
         alive: set it to False, or call `shutdown`, and the loop ends, also if it sleeps or is paused (seed 004).
-        state: its variables: JSON-like, part of the run's final digest.
+        state: its variables: JSON-like, part of the run's final digest. An iteration that leaves something else in it
+            has failed: what is not JSON at its top is found then, deeper down it may be found later.
         entry: the entry of the scenario that it was made from; None if it was made by a program.
         mailbox: what is addressed to it.
         woken_event: the event that woke it last, or None.
@@ -135,4 +137,4 @@ class Agent(ABC):
         """Return what the final digest holds of this agent."""
         loop = self._loop
         progress = None if loop is None else [loop.state, loop.iteration_count, loop.consecutive_errors]
-        return {"loop": progress, "mail": len(self.mailbox), "state": self.state}
+        return {"loop": progress, "mail": len(self.mailbox), "state": recordable(self.state, "state")}

@@ -9,8 +9,9 @@ from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.wake import Registration, WakeCondition, arm, check
-from sim.errors import RunError
+from sim.errors import OutOfMemoryError, RunError
 from sim.kernel import Actor, Duration, Exit, Fired, Latch, Signal, first_of
+from sim.text import of_error
 from sim.world import World
 
 _S = AgentState
@@ -35,6 +36,7 @@ class Lifecycle(ABC):
             fell asleep or woke, or it called `beat`.
         wakes_in_time: whether its present, or last, sleep ends by time alone at the latest.
         wakeups: how often it left SLEEPING or PAUSED.
+        failures: iterations that failed, and errors in `on_start` and `on_stop`.
         on_stopped: called with the loop when it has stopped.
         on_change: called when the state has changed, and when an iteration of the tick mode has ended.
     """
@@ -54,6 +56,7 @@ class Lifecycle(ABC):
         "agent_id",
         "config",
         "crash_reason",
+        "failures",
         "last_beat",
         "on_change",
         "on_stopped",
@@ -72,6 +75,7 @@ class Lifecycle(ABC):
         self.woken_by = ""
         self.pause_reason: PauseReason | None = None
         self.crash_reason: str | None = None
+        self.failures = 0
         self.last_beat = 0
         self.wakes_in_time = False
         self.wakeups = 0
@@ -319,24 +323,34 @@ class Lifecycle(ABC):
         """The actor has ended: by itself, by a crash outside an iteration, or cancelled."""
         self._phase = Phase.OUTSIDE
         if exit.kind == "crashed":
-            self.crash_reason = f"{type(exit.error).__name__}: {exit.error}"
-            self._kernel.emit("agent.error", {"error": self.crash_reason}, self.agent_id)
+            assert exit.error is not None, "a crash has an error"
+            self.crash_reason = of_error(exit.error)
+            self._count_failure(self.crash_reason)
         elif exit.kind == "abandoned":
             self.crash_reason = str(exit.error)
+            self._count_failure(self.crash_reason)
         if self._state is not _S.STOPPING:
             self._settle()
             self._stop_reason = "crashed" if exit.kind in ("crashed", "abandoned") else self._stop_reason or "done"
             self._change(_S.STOPPING, self._stop_reason)
         self._finish()
 
+    def _count_failure(self, error: str) -> None:
+        """Record and count an error outside an iteration."""
+        self.failures += 1
+        self.world.count_error(error, self.agent_id)
+        self._kernel.emit("agent.error", {"error": error[:500]}, self.agent_id)
+
     def _finish(self) -> None:
         reason = self._stop_reason
         try:
             self.agent.on_stop()
-        except (KeyboardInterrupt, MemoryError, RunError):
+        except (KeyboardInterrupt, RunError):
             raise  # they concern the process or the run
+        except MemoryError as error:
+            raise OutOfMemoryError(self.agent_id, str(error)) from error  # whoever stops it would be named else
         except BaseException as error:
-            self._kernel.emit("agent.error", {"error": f"on_stop: {type(error).__name__}: {error}"}, self.agent_id)
+            self._count_failure(f"on_stop: {of_error(error)}")
         self.world.crashes += reason == "crashed"
         dead = self.agent.mailbox.close()
         self.pause_reason = self._pause_wanted = None

@@ -4,6 +4,7 @@ The same object serves both modes. Autonomous: `start` gives it an actor of its 
 runner calls `turn` once a tick. Sleeping and pausing cost nothing in either: what ends them calls back.
 """
 
+import math
 import types
 from collections.abc import Awaitable, Generator, Mapping
 from typing import Any, Protocol
@@ -17,6 +18,8 @@ from sim.actors.supervisor import RestartLimit
 from sim.actors.wake import WakeCondition
 from sim.errors import CausalityError, Interrupt, LimitError, RunError
 from sim.kernel import Actor, Duration, Exit, to_ns
+from sim.kernel.codec import NOT_JSON_HINT, json_fault
+from sim.text import of_error
 from sim.world import Action, World
 
 
@@ -32,10 +35,22 @@ class Gate(Protocol):
 
 
 _S = AgentState
+_PLAIN = frozenset((bool, int, str, type(None), list, tuple, dict))
 _RUNNING, _STOPPING = AgentState.RUNNING, AgentState.STOPPING
 _WAITS = ("sleep", "rest")  # actions that neither prove nor disprove that an agent works
 _INSIDE, _OUTSIDE = Phase.INSIDE, Phase.OUTSIDE
 _EXECUTE = (Agent.execute_action, World.execute)  # as they are here, whatever somebody puts in their place
+
+
+def _looks_plain(state: object) -> bool:
+    """Whether a state is JSON as far as the types of its variables tell; inside a list or dict it does not look."""
+    if state.__class__ is not dict:
+        return False
+    for key, value in state.items():
+        kind = value.__class__
+        if key.__class__ is not str or (kind not in _PLAIN and not (kind is float and math.isfinite(value))):
+            return False
+    return True
 
 
 class AgentLoop(Lifecycle):
@@ -45,7 +60,6 @@ class AgentLoop(Lifecycle):
 
     Attributes:
         iteration_count: iterations begun.
-        failures: iterations that failed.
         began_ns: when the latest iteration began, simulated nanoseconds.
         consecutive_errors: failures since the last iteration that worked; deciding to sleep or rest does not count.
     """
@@ -58,10 +72,10 @@ class AgentLoop(Lifecycle):
         "_rest_ns",
         "_restarts",
         "_start_ns",
+        "_state_fault",
         "_ticking",
         "began_ns",
         "consecutive_errors",
-        "failures",
         "iteration_count",
     )
 
@@ -69,10 +83,10 @@ class AgentLoop(Lifecycle):
         super().__init__(agent, world, config)
         self.iteration_count = 0
         self.began_ns = 0
-        self.failures = 0
         self.consecutive_errors = 0
         self._backoff_ns = config.min_delay_ns
         self._start_ns = 0
+        self._state_fault: str | None = None
         self._rest_ns = 0
         self._restarts: RestartLimit | None = None
         self._gate: Gate | None = None
@@ -214,9 +228,10 @@ class AgentLoop(Lifecycle):
         except (MemoryError, RunError):
             raise  # they concern the process or the run, not this agent
         except (Exception, SystemExit) as raised:
-            error = f"{type(raised).__name__}: {raised}"
+            error = of_error(raised)
         finally:
             self._phase = _OUTSIDE
+        error = error or (self._find_state_fault() if agent.state else None)
         self.last_beat = now = kernel.now
         if error is None:
             if self.consecutive_errors and not self._only_waits(action):
@@ -229,6 +244,25 @@ class AgentLoop(Lifecycle):
         self._due = due if due >= self._rest_ns else self._rest_ns
         if self._pause_wanted is not None:
             self._pause_if_wanted()
+
+    def _find_state_fault(self) -> str | None:
+        """Return what in the agent's state is not JSON.
+
+        Deep inside it is looked for in iterations 1, 2, 4, 8, ... only: a state that grows by a part in each iteration
+        would take longer and longer.
+        """
+        state, count = self.agent.state, self.iteration_count
+        if count & (count - 1) and _looks_plain(state):
+            return None
+        fault = json_fault(state, "state")
+        self._state_fault = None if fault is None else f"{fault}; {NOT_JSON_HINT}"
+        return self._state_fault
+
+    def check_state(self) -> None:
+        """Count what is not JSON in the agent's state as a failure, unless that was done: for the end of a run."""
+        before, fault = self._state_fault, json_fault(self.agent.state, "state")
+        if fault is not None and (before is None or not before.startswith(fault)):
+            self._count_failure(f"{fault}; {NOT_JSON_HINT}")
 
     async def _at_gate(self, gate: Gate, action: Action | None) -> None:
         self.world.waits.begin(self.agent_id)  # for others, which may be slow
@@ -305,7 +339,7 @@ class AgentLoop(Lifecycle):
         except (KeyboardInterrupt, MemoryError, RunError):
             raise  # they concern the process or the run
         except BaseException as fault:
-            self._kernel.emit("agent.error", {"error": f"on_error: {type(fault).__name__}: {fault}"}, self.agent_id)
+            self._kernel.emit("agent.error", {"error": f"on_error: {of_error(fault)}"[:500]}, self.agent_id)
         finally:
             self._phase = _OUTSIDE
 

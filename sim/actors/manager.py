@@ -123,6 +123,12 @@ class AgentLoopManager:
         if self.on_forgotten is not None:
             self.on_forgotten(loop)
 
+    def check_states(self) -> None:
+        """Count what is not JSON in the states of agents as their failures, before the state at the end is recorded."""
+        for loop in self._loops.values():
+            if loop.agent.state:
+                loop.check_state()
+
     async def start_all(self) -> None:
         """Start all loops that are stopped, in the order in which they were made."""
         for loop in list(self._loops.values()):

@@ -18,6 +18,7 @@ from sim.errors import UsageError
 from sim.events import Event
 from sim.events.topic import check_pattern
 from sim.kernel import Duration, to_ns, to_seconds
+from sim.kernel.codec import decode, encode
 from sim.world import World
 
 ConditionType = Literal["time", "event", "resource", "message", "any", "all", "never"]
@@ -175,7 +176,11 @@ class WakeCondition:
         return self.condition_type == "all" and all(part.ends_in_time for part in self.value)
 
     def describe(self) -> Any:
-        """Return the condition as a JSON-like value, for the record."""
+        """Return the condition as a JSON-like value, for the record.
+
+        Raises:
+            ActorError: if what is given to its filter is not JSON-like.
+        """
         value = self.value
         if self.condition_type in ("any", "all"):
             value = [part.describe() for part in self.value]
@@ -185,7 +190,7 @@ class WakeCondition:
             "type": self.condition_type,
             "value": value,
             **({"where": self.where.text} if self.where else {}),
-            **({"given": self.given} if self.given else {}),
+            **({"given": decode(encode(self.given))} if self.given else {}),
             **({"timeout": to_seconds(self.timeout_ns)} if self.timeout_ns is not None else {}),
         }
 

@@ -3,6 +3,7 @@
 The only door to `msgspec`. Canonical, so that the bytes of a value depend on the value alone.
 """
 
+import math
 from typing import Any
 
 import msgspec
@@ -60,12 +61,76 @@ def freeze(value: object) -> Raw:
         raise _not_json(value, error) from error
 
 
+NOT_JSON_HINT = "use finite numbers, text, booleans, None, lists, and dicts with text as keys"
+
+
 def _not_json(value: object, error: Exception) -> ActorError:
-    name = "dict" if isinstance(value, Record) else type(value).__name__  # a record is written as one
-    return ActorError(
-        f"a recorded value must be JSON-like, but {name} is not: {error}",
-        hint="use numbers, text, booleans, None, and lists or dicts of these",
-    )
+    fault = json_fault(value, "the value") or f"the value is not JSON: {error}"
+    return ActorError(f"a recorded value must be JSON-like, but {fault}", hint=NOT_JSON_HINT)
+
+
+def json_fault(value: object, name: str) -> str | None:
+    """Return what in `value` is not JSON, and where in it, for instance `state['friends'] is a set, which is not JSON`.
+
+    Stricter than `encode`, which writes a set as a list and NaN as null. Slower too: it looks at every part in Python.
+
+    Args:
+        value: what to look at.
+        name: what to call it.
+    """
+    try:
+        return _fault(value, name)
+    except RecursionError:
+        return f"{name} contains itself, or is nested too deeply"
+
+
+def _fault(value: object, path: str) -> str | None:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                return f"{path} has a key that is {_kind(key)}, and keys must be text"
+            if not _is_leaf(key) and (fault := _fault(key, f"a key of {path}")):
+                return fault
+            if not _is_leaf(inner) and (fault := _fault(inner, f"{path}[{key[:60]!r}]")):
+                return fault
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            if not _is_leaf(inner) and (fault := _fault(inner, f"{path}[{index}]")):
+                return fault
+    elif isinstance(value, float):
+        return None if math.isfinite(value) else f"{path} is {value!r}, which is not JSON"
+    elif isinstance(value, set | frozenset) or not _can_encode(value):
+        what = "text with half a surrogate pair" if isinstance(value, str) else _kind(value)
+        return f"{path} is {what}, which is not JSON"
+    return None
+
+
+def _is_leaf(value: object) -> bool:
+    """Whether a value is one of most: without a doubt JSON, and without parts."""
+    kind = value.__class__
+    return kind is int or kind is bool or value is None or (kind is str and value.isascii())  # type: ignore[attr-defined]
+
+
+def _kind(value: object) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+def _can_encode(value: object) -> bool:
+    try:
+        _encode(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def recordable(value: object, name: str) -> object:
+    """Return `value` if it can be encoded, else a record of what in it cannot: `{"not_json": ...}`."""
+    try:
+        _encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        return {"not_json": json_fault(value, name) or str(error)}
+    return value
 
 
 def decode(data: bytes | Raw) -> Any:

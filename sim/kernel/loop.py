@@ -16,7 +16,7 @@ Where it could be compiled, `c/loop.c` takes the place of `_run_some`; what it d
 from abc import ABC, abstractmethod
 from typing import Any
 
-from sim.errors import ActorError, Cancelled, ForeignAwaitError, KernelError, RunError, UsageError
+from sim.errors import ActorError, Cancelled, ForeignAwaitError, KernelError, OutOfMemoryError, RunError, UsageError
 from sim.kernel.compiled import COMPILED
 from sim.kernel.duration import MAX_NS
 from sim.kernel.future_events import NEVER, Entry, FutureEvents
@@ -315,8 +315,10 @@ class Loop(ABC):
             self._close(actor, _RETURNED if error.value is None else Exit("returned", value=error.value))
         elif isinstance(error, Cancelled) and actor.cancelling:
             self._close(actor, Exit("cancelled", error=error.with_traceback(None)))  # frames would stay alive
-        elif isinstance(error, KeyboardInterrupt | MemoryError | RunError):
+        elif isinstance(error, KeyboardInterrupt | RunError):
             raise error
+        elif isinstance(error, MemoryError):
+            raise OutOfMemoryError(actor.name, str(error)) from error
         else:
             self._close(actor, Exit("crashed", error=error))
 

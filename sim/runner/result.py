@@ -115,7 +115,7 @@ class RunResult:
         refused: how many were refused, by kind.
         states: how many loops were in each state at the end, before they were stopped.
         wakeups: how often an agent left SLEEPING or PAUSED.
-        errors: failed iterations.
+        errors: failed iterations, and errors of agents outside an iteration, also in `on_start` and `on_stop`.
         commonest_error: what most of them failed with, how often, and in which agent first; None if none failed.
         messages: messages that were taken.
         kinds: successful actions by kind.

@@ -172,6 +172,9 @@ class SimulationRunner:
         was interrupted changes no agent.
         """
         kernel = self._world.kernel
+        if status == "finished":
+            with kernel.acting_as(kernel.supervisor):
+                self._manager.check_states()
         states, digest = self._manager.states(), self._world.digest()
         self._world.on_all_stopped = None
         if status == "finished":

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sim.errors import ActorError, RunError
-from sim.kernel.codec import Raw, encode
+from sim.kernel.codec import NOT_JSON_HINT, Raw, encode, json_fault
 from sim.kernel.ports import EventRow
 
 CHUNK = 4096
@@ -58,10 +58,10 @@ def encode_events(rows: Sequence[EventRow]) -> bytes:
         return encode(rows)[1:-1]
     except ActorError:
         position = bad_row(rows)
-        actor, topic = rows[position][5:7]
+        actor, topic, data = rows[position][5:8]
+        fault = json_fault(data, "its data") or "it is not JSON-like"
         raise ActorError(
-            f"an event of {actor} with topic {topic} holds data that is not JSON-like",
-            hint="use numbers, text, booleans, None, and lists or dicts of these",
+            f"an event of {actor} with topic {topic} cannot be recorded: {fault}", hint=NOT_JSON_HINT
         ) from None
 
 

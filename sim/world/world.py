@@ -1,5 +1,6 @@
 """The world: holds the parts and coordinates; it decides nothing."""
 
+import math
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Collection, Coroutine, Mapping
@@ -11,7 +12,7 @@ from sim.errors import ClosedError, LimitError, UsageError
 from sim.events import EventBus
 from sim.events.bus import too_much
 from sim.kernel import Actor, Kernel, Recorder, Stream, to_seconds
-from sim.kernel.codec import ABSENT, Absent, Fact, Raw, Record, as_dict, decode, freeze
+from sim.kernel.codec import ABSENT, Absent, Fact, Raw, Record, as_dict, decode, freeze, recordable
 from sim.kernel.host import Host
 from sim.kernel.until import Until, run_host_until
 from sim.permissions import Permission
@@ -442,8 +443,14 @@ class World:
 
     def observe(self, agent_id: str, name: str, value: float) -> None:
         """Record a number that an agent observed; the run's summary says how they are distributed."""
-        self.kernel.emit("observation", {"name": name, "value": value}, agent_id)
-        self.observations.setdefault(name, array("d")).append(value)
+        number = float(value)  # refuses what cannot be recorded before anything is
+        if name.__class__ is not str or not math.isfinite(number):
+            raise UsageError(
+                f"{agent_id}: an observation is a name and a finite number, not {name!r:.60}, {value!r:.60}"
+            )
+        kept = value if value.__class__ in (int, float) else number
+        self.kernel.emit("observation", {"name": name, "value": kept}, agent_id)
+        self.observations.setdefault(name, array("d")).append(number)
 
     def digest(self) -> Mapping[str, Any]:
         """Return the final state of everything, for the hash of the run."""
@@ -456,7 +463,7 @@ class World:
             "draws": self.kernel.streams.fingerprints(),
             "ledger": self.ledger.state(),
             "places": self.places.state() if self.places else {},
-            "pools": {name: pool.state() for name, pool in sorted(self.pools.items())},
+            "pools": {name: recordable(pool.state(), name) for name, pool in sorted(self.pools.items())},
             "quotas": self.quotas.state(),
             "rates": self.rate_tracker.state(),
             "tasks": {str(id): attrs.asdict(task) for id, task in self.tasks.items()},
