@@ -5,12 +5,12 @@ from typing import Any
 
 import click
 
-from sim.cli.again import EFFECT, again_options, at_work, decided, models_of, print_live
+from sim.cli.again import EFFECT, again_options, at_work, decided, print_live
 from sim.cli.models import access_of, endpoint_options
-from sim.cli.output import OUT, common
+from sim.cli.output import OUT, common, reading
 from sim.cli.run import MAX_SEED
 from sim.runner import branch
-from sim.store import find_run
+from sim.runner.again import models_asked
 
 
 @click.command(
@@ -45,8 +45,9 @@ def command(
     What may change at a time above 0 is live: limits, costs, events, stop, the rules and limits of agents, and the
     language models.
     """
-    folder = find_run(out, run)
-    access = access_of(endpoint, models or models_of(folder))
+    with reading(out, run, verify=False) as stored:
+        folder, asked = stored.path, models_asked(stored.info.options)
+    access = access_of(endpoint, models or asked)
     with at_work(allow, quiet=quiet) as options:
         result = branch(
             folder, at=at, overrides=overrides, seed=seed, until=until, out=out, effects=decided(decisions),

@@ -9,11 +9,11 @@ import attrs
 import click
 
 from sim.cli.comparison import Comparison, Pair, Pairs, compare
-from sim.cli.output import OUT, common, plain, print_json
+from sim.cli.output import OUT, common, plain, print_json, reading
 from sim.cli.story import event_json, line
 from sim.cli.table import Cell, print_table
 from sim.kernel.codec import encode
-from sim.store import RunInfo, find_run, open_run
+from sim.store import RunInfo
 
 _SIDES = ("left", "right")
 _HASH = re.compile("[0-9a-f]{64}")
@@ -49,7 +49,7 @@ def command(left: str, right: str, limit: int, out: Path, as_json: bool) -> None
 
     The exit code is 0 also if they differ.
     """
-    with open_run(find_run(out, left)) as one, open_run(find_run(out, right)) as other:
+    with reading(out, left) as one, reading(out, right) as other:
         found = compare(one, other, limit or None)
         infos = (one.info, other.info)
     if as_json:

@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
-from sim.cli.output import OUT, PATH, common, plain, print_json
-from sim.store import export, find_run, open_run
+from sim.cli.output import OUT, PATH, common, plain, print_json, reading
+from sim.store import export
 
 
 @click.command(
@@ -29,7 +29,7 @@ def command(run: str, view: str, form: Any, target: Path, force: bool, out: Path
 
     Views: events, transitions, actions, messages, samples, observations.
     """
-    with open_run(find_run(out, run)) as stored:
+    with reading(out, run) as stored:
         rows = export(stored, view, target, form, force=force)
     if as_json:
         print_json({"file": target, "rows": rows})

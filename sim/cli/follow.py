@@ -58,6 +58,7 @@ class Follower:
         figures = {
             name: self._figures[name] for name in ("actions", "refused", "errors", "wake-ups", "messages", "events")
         }
+        lost = () if info.lost is None else (info.lost,)
         return Look(
             title=f"{info.name}  seed {info.seed}  {info.mode}",
             status=info.status,
@@ -65,7 +66,7 @@ class Follower:
             until=self._until,
             states={state: counts[state] for state in _STATES},
             figures=figures,
-            troubles=tuple(f"{number(count)} x {text}" for text, count in self._errors.most_common(3)),
+            troubles=(*lost, *(f"{number(count)} x {text}" for text, count in self._errors.most_common(3))),
             newest=newest(list(self._latest)),
         )
 

@@ -14,6 +14,7 @@ _KEPT = (
     "path",
     "status",
     "problem",
+    "lost",
     "name",
     "mode",
     "seed",
@@ -43,8 +44,8 @@ def command(out: Path, as_json: bool) -> None:
         headings = ("run", "scenario", "mode", "seed", "status", "simulated", "events", "hash")
         print_table(headings, map(_row, runs))
         for info in runs:
-            if info.problem:
-                click.echo(f"{plain(info.id)}: {plain(info.problem)}")
+            if info.problem or info.lost:
+                click.echo(f"{plain(info.id)}: {plain(info.problem or info.lost or '')}")
     else:
         click.echo(f"there are no runs in {plain(out)}")
 

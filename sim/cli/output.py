@@ -5,7 +5,8 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -15,7 +16,7 @@ from sim.errors import Problem, RunError, ScenarioError, SimError, UsageError
 from sim.text import plain as plain  # the verbs take it from here
 
 if TYPE_CHECKING:
-    from sim.store import RunInfo  # importing it takes long
+    from sim.store import StoredRun  # importing it takes long
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -40,10 +41,21 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def warn_of_loss(info: "RunInfo") -> None:
-    """Say on stderr that the last records of a run are lost, if they are: what is shown is true, and not all."""
-    if info.lost is not None:
-        say(f"sim: warning: {plain(info.lost)}")
+@contextmanager
+def reading(out: Path, run: str, *, verify: bool = True) -> Iterator["StoredRun"]:
+    """Open a run for reading, and say on stderr if its last records are lost: what is read is true, but not complete.
+
+    Args:
+        out: the folder of the runs.
+        run: a folder, or the beginning of a run's name.
+        verify: check the record against its hashes first.
+    """
+    from sim.store import find_run, open_run  # `sim --help` needs no database
+
+    with open_run(find_run(out, run), verify=verify) as stored:
+        if stored.info.lost is not None:
+            say(f"sim: warning: {plain(stored.info.lost)}")
+        yield stored
 
 
 def print_json(value: Any) -> None:

@@ -5,9 +5,8 @@ from pathlib import Path
 import click
 
 from sim.cli.again import again_options, at_work, print_replay
-from sim.cli.output import OUT, common, plain, say
+from sim.cli.output import OUT, common, plain, reading, say
 from sim.runner import replay
-from sim.store import find_run
 
 
 @click.command(
@@ -38,7 +37,8 @@ def command(
     Nothing is done outside and nothing is written. The exit code is 1 if the run is not the same; then the first event
     that differs is named.
     """
-    folder = find_run(out, run)
+    with reading(out, run, verify=False) as stored:
+        folder = stored.path
     with at_work(allow, quiet=quiet) as options:
         result = replay(folder, backend=backend, allow_change=allow_change, max_wall=max_wall, **options)
     print_replay(result.to_json(), as_json=as_json)

@@ -5,9 +5,8 @@ from pathlib import Path
 import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
-from sim.cli.output import OUT, PATH, common, plain, print_json
+from sim.cli.output import OUT, PATH, common, plain, print_json, reading
 from sim.report import REPORT, write_report
-from sim.store import find_run, open_run
 
 
 @click.command(
@@ -29,7 +28,7 @@ def command(run: str, target: Path | None, force: bool, out: Path, as_json: bool
     """Write a report of RUN: one HTML file that needs no network and can be sent to others. RUN is a folder, or the
     beginning of a name that `sim list` shows; it may be under way still.
     """
-    with open_run(find_run(out, run)) as stored:
+    with reading(out, run) as stored:
         file = write_report(stored, target, force=force)
     if as_json:
         print_json({"file": file, "bytes": file.stat().st_size})

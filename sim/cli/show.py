@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
-from sim.cli.output import OUT, common, print_json, say, warn_of_loss
+from sim.cli.output import OUT, common, print_json, reading, say
 from sim.cli.story import choose, event_json, line
 from sim.cli.summary import print_summary
 from sim.cli.table import print_table
 from sim.errors import UsageError
-from sim.store import RunInfo, StoredRun, find_run, open_run
+from sim.store import RunInfo, StoredRun
 
 _COUNT = click.IntRange(0)
 
@@ -49,8 +49,7 @@ def command(
     if wants_events + (view is not None) + (sql is not None) > 1:
         raise UsageError("events, a view and a query cannot be shown together", hint="ask for one of them")
     first = limit or None
-    with open_run(find_run(out, run)) as stored:
-        warn_of_loss(stored.info)
+    with reading(out, run) as stored:
         if wants_events:
             _events(stored, agent, topic, first, events, as_json)
         elif view is not None:

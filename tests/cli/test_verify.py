@@ -6,7 +6,10 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import attrs
 import pytest
+
+from sim.store.head import HeadFile, read_head
 
 
 @pytest.fixture
@@ -74,3 +77,42 @@ def test_a_copy_of_the_database_alone(sim, run, tmp_path):
 
     assert sim("show", tmp_path / "alone").code == 0
     assert sim("verify", tmp_path / "alone").code == 1
+
+
+@pytest.fixture
+def cut(sim, tiny):
+    """A run that ended early, with a head that names commits which its database does not have."""
+    folder = Path(json.loads(sim("run", "tiny.yaml", "--until", "10000h", "--max-wall", "0.2s", "--json").out)["run"])
+    head = read_head(folder).head
+    assert head is not None
+    with closing(HeadFile(folder)) as file:
+        file.write(attrs.evolve(head, commit=head.commit + 2))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["show"],
+        ["show", "--events", "1"],
+        ["report"],
+        ["replay"],
+        ["diff", "tiny"],
+        ["branch", "--at", "1m", "--until", "2m"],
+        ["export", "events", "--format", "csv", "--to", "events.csv"],
+    ],
+)
+def test_every_verb_that_reads_a_run_warns_of_lost_records(sim, cut, verb):
+    """What is read from a run with lost records is true but not complete: each verb says so on stderr."""
+    done = sim(verb[0], cut, *verb[1:])
+
+    assert "lost its last records: commits" in done.err + done.out
+    assert "Traceback" not in done.err
+
+
+def test_a_list_names_lost_records(sim, cut):
+    """The list of runs says which of them lost records, in text and as JSON."""
+    text, as_json = sim("list"), sim("list", "--json")
+
+    assert "lost its last records: commits" in text.out
+    assert "lost its last records" in json.loads(as_json.out)["runs"][0]["lost"]

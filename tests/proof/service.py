@@ -7,6 +7,7 @@ they come; only how long a call takes is left to chance.
 import hashlib
 import json
 import random
+import select
 import threading
 import time
 from collections import Counter, defaultdict
@@ -93,6 +94,14 @@ class Service:
         with self._changed:
             return self._changed.wait_for(lambda: len(self.calls) >= calls, seconds)
 
+    def settle(self) -> None:
+        """Wait until every call that was sent has been counted and answered: a killed caller's last ones come late."""
+        quiet = 0
+        while quiet < 3:
+            time.sleep(0.005)
+            waiting, _, _ = select.select([self._server], [], [], 0)
+            quiet = 0 if waiting or self._server.connections else quiet + 1
+
     def seen(self) -> dict[tuple[str, int], list[Call]]:
         """Return the calls by (agent, ordinal)."""
         found: dict[tuple[str, int], list[Call]] = defaultdict(list)
@@ -138,6 +147,20 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, service: Service) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.service = service
+        self.connections = 0
+        self._lock = threading.Lock()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Count an open connection."""
+        with self._lock:
+            self.connections += 1
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Count it no more."""
+        super().shutdown_request(request)
+        with self._lock:
+            self.connections -= 1
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A caller that was killed is no error here."""

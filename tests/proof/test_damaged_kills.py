@@ -160,7 +160,10 @@ class Campaign:
 
     def _end(self, kill: Kill, *args: object) -> Ended:
         self.story.append(f"{args[0]}, killed at {kill.point or 'a moment'} ({kill.n})")
-        return self.bench.end(kill, *args)
+        ended = self.bench.end(kill, *args)
+        assert ended.code in (0, -9), self._told(ended)
+        self.bench.service.settle()
+        return ended
 
     def _truth(self) -> Shown:
         """What `show` says of the killed run as it was left: it must open."""
