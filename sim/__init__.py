@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     )
     from sim.runner import ReplayResult, RunResult, SimulationRunner, branch, replay, resume, run, run_async
     from sim.scenario import Scenario, load
-    from sim.world import Action, ActionResult, Message, World
+    from sim.world import Action, ActionResult, Message, Tool, World
 
 __version__ = "0.1.0"
 
@@ -58,7 +58,7 @@ __all__ = [
     "Action", "ActionResult", "Actor", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager", "AgentState",
     "Container", "Control", "Effect", "Event", "EventBus", "Interrupt", "Kernel", "Latch", "Message", "Outcome",
     "PauseReason", "Preempted", "PreemptiveResource", "PriorityResource", "Queue", "RateTracker", "ReplayResult",
-    "Resource", "RunResult", "Scenario", "ScenarioError", "Signal", "SimError", "SimulationRunner", "Store",
+    "Resource", "RunResult", "Scenario", "ScenarioError", "Signal", "SimError", "SimulationRunner", "Store", "Tool",
     "UsageError", "WakeCondition", "World", "all_of", "branch", "first_of", "join", "load", "perform", "replay",
     "resume", "run", "run_async", "run_until", "sleep",
 ]  # fmt: skip
@@ -71,7 +71,7 @@ _HOMES = {
     "resources": "Container Preempted PreemptiveResource PriorityResource RateTracker Resource Store",
     "runner": "ReplayResult RunResult SimulationRunner branch replay resume run run_async",
     "scenario": "Scenario load",
-    "world": "Action ActionResult Message World",
+    "world": "Action ActionResult Message Tool World",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -85,6 +85,8 @@ def json_fault(value: object, name: str) -> str | None:
 
 
 def _fault(value: object, path: str) -> str | None:
+    if isinstance(value, Record):
+        value = {key: part for key, part in as_dict(value).items() if part is not ABSENT}  # as it is written
     if isinstance(value, dict):
         for key, inner in value.items():
             if not isinstance(key, str):

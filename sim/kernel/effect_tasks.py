@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import anyio.abc
 import anyio.lowlevel
+import sniffio
 
 from sim.crashpoints import reach
 from sim.errors import SimError
@@ -30,6 +31,7 @@ class LoopDoor:
     def __init__(self) -> None:
         self._token: Any = anyio.lowlevel.current_token().native_token
         self._context = contextvars.copy_context()  # that of another thread does not say which event loop this is
+        self._context.run(sniffio.current_async_library_cvar.set, sniffio.current_async_library())  # nor does asyncio's
 
     def call(self, callback: Callable[[], object]) -> None:
         """Have `callback` called soon; never if the event loop has ended."""

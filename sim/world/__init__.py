@@ -9,9 +9,10 @@ from sim.world.artifact import Artifact
 from sim.world.message import Message
 from sim.world.places import Places
 from sim.world.space import Sighting, Space
+from sim.world.tool import Tool
 from sim.world.world import Inhabitant, World
 
 __all__ = [
     "DONE", "NOOP", "Action", "ActionHandler", "ActionResult", "Artifact", "Inhabitant", "Message", "Places", "Refused",
-    "Sharing", "Sighting", "Space", "World",
+    "Sharing", "Sighting", "Space", "Tool", "World",
 ]  # fmt: skip

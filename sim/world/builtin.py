@@ -12,6 +12,7 @@ from sim.resources import MICRO, Container, Pool, PriorityResource, Resource, St
 from sim.world.action import ActionHandler, Refused
 from sim.world.artifact import FORMULA_NAMES, Access, Artifact
 from sim.world.message import Message
+from sim.world.tool import use_tool, wait_for_tool
 
 if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
@@ -232,13 +233,6 @@ def _access(given: Any, default: Access) -> Access:
     raise Refused(f"access is 'all', 'owner' or a list of names, not {given!r}")
 
 
-def _use_tool(world: "World", agent: "Inhabitant", tool: str, args: Any = None) -> Any:
-    function = world.tools.get(tool)
-    if function is None:
-        raise Refused(f"there is no tool {tool!r}")
-    return function(decode(encode(args or {})))  # a copy: what a tool does to it stays there
-
-
 # -- places and pools
 
 
@@ -351,7 +345,7 @@ BUILT_IN = (
     ActionHandler("delete", _delete),
     ActionHandler("invoke", _invoke),
     ActionHandler("move", _move, wait=_travel, ends=True),
-    ActionHandler("use_tool", _use_tool),
+    ActionHandler("use_tool", use_tool, wait=wait_for_tool, ends=True),
     ActionHandler("create_task", _create_task),
     ActionHandler("acquire", _acquire, wait=_stand_in_line, undo=_hand_back),
     ActionHandler("release", _release),

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 
 import attrs
 
-from sim.errors import ClosedError, LimitError, UsageError
+from sim.errors import Interrupt, RunError, SimError, UsageError
 from sim.events import EventBus
 from sim.events.bus import too_much
 from sim.kernel import Actor, Kernel, Recorder, Stream, to_seconds
@@ -17,6 +17,7 @@ from sim.kernel.host import Host
 from sim.kernel.until import Until, run_host_until
 from sim.permissions import Permission
 from sim.resources import MICRO, Budgets, Ledger, Pool, PriorityResource, Quotas, RateTracker, Resource
+from sim.text import of_error
 from sim.world.action import Action, ActionHandler, ActionRegistry, ActionResult, Refused
 from sim.world.artifact import Artifacts
 from sim.world.builtin import BUILT_IN
@@ -24,6 +25,7 @@ from sim.world.costs import FREE, Charge, Costs, Held, Lack
 from sim.world.message import Message
 from sim.world.places import Places
 from sim.world.space import Space
+from sim.world.tool import Tool, ToolFunction
 from sim.world.waits import KnownWaits
 
 
@@ -72,6 +74,11 @@ class Task:
     raw: Raw
 
 
+def _reason(error: Exception) -> str:
+    """Return why an action failed: an error of ours says it all, of any other the type does too."""
+    return str(error) if isinstance(error, Refused | SimError) else of_error(error)
+
+
 class World:
     """One shared world.
 
@@ -109,7 +116,7 @@ class World:
         self.pools: dict[str, Pool] = {}
         self.agents: dict[str, Inhabitant] = {}
         self.actions = ActionRegistry()
-        self.tools: dict[str, Callable[[Mapping[str, Any]], Any]] = {}  # pure functions, by name
+        self.tools: dict[str, Tool | ToolFunction] = {}  # by name: see `Tool`
         self.services: dict[str, object] = {}
         self.tasks: dict[int, Task] = {}
         self.held: dict[str, dict[str, int]] = {}  # agent → pool → what it has acquired
@@ -330,10 +337,10 @@ class World:
             granted = await handler.wait(self, agent, **action.arguments)
         except BaseException as error:
             held.release()
-            if not isinstance(error, Refused | ClosedError | LimitError | UsageError):
+            if not isinstance(error, Exception) or isinstance(error, Interrupt | MemoryError | RunError):
                 raise
             skipped = isinstance(error, Refused) and error.skip
-            return self._refuse(agent, action, freeze(action.arguments), str(error), skipped=skipped)
+            return self._refuse(agent, action, freeze(action.arguments), _reason(error), skipped=skipped)
         finally:
             self.standing.pop(agent.agent_id, None)
             self.waits.end(agent.agent_id)
@@ -398,18 +405,19 @@ class World:
                 data = handler.apply(self, agent, *granted, **arguments)
             else:  # most actions; without a star the call makes no list first
                 data = handler.apply(self, agent, **arguments)
-        except Refused as refusal:
-            return self._refuse(agent, action, raw, str(refusal))
+            outcome = _Done(raw, action.reasoning or ABSENT, data, True)
+            fact = data.__class__.__base__ is Fact  # `isinstance` takes three times as long
+            late = fact and not action.reasoning  # then nothing in it can change, or be refused by the encoder
+            kept = outcome if late else freeze(outcome)
+        except (MemoryError, RunError):
+            raise  # they concern the process or the run
+        except Exception as error:  # also of a handler of the host program: the attempt is on record all the same
+            return self._refuse(agent, action, raw, _reason(error))
         if charge is not FREE:
             costs.take(agent.agent_id, charge, artifact)
-        outcome = _Done(raw, action.reasoning or ABSENT, data, True)
-        fact = data.__class__.__base__ is Fact  # `isinstance` takes three times as long
-        late = fact and not action.reasoning  # then nothing in it can change, or be refused by the encoder
-        self.kernel.emit(handler.topic, outcome if late else freeze(outcome), agent.agent_id)
+        self.kernel.emit(handler.topic, kept, agent.agent_id)
         self.done[handler.kind] += 1
-        if fact:
-            return ActionResult(True, as_dict(data))
-        return ActionResult(True, decode(data) if isinstance(data, Raw) else data)
+        return ActionResult(True, as_dict(data) if fact else decode(data) if isinstance(data, Raw) else data)
 
     def _lacking(self, agent: Inhabitant, action: Action, charge: Charge) -> Lack | None:
         if charge is FREE:
