@@ -1,10 +1,13 @@
 """Agents: what decides and acts. The loop that drives one is in `loop`."""
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sim.actors.mailbox import Mailbox
+from sim.errors import UsageError
 from sim.events import Event
 from sim.kernel import Stream
 from sim.kernel.codec import recordable
@@ -23,6 +26,9 @@ class Agent(ABC):
         world: where it lives. It changes the world through actions only.
         group: its group; by default its own name.
         permission: what it may do.
+
+    Raises:
+        UsageError: if `on_error` or `on_stop` is async: nothing could await it.
 
     Attributes:
         reach: what `decide_action` reads: what is this agent's own, also what is near it in space (`World.space`), or
@@ -46,6 +52,7 @@ class Agent(ABC):
         group: str | None = None,
         permission: Permission = Permission.USER,
     ) -> None:
+        _check_hooks(type(self))
         self.agent_id = agent_id
         self.world = world
         self.group = group or agent_id
@@ -138,3 +145,12 @@ class Agent(ABC):
         loop = self._loop
         progress = None if loop is None else [loop.state, loop.iteration_count, loop.consecutive_errors]
         return {"loop": progress, "mail": len(self.mailbox), "state": recordable(self.state, "state")}
+
+
+@lru_cache(maxsize=1024)
+def _check_hooks(kind: type[Agent]) -> None:
+    for name in ("on_error", "on_stop"):
+        if inspect.iscoroutinefunction(getattr(kind, name)):
+            raise UsageError(
+                f"{kind.__name__}.{name} is async, but nothing can wait for it", hint=f"define it with `def {name}`"
+            )

@@ -288,3 +288,16 @@ def test_states_that_are_json_cost_no_error() -> None:
     loop = lab.add("a", step, started=True)
     lab.run(40)
     assert (loop.failures, loop.state) == (0, AgentState.RUNNING)
+
+
+@pytest.mark.parametrize("hook", ["on_stop", "on_error"])
+def test_an_async_hook_that_nothing_awaits_is_refused(hook: str) -> None:
+    """An agent class whose `on_stop` or `on_error` is async is refused by name: the hook would never run."""
+
+    async def late(*args: object) -> None:
+        pass
+
+    lab = Lab()
+    with pytest.raises(sim.UsageError, match=f"^Odd.{hook} is async, but nothing can wait for it$"):
+        lab.add("a", kind=type("Odd", (Script,), {hook: late}))
+    assert "a" not in lab.world.agents

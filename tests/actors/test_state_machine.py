@@ -235,3 +235,23 @@ def test_a_pause_that_is_wanted_survives_the_error_limit() -> None:
     assert loop.pause_reason is PauseReason.ERRORS
     lab.run(100)
     assert (loop.state, loop.pause_reason) == (_S.PAUSED, PauseReason.OPERATOR)
+
+
+def test_what_does_not_fit_the_state_of_a_loop_is_refused_with_both_states() -> None:
+    """A stopped agent cannot be put to sleep: the error names both states, nothing changes, and it can still start."""
+    lab = Lab()
+    loop = lab.add("a", lambda agent: NOOP)
+    with lab.kernel.acting_as(lab.kernel.scenario):
+        for _ in range(2):
+            with pytest.raises(TransitionError, match=r"^a cannot go from stopped to sleeping$"):
+                loop.sleep(WakeCondition.after_delay(5))
+        loop.wake()
+        loop.resume()
+        loop.pause()
+        loop.request_stop("before the start")
+        assert (loop.state, lab.rows("a")) == (_S.STOPPED, [])
+        loop.start_now()
+        loop.start_ticking()
+    lab.run(3)
+    assert loop.state is _S.RUNNING
+    assert lab.script("a").greeted == 1
