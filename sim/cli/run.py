@@ -167,4 +167,4 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
         say(f"sim: error: no model call was answered: all {result.unanswered} failed")
         say("hint: sim show RUN --view llm_calls lists them with their errors")
     if result.commonest_error:
-        say(f"sim: warning: {result.errors} iterations failed: {plain(result.commonest_error)}")
+        say(f"sim: warning: {result.errors} errors of agents: {plain(result.commonest_error)}")

@@ -74,7 +74,7 @@ CATALOG: Final[Mapping[str, Metric]] = dict(
         *_metrics(
             "counter",
             ("iterations", "Iterations that agents began.", "group"),
-            ("iteration_errors", "Iterations that failed.", "group"),
+            ("iteration_errors", "Iterations that failed, and errors of agents outside one.", "group"),
             ("wakeups", "Times that an agent left a state of rest, and what woke it.", "state cause"),
             ("mailbox_dropped", "Messages that gave way to newer ones in a full mailbox."),
             ("mailbox_dead_letters", "Messages for agents that had stopped."),
@@ -85,7 +85,11 @@ CATALOG: Final[Mapping[str, Metric]] = dict(
             ("restarts", "Agents that were started anew, after too many errors or a silence.", "reason"),
             ("crashes", "Agents that were stopped because they failed too often, or outside an iteration."),
             ("agent_iterations", "Iterations begun; only for agents that the operator named.", "agent"),
-            ("agent_iteration_errors", "Iterations that failed; only for agents that the operator named.", "agent"),
+            (
+                "agent_iteration_errors",
+                "Iterations that failed, and errors outside one; only for agents that the operator named.",
+                "agent",
+            ),
             ("agent_wakeups", "Times that it left a state of rest; only for agents that the operator named.", "agent"),
         ),
         # the world
