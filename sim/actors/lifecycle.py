@@ -191,8 +191,8 @@ class Lifecycle(ABC):
 
     def _waits_for_others(self) -> bool:
         """Whether the agent stands in a line that may never end; it has done nothing yet."""
-        handler = self.world.standing.get(self.agent_id)
-        return handler is not None and not handler.ends
+        standing = self.world.standing.get(self.agent_id)
+        return standing is not None and not standing.handler.ends
 
     def cancel(self) -> None:
         """Cancel what is under way, if anything is."""

@@ -188,6 +188,12 @@ class AgentLoop(Lifecycle):
             self._watch_for(resource)
         return False
 
+    def due_in_ticks(self, *, refreshed: bool) -> bool:
+        """Return whether a tick, now or later, begins an iteration, or renews capacity that the agent is paused for."""
+        if self._state is _RUNNING:
+            return self.actor.coro is None
+        return refreshed and self.pause_reason is PauseReason.RESOURCES
+
     async def _first_turn(self) -> None:
         self._greeted = True
         await self._greet()

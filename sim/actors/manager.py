@@ -173,6 +173,14 @@ class AgentLoopManager:
             totals = totals.plus(loop)
         return totals
 
+    def due_in_ticks(self, *, refreshed: bool) -> bool:
+        """Return whether a tick, now or later, begins an iteration of any agent.
+
+        Args:
+            refreshed: ticks renew capacity, for which agents may be paused.
+        """
+        return any(loop.due_in_ticks(refreshed=refreshed) for loop in self._loops.values())
+
     def states(self) -> dict[str, int]:
         """Return how many loops are in each state."""
         counts = dict.fromkeys(AgentState, 0)

@@ -32,7 +32,8 @@ def command(scenarios: tuple[Path, ...], as_json: bool) -> int:
         return 0 if valid else 2
     for result in results:
         if result["ok"]:
-            click.echo(f"{plain(result['file'])}: ok: {_count(result['agents'])}, until {result['until']}")
+            end = "without a time limit" if result["until"] is None else f"until {result['until']}"
+            click.echo(f"{plain(result['file'])}: ok: {_count(result['agents'])}, {end}")
         else:
             click.echo(f"{plain(result['file'])}: not valid")
             print_problems([Problem(**problem) for problem in result["problems"]], sys.stdout)
@@ -58,7 +59,7 @@ def _check(path: Path) -> dict[str, Any]:
         problem = Problem(str(path), 1, 1, str(error), error.hint)
         return {"file": str(path), "ok": False, "problems": [problem_json(problem)]}
     agents = sum(entry.count for entry in scenario.agents if not entry.template)
-    until = to_text(scenario.until)
+    until = None if scenario.until is None else to_text(scenario.until)
     return {
         "file": str(path),
         "ok": True,

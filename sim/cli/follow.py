@@ -97,6 +97,7 @@ def _until(stored: StoredRun) -> float | None:
     try:
         if given is not None:
             return to_seconds(to_ns(given))
-        return to_seconds(load(stored.path / SCENARIO, info.options.get("set", ())).until)
+        until = load(stored.path / SCENARIO, info.options.get("set", ())).until
+        return None if until is None else to_seconds(until)
     except (OSError, SimError):
         return None

@@ -13,7 +13,7 @@ import attrs
 from sim.cli.story import line
 from sim.cli.table import number
 from sim.errors import ActorError
-from sim.kernel import to_seconds, to_text
+from sim.kernel import to_text
 from sim.kernel.codec import Raw, Record, decode, freeze
 from sim.kernel.ports import EventRow
 from sim.resources import MICRO
@@ -46,7 +46,7 @@ class Look:
         title: name, seed and mode.
         status: as `sim list` shows it.
         now: simulated seconds.
-        until: when it ends, simulated seconds; None if nobody knows.
+        until: when it ends, simulated seconds; None without a limit, or if it is not known.
         states: agents by state.
         figures: what was counted so far, by name.
         levels: use of limits, budgets and the ceiling of the models.
@@ -102,7 +102,7 @@ def look_at(runner: SimulationRunner) -> Look:
         title=f"{simulation.scenario.name}  seed {kernel.seed}  {runner.mode}",
         status="running",
         now=world.now,
-        until=to_seconds(runner.until_ns),
+        until=runner.until,
         states=manager.states(),
         figures={
             "iterations": totals.iterations,

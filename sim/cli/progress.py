@@ -7,7 +7,6 @@ import time
 from sim.cli.output import plain, say
 from sim.cli.summary import duration
 from sim.cli.table import number
-from sim.kernel import to_seconds
 from sim.kernel.watchdog import Stuck
 from sim.runner import SimulationRunner
 
@@ -80,11 +79,12 @@ class Progress:
 
     def _text(self, runner: SimulationRunner, now: float) -> str:
         manager = runner.simulation.manager
-        simulated, until = runner.simulation.world.now, to_seconds(runner.until_ns)
+        simulated, until = runner.simulation.world.now, runner.until
+        limit = "" if until is None else f" of {duration(until)} ({simulated / until:.0%})"
         pace = simulated / (now - self._began)
         states = ", ".join(f"{number(count)} {state}" for state, count in manager.states().items() if count)
         return (
-            f"{duration(round(simulated))} of {duration(until)} ({simulated / until:.0%}), "
+            f"{duration(round(simulated))}{limit}, "
             f"{number(round(pace))} x real time, {states}, {number(manager.totals().iterations)} iterations"
             f"{failures(runner)}"
         )

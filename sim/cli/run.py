@@ -166,5 +166,7 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
     if result.unanswered:
         say(f"sim: error: no model call was answered: all {result.unanswered} failed")
         say("hint: sim show RUN --view llm_calls lists them with their errors")
+    if result.deadlock:
+        say(f"sim: warning: {plain(result.deadlock)}")
     if result.commonest_error:
         say(f"sim: warning: {result.errors} errors of agents: {plain(result.commonest_error)}")

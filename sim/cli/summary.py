@@ -103,6 +103,9 @@ def _counts(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "refused", _parts(sum(fields["refused"].values()), fields["refused"])
     for name, label in (("errors", "errors"), ("messages", "messages"), ("wakeups", "wake-ups")):
         yield label, number(fields[name])
+    for name in ("unmatched", "deadlock"):
+        if fields.get(name):
+            yield name, number(fields[name]) if name == "unmatched" else fields[name].removeprefix("deadlock: ")
     if fields.get("overruns"):
         yield "late ticks", number(fields["overruns"])
 

@@ -12,8 +12,9 @@ order; only the cost changes.
 """
 
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import Any
 
 from sim.kernel.compiled import core
@@ -62,6 +63,10 @@ class FutureEvents:
 
     def __len__(self) -> int:
         return int(self.reader.__length_hint__()) + sum(map(len, self.buckets.values()))
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Yield the entries that have not been read, in no particular order."""
+        return chain(self.unread(), *self.buckets.values())
 
     def rewind(self) -> None:
         """Give back the entry that was read last: something comes first."""

@@ -314,6 +314,10 @@ class Kernel(Loop):
         self.seed = seed
         self.streams.reseed(seed)
 
+    def has_only(self, known: Callable[[object], bool]) -> bool:
+        """Return whether all that is still to happen happens to actors or timers that are `known`."""
+        return not self.ready and all(entry[4].token != entry[5] or known(entry[4]) for entry in self.calendar)
+
     # -- between runs
 
     def ahead(self, time: int, delta: int, actor: Actor, work: Callable[[], object]) -> list[Entry]:

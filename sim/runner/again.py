@@ -416,7 +416,7 @@ class _Plan:
         overrides = tuple(info.options.get("set", ()))
         scenario = loads(text, str(stored.path / SCENARIO), overrides)
         access = attrs.evolve(again.access or Access(), models=tuple(info.options.get("model", ())))
-        until_ns = scenario.until if options.until is None else to_ns(options.until)
+        until_ns = scenario.end_ns if options.until is None else to_ns(options.until)
         simulation = build(
             scenario, seed=info.seed, kinds=again.kinds, allow=again.allow, access=access, until_ns=until_ns
         )

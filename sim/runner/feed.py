@@ -5,7 +5,7 @@ from heapq import heappop, heappush
 
 from sim.conditions import ConditionError, Expression
 from sim.errors import RunError
-from sim.kernel import to_seconds
+from sim.kernel import Timer, to_seconds
 from sim.kernel.duration import MAX_NS
 from sim.scenario.build import Simulation
 from sim.scenario.schema import Event, Scenario
@@ -20,12 +20,14 @@ class Feed:
         times: when samples were taken, simulated seconds.
         samples: the sampled values by name, one for each of `times`.
         stopped_by: the stop condition that ended the run, or None.
+        sampler: the timer of the next sample.
     """
 
     def __init__(self, simulation: Simulation) -> None:
         self.times: list[float] = []
         self.samples: Samples = {name: [] for name in simulation.scenario.metrics.values}
         self.stopped_by: str | None = None
+        self.sampler: Timer | None = None
         self._simulation = simulation
         self._world = simulation.world
         self._kernel = simulation.world.kernel
@@ -97,13 +99,13 @@ class Feed:
                 self._kernel.halt()
             self._sample_at(time + self._scenario.metrics.every)
 
-        self._at(time, look)
+        self.sampler = self._at(time, look)
 
     def next_time(self) -> int:
         """Return when something of this happens next, simulated nanoseconds: it may look at everything."""
         return self._times[0] if self._times else MAX_NS
 
-    def _at(self, time: int, callback: Callable[[], None]) -> None:
+    def _at(self, time: int, callback: Callable[[], None]) -> Timer:
         time = max(time, self._kernel.now)
         heappush(self._times, time)
 
@@ -111,7 +113,7 @@ class Feed:
             heappop(self._times)  # what happens is always the earliest
             callback()
 
-        self._kernel.call_at(time, happen, self._kernel.scenario)
+        return self._kernel.call_at(time, happen, self._kernel.scenario)
 
     def _value(self, name: str, expression: Expression) -> float:
         census = self._simulation.census

@@ -178,7 +178,7 @@ async def run_async(
         raise UsageError("overrides change a scenario file, and this is a scenario that has been loaded")
     path = None if isinstance(scenario, Scenario) else Path(scenario)
     checked = scenario if isinstance(scenario, Scenario) else load(Path(scenario), chosen.overrides)
-    until_ns = checked.until if chosen.until is None else to_ns(chosen.until)
+    until_ns = checked.end_ns if chosen.until is None else to_ns(chosen.until)
     if until_ns == 0:
         raise UsageError("a run must last longer than 0 s")
     autonomous = checked.execution.use_autonomous_loops

@@ -116,6 +116,8 @@ class RunResult:
         states: how many loops were in each state at the end, before they were stopped.
         wakeups: how often an agent left SLEEPING or PAUSED.
         errors: failed iterations, and errors of agents outside an iteration, also in `on_start` and `on_stop`.
+        unmatched: messages that no rule of their agent used.
+        deadlock: which agents were blocked for ever at the end, in one sentence; None if none were.
         commonest_error: what most of them failed with, how often, and in which agent first; None if none failed.
         messages: messages that were taken.
         kinds: successful actions by kind.
@@ -150,6 +152,8 @@ class RunResult:
     states: Mapping[str, int]
     wakeups: int
     errors: int
+    unmatched: int
+    deadlock: str | None
     commonest_error: str | None
     messages: int
     kinds: Mapping[str, int]

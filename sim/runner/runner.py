@@ -5,14 +5,15 @@ from typing import Any, Literal, Protocol
 
 from sim.actors import HealthMonitor
 from sim.errors import UsageError
-from sim.kernel import Kernel, Pause
-from sim.kernel.duration import MAX_NS
+from sim.kernel import Kernel, Pause, to_seconds
+from sim.kernel.duration import MAX_NS, NS
 from sim.kernel.effects import Ticket
 from sim.kernel.host import Host
 from sim.kernel.ports import Past, Recorder
 from sim.runner.feed import Feed
 from sim.runner.result import Distribution, RunResult
 from sim.runner.seat import RULES
+from sim.runner.standstill import Standstill
 from sim.runner.sync import SyncDriver
 from sim.runner.tick import TickDriver
 from sim.scenario import Scenario
@@ -20,6 +21,9 @@ from sim.scenario.build import Simulation
 
 Mode = Literal["autonomous", "tick"]
 Status = Literal["finished", "interrupted"]
+
+STANDSTILL_NS = NS
+"""How often a run without a time limit looks whether anything is left to happen: each simulated second."""
 
 
 class Keeper(Recorder, Protocol):
@@ -62,7 +66,7 @@ class SimulationRunner:
 
     Args:
         simulation: a world built from a scenario.
-        until_ns: simulated nanoseconds at which the run ends.
+        until_ns: simulated nanoseconds at which the run ends; `MAX_NS` without a time limit.
         mode: autonomous loops, or ticks.
         speed: simulated seconds per real second; None jumps from event to event.
         progress: called now and then with the runner, while the kernel is paused.
@@ -71,6 +75,7 @@ class SimulationRunner:
 
     Attributes:
         host: the door for calls from outside.
+        deadlock: which agents are blocked for ever at the end, in one sentence; None if none are.
         health: who looks for silent agents, if the scenario wants it.
         interrupted_by: the limit that interrupted the run, if one did.
         sync: who lets agents go on in their own time, with `execution.sync`.
@@ -92,11 +97,13 @@ class SimulationRunner:
         self.mode = mode
         self.until_ns = until_ns
         self.speed = speed
+        self.deadlock: str | None = None
         self.health: HealthMonitor | None = None
         self._world = simulation.world
         self._manager = simulation.manager
         told = None if progress is None else (lambda: progress(self))
         self.feed = Feed(simulation)
+        self._standstill = Standstill(simulation.world)
         self.sync = self._synchroniser()
         going = None if live is None else (lambda doubtful: live(self, doubtful))
         self.host = simulation.world.attach(Host(self.clockwork, speed=speed, progress=told, past=past, live=going))
@@ -128,6 +135,7 @@ class SimulationRunner:
         """Start the agents and the scenario's own timers; `run` does it if it was not done."""
         self._begun = True
         self._world.on_all_stopped = self._all_stopped
+        standstill = self._standstill
         self.feed.start()
         for loop, delay_ns in self.simulation.starts:
             if self.mode == "tick":
@@ -137,13 +145,37 @@ class SimulationRunner:
         if self.sync is not None:
             self.sync.start()
         elif self.mode == "tick":
-            self.ticks.start()
+            standstill.own.append(self.ticks.start())
         health = self.simulation.scenario.execution.health
         if health is not None:
             self.health = HealthMonitor(
                 self._manager, health.every, health.cure, lock_ns=health.lock, asleep_ns=health.asleep
             )
-            self.health.start()
+            standstill.own.append(self.health.start())
+        if self.until is None:
+            self._look_for_standstill()
+
+    @property
+    def until(self) -> float | None:
+        """When the run ends at the latest, simulated seconds; None without a time limit."""
+        return None if self.until_ns == MAX_NS else to_seconds(self.until_ns)
+
+    def _look_for_standstill(self) -> None:
+        """End a run without a time limit when only its own timers are left, which would never end."""
+        kernel = self._world.kernel
+
+        def look() -> None:
+            if self._stands_still():
+                kernel.halt()
+
+        self._standstill.own.append(kernel.call_every(STANDSTILL_NS, look, kernel.supervisor))
+
+    def _stands_still(self) -> bool:
+        if self.mode == "tick" and self._manager.due_in_ticks(refreshed=bool(self.ticks.refreshed)):
+            return False
+        stop = self.simulation.scenario.stop
+        timed = stop is not None and "now" in stop.when.names  # then a sample may end the run
+        return self._standstill.reached(None if timed else self.feed.sampler)
 
     def _all_stopped(self) -> None:
         """End the run: what is left, timers of the scenario and events, can start no agent again."""
@@ -160,8 +192,15 @@ class SimulationRunner:
         if self.sync is not None:
             self.sync.end(finished=not interrupted)
         if not interrupted:
+            self._note_standstill()
             self.feed.sample_end()
         return "interrupted" if interrupted else "finished"
+
+    def _note_standstill(self) -> None:
+        if self.sync is None and self.feed.stopped_by is None and self._stands_still():
+            self.deadlock = self._standstill.deadlock()
+            if self.until is None:
+                self.feed.stopped_by = "nothing is left to do" if self.deadlock is None else "deadlock"
 
     def finish(
         self, status: Status, keeper: Keeper, *, run: str | None, backend: str, wall_seconds: float
@@ -202,6 +241,8 @@ class SimulationRunner:
             "states": states,
             "wakeups": totals.wakeups,
             "errors": totals.errors,
+            "unmatched": totals.unmatched,
+            "deadlock": self.deadlock,
             "commonest_error": _commonest(world.errors),
             "messages": world.messages,
             "kinds": done,

@@ -1,15 +1,14 @@
 """The tick mode: the fallback behind `execution.use_autonomous_loops: false`.
 
-The agents and their loops are the same objects; only the pace differs. Tick k starts at k periods, or when the
-barrier of
-the one before has been passed, whichever is later. An agent that sleeps, is paused, backs off or still waits in line is
-skipped until the first tick at which it is due.
+The agents and their loops are the same objects; only the pace differs. Tick k starts at k periods, or when the barrier
+of the one before has been passed, whichever is later. An agent that sleeps, is paused, backs off or still waits in line
+is skipped until the first tick at which it is due.
 """
 
 from typing import Any, Literal
 
 from sim.actors import AgentLoop, AgentLoopManager
-from sim.kernel import Signal, first_of
+from sim.kernel import Actor, Signal, first_of
 from sim.kernel.waits import sleep_ns
 
 Concurrency = Literal["sequential", "parallel"]
@@ -61,11 +60,11 @@ class TickDriver:
         self.refreshed = refreshed
         self._effect_ended = Signal(self._kernel)
 
-    def start(self) -> None:
-        """Begin to tick, now."""
+    def start(self) -> Actor:
+        """Begin to tick, now; return the actor that does."""
         self._manager.ticking = True
         self._kernel.effects.on_end = self._on_effect
-        self._kernel.spawn("tick", self._run())
+        return self._kernel.spawn("tick", self._run())
 
     def _on_effect(self) -> None:
         with self._kernel.acting_as(self._kernel.supervisor):  # a measured effect ends while the kernel is paused

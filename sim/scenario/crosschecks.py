@@ -113,6 +113,8 @@ def _total(tree: Map) -> Iterator[Problem]:
 
 
 def _repetitions(tree: Map) -> Iterator[Problem]:
+    if tree.get("until", HOUR) is None:  # how often is not known
+        return
     until = _ns(tree, "until", HOUR)
     execution = mapping(tree, "execution")
     tick = mapping(execution, "tick")

@@ -20,6 +20,7 @@ from sim.actors.mailbox import MailboxPolicy, Unmatched
 from sim.conditions import Expression, did_you_mean
 from sim.errors import ScenarioError, UsageError
 from sim.events.bus import MAX_DATA_BYTES
+from sim.kernel.duration import MAX_NS
 from sim.permissions import Permission
 from sim.scenario import fields as f
 from sim.scenario.actions import Do, DoField, action_kind
@@ -386,7 +387,10 @@ class Scenario(f.Part):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
     description: str = ""
     seed: Annotated[int, Field(ge=0)] = 0
-    until: Annotated[PositiveNanoseconds, Field(description="when the run ends; default 1h")] = HOUR
+    until: Annotated[
+        PositiveNanoseconds | None,
+        Field(description="when the run ends; default 1h; null: when all agents have stopped or nothing is left to do"),
+    ] = HOUR
     execution: Execution = Execution()
     limits: dict[f.Name, RateLimit] = Field(default_factory=dict)
     budgets: dict[f.Name, Budget] = Field(default_factory=dict)
@@ -407,3 +411,8 @@ class Scenario(f.Part):
     events: Annotated[tuple[Event, ...], Field(strict=False)] = ()
     metrics: Metrics = Metrics()
     stop: Stop | None = None
+
+    @property
+    def end_ns(self) -> int:
+        """When the run ends at the latest, simulated nanoseconds; `MAX_NS` without a time limit."""
+        return MAX_NS if self.until is None else self.until

@@ -27,7 +27,7 @@ def make_town(scenario: schema.Scenario, seed: int, until_ns: int | None = None)
     entry = check_town(scenario, until_ns)
     if entry is None or scenario.town is None:
         return None
-    first, steps = scenario.town.begins // _STEP_NS, -(-(until_ns or scenario.until) // _STEP_NS)
+    first, steps = scenario.town.begins // _STEP_NS, -(-(until_ns or scenario.end_ns) // _STEP_NS)
     return generate(seed, entry.count, first, steps, entry.name)
 
 
@@ -58,7 +58,7 @@ def check_town(scenario: schema.Scenario, until_ns: int | None = None) -> schema
     period = scenario.execution.tick.period
     if period != _STEP_NS:
         raise UsageError(f"the steps of a town last 10s, and execution.tick.period is {to_text(period)}")
-    begins, until = scenario.town.begins, until_ns or scenario.until
+    begins, until = scenario.town.begins, until_ns or scenario.end_ns
     if begins % _STEP_NS:
         raise UsageError(f"the steps of a town last 10s, and town.begins is {to_text(begins)}")
     if begins + until > _DAY_NS:

@@ -45,7 +45,7 @@ CATALOG: Final[Mapping[str, Metric]] = dict(
             "gauge",
             ("run_info", "What is run; always 1.", "scenario mode seed clock version"),
             ("run_status", "1 for what the run is now: starting, running, finished, interrupted or failed.", "status"),
-            ("until_seconds", "Simulated time at which the run ends."),
+            ("until_seconds", "Simulated time at which the run ends, +Inf without a limit."),
             ("speed_ratio", "Simulated seconds per real second since the run began."),
             ("speed_target_ratio", "Simulated seconds per real second that are wanted; only with the wall clock."),
             ("lag_seconds", "How late, in real time, the latest paced step was; only with the wall clock."),

@@ -6,6 +6,7 @@ so the collector may run, and with it other code.) What is read may so be a few 
 moment within the scrape.
 """
 
+import math
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 
@@ -15,7 +16,6 @@ from sim import __version__
 from sim.actors import AgentLoop
 from sim.actors.manager import Totals
 from sim.actors.state import PauseReason
-from sim.kernel import to_seconds
 from sim.kernel.effects import Ticket
 from sim.llm.counts import BOUNDS
 from sim.resources import MICRO
@@ -31,7 +31,7 @@ def read_run(runner: SimulationRunner, sheet: Sheet) -> None:
     clock = "virtual" if runner.speed is None else "wall"
     sheet.add("run_info", 1, simulation.scenario.name, runner.mode, str(kernel.seed), clock, __version__)
     sheet.add("simulated_seconds", world.now)
-    sheet.add("until_seconds", to_seconds(runner.until_ns))
+    sheet.add("until_seconds", math.inf if runner.until is None else runner.until)
     if runner.speed is not None:
         sheet.add("speed_target_ratio", runner.speed)
         sheet.add("lag_seconds", runner.host.lag_ns / 1e9)

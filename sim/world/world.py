@@ -65,6 +65,14 @@ _MANY_ERRORS = 1000  # different ones that are counted
 
 
 @attrs.frozen
+class Standing:
+    """An action that waits, and its handler."""
+
+    action: Action
+    handler: ActionHandler
+
+
+@attrs.frozen
 class Task:
     """Something to be done: its title, who made it, whose it is, and data as canonical JSON."""
 
@@ -120,7 +128,7 @@ class World:
         self.services: dict[str, object] = {}
         self.tasks: dict[int, Task] = {}
         self.held: dict[str, dict[str, int]] = {}  # agent → pool → what it has acquired
-        self.standing: dict[str, ActionHandler] = {}  # agent → the action that it waits for
+        self.standing: dict[str, Standing] = {}  # agent → the action that it waits for
         self.waits = KnownWaits(self.kernel)
         self.observations: dict[str, array[float]] = {}
         self.messages = 0  # taken
@@ -331,7 +339,7 @@ class World:
         if lack is not None:  # who cannot pay does not stand in line
             return self._refuse(agent, action, freeze(action.arguments), lack.text, skipped=lack.skip)
         held = self.costs.hold(agent.agent_id, charge)
-        self.standing[agent.agent_id] = handler
+        self.standing[agent.agent_id] = Standing(action, handler)
         self.waits.begin(agent.agent_id)
         try:
             granted = await handler.wait(self, agent, **action.arguments)

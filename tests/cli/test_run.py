@@ -129,3 +129,28 @@ def test_code_needs_permission(sim, tiny, monkeypatch):
     assert allowed.code == 0
     assert json.loads(allowed.out)["iterations"] > 0
     assert "thinking" in allowed.err
+
+
+DEADLOCK = """
+name: deadlock
+until: null
+agents:
+  - {name: a, rules: [{do: {acquire: {pool: desk}}}]}
+  - {name: b, rules: [{do: {acquire: {pool: desk}}}]}
+pools: {desk: {kind: resource}}
+"""
+
+
+def test_a_deadlock_is_said(sim, tiny):
+    """Agents that are blocked for ever are named on stderr, in the summary, by `show` and in JSON; `check` says that
+    there is no time limit.
+    """
+    tiny.write_text(DEADLOCK)
+    blocked = "2 agents are blocked: a on acquire `desk`, b on acquire `desk`"
+
+    assert "ok: 2 agents, without a time limit" in sim("check", tiny).out
+    done = sim("run", tiny)
+    assert f"sim: warning: deadlock: {blocked}" in done.err
+    assert blocked in done.out
+    assert blocked in sim("show", "deadlock").out
+    assert json.loads(sim("show", "deadlock", "--json").out)["deadlock"] == f"deadlock: {blocked}"

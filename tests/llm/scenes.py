@@ -59,7 +59,7 @@ class Scene:
 
     def run(self, backend: str = "asyncio", mode: Any = "autonomous") -> Self:
         """Run it to its end."""
-        runner = SimulationRunner(self.simulation, until_ns=self.simulation.scenario.until, mode=mode)
+        runner = SimulationRunner(self.simulation, until_ns=self.simulation.scenario.end_ns, mode=mode)
 
         async def main() -> None:
             try:

@@ -249,7 +249,7 @@ def trial(
         begun(runner)
 
     simulation = build(scenario, seed=seed, kinds=kinds)
-    session = Session(simulation, recorder, None, "", scenario.until, mode, None, backend, begun=note)
+    session = Session(simulation, recorder, None, "", scenario.end_ns, mode, None, backend, begun=note)
     result = blocking(session.carry_out, backend)
     return Trial(runners[0], recorder.rows, result)
 

@@ -26,7 +26,7 @@ KEY = "sk-canary-0123456789"
 def debate(*overrides: str, mode: Any = "autonomous", seed: int = 1) -> Simulation:
     """Run the debate and return what is left."""
     simulation = build(load(DEBATE, overrides), seed=seed)
-    anyio.run(SimulationRunner(simulation, until_ns=simulation.scenario.until, mode=mode).run)
+    anyio.run(SimulationRunner(simulation, until_ns=simulation.scenario.end_ns, mode=mode).run)
     return simulation
 
 

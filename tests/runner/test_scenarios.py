@@ -34,7 +34,7 @@ def test_the_queue_waits_as_theory_says() -> None:
     means: list[float] = []
     for seed in (1, 2):
         simulation = build(load(SCENARIOS / "queue.yaml"), seed=seed)
-        runner = SimulationRunner(simulation, until_ns=simulation.scenario.until, mode="autonomous")
+        runner = SimulationRunner(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous")
         _drive(runner)
         waits = list(simulation.world.observations["wait"])[200:]  # without the start from empty
         size = len(waits) // 20

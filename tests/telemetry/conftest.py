@@ -40,7 +40,7 @@ def watch() -> Callable[..., Watched]:
     def make(text: str, *overrides: str, agents: tuple[str, ...] = (), mode: Any = "autonomous", **how: Any) -> Watched:
         keeper = HashRecorder()
         simulation = build(loads(text, "test.yaml", overrides), recorder=keeper)
-        runner = SimulationRunner(simulation, until_ns=simulation.scenario.until, mode=mode, **how)
+        runner = SimulationRunner(simulation, until_ns=simulation.scenario.end_ns, mode=mode, **how)
         exporter = Exporter(agents)
         exporter.begun(runner)
         return Watched(runner, exporter, keeper)

@@ -47,7 +47,7 @@ class Town:
         self.recorder = HashRecorder(keep=True)
         simulation = build(loads(text), seed=1, recorder=self.recorder, kinds={"native": villagers(trace)})
         agents = list(simulation.world.agents.values())
-        runner = SimulationRunner(simulation, until_ns=simulation.scenario.until, mode="tick")
+        runner = SimulationRunner(simulation, until_ns=simulation.scenario.end_ns, mode="tick")
         anyio.run(runner.run)
         self.recorder.flush()
         self.states = {agent.agent_id: agent.state for agent in agents}
