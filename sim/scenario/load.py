@@ -109,7 +109,9 @@ def _with_duration_text(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     changed = {key: _with_duration_text(part) for key, part in schema.items()}
-    if changed.get("format") == "time-span" and isinstance(changed.get("default"), int):
+    choices = [changed, *changed.get("anyOf", ())]
+    is_duration = any(choice.get("format") == "time-span" for choice in choices)
+    if is_duration and isinstance(changed.get("default"), int):
         changed["default"] = to_text(changed["default"])
     return changed
 

@@ -146,7 +146,7 @@ def test_a_deadlock_is_said(sim, tiny):
     there is no time limit.
     """
     tiny.write_text(DEADLOCK)
-    blocked = "2 agents are blocked: a on acquire `desk`, b on acquire `desk`"
+    blocked = "2 agents are blocked: b on acquire `desk`, a on acquire `desk`"
 
     assert "ok: 2 agents, without a time limit" in sim("check", tiny).out
     done = sim("run", tiny)
