@@ -3,6 +3,7 @@
 Each call is an input: queued from any thread, stamped, recorded, and applied inside the run (see `inputs`).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from sim.actors.manager import AgentLoopManager
@@ -74,6 +75,29 @@ class Control:
         if agent_id in self._world.agents:
             raise UsageError(f"the name {agent_id!r} is taken already")
         self._world.submit("create_loop", {"kind": kind, "agent": agent_id})
+
+    def spawn(self, agent: str, count: int = 1, *, state: Mapping[str, Any] | None = None) -> None:
+        """Start copies of an entry of the scenario, named `AGENT-host-1` and so on.
+
+        If that cannot be done when the call is applied, the event `agent.refused` says why.
+
+        Args:
+            agent: the name of an entry in `agents`; it may be a template.
+            count: how many, at least 1.
+            state: values of state variables, in place of those that the entry computes.
+
+        Raises:
+            UsageError: if there is no such entry, or the world was not built from a scenario.
+        """
+        entries = self._manager.entries
+        if not entries:
+            raise UsageError(
+                "there are no entries of a scenario to spawn agents from",
+                hint="create_loop makes agents of the kinds that the program has named",
+            )
+        if agent not in entries:
+            raise UsageError(f"there is no entry {agent!r} in agents{near(agent, entries)}")
+        self._world.submit("spawn", {"agent": agent, "count": count, "state": dict(state or {})})
 
     def remove_loop(self, agent_id: str) -> None:
         """Stop an agent and take it out of the world; its counts are kept."""

@@ -10,6 +10,7 @@ from sim.kernel import Outcome
 from sim.kernel.codec import freeze
 from sim.kernel.effects import Ticket
 from sim.world import Message
+from sim.world.action import Refused
 from sim.world.builtin import deliver
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Inputs:
         world = manager.world
         world.on_input("publish", lambda data: world.event_bus.publish(data["topic"], data["data"]))
         world.on_input("stop_all", lambda _: manager.request_stop_all())
-        for kind in ("send", "create_loop", "remove_loop"):
+        for kind in ("send", "create_loop", "spawn", "remove_loop"):
             world.on_input(kind, getattr(self, kind))
         for kind in ("wake", "pause", "resume", "start", "stop", "effect.doubt", "effect.decision"):
             world.on_input(kind, getattr(self, kind.rpartition(".")[2]))
@@ -69,6 +70,14 @@ class Inputs:
             world.kernel.emit("agent.refused", {"agent": data["agent"], "reason": str(error)})
         else:
             self._manager.start(loop)
+
+    def spawn(self, data: Mapping[str, Any]) -> None:
+        """Start copies of an entry of the scenario; if that is refused by now, the record says why."""
+        world = self._manager.world
+        try:
+            self._manager.entries[data["agent"]](data["count"], data["state"])
+        except Refused as refusal:
+            world.kernel.emit("agent.refused", {"agent": data["agent"], "reason": str(refusal)})
 
     def remove_loop(self, data: Mapping[str, Any]) -> None:
         """Stop an agent and take it out of the world."""

@@ -64,6 +64,7 @@ class AgentLoopManager:
         self.world = world
         self.ticking = False  # how loops that are made during the run are started
         self.kinds: dict[str, Callable[[str, World], Agent]] = {}  # what `Control.create_loop` can make, by name
+        self.entries: dict[str, Callable[[int, Mapping[str, Any]], object]] = {}  # what `Control.spawn` starts, by name
         self.ended: dict[str, Totals] = {}  # of loops that are kept no more, by group
         self.on_forgotten: Callable[[AgentLoop], None] | None = None  # called with a loop that is kept no more
         self._loops: dict[str, AgentLoop] = {}

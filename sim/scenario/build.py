@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -96,6 +97,9 @@ def build(
     starts = nursery.populate()
     if service is None:  # in synchronised rounds nobody could wait for agents that come during the run
         world.actions.register(ActionHandler("spawn", nursery.spawn))
+        manager.entries.update(
+            {entry.name: partial(nursery.spawn_for, "host", entry.name) for entry in scenario.agents}
+        )
     return Simulation(
         scenario, world, manager, Census(world, manager), starts, limits_per_tick(scenario), nursery, models,
         service,
@@ -173,19 +177,27 @@ class Nursery:
 
     def spawn(self, world: World, parent: Any, agent: str, count: int = 1, state: Any = None) -> dict[str, Any]:
         """Start copies of an entry (the action `spawn`)."""
+        return {"agents": self.spawn_for(parent.agent_id, agent, count, state)}
+
+    def spawn_for(self, parent: str, agent: str, count: int = 1, state: Mapping[str, Any] | None = None) -> list[str]:
+        """Start copies of an entry and return their names, which begin with those of the entry and of the parent.
+
+        Raises:
+            Refused: if there is no such entry, a state variable is unknown, or there would be too many agents.
+        """
         entry = self._entries.get(agent)
         if entry is None:
             raise Refused(f"there is no entry {agent!r} in agents")
         unknown = sorted(set(state or {}) - set(entry.state))
         if unknown:
             raise Refused(f"{agent} has no state variable {unknown[0]!r}")
-        if count < 1 or len(world.agents) + count > _MAX_SPAWNED:
+        if count < 1 or len(self._world.agents) + count > _MAX_SPAWNED:
             raise Refused(f"{count} more agents would make more than {_MAX_SPAWNED}")
-        key = (parent.agent_id, agent)
+        key = (parent, agent)
         first = self._spawned.get(key, 0) + 1
         try:  # all of them, or none: what can go wrong goes wrong before the first is let in
             newborns = [
-                self._conceive(entry, f"{agent}-{parent.agent_id}-{number}", number - 1, state)
+                self._conceive(entry, f"{agent}-{parent}-{number}", number - 1, state)
                 for number in range(first, first + count)
             ]
         except (UsageError, LimitError) as error:
@@ -194,8 +206,8 @@ class Nursery:
         for newborn in newborns:
             self._manager.start_spawned(self._admit(newborn), newborn.delay_ns)
         names = [newborn.agent.agent_id for newborn in newborns]
-        world.event_bus.publish("agent.spawned", {"agents": names, "by": parent.agent_id})
-        return {"agents": names}
+        self._world.event_bus.publish("agent.spawned", {"agents": names, "by": parent})
+        return names
 
     def _conceive(
         self, entry: schema.Agent, name: str, index: int, state: Mapping[str, Any] | None = None

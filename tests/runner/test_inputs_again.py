@@ -16,6 +16,10 @@ execution: {agent_loop: {min_loop_delay: 1s}}
 agents:
   - {name: host, kind: host}
   - {name: clerk, count: 3, kind: clerk}
+  - name: temp
+    template: true
+    state: {desk: "=index + 1", days: 5}
+    rules: [{record: {desk: "=desk", days: "=days"}, do: {sleep: {event: noon}}}]
 """
 
 
@@ -43,6 +47,7 @@ class Desk(sim.Agent):
         control.stop("clerk-1")
         control.send("clerk-2", {"n": 1}, topic="greeting")
         control.create_loop("clerk", "late")
+        control.spawn("temp", 2, state={"days": 1})
         control.remove_loop("clerk-3")
         control.pause("clerk-2")
         control.start("clerk-1")
@@ -66,8 +71,46 @@ def test_a_replay_applies_the_inputs_on_record(tmp_path, mode, backend):
     found = sim.replay(made.run, kinds=kinds, backend=backend)
 
     assert found.same, found.difference
-    assert made.agents == 5
-    assert made.states["running"] == 4
+    assert made.agents == 7
+    assert (made.states["running"], made.states["sleeping"]) == (4, 2)
     with open_run(Path(made.run)) as stored:
         done = [kind for (kind,) in stored.query("SELECT kind FROM inputs")]
-    assert done == ["stop", "send", "create_loop", "remove_loop", "pause", "start", "resume"]
+    assert done == ["stop", "send", "create_loop", "spawn", "remove_loop", "pause", "start", "resume"]
+
+
+def _spawn(path: Path, *args: Any, **options: Any) -> sim.RunResult:
+    """Run with one call of `Control.spawn` before the run."""
+    path.write_text(WORLD.replace("name: host, kind: host", "name: host, kind: clerk"))
+
+    def begun(runner: Any) -> None:
+        sim.Control(runner.simulation.manager).spawn(*args, **options)
+
+    return sim.run(path, kinds={"clerk": Clerk}, out=path.parent / "runs", begun=begun)
+
+
+def test_spawned_agents_have_names_and_state(tmp_path):
+    """Agents from an entry of the scenario are named after it and the host, with the state that the call gives."""
+    result = _spawn(tmp_path / "hosted.yaml", "temp", 2, state={"days": 1})
+
+    assert result.run is not None
+    with open_run(Path(result.run)) as stored:
+        assert [row[5] for row in stored.events() if row[6] == "action.sleep"] == ["temp-host-1", "temp-host-2"]
+    desk, days = result.observations["desk"], result.observations["days"]
+    assert (desk.minimum, desk.maximum, days.minimum, days.maximum) == (1, 2, 1, 1)
+
+
+def test_a_wrong_entry_is_refused_at_once(tmp_path):
+    """An entry that the scenario does not have is refused by name, with the nearest one."""
+    with pytest.raises(sim.UsageError, match="no entry 'tmep' in agents; did you mean 'temp'"):
+        _spawn(tmp_path / "hosted.yaml", "tmep")
+
+
+def test_what_cannot_be_spawned_is_recorded(tmp_path):
+    """A call that cannot be applied changes nothing, and an event of the run says why."""
+    result = _spawn(tmp_path / "hosted.yaml", "temp", state={"weeks": 1})
+
+    assert result.agents == 4
+    assert result.run is not None
+    with open_run(Path(result.run)) as stored:
+        (refused,) = [row for row in stored.events() if row[6] == "agent.refused"]
+    assert refused[7] == {"agent": "temp", "reason": "temp has no state variable 'weeks'"}
