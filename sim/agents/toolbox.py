@@ -33,7 +33,7 @@ class Toolbox:
         names = (
             "chance", "uniform", "exponential", "gauss", "randint", "choice", "neighbours", "nearby", "adjacent",
             "free_places", "state_of", "agents", "remaining", "usage", "budget", "exists", "content", "level",
-            "queue", "in_sight", "position",
+            "queue", "in_sight", "position", "holds",
         )  # fmt: skip
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         self._functions: Mapping[str, Callable[..., object]] = {**PURE_FUNCTIONS, **own}
@@ -151,6 +151,10 @@ class Toolbox:
     def level(self, pool: str) -> float:
         """What a pool holds: free slots, an amount, or a number of items."""
         return self._world.pools[pool].level
+
+    def holds(self, pool: str) -> int:
+        """How many slots of a pool the agent holds."""
+        return self._world.held.get(self._id, {}).get(pool, 0)
 
     def queue(self, pool: str) -> int:
         """How many wait at a pool."""

@@ -26,7 +26,7 @@ OWN_TOPICS = frozenset({
     "artifact.deleted", "artifact.invoked", "artifact.written", "ledger.transferred", "mailbox.dead_letters",
     "message.refused", "message.sent", "metric.sample", "observation", "place.entered", "task.created",
 })  # fmt: skip
-OWN_WORDS = frozenset({"action", "agent", "alert", "model"})
+OWN_WORDS = frozenset({"action", "agent", "alert", "model", "pool"})
 """Topics, and first words of topics, under which the simulation itself says what happened. Reports, metrics and views
 believe them, so no action of an agent may use them: it could forge the record.
 """

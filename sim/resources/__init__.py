@@ -12,7 +12,7 @@ from sim.resources.capacity import Capacity, Watch
 from sim.resources.container import Container
 from sim.resources.ledger import MICRO, Ledger, to_micro
 from sim.resources.pool import Pool, PoolStatistics
-from sim.resources.preemptive import Preempted, PreemptiveResource
+from sim.resources.preemptive import Preempted, PreemptiveResource, Use
 from sim.resources.quotas import Quotas
 from sim.resources.rates import Limit, Policy, RateTracker
 from sim.resources.slots import PriorityResource, Resource
@@ -23,5 +23,5 @@ from sim.resources.windows import Rate, Reservation
 __all__ = [
     "MICRO", "Budgets", "Capacity", "Container", "Earmark", "Ledger", "Limit", "Policy", "Pool", "PoolStatistics",
     "Preempted", "PreemptiveResource", "PriorityResource", "Quotas", "Rate", "RateStatistics", "RateTracker", "RateUse",
-    "Reservation", "Resource", "Store", "Watch", "to_micro",
+    "Reservation", "Resource", "Store", "Use", "Watch", "to_micro",
 ]  # fmt: skip

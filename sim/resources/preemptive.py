@@ -1,7 +1,7 @@
 """`PreemptiveResource`: slots that a request of higher priority takes away from their user, who is interrupted."""
 
 import types
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import Any
 
@@ -59,9 +59,13 @@ class PreemptiveResource(Pool):
     Args:
         kernel: whose actors use it.
         slots: how many there are.
+
+    Attributes:
+        on_preempted: called with the use that has ended and the name of who took the slot, in place of the interrupt.
     """
 
     def __init__(self, kernel: Kernel, slots: int = 1) -> None:
+        self.on_preempted: Callable[[Use, str], None] | None = None
         if slots.__class__ is not int or slots < 1:
             raise UsageError(f"a resource needs a whole number of slots from 1, not {slots!r}")
         self._line = Line(ranked=True)
@@ -145,8 +149,12 @@ class PreemptiveResource(Pool):
         return max(lower, key=lambda use: (use.priority, use.number), default=None)
 
     def _tell(self, victim: Use, wait: "UseWait") -> None:
-        if victim.actor is not None:
-            by = wait.actor.name if wait.actor is not None else self._kernel.acting().name
+        if victim.actor is None:
+            return
+        by = wait.actor.name if wait.actor is not None else self._kernel.acting().name
+        if self.on_preempted is not None:
+            self.on_preempted(victim, by)
+        else:
             self._kernel.interrupt(victim.actor, Preempted(by, to_seconds(victim.since_ns), self))
 
     def _hand_out(self, wait: "UseWait") -> Use:

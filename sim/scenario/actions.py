@@ -9,7 +9,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, model_validator
 from sim.conditions import Expression, did_you_mean
 from sim.scenario import fields as f
 from sim.scenario.units import Wrong, shown
-from sim.scenario.values import Compiled
+from sim.scenario.values import Compiled, Filter
 from sim.scenario.yaml_tree import Map
 
 SleepKind = Literal["time", "until", "event", "resource", "message", "any", "all"]
@@ -69,6 +69,7 @@ class _Send(f.Part):
     to: f.RecipientValue
     data: f.Value | None = None
     topic: f.TextValue | None = None
+    after: Annotated[f.TimeValue | None, Field(description="how long until it arrives")] = None
 
 
 class _Publish(f.Part):
@@ -166,12 +167,20 @@ class _Spawn(f.Part):
     state: f.MappingValue | None = None
 
 
-class _Acquire(f.Part):
+class _Wait(f.Part):
+    """When an action that waits gives up."""
+
+    timeout: Annotated[f.TimeValue | None, Field(description="after how long to give up")] = None
+    or_event: Annotated[f.PatternValue | None, Field(description="topics of events at which to give up")] = None
+
+
+class _Acquire(_Wait):
     """Take slots of a pool, waiting for them if need be."""
 
     pool: f.SlotsValue
     amount: f.NumberValue | None = None
     priority: f.NumberValue | None = None
+    preempt: Annotated[f.Value | None, Field(description="preemptive pools: whether it may take a slot away")] = None
 
 
 class _Release(f.Part):
@@ -181,7 +190,7 @@ class _Release(f.Part):
     amount: f.NumberValue | None = None
 
 
-class _Put(f.Part):
+class _Put(_Wait):
     """Put an item into a store, or an amount into a container."""
 
     pool: f.StockValue
@@ -195,11 +204,12 @@ class _Put(f.Part):
         return self
 
 
-class _Get(f.Part):
+class _Get(_Wait):
     """Take an item out of a store, or an amount out of a container."""
 
     pool: f.StockValue
     amount: f.NumberValue | None = None
+    where: Annotated[f.ItemFilter | None, Field(description="which item of a store; it is called `item`")] = None
 
 
 class _Ask(f.Part):
@@ -320,7 +330,11 @@ def _do(raw: Any, info: ValidationInfo) -> Do:
     if isinstance(chosen, _Sleep):
         return Do(kind, {}, chosen.spec())
     given = ((name, getattr(chosen, name)) for name in type(chosen).model_fields)
-    return Do(kind, {name: value for name, value in given if value is not None})
+    return Do(kind, {name: _value(value) for name, value in given if value is not None})
+
+
+def _value(value: Any) -> Any:
+    return Filter(value, frozenset({"item"})) if isinstance(value, Expression) else value
 
 
 def action_kind(value: str) -> str:

@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 from sim.conditions import PURE_FUNCTIONS
 from sim.kernel.codec import Raw, freeze
-from sim.resources import Container, Limit, Pool, PriorityResource, Rate, Resource, Store, to_micro
+from sim.resources import Container, Limit, Pool, PreemptiveResource, PriorityResource, Rate, Resource, Store, to_micro
 from sim.scenario import schema, units
 from sim.scenario.space import make_space
 from sim.scenario.values import Compiled
 from sim.world import Places, World
 from sim.world.artifact import Artifact
+from sim.world.pool_actions import preempted
 
 
 def furnish(world: World, scenario: schema.Scenario) -> None:
@@ -23,7 +24,7 @@ def furnish(world: World, scenario: schema.Scenario) -> None:
     for account, balance in scenario.accounts.items():
         world.ledger.open(account, to_micro(balance))
     for name, pool in scenario.pools.items():
-        world.pools[name] = _pool(world, pool)
+        world.pools[name] = _pool(world, name, pool)
     world.places = _places(scenario.places)
     world.space = make_space(scenario, world.kernel, world.places)
     for artifact in scenario.artifacts:
@@ -64,13 +65,17 @@ def _amount(value: Compiled) -> float | Callable[[int], float]:
     return lambda size: float(value.evaluate({"size": size}, PURE_FUNCTIONS))
 
 
-def _pool(world: World, pool: schema.Pool) -> Pool:
+def _pool(world: World, name: str, pool: schema.Pool) -> Pool:
     kernel = world.kernel
     match pool.kind:
         case "resource":
             return Resource(kernel, pool.slots or 1)
         case "priority":
             return PriorityResource(kernel, pool.slots or 1)
+        case "preemptive":
+            preemptive = PreemptiveResource(kernel, pool.slots or 1)
+            preemptive.on_preempted = lambda use, by: preempted(world, name, use, by)
+            return preemptive
         case "container":
             return Container(kernel, pool.capacity if pool.capacity is not None else float("inf"), pool.level or 0)
         case "store":

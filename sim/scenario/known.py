@@ -24,7 +24,7 @@ _CALLED: Mapping[str, str] = {
     "resource": "limit, budget or quota", "record": "recorded value", "slots": "pool", "stock": "pool",
     "tier": "tier in models", "tool": "tool in models",
 }  # fmt: skip
-_POOL_KINDS = {"slots": ("resource", "priority"), "stock": ("container", "store")}
+_POOL_KINDS = {"slots": ("resource", "priority", "preemptive"), "stock": ("container", "store")}
 
 
 @attrs.frozen

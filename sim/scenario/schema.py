@@ -250,8 +250,8 @@ class Artifact(f.Part):
 class Pool(f.Part):
     """A shared resource of the simulation."""
 
-    kind: Literal["resource", "priority", "container", "store"]
-    slots: Annotated[int | None, Field(ge=1, description="resource, priority; default 1")] = None
+    kind: Literal["resource", "priority", "preemptive", "container", "store"]
+    slots: Annotated[int | None, Field(ge=1, description="resource, priority, preemptive; default 1")] = None
     level: Annotated[f.NotNegative | None, Field(description="container; default 0")] = None
     capacity: Annotated[f.Positive | None, Field(description="container, store; default without bound")] = None
     items: Annotated[tuple[f.Json, ...] | None, Field(strict=False, description="store; default empty")] = None
@@ -270,6 +270,7 @@ class Pool(f.Part):
 _POOL_KEYS = {
     "resource": ("slots",),
     "priority": ("slots",),
+    "preemptive": ("slots",),
     "container": ("level", "capacity"),
     "store": ("items", "capacity"),
 }

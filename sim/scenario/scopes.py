@@ -10,9 +10,9 @@ from sim.conditions import PURE_FUNCTIONS, Expression
 from sim.llm.scripted import NAMES as MODEL_NAMES
 from sim.scenario.known import Kind, Known
 
-Place = Literal["agent", "start", "world", "where", "cost", "formula", "model"]
+Place = Literal["agent", "start", "world", "where", "item", "cost", "formula", "model"]
 """Where an expression stands: in a rule, in a value computed once at the start, in metrics and stop, in the
-`where` of an event condition, in costs, in the formula of an artifact, or in a scripted answer."""
+`where` of an event condition or of an item to get, in costs, in the formula of an artifact, or in a scripted answer."""
 
 CHANCE = frozenset({"chance", "uniform", "exponential", "gauss", "randint", "choice"})
 """Functions that draw from the agent's own random stream."""
@@ -24,7 +24,7 @@ AGENT_NAMES = frozenset(
 AGENT_FUNCTIONS = CHANCE | {
     "neighbours", "nearby", "adjacent", "free_places", "state_of", "agents",
     "remaining", "usage", "budget", "exists", "content", "level",
-    "queue", "in_sight", "position",
+    "queue", "in_sight", "position", "holds",
 }  # fmt: skip
 WHERE_NAMES = frozenset({"topic", "data", "source", "time"})
 START_NAMES = frozenset({"now", "me", "index", "group", "pi"})
@@ -42,6 +42,7 @@ _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "start": (START_NAMES, CHANCE | _PURE),
     "world": (frozenset({"now", "pi"}), WORLD_FUNCTIONS | _PURE),
     "where": (WHERE_NAMES | AGENT_NAMES, _PURE),
+    "item": (frozenset({"item"}) | AGENT_NAMES, _PURE),
     "cost": (frozenset({"size"}), _PURE),
     "formula": (frozenset({"args", "content", "now", "caller"}), _PURE),
     "model": (MODEL_NAMES, AGENT_FUNCTIONS | _PURE),
@@ -51,7 +52,7 @@ _FIRST_ARGUMENT: dict[str, Kind] = {
     "agents": "group", "state_of": "agent", "quantile": "group", "gini": "group",
     "count": "group", "total": "group", "mean": "group", "remaining": "resource",
     "usage": "resource", "budget": "budget", "exists": "artifact", "content": "artifact", "level": "pool",
-    "queue": "pool", "balance": "account", "observed": "record", "mean_of": "record",
+    "queue": "pool", "holds": "slots", "balance": "account", "observed": "record", "mean_of": "record",
     "quantile_of": "record",
 }  # fmt: skip
 
@@ -73,7 +74,7 @@ class Context:
             ConditionError: if it uses something that does not exist in this place.
         """
         names, functions = _PLACES[place]
-        if place in ("agent", "where") and self.state:
+        if place in ("agent", "where", "item") and self.state:
             names = names | frozenset(self.state)
         if place == "model":
             names = names | frozenset(self.kept)

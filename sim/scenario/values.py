@@ -102,3 +102,36 @@ def _compile_part(key: str | int, raw: Any, check: Callable[[Expression], None] 
         raise PartError(str(error), error.hint, (key, *error.path)) from None
     except ConditionError as error:
         raise PartError(str(error), error.hint, (key,)) from None
+
+
+@attrs.frozen
+class Filter:
+    """A test of things that come later, as the value of an action's argument: its text, and the names that it takes
+    from the agent, as they are when the action is decided on.
+
+    Attributes:
+        test: the expression.
+        own: names that stand for the thing that is tested.
+    """
+
+    test: Expression
+    own: frozenset[str]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that it takes from the agent."""
+        return self.test.names - self.own
+
+    @property
+    def constant(self) -> bool:
+        """Whether it takes none."""
+        return not self.names
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """Every expression in it."""
+        return (self.test,)
+
+    def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> Any:
+        """Return the test as a mapping that an action takes."""
+        return {"test": self.test.text, "given": {name: names[name] for name in sorted(self.names)}}

@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Any
 from sim.conditions import PURE_FUNCTIONS, ConditionError, Expression
 from sim.errors import LimitError, UsageError
 from sim.events.topic import check_free
-from sim.kernel.codec import Fact, Raw, decode, encode, freeze
+from sim.kernel.codec import Fact, Raw, encode, freeze
+from sim.kernel.duration import to_ns
 from sim.kernel.waits import sleep_ns
 from sim.permissions import Permission
-from sim.resources import MICRO, Container, Pool, PriorityResource, Resource, Store, to_micro
+from sim.resources import MICRO, to_micro
 from sim.world.action import ActionHandler, Refused
 from sim.world.artifact import FORMULA_NAMES, Access, Artifact
 from sim.world.message import Message
+from sim.world.pool_actions import POOL_ACTIONS
 from sim.world.tool import use_tool, wait_for_tool
 
 if TYPE_CHECKING:
@@ -52,9 +54,11 @@ def _noop(world: "World", agent: "Inhabitant") -> None:
 # -- messages and events
 
 
-async def _wait_to_send(world: "World", agent: "Inhabitant", to: str, topic: str = "", data: Any = None) -> list[str]:
+async def _wait_to_send(
+    world: "World", agent: "Inhabitant", to: str, topic: str = "", data: Any = None, after: Any = None
+) -> list[str]:
     receivers = _receivers(world, agent, to)
-    for receiver in receivers:
+    for receiver in receivers if after is None else ():
         known = world.agents.get(receiver)  # it may have left while another one was waited for
         if known is not None and known is not agent:  # nobody can wait for itself
             await known.wait_for_room()
@@ -62,9 +66,12 @@ async def _wait_to_send(world: "World", agent: "Inhabitant", to: str, topic: str
 
 
 def _send(
-    world: "World", agent: "Inhabitant", receivers: list[str], to: str, topic: str = "", data: Any = None
-) -> dict[str, Any]:
+    world: "World", agent: "Inhabitant", receivers: list[str], to: str, topic: str = "", data: Any = None,
+    after: Any = None,
+) -> dict[str, Any]:  # fmt: skip
     raw = freeze(data)
+    if after is not None:
+        return _send_later(world, agent.agent_id, receivers, topic, raw, _delay(after))
     refused: dict[str, str] = {}
     for receiver in receivers:
         why = deliver(world, Message(agent.agent_id, receiver, topic, raw, world.kernel.now))
@@ -73,6 +80,29 @@ def _send(
     if len(refused) == len(receivers):
         raise Refused(f"no message was taken: {next(iter(refused.values()))}")
     return {"sent": len(receivers) - len(refused), "refused": refused}
+
+
+def _delay(after: Any) -> int:
+    try:
+        return to_ns(after)
+    except UsageError as error:
+        raise Refused(f"after is no duration: {error}") from error
+
+
+def _send_later(
+    world: "World", sender: str, receivers: list[str], topic: str, raw: Raw, delay_ns: int
+) -> dict[str, Any]:
+    """Send in so much time. Nobody waits for room then: a message that a full mailbox does not take is reported."""
+    kernel = world.kernel
+
+    def arrive() -> None:
+        for receiver in receivers:
+            why = deliver(world, Message(sender, receiver, topic, raw, kernel.now))
+            if why is not None:
+                kernel.emit("message.refused", {"to": receiver, "topic": topic, "reason": why}, sender)
+
+    kernel.call_at(kernel.now + delay_ns, arrive)
+    return {"sent": len(receivers), "refused": {}}
 
 
 def deliver(world: "World", message: Message) -> str | None:
@@ -233,7 +263,7 @@ def _access(given: Any, default: Access) -> Access:
     raise Refused(f"access is 'all', 'owner' or a list of names, not {given!r}")
 
 
-# -- places and pools
+# -- places
 
 
 async def _travel(world: "World", agent: "Inhabitant", to: Any) -> str:
@@ -257,82 +287,6 @@ def _move(world: "World", agent: "Inhabitant", start: str, to: Any) -> dict[str,
     return {"from": start, "to": to}
 
 
-async def _stand_in_line(world: "World", agent: "Inhabitant", pool: str, amount: int = 1, priority: float = 0) -> int:
-    slots = _pool(world, pool)
-    if not isinstance(slots, Resource | PriorityResource):
-        raise Refused(f"nothing can be acquired from the pool {pool!r}: it has no slots")
-    await slots.acquire(amount, priority)
-    return amount
-
-
-def _acquire(
-    world: "World", agent: "Inhabitant", granted: int, pool: str, amount: int = 1, priority: float = 0
-) -> None:
-    held = world.held.setdefault(agent.agent_id, {})
-    held[pool] = held.get(pool, 0) + granted
-
-
-def _hand_back(world: "World", agent: "Inhabitant", granted: int, pool: str, **arguments: Any) -> None:
-    slots = world.pools[pool]
-    assert isinstance(slots, Resource | PriorityResource), "only slots are acquired"
-    slots.release(granted)
-
-
-def _release(world: "World", agent: "Inhabitant", pool: str, amount: int = 1) -> None:
-    held = world.held.get(agent.agent_id, {})
-    if not 1 <= amount <= held.get(pool, 0):
-        raise Refused(f"{agent.agent_id} does not hold {amount} of {pool!r}")
-    held[pool] -= amount
-    if not held[pool]:
-        del held[pool]
-    if not held:
-        del world.held[agent.agent_id]
-    _hand_back(world, agent, amount, pool)
-
-
-async def _wait_to_put(world: "World", agent: "Inhabitant", pool: str, item: Any = None, amount: float = 1) -> float:
-    match _pool(world, pool):
-        case Container() as container:
-            await container.put(amount)
-        case Store() as store:
-            await store.put(freeze(item))
-        case _:
-            raise Refused(f"nothing can be put into the pool {pool!r}: it has slots")
-    return amount
-
-
-def _put(world: "World", agent: "Inhabitant", granted: float, pool: str, item: Any = None, amount: float = 1) -> None:
-    return None
-
-
-async def _wait_to_get(world: "World", agent: "Inhabitant", pool: str, amount: float = 1) -> Any:
-    match _pool(world, pool):
-        case Container() as container:
-            return await container.get(amount)
-        case Store() as store:
-            return await store.get()
-    raise Refused(f"nothing can be got from the pool {pool!r}: it has slots")
-
-
-def _get(world: "World", agent: "Inhabitant", granted: Any, pool: str, amount: float = 1) -> Any:
-    return decode(granted) if isinstance(granted, Raw) else granted
-
-
-def _put_back(world: "World", agent: "Inhabitant", granted: Any, pool: str, **arguments: Any) -> None:
-    match _pool(world, pool):
-        case Container() as container:
-            container.getting(granted).undo(granted)
-        case Store() as store:
-            store.put_back(0, granted)
-
-
-def _pool(world: "World", name: str) -> Pool:
-    pool = world.pools.get(name)
-    if pool is None:
-        raise Refused(f"there is no pool {name!r}")
-    return pool
-
-
 BUILT_IN = (
     ActionHandler("noop", _noop, Permission.GUEST, scope="own"),
     ActionHandler("walk", _walk, scope="space"),
@@ -347,9 +301,6 @@ BUILT_IN = (
     ActionHandler("move", _move, wait=_travel, ends=True),
     ActionHandler("use_tool", use_tool, wait=wait_for_tool, ends=True),
     ActionHandler("create_task", _create_task),
-    ActionHandler("acquire", _acquire, wait=_stand_in_line, undo=_hand_back),
-    ActionHandler("release", _release),
-    ActionHandler("put", _put, wait=_wait_to_put),
-    ActionHandler("get", _get, wait=_wait_to_get, undo=_put_back),
+    *POOL_ACTIONS,
 )
 """`sleep` and `stop` belong to the loops, `spawn` to whoever has templates: they register them."""

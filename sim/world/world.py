@@ -16,7 +16,7 @@ from sim.kernel.codec import ABSENT, Absent, Fact, Raw, Record, as_dict, decode,
 from sim.kernel.host import Host
 from sim.kernel.until import Until, run_host_until
 from sim.permissions import Permission
-from sim.resources import MICRO, Budgets, Ledger, Pool, PriorityResource, Quotas, RateTracker, Resource
+from sim.resources import MICRO, Budgets, Ledger, Pool, Quotas, RateTracker, Use
 from sim.text import of_error
 from sim.world.action import Action, ActionHandler, ActionRegistry, ActionResult, Refused
 from sim.world.artifact import Artifacts
@@ -24,6 +24,7 @@ from sim.world.builtin import BUILT_IN
 from sim.world.costs import FREE, Charge, Costs, Held, Lack
 from sim.world.message import Message
 from sim.world.places import Places
+from sim.world.pool_actions import give_back
 from sim.world.space import Space
 from sim.world.tool import Tool, ToolFunction
 from sim.world.waits import KnownWaits
@@ -128,6 +129,7 @@ class World:
         self.services: dict[str, object] = {}
         self.tasks: dict[int, Task] = {}
         self.held: dict[str, dict[str, int]] = {}  # agent → pool → what it has acquired
+        self.uses: dict[tuple[str, str], list[Use]] = {}  # (agent, pool) → its slots of a preemptive pool
         self.standing: dict[str, Standing] = {}  # agent → the action that it waits for
         self.waits = KnownWaits(self.kernel)
         self.observations: dict[str, array[float]] = {}
@@ -263,10 +265,8 @@ class World:
 
     def leave(self, agent: Inhabitant) -> None:
         """Let go of what a stopped agent held in pools, and take it off the map."""
-        for name, amount in self.held.pop(agent.agent_id, {}).items():
-            pool = self.pools[name]
-            assert isinstance(pool, Resource | PriorityResource), "only slots are held"
-            pool.release(amount)
+        for name, amount in list(self.held.get(agent.agent_id, {}).items()):
+            give_back(self, agent.agent_id, name, amount)
         if self.places is not None and (here := self.places.where(agent.agent_id)) is not None:
             self.places.remove(agent.agent_id)
             self._left_at[agent.agent_id] = here

@@ -1,0 +1,236 @@
+"""The actions on pools: acquire and release slots, put into and get from stores and containers.
+
+Whoever waits can give up after a time or at an event. The action then did not happen: it is refused, which counts as no
+failure of the agent.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sim.conditions import PURE_FUNCTIONS, Expression
+from sim.errors import UsageError
+from sim.events import Event
+from sim.kernel.all_of import armed
+from sim.kernel.codec import Raw, decode, freeze
+from sim.kernel.duration import to_ns
+from sim.kernel.waits import NOTHING, Signal, Wait, first_of_ns
+from sim.resources import Container, Pool, PreemptiveResource, PriorityResource, Resource, Store, Use
+from sim.world.action import ActionHandler, Refused
+
+if TYPE_CHECKING:
+    from sim.world.world import Inhabitant, World
+
+
+# -- slots
+
+
+async def _stand_in_line(
+    world: "World", agent: "Inhabitant", pool: str, amount: int = 1, priority: float = 0, preempt: bool = True,
+    timeout: Any = None, or_event: Any = None,
+) -> int | Use:  # fmt: skip
+    slots = _pool(world, pool)
+    if isinstance(slots, PreemptiveResource):
+        if amount != 1:
+            raise Refused(f"the pool {pool!r} is preemptive: its slots are acquired one by one, not {amount}")
+        use: Use = await _within(world, slots.wait(priority, preempt=preempt), timeout, or_event)
+        return use
+    if not isinstance(slots, Resource | PriorityResource):
+        raise Refused(f"nothing can be acquired from the pool {pool!r}: it has no slots")
+    if timeout is None and or_event is None:
+        await slots.acquire(amount, priority)
+    else:
+        await _within(world, slots.wait(amount, priority), timeout, or_event)
+    return amount
+
+
+def _acquire(
+    world: "World", agent: "Inhabitant", granted: int | Use, pool: str, amount: int = 1, priority: float = 0,
+    preempt: bool = True, timeout: Any = None, or_event: Any = None,
+) -> None:  # fmt: skip
+    if isinstance(granted, Use):
+        if not granted.held:
+            raise Refused(f"the slot of {pool!r} was preempted at once", skip=True)
+        world.uses.setdefault((agent.agent_id, pool), []).append(granted)
+    held = world.held.setdefault(agent.agent_id, {})
+    held[pool] = held.get(pool, 0) + amount
+
+
+def _hand_back(world: "World", agent: "Inhabitant", granted: int | Use, pool: str, **arguments: Any) -> None:
+    slots = world.pools[pool]
+    if isinstance(granted, Use):
+        assert isinstance(slots, PreemptiveResource), "a use is one of a preemptive pool"
+        slots.release(granted)
+    else:
+        assert isinstance(slots, Resource | PriorityResource), "only slots are acquired"
+        slots.release(granted)
+
+
+def _release(world: "World", agent: "Inhabitant", pool: str, amount: int = 1) -> None:
+    if not 1 <= amount <= world.held.get(agent.agent_id, {}).get(pool, 0):
+        raise Refused(f"{agent.agent_id} does not hold {amount} of {pool!r}")
+    give_back(world, agent.agent_id, pool, amount)
+
+
+def give_back(world: "World", agent_id: str, pool: str, amount: int) -> None:
+    """Give back slots that an agent holds."""
+    slots = world.pools[pool]
+    if isinstance(slots, PreemptiveResource):
+        for _ in range(amount):
+            use = world.uses[agent_id, pool].pop()
+            _forget(world, agent_id, pool, 1)
+            slots.release(use)
+        return
+    assert isinstance(slots, Resource | PriorityResource), "only slots are held"
+    _forget(world, agent_id, pool, amount)
+    slots.release(amount)
+
+
+def preempted(world: "World", pool: str, use: Use, by: str) -> None:
+    """An agent has lost its slot to another one: it holds it no longer, and an event says so."""
+    assert use.actor is not None, "slots of pools are used by agents"
+    agent_id = use.actor.name
+    uses = world.uses.get((agent_id, pool), [])
+    if use in uses:  # else it was handed over at this instant, and its agent does not know it yet
+        uses.remove(use)
+        _forget(world, agent_id, pool, 1)
+    world.event_bus.publish("pool.preempted", {"agent": agent_id, "by": by, "pool": pool})
+
+
+def _forget(world: "World", agent_id: str, pool: str, amount: int) -> None:
+    held = world.held[agent_id]
+    held[pool] -= amount
+    if not held[pool]:
+        del held[pool]
+        world.uses.pop((agent_id, pool), None)
+    if not held:
+        del world.held[agent_id]
+
+
+# -- stores and containers
+
+
+async def _wait_to_put(
+    world: "World", agent: "Inhabitant", pool: str, item: Any = None, amount: float = 1, timeout: Any = None,
+    or_event: Any = None,
+) -> float:  # fmt: skip
+    match _pool(world, pool):
+        case Container() as container:
+            wait: Wait = container.putting(amount)
+        case Store() as store:
+            wait = store.putting(freeze(item))
+        case _:
+            raise Refused(f"nothing can be put into the pool {pool!r}: it has slots")
+    await _within(world, wait, timeout, or_event)
+    return amount
+
+
+def _put(
+    world: "World", agent: "Inhabitant", granted: float, pool: str, item: Any = None, amount: float = 1,
+    timeout: Any = None, or_event: Any = None,
+) -> None:  # fmt: skip
+    return None
+
+
+async def _wait_to_get(
+    world: "World", agent: "Inhabitant", pool: str, amount: float = 1, where: Any = None, timeout: Any = None,
+    or_event: Any = None,
+) -> Any:  # fmt: skip
+    match _pool(world, pool):
+        case Container() as container:
+            if where is not None:
+                raise Refused(f"the pool {pool!r} is a container: it has no items among which `where` could choose")
+            wait: Wait = container.getting(amount)
+        case Store() as store:
+            wait = store.getting(None if where is None else _filter(where))
+        case _:
+            raise Refused(f"nothing can be got from the pool {pool!r}: it has slots")
+    return await _within(world, wait, timeout, or_event)
+
+
+def _get(
+    world: "World", agent: "Inhabitant", granted: Any, pool: str, amount: float = 1, where: Any = None,
+    timeout: Any = None, or_event: Any = None,
+) -> Any:  # fmt: skip
+    return decode(granted) if isinstance(granted, Raw) else granted
+
+
+def _put_back(world: "World", agent: "Inhabitant", granted: Any, pool: str, **arguments: Any) -> None:
+    match _pool(world, pool):
+        case Container() as container:
+            container.getting(granted).undo(granted)
+        case Store() as store:
+            store.put_back(0, granted)
+
+
+def _filter(where: Any) -> Callable[[Any], bool]:
+    """Return whether an item passes: an expression, or `{test: expression, given: further names}`."""
+    test, given = (where, {}) if isinstance(where, str) else (where["test"], where["given"])
+    expression = _parsed(test, tuple(given))
+    return lambda item: bool(expression.evaluate({**given, "item": _plain(item)}, PURE_FUNCTIONS))
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str, given: tuple[str, ...]) -> Expression:
+    return Expression.parse(text, ("item", *given), PURE_FUNCTIONS)
+
+
+def _plain(item: Any) -> Any:
+    return decode(item) if isinstance(item, Raw) else item
+
+
+# -- shared
+
+
+def _pool(world: "World", name: str) -> Pool:
+    pool = world.pools.get(name)
+    if pool is None:
+        raise Refused(f"there is no pool {name!r}")
+    return pool
+
+
+async def _within(world: "World", wait: Wait, timeout: Any, or_event: Any) -> Any:
+    """Wait, but no longer than a timeout or up to an event.
+
+    Raises:
+        Refused: with `timeout` or `event TOPIC` as the reason, if that came first; nothing was taken then.
+    """
+    value = wait.take()
+    if value is not NOTHING:
+        return value
+    if timeout is None and or_event is None:
+        return await armed(wait)
+    waits, topics = [wait], list[str]()
+    subscription = None
+    if or_event is not None:
+        happened = Signal(world.kernel)
+
+        def on_event(event: Event) -> None:
+            topics.append(event.topic)
+            happened.fire()
+
+        subscription = world.event_bus.subscribe(or_event, callback=on_event)
+        waits.append(happened)
+    try:
+        fired = await first_of_ns(*waits, timeout_ns=None if timeout is None else _timeout(timeout))
+    finally:
+        if subscription is not None:
+            subscription.cancel()
+    if fired.index == 0:
+        return fired.value
+    raise Refused("timeout" if fired.index is None else f"event {topics[0]}", skip=True)
+
+
+def _timeout(timeout: Any) -> int:
+    try:
+        return to_ns(timeout)
+    except UsageError as error:
+        raise Refused(f"the timeout is no duration: {error}") from error
+
+
+POOL_ACTIONS = (
+    ActionHandler("acquire", _acquire, wait=_stand_in_line, undo=_hand_back),
+    ActionHandler("release", _release),
+    ActionHandler("put", _put, wait=_wait_to_put),
+    ActionHandler("get", _get, wait=_wait_to_get, undo=_put_back),
+)
