@@ -420,7 +420,7 @@ class World:
         except (MemoryError, RunError):
             raise  # they concern the process or the run
         except Exception as error:  # also of a handler of the host program: the attempt is on record all the same
-            return self._refuse(agent, action, raw, _reason(error))
+            return self._refuse(agent, action, raw, _reason(error), skipped=isinstance(error, Refused) and error.skip)
         if charge is not FREE:
             costs.take(agent.agent_id, charge, artifact)
         self.kernel.emit(handler.topic, kept, agent.agent_id)
