@@ -34,6 +34,7 @@ class Agent(ABC):
         reach: what `decide_action` reads: what is this agent's own, also what is near it in space (`World.space`), or
             anything. None: the class does not say. Who reaches no farther than space can run ahead of others
             (`execution.sync: causal`); such an agent gets no messages.
+        has_more: whether `next_action` has another action for this iteration, once the one before has succeeded.
         alive: set it to False, or call `shutdown`, and the loop ends, also if it sleeps or is paused (seed 004).
         state: its variables: JSON-like, part of the run's final digest. An iteration that leaves something else in it
             has failed: what is not JSON at its top is found then, deeper down it may be found later.
@@ -43,6 +44,7 @@ class Agent(ABC):
     """
 
     reach: Sharing | None = None
+    has_more = False
 
     def __init__(
         self,
@@ -69,6 +71,10 @@ class Agent(ABC):
     @abstractmethod
     async def decide_action(self) -> Action | None:
         """Decide what to do next; None skips this iteration. Called once an iteration."""
+
+    def next_action(self) -> Action | None:
+        """Return the next action of this iteration, if `has_more` says that there is one."""
+        return None
 
     def execute_action(self, action: Action) -> Coroutine[Any, Any, ActionResult]:
         """Do what was decided. Override (`async def`) to watch or change how actions are done."""

@@ -216,7 +216,7 @@ class AgentLoop(Lifecycle):
             action = await agent.decide_action()
             if self._gate is not None:
                 await self._at_gate(self._gate, action)
-            if action is not None and agent.alive:
+            while action is not None and agent.alive:
                 charge = world.costs.fixed(action.kind) or world.price(action)
                 if charge.budgets:
                     await self.until_funded(charge.budgets)
@@ -231,6 +231,9 @@ class AgentLoop(Lifecycle):
                     result = await agent.execute_action(action)
                 if not (result.success or result.skipped):
                     error = result.error or "the action failed"
+                if not (agent.has_more and result.success):
+                    break
+                action = agent.next_action()
         except (MemoryError, RunError):
             raise  # they concern the process or the run, not this agent
         except (Exception, SystemExit) as raised:
@@ -240,16 +243,20 @@ class AgentLoop(Lifecycle):
         error = error or (self._find_state_fault() if agent.state else None)
         self.last_beat = now = kernel.now
         if error is None:
-            if self.consecutive_errors and not self._only_waits(action):
-                self.consecutive_errors = 0
-                self._backoff_ns = self.config.min_delay_ns
+            if self.consecutive_errors:
+                self._succeeded(action)
             due = now if self._ticking else now + self.config.min_delay_ns
         else:
             self._failed(error)
             due = now + self._backoff_ns
         self._due = due if due >= self._rest_ns else self._rest_ns
-        if self._pause_wanted is not None:
-            self._pause_if_wanted()
+        self._pause_if_wanted()
+
+    def _succeeded(self, action: Action | None) -> None:
+        """End a series of failures, unless the agent did nothing but sleep."""
+        if not self._only_waits(action):
+            self.consecutive_errors = 0
+            self._backoff_ns = self.config.min_delay_ns
 
     def _find_state_fault(self) -> str | None:
         """Return what in the agent's state is not JSON.

@@ -36,36 +36,53 @@ class Value(Protocol):
 
 
 @attrs.frozen
+class PolicyAction:
+    """One action of a rule.
+
+    Args:
+        kind: the kind of action.
+        arguments: its arguments; `sleep` has one, `condition`.
+        reason: kept with the action.
+    """
+
+    kind: str
+    arguments: Mapping[str, Value]
+    reason: str = ""
+    constant: Action | None = attrs.field(init=False)  # the action itself, if every argument is a literal
+
+    @constant.default
+    def _constant(self) -> Action | None:
+        if all(value.constant for value in self.arguments.values()):
+            return Action(self.kind, {name: v.evaluate({}, {}) for name, v in self.arguments.items()}, self.reason)
+        return None
+
+    def on(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> Action:
+        """Return the action with its arguments evaluated."""
+        arguments = {name: value.evaluate(names, functions) for name, value in self.arguments.items()}
+        return Action(self.kind, arguments, self.reason)
+
+
+@attrs.frozen
 class PolicyRule:
     """If `when` is true, do this.
 
     Args:
         when: the condition; None is always true.
-        kind: the kind of action.
-        arguments: its arguments; `sleep` has one, `condition`.
-        set: new values of state variables, computed after the action succeeded.
+        actions: at least one; each later one begins when the one before has succeeded.
+        set: new values of state variables, computed after all actions succeeded.
         record: numbers that are recorded as observations, computed before `set`.
-        reason: kept with the action.
     """
 
     when: Expression | None
-    kind: str
-    arguments: Mapping[str, Value]
+    actions: tuple[PolicyAction, ...]
     set: Mapping[str, Value]
     record: Mapping[str, Value]
-    reason: str = ""
-    action: Action | None = attrs.field(init=False)  # the action itself, if every argument is a literal
     uses_message: bool = attrs.field(init=False)  # whether it looks at the message
-
-    @action.default
-    def _action(self) -> Action | None:
-        if all(value.constant for value in self.arguments.values()):
-            return Action(self.kind, {name: v.evaluate({}, {}) for name, v in self.arguments.items()}, self.reason)
-        return None
 
     @uses_message.default
     def _uses_message(self) -> bool:
-        values = (*self.arguments.values(), *self.set.values(), *self.record.values())
+        given = (value for action in self.actions for value in action.arguments.values())
+        values = (*given, *self.set.values(), *self.record.values())
         return (self.when is not None and "message" in self.when.names) or any("message" in v.names for v in values)
 
 
@@ -134,6 +151,7 @@ class PolicyAgent(Agent):
         self._toolbox = toolbox
         self.rulebook = rulebook
         self._chosen: PolicyRule | None = None
+        self._taken = 0  # how many of its actions were taken
         self._kept = False  # whether `message` waits for a rule that uses it
         self._seen = 0  # the sequence number of the event that woke it last
         self._patterns = subscribe
@@ -152,10 +170,10 @@ class PolicyAgent(Agent):
                 self._chosen = rule
                 if self.message is not None:
                     self._account(rule.uses_message)
-                if rule.action is not None:
-                    return rule.action
-                arguments = {name: value.evaluate(scope, functions) for name, value in rule.arguments.items()}
-                return Action(rule.kind, arguments, rule.reason)
+                self.has_more = len(rule.actions) > 1
+                self._taken = 1
+                first = rule.actions[0]
+                return first.constant or first.on(scope, functions)
         self._chosen = None
         if self.message is not None:
             self._account(used=False)
@@ -165,9 +183,18 @@ class PolicyAgent(Agent):
         """Do what was decided; if it succeeded, record what the rule observes and change the state."""
         rule = self._chosen
         result = self.result = await self.world.execute(self, action)
-        if result.success and rule is not None and (rule.set or rule.record):
+        if result.success and rule is not None and (rule.set or rule.record) and not self.has_more:
             self._conclude(rule)
         return result
+
+    def next_action(self) -> Action:
+        """Return the next action of the rule that was chosen; its arguments are computed now."""
+        assert self._chosen is not None, "there is more only of a rule"
+        actions = self._chosen.actions
+        action = actions[self._taken]
+        self._taken += 1
+        self.has_more = self._taken < len(actions)
+        return action.constant or action.on(Scope(self), self._toolbox.used_by(self))
 
     async def on_start(self) -> None:
         """Subscribe."""

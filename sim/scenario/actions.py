@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import attrs
-from pydantic import Field, PlainValidator, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationInfo, model_validator
 
 from sim.conditions import Expression, did_you_mean
 from sim.scenario import fields as f
@@ -344,5 +344,27 @@ def action_kind(value: str) -> str:
     return value
 
 
-DoField = Annotated[Do, PlainValidator(_do, json_schema_input_type=_Actions | Literal[KINDS])]
-"""An action: `{kind: arguments}` or a bare kind in the file, `Do` in the model."""
+_One = Annotated[Do, PlainValidator(_do, json_schema_input_type=_Actions | Literal[KINDS])]
+
+
+def _listed(raw: Any) -> Any:
+    return raw if isinstance(raw, list | tuple) else [raw]
+
+
+def _in_order(actions: tuple[Do, ...]) -> tuple[Do, ...]:
+    for number, action in enumerate(actions[:-1]):
+        if action.kind in _LAST:
+            raise Wrong(f"{action.kind} must be the last action, and it is number {number + 1} of {len(actions)}")
+    return actions
+
+
+_LAST = ("sleep", "rest", "stop")
+_MOST = 20
+
+DoField = Annotated[
+    tuple[_One, ...],
+    Field(strict=False, min_length=1, max_length=_MOST),
+    AfterValidator(_in_order),
+    BeforeValidator(_listed, json_schema_input_type=_One | list[_One]),
+]
+"""Actions in order, or one: `{kind: arguments}` or a bare kind in the file, `Do` in the model."""

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
-from sim.agents import PolicyAgent, PolicyRule, Rulebook, Toolbox
+from sim.agents import PolicyAction, PolicyAgent, PolicyRule, Rulebook, Toolbox
 from sim.agents.town import Villager, villagers
 from sim.conditions import did_you_mean
 from sim.errors import LimitError, UsageError
@@ -17,7 +17,7 @@ from sim.llm import Access, Models
 from sim.llm.servicetime import ServiceTime
 from sim.resources import to_micro
 from sim.scenario import schema
-from sim.scenario.actions import SleepSpec
+from sim.scenario.actions import Do, SleepSpec
 from sim.scenario.census import PI, Census
 from sim.scenario.furniture import furnish, limits_per_tick, to_rate
 from sim.scenario.model_service import furnish_models
@@ -371,10 +371,13 @@ def to_rules(entry: schema.Agent) -> tuple[PolicyRule, ...]:
 
 def _rule(rule: schema.Rule) -> PolicyRule:
     always = rule.when.text in ("true", "True")
-    arguments: dict[str, Any] = dict(rule.do.arguments)
-    if rule.do.sleep is not None:
-        arguments = {"condition": SleepValue(rule.do.sleep)}
-    return PolicyRule(None if always else rule.when, rule.do.kind, arguments, rule.set, rule.record, rule.reason or "")
+    actions = tuple(_action(do, rule.reason or "") for do in rule.do)
+    return PolicyRule(None if always else rule.when, actions, rule.set, rule.record)
+
+
+def _action(do: Do, reason: str) -> PolicyAction:
+    arguments: Mapping[str, Any] = do.arguments if do.sleep is None else {"condition": SleepValue(do.sleep)}
+    return PolicyAction(do.kind, arguments, reason)
 
 
 class SleepValue:

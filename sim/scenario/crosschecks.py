@@ -8,7 +8,7 @@ from typing import Any
 
 from sim.errors import Problem, UsageError
 from sim.kernel.duration import MAX_NS, to_ns
-from sim.scenario.known import Known, items, mapping
+from sim.scenario.known import Known, actions_of, items, mapping
 from sim.scenario.schema import MAX_AGENTS
 from sim.scenario.town import VILLAGER
 from sim.scenario.units import HOUR, MINUTE, SECOND
@@ -158,8 +158,7 @@ def _models(tree: Map) -> Iterator[Problem]:
     agents = tree.get("agents")
     for number, entry in enumerate(agents if isinstance(agents, list) else []):
         for rule, content in enumerate(items(entry, "rules")):
-            do = content.get("do")
-            if "models" not in tree and (do == "ask" or (isinstance(do, dict) and "ask" in do)):
+            if "models" not in tree and any(kind == "ask" for kind, _ in actions_of(content)):
                 message = f"agents[{number}].rules[{rule}].do: ask needs language models, and the file has none"
                 yield _at(content, "do").problem(message, "add `models:` with `rules:`")
     prices = mapping(mapping(tree, "costs"), "ask")

@@ -155,8 +155,18 @@ def _count(entry: dict[str, Any]) -> int:
 def _actions(agents: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     for entry in agents:
         for rule in items(entry, "rules"):
-            for kind, arguments in mapping(rule, "do").items():
+            for kind, arguments in actions_of(rule):
                 yield kind, arguments if isinstance(arguments, dict) else {}
+
+
+def actions_of(rule: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the kind and the arguments of each action of a rule."""
+    do = rule.get("do")
+    for action in do if isinstance(do, list) else [do]:
+        if isinstance(action, dict):
+            yield from action.items()
+        elif isinstance(action, str):
+            yield action, None
 
 
 def _artifacts(tree: Any, actions: list[tuple[str, dict[str, Any]]]) -> frozenset[str] | None:

@@ -284,7 +284,7 @@ class Rule(f.Part):
     set: Annotated[dict[f.SetKey, f.Value], Field(description="new state, after the action succeeded")] = Field(
         default_factory=dict
     )
-    do: Annotated[DoField, Field(description="one action: kind and arguments")] = Do("noop")
+    do: Annotated[DoField, Field(description="an action, kind and arguments, or several in order")] = (Do("noop"),)
     record: Annotated[dict[f.Label, f.NumberValue], Field(description="observations for the summary")] = Field(
         default_factory=dict
     )

@@ -55,10 +55,11 @@ def reach_of(entry: schema.Agent, models: Models | None) -> Sharing:
     So must what models answer, if the agents ask any.
     """
     local = _LOCAL_ACTIONS if _shared_by_answers(entry, models) is None else _LOCAL_ACTIONS - {"ask"}
-    if entry.subscribe or any(rule.do.kind not in local for rule in entry.rules):
+    if entry.subscribe or any(do.kind not in local for rule in entry.rules for do in rule.do):
         return "shared"
     for rule in entry.rules:
-        values = (*rule.do.arguments.values(), *rule.set.values(), *rule.record.values())
+        given = (value for do in rule.do for value in do.arguments.values())
+        values = (*given, *rule.set.values(), *rule.record.values())
         for expression in (rule.when, *(expression for value in values for expression in value.expressions)):
             if not (expression.functions <= _LOCAL_FUNCTIONS and expression.names <= _LOCAL_NAMES | set(entry.state)):
                 return "shared"
@@ -129,7 +130,9 @@ def _against(scenario: schema.Scenario, access: Access) -> list[tuple[str, str]]
             found.append(
                 (f"agents.{entry.name}.template", "agents that are made during a run were not there to wait for")
             )
-        if any(rule.do.kind == "spawn" for rule in entry.rules):
+        if any(len(rule.do) > 1 for rule in entry.rules):
+            found.append((f"several actions in a rule of {entry.name}", "only the first could wait for its turn"))
+        if any(do.kind == "spawn" for rule in entry.rules for do in rule.do):
             found.append((f"spawn in the rules of {entry.name}", "agents that are made during a run come unannounced"))
         if any(rate.window == 0 for rate in entry.limits.values()):
             found.append((f"agents.{entry.name}.limits", "a limit per tick is refreshed for all agents at once"))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sim.agents import PolicyAgent, PolicyRule, Rulebook, Toolbox
+from sim.agents import PolicyAction, PolicyAgent, PolicyRule, Rulebook, Toolbox
 from sim.agents.policy import Value
 from sim.conditions import PURE_FUNCTIONS, ConditionError, Expression
 from sim.scenario import load
@@ -69,7 +69,8 @@ def values(given: dict[str, Any]) -> dict[str, Value]:
 def rule(when: str | None, kind: str = "noop", change: Any = None, record: Any = None, **arguments: Any) -> PolicyRule:
     """Return a rule."""
     condition = None if when is None else Computed(when).expression
-    return PolicyRule(condition, kind, values(arguments), values(change or {}), values(record or {}))
+    actions = (PolicyAction(kind, values(arguments)),)
+    return PolicyRule(condition, actions, values(change or {}), values(record or {}))
 
 
 def run_policy(

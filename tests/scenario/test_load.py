@@ -47,9 +47,9 @@ def test_the_full_example_loads():
     assert Rate(10, 60 * SECOND) == scenario.limits["llm_calls"].agent
     assert Rate(100, 60 * SECOND) == scenario.limits["llm_calls"].global_
     assert frozenset({"energy"}) == grazer.rules[0].when.names
-    assert grazer.rules[0].do.kind == "write"
-    assert grazer.rules[0].do.arguments["content"].evaluate({"me": "me!"}, {}) == "me!"
-    assert grazer.rules[0].do.arguments["artifact"].constant
+    assert grazer.rules[0].do[0].kind == "write"
+    assert grazer.rules[0].do[0].arguments["content"].evaluate({"me": "me!"}, {}) == "me!"
+    assert grazer.rules[0].do[0].arguments["artifact"].constant
     assert scenario.costs["write"]["disk_bytes"].evaluate({"size": 64}, PURE_FUNCTIONS) == 64
     assert scenario.artifacts[0].price * 10 * SECOND == 5 * SECOND
     assert scenario.places is not None
@@ -58,7 +58,7 @@ def test_the_full_example_loads():
 
 def test_sleep_conditions_become_a_tree():
     """Conditions nest, and each has its own timeout."""
-    sleep = load(FULL).agents[0].rules[1].do.sleep
+    sleep = load(FULL).agents[0].rules[1].do[0].sleep
 
     assert sleep is not None
     for_, event = sleep.parts
@@ -123,7 +123,7 @@ def test_expressions_are_evaluated_at_any_depth():
     rule = "{do: {publish: {topic: t, data: {a: [=n + 1, '==x'], b: {c: '=n'}}}}}"
     value = loads(f"name: x\nagents: [{{name: a, state: {{n: 1}}, rules: [{rule}]}}]")
 
-    data = value.agents[0].rules[0].do.arguments["data"]
+    data = value.agents[0].rules[0].do[0].arguments["data"]
     assert not data.constant
     assert data.evaluate({"n": 5}, {}) == {"a": [6, "==x"], "b": {"c": 5}}
 
