@@ -13,7 +13,18 @@ import attrs
 from sim.errors import SimError, UsageError
 from sim.llm.breaker import Breaker
 from sim.llm.governor import Governor, Limits, Permit
-from sim.llm.port import Answer, Attempt, ClientClock, Completion, ModelError, ModelRequest, Observer, Provider, Usage
+from sim.llm.port import (
+    Answer,
+    Attempt,
+    ClientClock,
+    Completion,
+    Delta,
+    ModelError,
+    ModelRequest,
+    Observer,
+    Provider,
+    Usage,
+)
 from sim.llm.retry import OVER_ADVICE, RetryPolicy
 from sim.llm.router import Target, step_down, steps_down
 from sim.llm.tokens import APPROXIMATE, Tokenizer, count_request
@@ -92,7 +103,7 @@ class Client:
             chain: the models to ask, best first.
             request: what to ask.
             agent: who asks; the governor is fair among agents.
-            observe: follows the answer while it comes; text that it sees may belong to a try that fails later.
+            observe: follows the answer while it comes; if a try fails of which it saw a part, it gets `discard`.
             on_attempt: called after each try.
 
         Raises:
@@ -196,12 +207,13 @@ class _Call:
     async def _request_once(self, target: Target, permit: Permit) -> Completion | ModelError:
         """Make one request, and let the governor, the breaker and the mean learn from how it ends."""
         lane = self._client.lanes[target.provider]
+        watch = _Watch(self._observe)
         lane.breaker.begin()
         seconds = min(self._policy.timeout, max(1.0, self._policy.deadline - self.spent))
         outcome: Completion | ModelError
         try:
             outcome = await self._clock.within(
-                seconds, lambda: lane.provider.complete(target.model, self._request, self._observe)
+                seconds, lambda: lane.provider.complete(target.model, self._request, watch.observer)
             )
         except TimeoutError:
             outcome = ModelError("timeout", f"{target} did not answer within {seconds:g} s", usage=self._sent())
@@ -215,6 +227,7 @@ class _Call:
         if isinstance(outcome, ModelError):
             lane.breaker.record(outcome.kind)
             permit.close(_tokens(outcome), outcome)
+            watch.discard(outcome)
         else:
             lane.breaker.record(None)
             lane.learn(outcome.usage)
@@ -243,6 +256,29 @@ class _Call:
     async def _sleep(self, seconds: float) -> None:
         self.spent += seconds
         await self._clock.sleep(seconds)
+
+
+class _Watch:
+    """What an observer saw of one request."""
+
+    def __init__(self, observe: Observer | None) -> None:
+        self._observe = observe
+        self._seen = False
+
+    @property
+    def observer(self) -> Observer | None:
+        """What the provider tells of each part."""
+        return None if self._observe is None else self._show
+
+    def _show(self, part: Delta) -> None:
+        assert self._observe is not None, "else the provider has no observer"
+        self._seen = True
+        self._observe(part)
+
+    def discard(self, error: ModelError) -> None:
+        """Say that the parts are thrown away, if there were any."""
+        if self._seen:
+            self._show(Delta("discard", error.kind))
 
 
 def _tokens(error: ModelError) -> float | None:

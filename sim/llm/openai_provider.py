@@ -96,6 +96,7 @@ class OpenAIProvider:
     ) -> None:
         self._access = access
         self._timeout = timeout
+        self._connections = max(CONNECTIONS, access.concurrency)
         self._cut = access.cut
         self._tokenizer = tokenizer
         self._on_rates = on_rates
@@ -206,7 +207,7 @@ class OpenAIProvider:
         except ModelError as error:
             return ModelError(error.kind, self._said(str(error)), usage=error.usage or assembly.usage())
         except openai.APITimeoutError as error:
-            if isinstance(error.__cause__, httpx2.PoolTimeout) and pool.calls < CONNECTIONS:
+            if isinstance(error.__cause__, httpx2.PoolTimeout) and pool.calls < self._connections:
                 self._drop(pool)
                 return ModelError("network", "the pool lost its connections and was made anew", retry_after=0.0)
             return self._failed("timeout", "the endpoint sent nothing for too long", assembly)
@@ -281,7 +282,7 @@ class OpenAIProvider:
             **({"Authorization": f"Bearer {access.api_key}"} if access.api_key else {}),
             **access.headers,
         }
-        limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
+        limits = httpx2.Limits(max_connections=self._connections, max_keepalive_connections=self._connections)
         connect = min(CONNECT_TIMEOUT, CONNECT_SHARE * self._timeout)  # else nobody could tell whether it was sent
         timeout = httpx2.Timeout(self._timeout, connect=connect, pool=CONNECT_TIMEOUT)
         http_client = httpx2.AsyncClient(

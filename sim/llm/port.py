@@ -216,12 +216,16 @@ class ModelError(SimError):
         self.usage = usage
 
 
-DeltaKind = Literal["text", "think", "tool_start", "tool_arguments", "tool_complete"]
+DeltaKind = Literal["text", "think", "tool_start", "tool_arguments", "tool_complete", "discard"]
 
 
 @attrs.frozen
 class Delta:
-    """A part of an answer that is under way, for observers only: never recorded, never hashed."""
+    """A part of an answer that is under way, for observers only: never recorded, never hashed.
+
+    `discard` is no part: all parts since the last one are thrown away, because the try failed; `text` is the class of
+    the failure.
+    """
 
     kind: DeltaKind
     text: str = ""

@@ -11,7 +11,7 @@ from sim.actors import AgentLoopConfig
 from sim.llm.access import Access
 from sim.llm.edge import EdgeClient
 from sim.llm.openai_provider import OpenAIProvider
-from sim.llm.port import ChatMessage, ModelError, ModelRequest, ToolCall
+from sim.llm.port import ChatMessage, Delta, ModelError, ModelRequest, ToolCall
 from sim.llm.retry import RetryPolicy
 from sim.llm.router import Target
 from sim.llm.toolcalls import fault_of
@@ -19,7 +19,7 @@ from sim.permissions import Permission
 from sim.world import Action, ActionHandler
 from tests.actors.helpers import Lab
 from tests.faults.test_effects import both_hosts
-from tests.llm.endpoint import Endpoint, Reply, event, fitting, streamed
+from tests.llm.endpoint import Endpoint, Reply, Seen, error, event, fitting, streamed
 from tests.llm.test_toolcalls import BUY, GOOD
 
 # The library leaves generators to the collector (see `OpenAIProvider._stream`), and trio warns of each.
@@ -51,6 +51,38 @@ def test_the_time_limit_holds_however_often_a_byte_comes(backend: str, reply: Re
     assert failure.kind == "timeout"
     assert {attempt.outcome for attempt in failure.attempts} == {"timeout"}
     assert 1 < len(endpoint.seen) <= 1 + len(failure.attempts) <= 4
+
+
+@both_hosts
+def test_an_observer_is_told_of_a_try_that_is_thrown_away(backend: str):
+    """What was shown of a try that fails is taken back by one `discard`, with the class of the failure.
+
+    A try that failed before any part of it came is no matter of the observer's.
+    """
+    whole = streamed("the whole of it")
+
+    def script(seen: Seen) -> Reply:
+        if seen.number == 0:
+            return error(500)
+        return Reply(events=whole) if seen.number == 2 else Reply(events=whole[:3], end="cut")
+
+    async def main() -> list[Delta]:
+        parts: list[Delta] = []
+        client = EdgeClient(Access(base_url=endpoint.url), policy=RetryPolicy(longest=0.01))
+        try:
+            await client.complete([Target("openai", "m")], STREAM, agent="a", observe=parts.append)
+        finally:
+            await client.aclose()
+        return parts
+
+    with Endpoint(script) as endpoint:
+        parts = anyio.run(main, backend=backend)
+    kinds = [part.kind for part in parts]
+    assert kinds.count("discard") == 1
+    place = kinds.index("discard")
+    assert parts[place].text in ("incomplete", "network")
+    assert place > 0
+    assert "".join(part.text for part in parts[place + 1 :]) == "the whole of it"
 
 
 def mutated(draw: random.Random, text: str) -> str:

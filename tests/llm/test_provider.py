@@ -736,3 +736,9 @@ def test_a_silent_endpoint_is_left_after_the_configured_time(backend: str):
     with Endpoint(lambda seen: Reply(end="hang")) as endpoint, pytest.raises(ModelError) as caught:
         with_provider(endpoint, lambda provider: provider.complete("m", ASK), backend, timeout=0.2)
     assert caught.value.kind == "timeout"
+
+
+def test_there_are_as_many_connections_as_requests_may_be_under_way():
+    """A concurrency above the usual number of connections is not held back by them."""
+    provider = OpenAIProvider(Access(base_url="http://127.0.0.1:1/v1", concurrency=1000))
+    assert provider._connections == 1000
