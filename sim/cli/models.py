@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from sim.errors import UsageError
-from sim.llm.access import Access
+from sim.llm.access import Access, Endpoint
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -15,6 +15,14 @@ KEY, URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 
 _ENDPOINT = (
     click.option("--base-url", metavar="URL", help=f"The endpoint of openai models; else {URL}. The key is in {KEY}."),
+    click.option("--endpoint", "endpoints", multiple=True, metavar="NAME=URL", help="Another one, for models NAME:..."),
+    click.option(
+        "--endpoint-key",
+        "endpoint_keys",
+        multiple=True,
+        metavar="NAME=VARIABLE",
+        help="The environment variable with the key of such an endpoint.",
+    ),
     click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="A header for the endpoint."),
     click.option("--requests-per-minute", type=click.IntRange(1), metavar="N", help="A limit of the endpoint."),
     click.option("--tokens-per-minute", type=click.IntRange(1), metavar="N", help="Another one."),
@@ -58,20 +66,46 @@ def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> A
     """
     names = tuple(options.pop("models") if models is None else models)
     base_url, headers = options.pop("base_url"), options.pop("headers")
+    endpoints = _endpoints(options.pop("endpoints"), options.pop("endpoint_keys"))
     asked = {name: options.pop(name) for name in ("requests_per_minute", "tokens_per_minute", "concurrency")}
     limits = {name: number for name, number in asked.items() if number is not None}
-    access = Access(names)
+    access = Access(names, endpoints=endpoints)
+    access.check_endpoints()
     if access.outside:
+        own = "openai" in access.providers  # the environment speaks of this one alone
         return Access(
             names,
-            base_url=base_url or os.environ.get(URL) or None,
-            api_key=os.environ.get(KEY, "").strip() or None,  # a file it was read from ends with a newline
+            base_url=base_url or (os.environ.get(URL) if own else None) or None,
+            api_key=_key(KEY) if own else None,
             headers=dict(map(_header, headers)),
+            endpoints=endpoints,
             **limits,
         )
-    if base_url or headers or limits:
+    if base_url or headers or limits or endpoints:
         raise UsageError("an endpoint is given, but no model that is there", hint="add --model openai:NAME")
     return access if names else None
+
+
+def _endpoints(given: Sequence[str], keys: Sequence[str]) -> dict[str, Endpoint]:
+    variables = dict(_pair(text, "an endpoint's key is of the form NAME=VARIABLE") for text in keys)
+    urls = dict(_pair(text, "an endpoint is of the form NAME=URL") for text in given)
+    for name, variable in variables.items():
+        if name not in urls:
+            raise UsageError(f"--endpoint-key names {name!r}, which is no endpoint", hint=f"add --endpoint {name}=URL")
+        if _key(variable) is None:
+            raise UsageError(f"the environment variable {variable!r} with the key of {name} is not set")
+    return {name: Endpoint(url, _key(variables[name]) if name in variables else None) for name, url in urls.items()}
+
+
+def _pair(text: str, form: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals or not value:
+        raise UsageError(form)  # without the text, which may be a secret
+    return name, value
+
+
+def _key(variable: str) -> str | None:
+    return os.environ.get(variable, "").strip() or None  # a file it was read from ends with a newline
 
 
 def _header(text: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from sim.kernel.rng import Stream
 from sim.llm.access import Access
 from sim.llm.breaker import Breaker
 from sim.llm.client import Client, Lane
-from sim.llm.governor import Governor, Limits, Rates
+from sim.llm.governor import Governor, Limits
 from sim.llm.openai_provider import OpenAIProvider
 from sim.llm.pace import SLACK, ClockPacer, Pacer
 from sim.llm.port import Answer, ClientClock, ModelRequest, Observer, Provider, Usage, Wake
@@ -80,12 +80,12 @@ class EdgeClock:
 
 
 class EdgeClient:
-    """Has requests answered by the operator's endpoint, as the provider `openai`. One for all agents of a run.
+    """Has requests answered by the operator's endpoints. One for all agents of a run.
 
     It belongs to the loop in which it is first used, and connects then.
 
     Args:
-        access: the endpoint, the key, and its limits as far as they are known.
+        access: the endpoints, the keys, and the limits as far as they are known.
         policy: how often and how long a call tries.
         tokenizer: estimates what is reserved, and what an endpoint does not report.
         cost: (model, usage) → micro-units of money.
@@ -108,8 +108,15 @@ class EdgeClient:
         self._clock = clock or EdgeClock()
         self._lanes: dict[str, Lane] = {}
         self._client = Client(self._clock, self._lanes, policy, tokenizer=tokenizer, cost=cost)
-        self._provider = OpenAIProvider(
-            access, tokenizer=tokenizer, on_rates=self._learn, timeout=self._client.policy.timeout
+        self._providers = tuple(self._provider(name, tokenizer) for name in access.providers or ("openai",))
+
+    def _provider(self, name: str, tokenizer: Tokenizer) -> OpenAIProvider:
+        return OpenAIProvider(
+            self._access.at(name),
+            name=name,
+            tokenizer=tokenizer,
+            on_rates=lambda rates: self._lanes[name].governor.learn(rates),
+            timeout=self._client.policy.timeout,
         )
 
     async def complete(
@@ -121,7 +128,7 @@ class EdgeClient:
         return await self._client.complete(chain, request, agent=agent, observe=observe)
 
     async def prepare(self) -> None:
-        """Import the libraries, so that no call has to wait for that, and see that the endpoint is there.
+        """Import the libraries, so that no call has to wait for that, and see that the endpoints are there.
 
         Raises:
             UsageError, RunError: see `OpenAIProvider.probe`.
@@ -129,26 +136,27 @@ class EdgeClient:
         if not self._lanes:
             self._open()
         self._client.tokenizer.count("")
-        await self._provider.probe()
+        for provider in self._providers:
+            await provider.probe()
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._provider.aclose()
+        for provider in self._providers:
+            await provider.aclose()
 
     @property
     def lanes(self) -> Mapping[str, Lane]:
-        """The way to the endpoint by the provider's name; empty until something was asked."""
+        """The way to each endpoint by its name; empty until something was asked."""
         return self._lanes
 
     @property
     def lane(self) -> Lane:
-        """The way to the endpoint, once something was asked: what its governor and breaker do."""
-        return self._lanes[self._provider.name]
+        """The way to the first endpoint, once something was asked: what its governor and breaker do."""
+        return self._lanes[self._providers[0].name]
 
     def _open(self) -> None:
-        limits = Limits(self._access.requests_per_minute, self._access.tokens_per_minute, self._access.concurrency)
-        governor = Governor(self._clock, limits, pacer=self._clock.pacer)
-        self._lanes[self._provider.name] = Lane(self._wrap(self._provider, self._clock), governor, Breaker(self._clock))
-
-    def _learn(self, rates: Rates) -> None:
-        self.lane.governor.learn(rates)
+        for provider in self._providers:
+            access = self._access.at(provider.name)
+            limits = Limits(access.requests_per_minute, access.tokens_per_minute, access.concurrency)
+            governor = Governor(self._clock, limits, pacer=self._clock.pacer)
+            self._lanes[provider.name] = Lane(self._wrap(provider, self._clock), governor, Breaker(self._clock))

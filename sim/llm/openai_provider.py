@@ -79,21 +79,22 @@ class OpenAIProvider:
 
     Args:
         access: the endpoint, the key and the headers; in no text that comes from here.
+        name: what its models are named with.
         tokenizer: estimates the usage that an endpoint does not report.
         on_rates: called with what a response says about limits.
         timeout: seconds that the endpoint may send nothing; the limit of a whole request is the client's, and the same.
     """
 
-    name = "openai"
-
     def __init__(
         self,
         access: Access,
         *,
+        name: str = "openai",
         tokenizer: Tokenizer = APPROXIMATE,
         on_rates: Callable[[Rates], None] = lambda rates: None,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
+        self.name = name
         self._access = access
         self._timeout = timeout
         self._connections = max(CONNECTIONS, access.concurrency)

@@ -351,7 +351,7 @@ def _check_endpoint(stored: StoredRun, again: Again, models: Sequence[str] = ())
     if now is None:
         return recorded
     if now != recorded and not again.other_endpoint and (recorded is not None or not models):
-        which = "OpenAI's own" if access.is_openai else "not the same"
+        which = "OpenAI's own" if any(access.at(name).is_openai for name in access.providers) else "not the same"
         raise UsageError(
             f"{stored.path} was run at another endpoint than the one that is given now, which is {which}: its prompts"
             " would go there, so nothing was sent",

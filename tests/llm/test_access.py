@@ -3,7 +3,7 @@
 import pytest
 
 from sim.errors import UsageError
-from sim.llm.access import Access
+from sim.llm.access import LOCAL, Access, Endpoint
 from sim.llm.port import Answer, Attempt, Completion, Usage
 from sim.llm.wire import answer_from_json, answer_to_json
 
@@ -18,9 +18,9 @@ def test_models_are_named_for_all_or_for_a_tier():
     assert not Access(("simulated:x",)).outside
 
 
-@pytest.mark.parametrize("models", [("gpt",), ("openai:",), ("=openai:a",), ("opnai:a",), ("openai:a", "openai:b")])
+@pytest.mark.parametrize("models", [("gpt",), ("openai:",), ("=openai:a",), ("openai:a", "openai:b")])
 def test_malformed_models_are_refused(models):
-    """A model without provider, of an unknown one, or given twice is an error of usage."""
+    """A model without provider, or given twice, is an error of usage."""
     with pytest.raises(UsageError):
         Access(models).chains()
 
@@ -110,3 +110,65 @@ def test_without_secrets_nothing_is_changed():
     """Short words in headers are no secrets: they would be found in innocent text."""
     access = Access(headers={"x-mode": "a"})
     assert access.scrub({"a": ["a", 1, None]}) == {"a": ["a", 1, None]}
+
+
+def test_an_unknown_provider_is_refused():
+    """A provider whose address nothing gives is refused, with the known ones; an address alone is not enough."""
+    for access in (Access(("opnai:a",)), Access(("opnai:a",), base_url="http://x")):
+        with pytest.raises(UsageError, match="no model provider 'opnai'") as raised:
+            access.check_endpoints()
+        assert "openai, ollama, vllm, llamacpp" in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize("name", list(LOCAL))
+def test_local_servers_are_at_their_usual_address(name):
+    """The name of a local server stands for its address on this machine; it gets no key, and needs none."""
+    access = Access((f"{name}:m",), api_key=KEY)
+
+    assert access.at(name).base_url == LOCAL[name]
+    assert access.at(name).api_key is None
+    access.check_key()
+    assert access.fingerprint == Access(("openai:m",), base_url=LOCAL[name]).fingerprint
+
+
+def test_the_address_of_a_local_server_can_be_given():
+    """`base_url` moves the only endpoint; beside others it is that of `openai`, and `endpoints` moves any."""
+    moved = Access(("ollama:m",), base_url="http://gpu:1/v1")
+    beside = Access(("small=ollama:m", "large=openai:n"), base_url="http://gpu:1/v1")
+    named = Access(("small=ollama:m", "large=openai:n"), endpoints={"ollama": Endpoint("http://box:2/v1")})
+
+    assert moved.at("ollama").base_url == "http://gpu:1/v1"
+    assert (beside.at("ollama").base_url, beside.at("openai").base_url) == (LOCAL["ollama"], "http://gpu:1/v1")
+    assert named.at("ollama").base_url == "http://box:2/v1"
+
+
+def test_each_endpoint_gets_its_own_key():
+    """The key and the headers of one endpoint go to no other; all are secrets."""
+    access = Access(
+        ("small=fast:m", "large=openai:n"), api_key=KEY, headers={"x-team": "team-canary"},
+        endpoints={"fast": Endpoint("http://fast-canary/v1", "sk-other-123")},
+    )  # fmt: skip
+
+    assert (access.at("openai").api_key, access.at("fast").api_key) == (KEY, "sk-other-123")
+    assert access.at("fast").headers == {}
+    assert {KEY, "sk-other-123", "http://fast-canary/v1"} <= set(access.secrets)
+    assert "canary" not in repr(access)
+
+
+def test_another_address_of_any_endpoint_is_another_fingerprint():
+    """The hash covers every endpoint that is used, whatever the order of the models, and none that is not."""
+
+    def at(*models: str, **urls: str) -> str | None:
+        return Access(models, endpoints={name: Endpoint(url) for name, url in urls.items()}).fingerprint
+
+    one = at("s=a:m", "l=b:n", a="http://x", b="http://y")
+    assert one == at("l=b:n", "s=a:m", b="http://y/", a="http://X", c="http://unused")
+    assert one != at("s=a:m", "l=b:n", a="http://x", b="http://z")
+    assert one != at("s=a:m", "l=b:n", a="http://y", b="http://x")
+
+
+@pytest.mark.parametrize("name", ["openai", "scripted", "Fast", "a b", ""])
+def test_names_of_endpoints(name):
+    """An endpoint has a name of its own: small letters, digits and hyphens."""
+    with pytest.raises(UsageError, match="cannot be the name of an endpoint"):
+        Access(endpoints={name: Endpoint("http://x")})
