@@ -213,7 +213,7 @@ class AgentLoop(Lifecycle):
         self._phase = _INSIDE
         error: str | None = None
         try:
-            action = await agent.decide_action()
+            first = action = await agent.decide_action()
             if self._gate is not None:
                 await self._at_gate(self._gate, action)
             while action is not None and agent.alive:
@@ -231,7 +231,7 @@ class AgentLoop(Lifecycle):
                     result = await agent.execute_action(action)
                 if not (result.success or result.skipped):
                     error = result.error or "the action failed"
-                if not (agent.has_more and result.success):
+                if not (agent.has_more and result.success) or self._state is _STOPPING:
                     break
                 action = agent.next_action()
         except (MemoryError, RunError):
@@ -244,7 +244,7 @@ class AgentLoop(Lifecycle):
         self.last_beat = now = kernel.now
         if error is None:
             if self.consecutive_errors:
-                self._succeeded(action)
+                self._succeeded(first, action)
             due = now if self._ticking else now + self.config.min_delay_ns
         else:
             self._failed(error)
@@ -252,9 +252,9 @@ class AgentLoop(Lifecycle):
         self._due = due if due >= self._rest_ns else self._rest_ns
         self._pause_if_wanted()
 
-    def _succeeded(self, action: Action | None) -> None:
-        """End a series of failures, unless the agent did nothing but sleep."""
-        if not self._only_waits(action):
+    def _succeeded(self, first: Action | None, last: Action | None) -> None:
+        """End a series of failures, unless the agent did nothing but sleep; what comes before a sleep succeeded."""
+        if first is not last or not self._only_waits(last):
             self.consecutive_errors = 0
             self._backoff_ns = self.config.min_delay_ns
 

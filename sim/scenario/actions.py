@@ -365,6 +365,8 @@ DoField = Annotated[
     tuple[_One, ...],
     Field(strict=False, min_length=1, max_length=_MOST),
     AfterValidator(_in_order),
-    BeforeValidator(_listed, json_schema_input_type=_One | list[_One]),
+    BeforeValidator(
+        _listed, json_schema_input_type=_One | Annotated[list[_One], Field(min_length=1, max_length=_MOST)]
+    ),
 ]
 """Actions in order, or one: `{kind: arguments}` or a bare kind in the file, `Do` in the model."""

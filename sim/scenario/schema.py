@@ -281,7 +281,7 @@ class Rule(f.Part):
 
     name: Annotated[str | None, Field(max_length=100)] = None
     when: Annotated[f.Condition, Field(description="a condition; default true")] = _TRUE
-    set: Annotated[dict[f.SetKey, f.Value], Field(description="new state, after the action succeeded")] = Field(
+    set: Annotated[dict[f.SetKey, f.Value], Field(description="new state, after all actions succeeded")] = Field(
         default_factory=dict
     )
     do: Annotated[DoField, Field(description="an action, kind and arguments, or several in order")] = (Do("noop"),)

@@ -6,8 +6,13 @@ from typing import Any
 import pytest
 
 import sim
+from sim.agents import PolicyAction, PolicyAgent, PolicyRule, Rulebook, Toolbox
+from sim.resources import Resource
 from sim.runner import replay
+from sim.scenario.values import Compiled
 from sim.store import open_run
+from sim.world import Action, Places
+from tests.actors.helpers import Lab
 
 BOTH = [("autonomous", "asyncio"), ("autonomous", "trio"), ("tick", "asyncio"), ("tick", "trio")]
 
@@ -122,3 +127,43 @@ def test_several_actions_are_refused_in_synchronised_rounds(tmp_path):
 
     with pytest.raises(sim.UsageError, match="several actions in a rule of a"):
         sim.run(path)
+
+
+def test_an_iteration_that_ends_in_sleep_can_end_a_series_of_errors(play):
+    """Sleep alone does not end a series of errors; an action that succeeds before it does."""
+    result, _ = play("""
+accounts: {tax: 0}
+agents:
+  - name: a
+    loop: {max_consecutive_errors: 3}
+    rules:
+      - {when: iteration % 2 == 1, do: {transfer: {to: tax, amount: 5}}}
+      - {do: [noop, {sleep: {for: 1s}}]}
+""")
+
+    assert result.run is not None
+    with open_run(Path(result.run)) as stored:
+        events: list[Any] = list(stored.events())
+    series = [row[7]["consecutive"] for row in events if row[6] == "agent.error"]
+    assert len(series) > 10
+    assert set(series) == {1}
+
+
+def test_a_stop_takes_effect_between_two_actions():
+    """An agent that is stopped during an action does not begin the next one, which might wait for ever."""
+    lab = Lab()
+    lab.world.places = Places(["a", "b"], [("a", "b", 10**9)])
+    lab.world.places.place("p", "a")
+    lab.world.pools["desk"] = Resource(lab.kernel, 1)
+    lab.add("holder", lambda agent: Action("acquire", {"pool": "desk"}) if not agent.results else None, started=True)
+    move = PolicyAction("move", {"to": Compiled("b", True)})
+    acquire = PolicyAction("acquire", {"pool": Compiled("desk", True)})
+    rulebook = Rulebook((PolicyRule(None, (move, acquire), {}, {}),))
+    loop = lab.manager.create_loop(PolicyAgent("p", lab.world, toolbox=Toolbox(lab.world), rulebook=rulebook))
+    loop.start_now()
+    lab.at(0.5, lambda: loop.request_stop("test"))
+    lab.run(5)
+
+    assert loop.state == "stopped"
+    assert lab.world.done == {"acquire": 1, "move": 1}
+    assert not lab.world.refused
