@@ -124,7 +124,7 @@ def _estimate(scenario: Path, options: dict[str, Any], *, as_json: bool) -> None
     if as_json:
         print_json({"estimate": expected})
     elif expected:
-        print_models(expected)
+        print_models(expected, most=True)
     else:
         click.echo("no language model would be called")
 

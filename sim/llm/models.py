@@ -21,6 +21,7 @@ from sim.llm.client import Lane
 from sim.llm.counts import Counts
 from sim.llm.port import Answer, Attempt, ModelError, ModelRequest, Observer, Usage
 from sim.llm.prices import Prices
+from sim.llm.retry import MOST_REQUESTS
 from sim.llm.router import Route, Router, Target
 from sim.llm.spend import Bill, Held, Spend, total_usage
 from sim.llm.tokens import APPROXIMATE, CAUTIOUS, Tokenizer, count_request
@@ -116,6 +117,7 @@ class Models:
         access: whose secrets are taken out of what endpoints say.
         max_tokens: of an answer whose request does not say.
         tokenizer: counts what a call will take.
+        requests: that one call may make, for what it can cost at most.
 
     Attributes:
         spend: what was spent so far.
@@ -136,6 +138,7 @@ class Models:
         access: Access | None = None,
         max_tokens: int = 1024,
         tokenizer: Tokenizer = APPROXIMATE,
+        requests: int = MOST_REQUESTS,
     ) -> None:
         self.spend = spend or Spend()
         self.counts = Counts()
@@ -154,6 +157,7 @@ class Models:
         self._access = access or Access()
         self._max_tokens = max_tokens
         self._tokenizer = tokenizer
+        self._requests = requests
         world.services[SERVICE] = self
 
     @classmethod
@@ -442,7 +446,10 @@ class Models:
         usage, cost = total_usage(bill.usage for bill in bills), sum(bill.cost_micro for bill in bills)
         self._settle(stake, 0 if usage is None else usage.input_tokens + usage.output_tokens, cost)
         failed = "error" in how
-        self.spend.settle(stake.money, agent=agent.agent_id, group=agent.group, bills=bills, failed=failed)
+        most = plan.cost_micro * self._requests
+        self.spend.settle(
+            stake.money, agent=agent.agent_id, group=agent.group, bills=bills, failed=failed, most_micro=most
+        )
         target = Target.parse(bills[-1].model)
         note: dict[str, Any] = {
             "group": agent.group, "use": request.use, "tier": plan.route.tier, "provider": target.provider,

@@ -56,6 +56,7 @@ class Tally:
         input_tokens, output_tokens, cached_tokens: of all of them.
         estimated: calls whose tokens the endpoint did not say.
         cost_micro: what they cost.
+        most_micro: what they could have cost, had each made all its requests with the longest answer.
     """
 
     calls: int = 0
@@ -66,9 +67,11 @@ class Tally:
     cached_tokens: int = 0
     estimated: int = 0
     cost_micro: int = 0
+    most_micro: int = 0
 
-    def add(self, bills: Sequence[Bill], *, ended: bool = True, failed: bool = False) -> None:
+    def add(self, bills: Sequence[Bill], *, ended: bool = True, failed: bool = False, most_micro: int = 0) -> None:
         """Count one call, or the part of one that did not end here."""
+        self.most_micro += most_micro if ended else 0
         self.calls += ended and not failed
         self.failed += ended and failed
         self.attempts += sum(bill.attempts for bill in bills)
@@ -142,6 +145,7 @@ class Spend:
         group: str,
         bills: Sequence[Bill],
         failed: bool = False,
+        most_micro: int = 0,
     ) -> None:
         """Give back what was set aside, and count what the call did cost: each request under its own model.
 
@@ -151,6 +155,7 @@ class Spend:
             group: of the agent.
             bills: of the requests, in order; the last is of the model that answered or was given up last.
             failed: whether no model answered.
+            most_micro: what the call could have cost at most, with all its requests.
         """
         self.release(held)
         for tally in (
@@ -158,10 +163,11 @@ class Spend:
             self.groups.setdefault(group, Tally()),
             self.agents.setdefault(agent, Tally()),
         ):
-            tally.add(bills, failed=failed)
+            tally.add(bills, failed=failed, most_micro=most_micro)
         for model in dict.fromkeys(bill.model for bill in bills):
             parts = [bill for bill in bills if bill.model == model]
-            self.models.setdefault(model, Tally()).add(parts, ended=model == bills[-1].model, failed=failed)
+            tally = self.models.setdefault(model, Tally())
+            tally.add(parts, ended=model == bills[-1].model, failed=failed, most_micro=most_micro)
 
     def release(self, held: Held) -> None:
         """Give back what was set aside: the call did not happen.

@@ -63,6 +63,7 @@ def furnish_models(
         spend=Spend(None if models.ceiling is None else to_micro(models.ceiling)),
         access=access,
         max_tokens=models.max_tokens,
+        requests=policy.requests,
     )
 
 

@@ -13,7 +13,7 @@ from sim.cli.progress import failures
 from sim.errors import UsageError
 from sim.llm import Access
 from sim.runner import SimulationRunner, run
-from tests.llm.endpoint import Endpoint, Reply, error, fitting, whole
+from tests.llm.endpoint import Endpoint, Reply, Seen, error, fitting, whole
 
 ASKS = """
 name: asks
@@ -69,6 +69,38 @@ def test_an_estimate_spends_nothing_and_keeps_nothing(sim, asks, tmp_path):
     assert not (tmp_path / "runs").exists()
     found = json.loads(sim("run", asks, "--estimate", "--model", "openai:unheard-of", "--json").out)["estimate"]
     assert found["unpriced"] == ["unheard-of"]
+
+
+def test_an_estimate_says_what_the_calls_cost_at_most(sim, asks):
+    """Beside the expected cost stands that of the longest answers with all retries, which the scenario may change."""
+    assert "at most" in sim("run", asks, "--estimate", "--model", "openai:gpt-4o").out
+
+    def most(*options: str) -> tuple[int, int]:
+        done = sim("run", asks, "--estimate", "--json", "--model", "openai:gpt-4o", *options)
+        total = json.loads(done.out)["estimate"]["total"]
+        return total["cost_micro"], total["most_micro"]
+
+    cost, usual = most()
+    once, thrice = (most("--set", f"models.retry.requests={number}")[1] for number in (1, 3))
+    assert 0 < cost < once
+    assert (thrice, usual) == (3 * once, 8 * once)
+    assert once >= 2 * 1024 * 10  # two answers of max_tokens at 10 micro-units a token
+    assert most("--set", "models.retry.requests=1", "--set", "models.max_tokens=2048")[1] > 1.9 * once
+
+
+def test_an_estimate_bounds_what_a_failing_endpoint_charges(sim, asks):
+    """A run whose endpoint fails often, and answers as long as it may, costs no more than the estimate's `at most`."""
+    found = json.loads(sim("run", asks, "--estimate", "--json", "--model", "openai:gpt-4o").out)["estimate"]["total"]
+    used = {"prompt_tokens": 12, "completion_tokens": 1024, "total_tokens": 1036}
+
+    def script(seen: Seen) -> Reply:
+        return error(429, retry_after="0.01") if seen.number % 2 == 0 else Reply(body=whole("it is", usage=used))
+
+    with Endpoint(script) as endpoint:
+        done = sim("run", asks, "--no-record", "--json", "--model", "openai:gpt-4o", "--base-url", endpoint.url)
+    spent = json.loads(done.out)["models"]["total"]
+    assert spent["attempts"] > spent["calls"] == 2
+    assert found["cost_micro"] < spent["cost_micro"] <= found["most_micro"]
 
 
 def test_a_real_run_shows_the_estimate_beside_what_it_took(sim, asks, monkeypatch):
