@@ -144,8 +144,8 @@ class Models:
         self.counts = Counts()
         self.expected: Mapping[str, Any] = {}
         self.refusal: str | None = None
-        self._answered = False  # by an endpoint, at least once
-        self._connected = True  # the latest request to an endpoint was sent, as far as is known
+        self._answered: set[str] = set()  # endpoints that have answered
+        self._unreachable: set[str] = set()  # endpoints to which the latest request could not be sent
         self._lost: set[str] = set()  # keys of calls that were under way when the process ended
         self._world = world
         self._router = router
@@ -401,10 +401,13 @@ class Models:
         if all(target.provider in INSIDE for target in plan.route.targets) or not outcome.attempts:
             return
         latest = outcome.attempts[-1]
-        self._connected = latest.usage is not None or latest.outcome not in ("network", "timeout")
+        if latest.usage is not None or latest.outcome not in ("network", "timeout"):
+            self._unreachable.discard(latest.provider)
+        else:
+            self._unreachable.add(latest.provider)
         if isinstance(outcome, Answer):
-            self._answered = True
-        elif outcome.kind in ("auth", "not_found") and not self._answered and self.refusal is None:
+            self._answered.add(latest.provider)
+        elif outcome.kind in ("auth", "not_found") and latest.provider not in self._answered and self.refusal is None:
             self.refusal = f"{latest.provider}:{latest.model} refused the first call ({outcome.kind}): {outcome}"[:500]
             self._world.kernel.halt()
 
@@ -481,7 +484,7 @@ class Models:
         goes to an endpoint that cannot be reached.
         """
         target = plan.route.targets[0]
-        sent = target.provider not in INSIDE and self._connected
+        sent = target.provider not in INSIDE and target.provider not in self._unreachable
         usage = Usage(plan.input_tokens, 0, estimated=True) if sent else None
         self.counts.in_flight -= 1
         bills = [self._bill(target, usage, attempts=0)]

@@ -143,19 +143,23 @@ class OpenAIProvider:
             failure = UsageError("the base URL is not valid", hint="it is of the form http://HOST:PORT/v1")
         except openai.APIStatusError as error:
             if error.status_code == 401 and "scope" not in error.message:  # a key may be for chats alone
-                failure = UsageError(f"the endpoint refuses the key: {self._said(error.message)}", hint=_KEY_HINT)
+                failure = UsageError(f"{self._here} refuses the key: {self._said(error.message)}", hint=_KEY_HINT)
             elif error.status_code == 404 and await self._is_below(pool):
                 failure = UsageError(
-                    "the endpoint does not answer at the base URL, but it does at /v1 below it",
+                    f"{self._here} does not answer at the base URL, but it does at /v1 below it",
                     hint="add /v1 to the base URL",
                 )
         except (openai.APIError, httpx2.HTTPError, ValueError, RecursionError) as error:
             if isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout):
                 cause = error.__cause__
                 said = self._said(f"{type(cause).__name__}: {cause}")
-                failure = RunError(f"the endpoint cannot be reached: {said}", hint=_DEAD_HINT)
+                failure = RunError(f"{self._here} cannot be reached: {said}", hint=_DEAD_HINT)
         if failure is not None:
             raise failure
+
+    @property
+    def _here(self) -> str:
+        return "the endpoint" if self.name == "openai" else f"the endpoint {self.name}"
 
     async def _is_below(self, pool: _Pool) -> bool:
         """Whether the list of models is at `/v1` below the base URL."""

@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
+import attrs
 import pytest
 
-from tests.llm.endpoint import Endpoint, fitting
+from tests.llm.endpoint import Endpoint, Reply, Seen, error, fitting
 
 TIERS = """
 name: tiers
@@ -124,3 +125,45 @@ def test_wrong_endpoints_are_refused(sim, tiers, options, words):
     assert done.code in (1, 2)
     assert words in done.err
     assert "Traceback" not in done.err
+
+
+def late_refusal(seen: Seen) -> Reply:
+    """Refuse the key, after a while."""
+    return attrs.evolve(error(401, "no"), delay=0.3)
+
+
+def test_an_endpoint_that_refuses_its_first_call_ends_the_run_although_another_answered(sim, tiers):
+    """Whether an endpoint has ever answered is known for each."""
+    with Endpoint(fitting) as one, Endpoint(late_refusal) as other:
+        other.listing = lambda path: Reply(404)
+        done = sim(
+            "run", tiers, "--no-record", "--model", "small=a:tiny", "--model", "large=b:huge",
+            "--endpoint", f"a={one.url}", "--endpoint", f"b={other.url}",
+        )  # fmt: skip
+    assert len(one.seen) == 1
+    assert "b:huge refused the first call" in " ".join(done.out.split())
+
+
+def test_a_chain_steps_down_from_one_endpoint_to_another(sim, tiers):
+    """When the preferred endpoint refuses a model, the next of the chain answers at its own endpoint."""
+    with Endpoint(lambda seen: error(404, "no such model")) as one, Endpoint(fitting) as other:
+        done = sim(
+            "run", tiers, "--no-record", "--model", "a:tiny,b:huge",
+            "--endpoint", f"a={one.url}", "--endpoint", f"b={other.url}",
+        )  # fmt: skip
+    assert done.code == 0, done.err
+    assert (len(one.seen), len(other.seen)) == (2, 2)
+
+
+def test_an_endpoint_that_is_not_there_is_named_before_the_start(sim, tiers):
+    """One dead endpoint of two ends the command before anything is asked; its name is said, its address is not."""
+    with Endpoint(fitting) as one:
+        done = sim(
+            "run", tiers, "--model", "small=a:tiny", "--model", "large=b:huge",
+            "--endpoint", f"a={one.url}", "--endpoint", "b=http://127.0.0.1:1/v1",
+        )  # fmt: skip
+        assert one.seen == []
+    assert done.code == 1
+    assert "the endpoint b cannot be reached" in done.err
+    assert "127.0.0.1" not in done.err
+    assert not Path("runs").exists()
