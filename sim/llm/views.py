@@ -21,3 +21,33 @@ VIEWS["llm_calls"] = """
            data -> '$.fallbacks' AS fallbacks
     FROM events WHERE topic = 'model.call'
 """
+
+_MESSAGES = """
+    SELECT json_group_array(json(message)) FROM (
+        SELECT coalesce(c.data, m.value) AS message
+        FROM json_each(f.request, '$.messages') AS m
+        LEFT JOIN json_each(f.parts) AS p
+            ON p.key >= m.value ->> '$."$"[0]' AND p.key < (m.value ->> '$."$"[0]') + (m.value ->> '$."$"[1]')
+        LEFT JOIN contents AS c ON c.id = p.value
+        ORDER BY m.key, p.key
+    )
+"""
+"""The messages of a request, whose long ones are stored once for all requests (see `sim.store.contents`)."""
+
+VIEWS["llm_prompts"] = f"""
+    SELECT id, time_ns / 1e9 AS time, time_ns, actor AS agent,
+           tries ->> '$[#-1].provider' AS provider,
+           tries ->> '$[#-1].model' AS model,
+           ({_MESSAGES}) AS prompt,
+           result ->> '$.answer.completion.text' AS answer,
+           result -> '$.answer.completion.tool_calls' AS tool_calls,
+           coalesce(result ->> '$.error.kind', nullif(outcome, 'ok')) AS error,
+           (SELECT sum(t.value ->> '$.usage.input_tokens') FROM json_each(tries) AS t) AS input_tokens,
+           (SELECT sum(t.value ->> '$.usage.output_tokens') FROM json_each(tries) AS t) AS output_tokens,
+           (result ->> '$.answer.cost_micro') / 1e6 AS cost,
+           json_array_length(tries) AS attempts
+    FROM (
+        SELECT *, coalesce(result -> '$.answer.attempts', result -> '$.error.attempts') AS tries
+        FROM effects WHERE kind = 'llm'
+    ) AS f
+"""  # noqa: S608 - both parts are constants

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from sim.cli.progress import failures
 from sim.errors import UsageError
 from sim.llm import Access
 from sim.runner import SimulationRunner, run
+from sim.store import VIEWS
 from tests.llm.endpoint import Endpoint, Reply, Seen, error, fitting, whole
 
 ASKS = """
@@ -59,6 +61,55 @@ def test_the_table_is_shown_later_too(sim, asks):
     rows = json.loads(sim("show", "asks", "--view", "llm_calls", "--json").out)
     assert len(rows["rows"]) == 2
     assert {"agent", "use", "model", "input_tokens", "cost", "stop"} <= set(rows["columns"])
+
+
+LONG = "Is it raining in the north of the country, or will it rain there before the evening comes?"
+
+
+def test_prompts_stand_beside_their_answers(sim, asks):
+    """The view has a row for each call: all messages in order, short and long, the answer, tokens, cost and attempts.
+
+    A call that failed has its error. The view agrees with what was sent, and with `llm_calls`.
+    """
+    history = "system: Be brief., history: talk}}, set:"
+    text = ASKS.replace("Is it raining?}}, set:", f"'{LONG}', {history}").replace("{n: 0}", "{n: 0, talk: []}")
+    asks.write_text(text.replace("n < 2", "n < 3"))
+
+    def script(seen: Seen) -> Reply:
+        if seen.number == 0:
+            return error(429, retry_after="0.01")
+        return error(400) if seen.number == 3 else Reply(body=whole(f"answer {seen.number}"))
+
+    with Endpoint(script) as endpoint:
+        done = sim("run", asks, "--model", "openai:gpt-4o-mini", "--base-url", endpoint.url)
+        sent = [seen.body["messages"] for seen in endpoint.seen]
+    assert done.code == 0, done.err
+    rows = table(sim, "llm_prompts")
+    assert [json.loads(row["prompt"]) for row in rows] == sent[1:]
+    assert {"role": "user", "content": LONG} in sent[1]
+    assert [row["answer"] for row in rows] == ["answer 1", "answer 2", None, "answer 4"]
+    assert [row["error"] for row in rows] == [None, None, "bad_request", None]
+    assert [row["attempts"] for row in rows] == [2, 1, 1, 1]
+    calls = table(sim, "llm_calls")
+    for name in ("agent", "provider", "model", "input_tokens", "output_tokens"):
+        assert [row[name] for row in rows] == [call[name] for call in calls]
+    assert [row["cost"] for row in rows[:2]] == [call["cost"] for call in calls[:2]]
+    assert "answer 2" in sim("show", "asks", "--view", "llm_prompts").out
+
+
+def test_a_view_that_was_added_after_a_run_shows_it_too(sim, asks, monkeypatch):
+    """A run file without the view is read with the reader's own definition, and is whole."""
+    with Endpoint(fitting) as endpoint, monkeypatch.context() as patch:
+        patch.delitem(VIEWS, "llm_prompts")
+        assert sim("run", asks, "--model", "openai:m", "--base-url", endpoint.url).code == 0
+    assert sim("verify", "asks").code == 0
+    assert [row["answer"] for row in table(sim, "llm_prompts")] == ["hello there"] * 2
+
+
+def table(sim, view: str) -> list[dict[str, Any]]:
+    """Return the rows of a view of the run `asks`."""
+    found = json.loads(sim("show", "asks", "--view", view, "--json").out)
+    return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
 
 
 def test_an_estimate_spends_nothing_and_keeps_nothing(sim, asks, tmp_path):

@@ -352,3 +352,11 @@ def test_a_run_row_of_another_shape_is_damage(folder, column, value):
     with pytest.raises(RunError, match="is damaged: its run row is not JSON"):
         open_run(folder)
     assert [info.status for info in list_runs(folder.parent)] == ["unreadable"]
+
+
+def test_a_query_may_take_json_apart_itself(record):
+    """SQLite's table functions for JSON are there for queries of one's own, though no view was read before."""
+    with open_run(record()) as run:
+        assert run.query("SELECT value FROM json_each('[1, 2]')") == [(1,), (2,)]
+    with open_run(record()) as run:
+        assert run.query("SELECT atom FROM json_tree('[3]') WHERE atom") == [(3,)]
