@@ -11,6 +11,7 @@ from sim.cli.output import OUT, common, reading
 from sim.cli.run import MAX_SEED
 from sim.runner import branch
 from sim.runner.again import models_asked
+from sim.runner.options import Backend
 
 
 @click.command(
@@ -37,7 +38,7 @@ from sim.runner.again import models_asked
 @common
 def command(
     run: str, out: Path, *, at: str, overrides: tuple[str, ...], seed: int | None, until: str | None,
-    models: tuple[str, ...], decisions: tuple[str, ...], backend: str, allow: tuple[str, ...], allow_change: bool,
+    models: tuple[str, ...], decisions: tuple[str, ...], backend: Backend, allow: tuple[str, ...], allow_change: bool,
     max_wall: str | None, quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
     """Make a new run: up to a time it is RUN, with its effects answered from the record, and then it goes on live.

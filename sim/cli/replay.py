@@ -7,6 +7,7 @@ import click
 from sim.cli.again import again_options, at_work, print_replay
 from sim.cli.output import OUT, common, plain, reading, say
 from sim.runner import replay
+from sim.runner.options import Backend
 
 
 @click.command(
@@ -25,7 +26,7 @@ def command(
     run: str,
     out: Path,
     *,
-    backend: str,
+    backend: Backend,
     allow: tuple[str, ...],
     allow_change: bool,
     max_wall: str | None,

@@ -9,6 +9,7 @@ from sim.cli.again import EFFECT, again_options, at_work, decided, models_of, pr
 from sim.cli.models import access_of, endpoint_options
 from sim.cli.output import OUT, common
 from sim.runner import resume
+from sim.runner.options import Backend
 from sim.store import find_run
 
 
@@ -31,7 +32,7 @@ from sim.store import find_run
 @common
 def command(
     run: str, out: Path, *, decisions: tuple[str, ...], undecided: bool, take_over: bool, allow_loss: bool,
-    backend: str, allow: tuple[str, ...], allow_change: bool, max_wall: str | None,
+    backend: Backend, allow: tuple[str, ...], allow_change: bool, max_wall: str | None,
     quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
     """Go on with RUN where its record ends: what is on record is made again and checked, the rest is live.

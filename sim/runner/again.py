@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import attrs
 
@@ -12,25 +12,14 @@ from sim.errors import DivergenceError, RunError, UsageError
 from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.codec import decode
 from sim.kernel.effects import Ticket
-from sim.kernel.watchdog import Stuck
 from sim.llm import Access
 from sim.runner.code import code_hashes
 from sim.runner.doubt import Doubts
-from sim.runner.host import (
-    Backend,
-    OnInterrupt,
-    Options,
-    Progress,
-    Session,
-    above_zero,
-    blocking,
-    run_async,
-    running_on,
-    speed_of,
-)
+from sim.runner.host import Session, blocking, run_async, running_on, speed_of
+from sim.runner.options import ReplayKeywords, ReplayOptions, RunOptions
 from sim.runner.result import ReplayResult, RunResult
 from sim.runner.runner import SimulationRunner
-from sim.scenario.build import Kinds, Simulation, build
+from sim.scenario.build import Simulation, build
 from sim.scenario.furniture import limits_per_tick
 from sim.scenario.live import change, check_live
 from sim.scenario.load import loads
@@ -42,37 +31,7 @@ from sim.store.past import Past
 from sim.store.reader import StoredRun, open_run
 
 
-@attrs.frozen
-class Again:
-    """How a run is made again.
-
-    Args:
-        backend: the host, `asyncio` or `trio`; it does not change the result.
-        kinds: classes that the scenario may name as `kind`.
-        allow: modules that a `kind: module:Class` may be imported from.
-        allow_change: go on although the scenario, or the code, is not that of the record; what is made again is checked
-            all the same.
-        access: how language models at an endpoint are reached; which ones is on record. A replay reaches none.
-        other_endpoint: let prompts go to another endpoint than the one of the record.
-        progress: called now and then with the runner.
-        stuck: called with each step that does not yield.
-        max_wall: real time after which it is interrupted; as in `Options`.
-        on_interrupt: what a signal does; as in `Options`.
-    """
-
-    backend: Backend = "asyncio"
-    kinds: Kinds | None = None
-    allow: tuple[str, ...] = ()
-    allow_change: bool = False
-    access: Access | None = None
-    other_endpoint: bool = False
-    progress: Progress | None = None
-    stuck: Callable[[Stuck], None] | None = None
-    max_wall: Duration | None = attrs.field(default=None, validator=above_zero)
-    on_interrupt: OnInterrupt = "raise"
-
-
-def replay(run: str | Path, *, parts: frozenset[Part] = PARTS, **options: Any) -> ReplayResult:
+def replay(run: str | Path, *, parts: frozenset[Part] = PARTS, **options: Unpack[ReplayKeywords]) -> ReplayResult:
     """Make a run again with its effects answered from the record, and say whether it is the same.
 
     Nothing is done outside, and nothing is written. Code that has changed is no hindrance: that is what is checked.
@@ -80,12 +39,13 @@ def replay(run: str | Path, *, parts: frozenset[Part] = PARTS, **options: Any) -
     Args:
         run: the folder of the run.
         parts: what is compared.
-        options: see `Again`.
+        options: see `ReplayOptions`.
 
     Raises:
         UsageError, RunError: if the run cannot be read, or what it needs is not there.
     """
-    return blocking(partial(_replay, Path(run), parts, Again(**options)), options.get("backend"))
+    chosen = ReplayOptions.of(options)
+    return blocking(partial(_replay, Path(run), parts, chosen), chosen.backend)
 
 
 def resume(
@@ -95,7 +55,7 @@ def resume(
     undecided: bool = False,
     take_over: bool = False,
     allow_loss: bool = False,
-    **options: Any,
+    **options: Unpack[ReplayKeywords],
 ) -> RunResult:
     """Go on with a run that was killed, interrupted or failed: make again what is on record, then go on live.
 
@@ -107,17 +67,18 @@ def resume(
         take_over: fence out a process that has the run and hangs.
         allow_loss: go on although the last records are lost; effects that may have been done in the lost part, and must
             not be done twice, are put to a person like those in doubt.
-        options: see `Again`.
+        options: see `ReplayOptions`.
 
     Raises:
         UsageError: if it has finished, or a decision is not possible.
         RunError: if it cannot be gone on with; DivergenceError if it cannot be made again as it was.
     """
+    chosen = ReplayOptions.of(options)
     work = partial(
-        _resume, Path(run), Again(**options), effects=effects or {}, undecided=undecided, take_over=take_over,
+        _resume, Path(run), chosen, effects=effects or {}, undecided=undecided, take_over=take_over,
         allow_loss=allow_loss,
     )  # fmt: skip
-    return blocking(work, options.get("backend"))
+    return blocking(work, chosen.backend)
 
 
 def branch(
@@ -130,7 +91,7 @@ def branch(
     out: str | Path | None = None,
     effects: Mapping[int, str] | None = None,
     models: Sequence[str] = (),
-    **options: Any,
+    **options: Unpack[ReplayKeywords],
 ) -> RunResult:
     """Make a new run whose past is the record of another one, and whose future is live.
 
@@ -143,25 +104,26 @@ def branch(
         out: the folder for run folders; by default that of the run that it leaves.
         effects: what becomes of effects that were begun before `at` and have no outcome on record; as in `resume`.
         models: language models in place of those before `at`, as in `Access.models`.
-        options: see `Again`.
+        options: see `ReplayOptions`.
 
     Raises:
         UsageError: if the time lies after the end of the record, or a parameter is structural.
         ScenarioError: if a changed parameter is not valid.
         RunError: as `resume`.
     """
+    chosen = ReplayOptions.of(options)
     work = partial(
-        _branch, Path(run), to_ns(at), Again(**options), overrides=tuple(overrides), seed=seed, until=until,
+        _branch, Path(run), to_ns(at), chosen, overrides=tuple(overrides), seed=seed, until=until,
         out=None if out is None else Path(out),
         effects=effects or {}, models=tuple(models),
     )  # fmt: skip
-    return blocking(work, options.get("backend"))
+    return blocking(work, chosen.backend)
 
 
 # -- the three
 
 
-async def _replay(folder: Path, parts: frozenset[Part], again: Again) -> ReplayResult:
+async def _replay(folder: Path, parts: frozenset[Part], again: ReplayOptions) -> ReplayResult:
     with open_run(folder) as stored:
         _check_still(stored)
         plan = _Plan.of(stored, again, checked=False)
@@ -195,7 +157,7 @@ async def _replay(folder: Path, parts: frozenset[Part], again: Again) -> ReplayR
 
 async def _resume(
     folder: Path,
-    again: Again,
+    again: ReplayOptions,
     *,
     effects: Mapping[int, str],
     undecided: bool,
@@ -238,7 +200,7 @@ async def _resume(
 async def _branch(
     folder: Path,
     at_ns: int,
-    again: Again,
+    again: ReplayOptions,
     *,
     overrides: tuple[str, ...],
     seed: int | None,
@@ -296,7 +258,12 @@ async def _branch(
 
 
 async def _from_start(
-    stored: StoredRun, again: Again, kept: dict[str, Any], overrides: tuple[str, ...], seed: int | None, out: Path
+    stored: StoredRun,
+    again: ReplayOptions,
+    kept: dict[str, Any],
+    overrides: tuple[str, ...],
+    seed: int | None,
+    out: Path,
 ) -> RunResult:
     """A branch at 0 has no past: it is a run of the same scenario."""
     info = stored.info
@@ -305,7 +272,7 @@ async def _from_start(
         progress=again.progress,
         stuck=again.stuck,
         seed=info.seed if seed is None else seed,
-        mode=info.mode,
+        mode="tick" if info.mode == "tick" else "autonomous",
         until=kept["until"],
         clock=kept.get("clock"),
         speed=kept.get("speed"),
@@ -331,7 +298,7 @@ def models_asked(options: Mapping[str, Any]) -> list[str]:
     return list(later if Access(later).outside or not before else before)
 
 
-def _check_endpoint(stored: StoredRun, again: Again, models: Sequence[str] = ()) -> str | None:
+def _check_endpoint(stored: StoredRun, again: ReplayOptions, models: Sequence[str] = ()) -> str | None:
     """Refuse to send the prompts of a run to another endpoint than before, unless the operator says so.
 
     Args:
@@ -397,7 +364,7 @@ class _Plan:
     changed_code: tuple[str, ...]
 
     @classmethod
-    def of(cls, stored: StoredRun, again: Again, *, checked: bool, until: Duration | None = None) -> "_Plan":
+    def of(cls, stored: StoredRun, again: ReplayOptions, *, checked: bool, until: Duration | None = None) -> "_Plan":
         """Build the simulation of a stored run.
 
         Args:
@@ -408,7 +375,7 @@ class _Plan:
         """
         info = stored.info
         text = _scenario_text(stored, again)
-        options = Options(
+        options = RunOptions(
             until=info.options.get("until") if until is None else until,
             clock=info.options.get("clock"),
             speed=info.options.get("speed"),
@@ -446,7 +413,7 @@ class _Plan:
 
     def session(
         self,
-        again: Again,
+        again: ReplayOptions,
         keeper: CheckedRecorder,
         past: Past,
         live: Callable[[SimulationRunner, list[Ticket]], bool] | None = None,
@@ -516,7 +483,7 @@ class _Plan:
         change_models(service, models, attrs.evolve(self.access, models=names))
 
 
-def _scenario_text(stored: StoredRun, again: Again) -> str:
+def _scenario_text(stored: StoredRun, again: ReplayOptions) -> str:
     path = stored.path / SCENARIO
     try:
         text = path.read_text(encoding="utf-8")

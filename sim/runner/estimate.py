@@ -7,22 +7,23 @@ as these are like the real answers.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import attrs
 
 from sim.errors import UsageError
 from sim.llm import Access
-from sim.runner.host import Options, run
+from sim.runner.host import run
+from sim.runner.options import RunKeywords, RunOptions
 from sim.scenario import Scenario, load
 
 
-def estimate(scenario: Scenario | str | Path, **options: Any) -> Mapping[str, Any]:
+def estimate(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) -> Mapping[str, Any]:
     """Return what a run with these options would call and spend, as `RunResult.models` says it.
 
     Args:
         scenario: a scenario, or the path of a scenario file.
-        options: see `Options`; nothing is kept, and real time does not matter.
+        options: see `RunOptions`; nothing is kept, and real time does not matter.
 
     Raises:
         ScenarioError: if the file is not valid.
@@ -30,7 +31,7 @@ def estimate(scenario: Scenario | str | Path, **options: Any) -> Mapping[str, An
         RunError: if the run fails.
         KeyboardInterrupt: if it was interrupted: what comes after an estimate must not start then.
     """
-    chosen = Options(**options)
+    chosen = RunOptions.of(options)
     checked = scenario if isinstance(scenario, Scenario) else load(Path(scenario), chosen.overrides)
     foreign = next((entry for entry in checked.agents if entry.kind != "policy"), None)
     if foreign is not None:
@@ -39,5 +40,5 @@ def estimate(scenario: Scenario | str | Path, **options: Any) -> Mapping[str, An
     dry = attrs.evolve(
         chosen, access=access, out=None, clock="virtual", speed=None, overrides=(), expected={}, on_interrupt="raise"
     )
-    fields = {field.name: getattr(dry, field.name) for field in attrs.fields(Options)}
+    fields = {field.name: getattr(dry, field.name) for field in attrs.fields(RunOptions)}
     return run(checked, **fields).models

@@ -7,11 +7,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar, Unpack
 
 import anyio
 import anyio.lowlevel
@@ -22,18 +22,14 @@ from sim.kernel import Duration, to_ns, to_seconds, to_text
 from sim.kernel.effects import Ticket
 from sim.kernel.ports import Past
 from sim.kernel.watchdog import Stuck, Watchdog
-from sim.llm import Access
 from sim.runner.code import code_hashes
+from sim.runner.options import Backend, OnInterrupt, RunKeywords, RunOptions, Watcher
 from sim.runner.result import RunResult
 from sim.runner.runner import Keeper, Mode, SimulationRunner, check_rounds
 from sim.scenario import Scenario, load
-from sim.scenario.build import Kinds, Simulation, build
+from sim.scenario.build import Simulation, build
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
 
-Backend = Literal["asyncio", "trio"]
-Progress = Callable[[SimulationRunner], None]
-Begun = Callable[[SimulationRunner], None]
-OnInterrupt = Literal["raise", "return"]
 T = TypeVar("T")
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
@@ -46,81 +42,14 @@ _GRACE = 5.0
 """Real seconds in which the present step may end after the first signal."""
 
 
-def _one_of(*allowed: str) -> Callable[[object, "attrs.Attribute[Any]", object], None]:
-    def check(_: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-        if value is not None and value not in allowed:
-            raise UsageError(f"the {attribute.name} is {' or '.join(allowed)}, not {value!r}")
-
-    return check
-
-
-def above_zero(_: object, attribute: "attrs.Attribute[Any]", value: Duration | None) -> None:
-    """Check a real-time limit, as an attrs validator.
-
-    Raises:
-        UsageError: if it is no duration, or 0.
-    """
-    if value is not None and to_ns(value) == 0:
-        raise UsageError(f"{attribute.name} must be above 0 s, not {value!r}")
-
-
-@attrs.frozen
-class Options:
-    """How a scenario is run; None takes what the scenario says.
-
-    Args:
-        seed: of all random streams.
-        mode: `autonomous` or `tick`.
-        until: simulated time at which the run ends.
-        backend: the host, `asyncio` or `trio`; it does not change the result.
-        clock: `virtual` jumps from event to event, `wall` follows real time.
-        speed: simulated seconds per real second with the wall clock.
-        out: the folder for run folders; None keeps nothing.
-        overrides: `key=value` changes to the scenario.
-        kinds: classes that the scenario may name as `kind`.
-        allow: modules that a `kind: module:Class` may be imported from.
-        access: language models in place of the scenario's, and how they are reached.
-        expected: what `estimate` said of this run, to be compared with what it takes.
-        max_wall: real time (seconds, or text such as `10m`) after which the run is interrupted; `resume` continues it.
-        on_interrupt: what a signal does once the run is suspended and its record is closed. `raise`: SIGINT raises
-            KeyboardInterrupt and SIGTERM raises SystemExit(143), so that the program ends. `return`: the result is
-            returned, with the status `interrupted`.
-    """
-
-    seed: int | None = None
-    mode: Mode | None = attrs.field(default=None, validator=_one_of("autonomous", "tick"))
-    until: Duration | None = None
-    backend: Backend = attrs.field(default="asyncio", validator=_one_of("asyncio", "trio"))
-    clock: Literal["virtual", "wall"] | None = attrs.field(default=None, validator=_one_of("virtual", "wall"))
-    speed: float | None = None
-    out: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
-    overrides: Sequence[str] = ()
-    kinds: Kinds | None = None
-    allow: tuple[str, ...] = ()
-    access: Access | None = None
-    expected: Mapping[str, Any] = attrs.field(factory=dict)
-    max_wall: Duration | None = attrs.field(default=None, validator=above_zero)
-    on_interrupt: OnInterrupt = attrs.field(default="raise", validator=_one_of("raise", "return"))
-
-
-def run(
-    scenario: Scenario | str | Path,
-    *,
-    progress: Progress | None = None,
-    stuck: Callable[[Stuck], None] | None = None,
-    begun: Begun | None = None,
-    **options: Any,
-) -> RunResult:
+def run(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) -> RunResult:
     """Run a scenario and return what came of it.
 
     Works in plain code and, in a thread of its own, where an event loop is running already (a notebook).
 
     Args:
         scenario: a scenario, or the path of a scenario file.
-        progress: called now and then with the runner.
-        stuck: called with each step that does not yield.
-        begun: called once with the runner, before the first step: for observers, who read it from threads of their own.
-        options: see `Options`.
+        options: see `RunOptions`.
 
     Raises:
         ScenarioError: if the file is not valid.
@@ -128,23 +57,16 @@ def run(
         RunError: if the run fails.
         KeyboardInterrupt: at Ctrl-C, and SystemExit at SIGTERM, when the record is closed; see `on_interrupt`.
     """
-    work = partial(run_async, scenario, progress=progress, stuck=stuck, begun=begun, **options)
-    return blocking(work, options.get("backend"))
+    return blocking(partial(run_async, scenario, **options), RunOptions.of(options).backend)
 
 
-def blocking(work: Callable[[], Coroutine[Any, Any, T]], backend: str | None) -> T:
+def blocking(work: Callable[[], Coroutine[Any, Any, T]], backend: Backend) -> T:
     """Run `work` in an event loop of its own; in a thread of its own where one is running already.
 
     Args:
         work: what is run.
-        backend: `asyncio` (also for None) or `trio`.
-
-    Raises:
-        UsageError: if the backend is not known.
+        backend: the library of the loop.
     """
-    backend = backend or "asyncio"
-    if backend not in ("asyncio", "trio"):
-        raise UsageError(f"the backend is asyncio or trio, not {backend!r}")
     if not _inside_event_loop():
         return anyio.run(work, backend=backend)
     done: list[T] = []
@@ -164,16 +86,9 @@ def blocking(work: Callable[[], Coroutine[Any, Any, T]], backend: str | None) ->
     return done[0]
 
 
-async def run_async(
-    scenario: Scenario | str | Path,
-    *,
-    progress: Progress | None = None,
-    stuck: Callable[[Stuck], None] | None = None,
-    begun: Begun | None = None,
-    **options: Any,
-) -> RunResult:
+async def run_async(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) -> RunResult:
     """As `run`, inside an asyncio or trio program. The host program keeps getting turns."""
-    chosen = attrs.evolve(Options(**options), backend=running_on())
+    chosen = attrs.evolve(RunOptions.of(options), backend=running_on())
     if isinstance(scenario, Scenario) and chosen.overrides:
         raise UsageError("overrides change a scenario file, and this is a scenario that has been loaded")
     path = None if isinstance(scenario, Scenario) else Path(scenario)
@@ -198,15 +113,15 @@ async def run_async(
     keeper, folder = _keeper(simulation, path, chosen, seed, mode)
     uid = "" if folder is None else folder.name
     session = Session(
-        simulation, keeper, folder, uid, until_ns, mode, speed, chosen.backend, progress=progress, stuck=stuck,
-        begun=begun, max_wall=chosen.max_wall, on_interrupt=chosen.on_interrupt,
+        simulation, keeper, folder, uid, until_ns, mode, speed, chosen.backend, progress=chosen.progress,
+        stuck=chosen.stuck, begun=chosen.begun, max_wall=chosen.max_wall, on_interrupt=chosen.on_interrupt,
     )  # fmt: skip
     return await session.carry_out()
 
 
 @attrs.frozen
 class Session:
-    """All that one run needs, new or made again; see `SimulationRunner` and `Options`."""
+    """All that one run needs, new or made again; see `SimulationRunner` and `RunOptions`."""
 
     simulation: Simulation
     keeper: Keeper
@@ -216,9 +131,9 @@ class Session:
     mode: Mode
     speed: float | None
     backend: Backend
-    progress: Progress | None = None
+    progress: Watcher | None = None
     stuck: Callable[[Stuck], None] | None = None
-    begun: Begun | None = None
+    begun: Watcher | None = None
     past: Past | None = None
     live: Callable[[SimulationRunner, list[Ticket]], bool] | None = None
     inputs: Callable[[SimulationRunner], None] | None = None  # teaches the kernel further inputs
@@ -315,7 +230,7 @@ def _patient_collector() -> Iterator[None]:
 
 
 def _keeper(
-    simulation: Simulation, path: Path | None, options: Options, seed: int, mode: Mode
+    simulation: Simulation, path: Path | None, options: RunOptions, seed: int, mode: Mode
 ) -> tuple[HashRecorder | RunRecorder, Path | None]:
     if options.out is None:
         return HashRecorder(), None
@@ -338,7 +253,7 @@ def _keeper(
     return RunRecorder(folder), folder
 
 
-def speed_of(scenario: Scenario, options: Options) -> float | None:
+def speed_of(scenario: Scenario, options: RunOptions) -> float | None:
     """Return the simulated seconds a second, None if the run jumps from event to event."""
     clock = options.clock or scenario.execution.clock
     if options.speed is not None and clock == "virtual":

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sim.runner import run
+from sim.runner.options import Backend
 from sim.scenario import loads
 from tests.faults.test_effects import both_hosts
 
@@ -37,7 +38,7 @@ def jumping(*, nanoseconds: bool) -> Iterator[float]:
 @both_hosts
 @pytest.mark.parametrize("options", [{}, {"clock": "wall", "speed": 20}], ids=["virtual", "wall"])
 def test_a_wall_clock_that_jumps_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, backend: str, options: dict[str, Any]
+    monkeypatch: pytest.MonkeyPatch, backend: Backend, options: dict[str, Any]
 ):
     """The wall clock is a label only. Durations, windows and pacing use the monotonic clock: the hash is the same."""
     expected = run(loads(SCENARIO), backend=backend).hash

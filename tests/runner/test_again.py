@@ -17,6 +17,7 @@ from sim.actors import Agent
 from sim.errors import DivergenceError, RunError, ScenarioError, UsageError
 from sim.kernel import NS, Effect, perform
 from sim.runner import RunResult, branch, replay, resume, run
+from sim.runner.options import Backend
 from sim.store import open_run
 from sim.world import NOOP, Action
 
@@ -129,7 +130,7 @@ def status(folder: Path) -> str:
         return stored.info.status
 
 
-def same(folder: Any, kind: type[Agent] = Asker, backend: str = "asyncio", **options: Any) -> None:
+def same(folder: Any, kind: type[Agent] = Asker, backend: Backend = "asyncio", **options: Any) -> None:
     """Check that a run replays to itself, without a call."""
     before = [*Asker.calls]
     found = replay(folder, kinds={"asker": kind}, backend=backend, **options)

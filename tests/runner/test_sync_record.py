@@ -119,7 +119,7 @@ def test_an_interrupted_run_is_gone_on_with(tmp_path, monkeypatch, backend):
     """Suspended (as Ctrl-C does) while agents stand at different times, a run can be replayed as far as it came, and
     goes on to the hash of one that was not interrupted.
     """
-    kinds = {**KINDS, "walker": Interrupts}
+    kinds: Any = {**KINDS, "walker": Interrupts}
 
     def note(runner: Any) -> None:
         Interrupts.host = runner.host

@@ -1,0 +1,153 @@
+"""The options of runs, of plain ones and of those from a record: spelled out for type checkers, checked by name."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self, TypedDict
+
+import attrs
+
+from sim.errors import UsageError
+from sim.kernel import Duration, to_ns
+from sim.kernel.watchdog import Stuck
+from sim.llm import Access
+from sim.runner.runner import Mode, SimulationRunner
+from sim.scenario.build import Kinds
+from sim.world.action import near
+
+Backend = Literal["asyncio", "trio"]
+OnInterrupt = Literal["raise", "return"]
+Watcher = Callable[[SimulationRunner], None]
+
+
+def _one_of(*allowed: str) -> Callable[[object, "attrs.Attribute[Any]", object], None]:
+    def check(_: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+        if value is not None and value not in allowed:
+            raise UsageError(f"the {attribute.name} is {' or '.join(allowed)}, not {value!r}")
+
+    return check
+
+
+def _above_zero(_: object, attribute: "attrs.Attribute[Any]", value: Duration | None) -> None:
+    if value is not None and to_ns(value) == 0:
+        raise UsageError(f"{attribute.name} must be above 0 s, not {value!r}")
+
+
+class HostKeywords(TypedDict, total=False):
+    """The options that plain runs and runs from a record share; see `HostOptions`."""
+
+    backend: Backend
+    kinds: Kinds | None
+    allow: tuple[str, ...]
+    access: Access | None
+    progress: Watcher | None
+    stuck: Callable[[Stuck], None] | None
+    max_wall: Duration | None
+    on_interrupt: OnInterrupt
+
+
+class RunKeywords(HostKeywords, total=False):
+    """The options of `run`; see `RunOptions`."""
+
+    seed: int | None
+    mode: Mode | None
+    until: Duration | None
+    clock: Literal["virtual", "wall"] | None
+    speed: float | None
+    out: str | Path | None
+    overrides: Sequence[str]
+    expected: Mapping[str, Any]
+    begun: Watcher | None
+
+
+class ReplayKeywords(HostKeywords, total=False):
+    """The options that `replay`, `resume` and `branch` share; see `ReplayOptions`."""
+
+    allow_change: bool
+    other_endpoint: bool
+
+
+@attrs.frozen(kw_only=True)
+class HostOptions:
+    """How a run is hosted.
+
+    Args:
+        backend: `asyncio` or `trio`; it does not change the result.
+        kinds: classes that the scenario may name as `kind`.
+        allow: modules that a `kind: module:Class` may be imported from.
+        access: language models in place of the scenario's, and how they are reached. For a run from a record: how the
+            models on record are reached.
+        progress: called now and then with the runner.
+        stuck: called with each step that does not yield.
+        max_wall: real time (seconds, or text such as `10m`) after which the run is interrupted; `resume` continues it.
+        on_interrupt: what a signal does once the run is suspended and its record is closed. `raise`: SIGINT raises
+            KeyboardInterrupt and SIGTERM raises SystemExit(143), so that the program ends. `return`: the result is
+            returned, with the status `interrupted`.
+
+    Raises:
+        UsageError: if a value is not allowed.
+    """
+
+    backend: Backend = attrs.field(default="asyncio", validator=_one_of("asyncio", "trio"))
+    kinds: Kinds | None = None
+    allow: tuple[str, ...] = ()
+    access: Access | None = None
+    progress: Watcher | None = None
+    stuck: Callable[[Stuck], None] | None = None
+    max_wall: Duration | None = attrs.field(default=None, validator=_above_zero)
+    on_interrupt: OnInterrupt = attrs.field(default="raise", validator=_one_of("raise", "return"))
+
+    @classmethod
+    def of(cls, keywords: Mapping[str, Any]) -> Self:
+        """Return the options that keyword arguments give.
+
+        Raises:
+            UsageError: if there is no option of a name, with the nearest one; or a value is not allowed.
+        """
+        known = {field.name: None for field in attrs.fields(cls)}
+        for name in keywords:
+            if name not in known:
+                raise UsageError(
+                    f"there is no option {name!r}{near(name, known)}", hint=f"there are {', '.join(known)}"
+                )
+        return cls(**keywords)
+
+
+@attrs.frozen(kw_only=True)
+class RunOptions(HostOptions):
+    """How a scenario is run; None takes what the scenario says.
+
+    Args:
+        seed: of all random streams.
+        mode: `autonomous` or `tick`.
+        until: simulated time at which the run ends.
+        clock: `virtual` jumps from event to event, `wall` follows real time.
+        speed: simulated seconds per real second with the wall clock.
+        out: the folder for run folders; None keeps nothing.
+        overrides: `key=value` changes to the scenario.
+        expected: what `estimate` said of this run, to be compared with what it takes.
+        begun: called once with the runner, before the first step: for observers, who read it from threads of their own.
+    """
+
+    seed: int | None = None
+    mode: Mode | None = attrs.field(default=None, validator=_one_of("autonomous", "tick"))
+    until: Duration | None = None
+    clock: Literal["virtual", "wall"] | None = attrs.field(default=None, validator=_one_of("virtual", "wall"))
+    speed: float | None = None
+    out: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
+    overrides: Sequence[str] = ()
+    expected: Mapping[str, Any] = attrs.field(factory=dict)
+    begun: Watcher | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ReplayOptions(HostOptions):
+    """How a run is run from its record.
+
+    Args:
+        allow_change: continue although the scenario, or the code, is not that of the record; what is replayed is
+            checked all the same.
+        other_endpoint: let prompts go to another endpoint than the one of the record.
+    """
+
+    allow_change: bool = False
+    other_endpoint: bool = False
