@@ -7,12 +7,16 @@ from functools import cache
 from pathlib import Path
 
 import sim
+from sim.kernel.compiled import core
 
 
 def code_hashes(classes: Iterable[type]) -> dict[str, str]:
-    """Return a hash (64 hex digits) by module: `sim` as a whole, and the modules that define `classes` beside it."""
+    """Return a hash (64 hex digits) by module: `sim` as a whole, its compiled part if it is used, and the modules that
+    define `classes` beside it.
+    """
     names = {kind.__module__ for kind in classes}
     files = {name: getattr(sys.modules.get(name), "__file__", None) for name in names if not name.startswith("sim.")}
+    files |= {} if core is None else {core.__name__: core.__file__}
     return {"sim": _package_hash(), **{name: _file_hash(file) for name, file in sorted(files.items()) if file}}
 
 
