@@ -203,7 +203,7 @@ class AgentLoop(Lifecycle):
         """Make iterations wait at `gate` between deciding and executing (tick mode, parallel)."""
         self._gate = gate
 
-    async def iterate(self) -> None:
+    async def iterate(self) -> None:  # noqa: C901 - written out on purpose: it is the hot path, and a call costs
         """One iteration: decide, execute, and draw the consequences."""
         agent, world, kernel = self.agent, self.world, self._kernel
         self.iteration_count += 1
@@ -250,7 +250,8 @@ class AgentLoop(Lifecycle):
             self._failed(error)
             due = now + self._backoff_ns
         self._due = due if due >= self._rest_ns else self._rest_ns
-        self._pause_if_wanted()
+        if self._pause_wanted is not None:
+            self._pause_if_wanted()
 
     def _succeeded(self, first: Action | None, last: Action | None) -> None:
         """End a series of failures, unless the agent did nothing but sleep; what comes before a sleep succeeded."""

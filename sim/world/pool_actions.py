@@ -161,6 +161,8 @@ def _put_back(world: "World", agent: "Inhabitant", granted: Any, pool: str, **ar
             container.getting(granted).undo(granted)
         case Store() as store:
             store.put_back(0, granted)
+        case _:
+            raise AssertionError("nothing is got from slots")
 
 
 def _filter(where: Any) -> Callable[[Any], bool]:

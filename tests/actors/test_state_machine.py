@@ -97,6 +97,8 @@ def _apply(lab: Lab, name: str) -> Any:
         case "restart":
             loop.agent.alive = True
             loop.start_now()
+        case _:
+            raise AssertionError(name)
     return None
 
 

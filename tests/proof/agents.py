@@ -117,7 +117,8 @@ class Worker(Agent):
                 return Action("sleep", {"condition": {"any": [{"message": True}, {"for": 0.05}]}})
             case 5:
                 return Action("publish", {"topic": "sum.known", "data": state["sum"]})
-        return None
+            case _:
+                return None
 
 
 class Child(Worker):

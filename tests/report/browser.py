@@ -123,6 +123,8 @@ class Browser:
                 self.said.append(given["entry"]["text"])
             case "Network.requestWillBeSent":
                 self.asked.append(given["request"]["url"])
+            case _:
+                pass
         return heard
 
     def __enter__(self) -> Self:

@@ -138,6 +138,8 @@ class Trader(Agent):
             case "listen":
                 await ask(self, self.rng.randrange(3))
                 return Action("sleep", {"condition": {"event": "go.*"}})
+            case _:
+                pass
         if self.rng.random() < 0.5:
             await sleep_ns(int(self.rng.uniform(0.5, 25) * 1e9))
         await ask(self, self.rng.randrange(3))

@@ -207,15 +207,15 @@ def test_the_json_schema_describes_the_format():
 
 
 def test_a_thousand_entries_load_fast():
-    """A generated file of a thousand entries is no burden; the bound leaves room for busy machines."""
+    """A generated file of a thousand entries is no burden; the bound is on processor time, and generous."""
     rule = "{when: energy > 1, set: {energy: =energy - 1}, do: noop}"
     entry = f"  - {{name: a%d, state: {{energy: 1}}, rules: [{rule}]}}\n"
     text = "name: x\nagents:\n" + "".join(entry % number for number in range(1000))
-    started = time.perf_counter()
+    started = time.process_time()
 
     loads(text)
 
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def paths(tree, prefix=()):

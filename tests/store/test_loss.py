@@ -65,6 +65,8 @@ def damage(log: Path, how: str) -> None:
             data[middle:] = bytes(len(data) - middle)
         case "empty":
             data.clear()
+        case _:
+            pass
     log.write_bytes(data)
     if how == "removed":
         log.unlink()
@@ -240,6 +242,8 @@ def test_a_folder_that_is_taken_away_fails_the_run(tmp_path, how):
             os.truncate(folder / "run.db-wal", 0)
         case "head":
             (folder / "run.head").unlink()
+        case _:
+            raise AssertionError(how)
 
     with pytest.raises(RunError, match=r"was removed|removed or replaced|not what was written|cannot be used"):
         _to_the_end(recorder)

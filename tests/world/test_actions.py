@@ -589,6 +589,8 @@ def test_who_stands_in_line_has_paid(kind: str, pool: str) -> None:
             case Resource() as desk:
                 await desk.acquire(2)
                 return lambda: _async(lambda: desk.release(2))
+            case other:
+                raise AssertionError(other)
 
     async def act() -> None:
         results.append(await lab.world.execute(lab.script("me"), Action(kind, {"pool": pool})))
