@@ -19,6 +19,7 @@ from sim.kernel.codec import freeze
 from sim.llm.access import INSIDE, Access
 from sim.llm.client import Lane
 from sim.llm.counts import Counts
+from sim.llm.embedding import MOST_NUMBERS, MOST_TEXTS
 from sim.llm.port import Answer, Attempt, ModelError, ModelRequest, Observer, Usage
 from sim.llm.prices import Prices
 from sim.llm.retry import MOST_REQUESTS
@@ -194,6 +195,35 @@ class Models:
         finally:
             self._world.waits.end(agent.agent_id)
 
+    async def embed(
+        self,
+        agent: Caller,
+        texts: Sequence[str],
+        *,
+        use: str = "embed",
+        tier: str | None = None,
+        dimensions: int | None = None,
+    ) -> tuple[tuple[float, ...], ...]:
+        """Return a vector for each text: from `/embeddings` of an endpoint, or scripted from its words.
+
+        Args:
+            agent: who calls; limits, budgets and the route depend on it.
+            texts: 1 to 2,048, none empty.
+            use: what the call is for: the router maps it to a model.
+            tier: a tier that overrides the use case's.
+            dimensions: how many numbers a vector has; None leaves it to the model (scripted: 64).
+
+        Raises:
+            UsageError: if there are no texts, too many, an empty one, or `dimensions` is below 1 or too large.
+            ModelError, LimitError: as `complete`.
+        """
+        if not 1 <= len(texts) <= MOST_TEXTS or not all(texts):
+            raise UsageError(f"1 to {MOST_TEXTS} texts can be embedded at once, none of them empty")
+        if dimensions is not None and not 1 <= dimensions * len(texts) <= MOST_NUMBERS:
+            raise UsageError(f"{len(texts)} vectors of {dimensions} numbers are not 1 to {MOST_NUMBERS} numbers")
+        request = ModelRequest((), use=use, tier=tier, texts=tuple(texts), dimensions=dimensions)
+        return (await self.complete(agent, request)).completion.vectors
+
     async def _complete(self, agent: Caller, plan: Plan, request: ModelRequest, observe: Observer | None) -> Answer:
         stake = await self._hold(agent, plan)
         started = self._world.kernel.now
@@ -213,7 +243,7 @@ class Models:
 
     def plan(self, agent: Caller, request: ModelRequest) -> Plan:
         """Return where a request would go and what it may take at most; nothing is called or set aside."""
-        max_tokens = request.sampling.max_tokens or self._max_tokens
+        max_tokens = 0 if request.texts else request.sampling.max_tokens or self._max_tokens
         request = attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=max_tokens))
         input_tokens = count_request(self._tokenizer, request)
         route = self._router.route(agent.agent_id, agent.group, request, input_tokens)

@@ -17,6 +17,7 @@ import attrs
 from sim.errors import RunError, SimError, UsageError
 from sim.llm.access import OPENAI_URL, Access
 from sim.llm.answers import TOOL_CHOICES
+from sim.llm.embedding import EmbeddingAssembly
 from sim.llm.governor import Rates
 from sim.llm.openai_answer import Assembly
 from sim.llm.openai_errors import classify, read_rates, reset_after
@@ -41,6 +42,7 @@ PROBE_TIMEOUT: Final = 10.0
 
 _PATH: Final = "/chat/completions"
 
+_EMBEDDINGS: Final = "/embeddings"
 _MODELS: Final = "/models"
 
 _KEY_HINT: Final = "the key is taken from OPENAI_API_KEY, or from a header"
@@ -113,8 +115,13 @@ class OpenAIProvider:
             ModelError: if it cannot be answered.
         """
         follow = None if observe is None else self._discreet(observe)
-        assembly = Assembly(request, model, self._tokenizer, follow)
-        failure = await self._exchange(model, request, assembly, stream=request.stream or observe is not None)
+        assembly: Assembly | EmbeddingAssembly
+        if request.texts:
+            assembly = EmbeddingAssembly(request, model, self._tokenizer)
+            failure = await self._exchange(model, request, assembly, stream=False)
+        else:
+            assembly = Assembly(request, model, self._tokenizer, follow)
+            failure = await self._exchange(model, request, assembly, stream=request.stream or observe is not None)
         lost_after_the_end = failure is not None and failure.kind in ("network", "timeout") and assembly.over
         if failure is not None and not lost_after_the_end:
             raise failure
@@ -189,7 +196,7 @@ class OpenAIProvider:
     # -- one exchange
 
     async def _exchange(
-        self, model: str, request: ModelRequest, assembly: Assembly, *, stream: bool
+        self, model: str, request: ModelRequest, assembly: "Assembly | EmbeddingAssembly", *, stream: bool
     ) -> ModelError | None:
         """Send a request, feed what comes back to `assembly`, and return what went wrong.
 
@@ -204,11 +211,12 @@ class OpenAIProvider:
             return ModelError("bad_request", "the base URL is not valid")
         pool.calls += 1
         try:
-            if stream:
+            if stream and isinstance(assembly, Assembly):
                 await self._stream(pool.client, model, request, assembly)
             else:
                 arguments = self._arguments(model, request, stream=False)
-                assembly.feed_whole(await pool.client.post(_PATH, cast_to=object, **arguments))
+                path = _EMBEDDINGS if request.texts else _PATH
+                assembly.feed_whole(await pool.client.post(path, cast_to=object, **arguments))
         except ModelError as error:
             return ModelError(error.kind, self._said(str(error)), usage=error.usage or assembly.usage())
         except openai.APITimeoutError as error:
@@ -322,7 +330,7 @@ class OpenAIProvider:
 
     # -- what is said about it
 
-    def _failed(self, kind: ErrorClass, detail: str, assembly: Assembly) -> ModelError:
+    def _failed(self, kind: ErrorClass, detail: str, assembly: Assembly | EmbeddingAssembly) -> ModelError:
         usage = assembly.usage() if assembly.begun else None
         return ModelError(kind, self._said(detail), usage=usage)
 
@@ -377,6 +385,9 @@ def limit_name(access: Access) -> str:
 
 def _body(model: str, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
     """Return a request as the endpoint wants it; what is not asked for is left out."""
+    if request.texts:
+        asked = {"model": model, "input": list(request.texts), "encoding_format": "float"}
+        return asked | ({} if request.dimensions is None else {"dimensions": request.dimensions})
     sampling = request.sampling
     body: dict[str, Any] = {
         "model": model,

@@ -127,6 +127,8 @@ class ModelRequest:
         response_format: a JSON Schema that the text of the answer must fit; see `check_answer` in `answers`.
         tool_choice: `auto`, `none`, `required`, or the name of the tool to call; None leaves it to the endpoint.
         extra_body: further fields of the request's body, for what one server knows and others do not.
+        texts: texts to embed, in place of messages: the answer has a vector for each, and no text.
+        dimensions: how many numbers a vector has; None leaves it to the model.
     """
 
     messages: tuple[ChatMessage, ...]
@@ -138,6 +140,8 @@ class ModelRequest:
     response_format: Mapping[str, Any] | None = None
     tool_choice: str | None = None
     extra_body: Mapping[str, Any] | None = None
+    texts: tuple[str, ...] = ()
+    dimensions: int | None = None
 
 
 @attrs.frozen
@@ -152,13 +156,14 @@ class Usage:
 
 @attrs.frozen
 class Completion:
-    """The answer of a model."""
+    """The answer of a model; `vectors` only if texts were to be embedded, one for each."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]
     stop: StopReason
     usage: Usage
     model: str
+    vectors: tuple[tuple[float, ...], ...] = ()
 
 
 @attrs.frozen

@@ -14,6 +14,7 @@ from sim.conditions import ConditionError, Expression
 from sim.errors import UsageError
 from sim.kernel import Stream
 from sim.kernel.codec import encode
+from sim.llm.embedding import embedding
 from sim.llm.parts import parts_of
 from sim.llm.pattern import Pattern
 from sim.llm.port import (
@@ -127,11 +128,13 @@ class Scripted:
         self._tool_calls: dict[str, int] = {}  # by agent
 
     async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None, /) -> Completion:
-        """Answer as the first rule that fits says; at once.
+        """Answer as the first rule that fits says; at once. Texts to embed need no rule.
 
         Raises:
             ModelError: if that rule fails, has no value, or no rule fits.
         """
+        if request.texts:
+            return embedding(model, request)
         asker = self._asker()
         calls = self._calls.get((asker.agent_id, request.use), 0)
         self._calls[asker.agent_id, request.use] = calls + 1

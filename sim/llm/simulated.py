@@ -16,6 +16,7 @@ from sim.kernel import NS, Kernel, Stream
 from sim.kernel.codec import encode
 from sim.kernel.waits import sleep_ns
 from sim.llm.answers import example
+from sim.llm.embedding import embedding
 from sim.llm.parts import cut, parts_of
 from sim.llm.port import (
     Completion,
@@ -142,6 +143,8 @@ class Filler:
 
     async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None) -> Completion:
         """Answer at once."""
+        if request.texts:
+            return embedding(model, request)
         stream = self._kernel.streams.get(self._kernel.acting().name, "llm.filler")
         text = "and " * max(1, round(self._length.sample(stream)))
         if request.response_format is not None:
@@ -222,6 +225,8 @@ class Simulated:
 
     def _measured(self, model: str, request: ModelRequest, answer: Completion, stream: Stream) -> Completion:
         """Return the answer with its tokens, cut off where the request does not allow more."""
+        if request.texts:
+            return attrs.evolve(answer, usage=Usage(count_request(self._tokenizer, request), 0))
         drawn = self._profile.output_tokens
         limit = request.sampling.max_tokens
         if drawn == "requested" and limit is not None:

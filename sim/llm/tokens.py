@@ -130,6 +130,7 @@ def count_request(tokenizer: Tokenizer, request: ModelRequest) -> int:
     for tool in request.tools:
         declaration = encode([tool.name, tool.description, tool.parameters]).decode()
         total += _TOOL + tokenizer.count(declaration)
+    total += sum(tokenizer.count(text) for text in request.texts)
     if request.response_format is not None:
         total += _TOOL + tokenizer.count(encode(request.response_format).decode())
     return total

@@ -42,6 +42,7 @@ def request_from_json(value: Mapping[str, Any]) -> ModelRequest:
     if "stop" in sampling:
         sampling["stop"] = tuple(sampling["stop"])
     return ModelRequest(
+        texts=tuple(value.get("texts", ())),
         messages=tuple(message_from_json(message) for message in value["messages"]),
         tools=tuple(ToolSpec(**tool) for tool in value.get("tools", ())),
         sampling=Sampling(**sampling),
@@ -67,7 +68,10 @@ def message_from_json(value: Mapping[str, Any]) -> ChatMessage:
 
 def answer_to_json(answer: Answer) -> Json:
     """Return an answer as a JSON-like mapping."""
-    return attrs.asdict(answer)
+    value = attrs.asdict(answer)
+    if not answer.completion.vectors:
+        del value["completion"]["vectors"]
+    return value
 
 
 def answer_from_json(value: Mapping[str, Any]) -> Answer:
@@ -75,6 +79,7 @@ def answer_from_json(value: Mapping[str, Any]) -> Answer:
     completion = dict(value["completion"])
     completion["tool_calls"] = tuple(ToolCall(**call) for call in completion["tool_calls"])
     completion["usage"] = Usage(**completion["usage"])
+    completion["vectors"] = tuple(tuple(vector) for vector in completion.get("vectors", ()))
     return Answer(
         Completion(**completion),
         attempts_from_json(value["attempts"]),
@@ -121,7 +126,7 @@ def _usage(value: Mapping[str, Any] | None) -> Usage | None:
 
 
 _NESTED = ("messages", "tools", "sampling")
-_OPTIONS = ("use", "tier", "stream", "response_format", "tool_choice", "extra_body")
+_OPTIONS = ("use", "tier", "stream", "response_format", "tool_choice", "extra_body", "dimensions")
 
 
 def _brief(record: Any) -> Json:
