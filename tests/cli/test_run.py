@@ -154,3 +154,17 @@ def test_a_deadlock_is_said(sim, tiny):
     assert blocked in done.out
     assert blocked in sim("show", "deadlock").out
     assert json.loads(sim("show", "deadlock", "--json").out)["deadlock"] == f"deadlock: {blocked}"
+
+
+def test_messages_that_no_rule_used_are_in_the_summary(sim, tiny):
+    """The summary, `sim show` and JSON count the messages that no rule used."""
+    tiny.write_text("""
+name: unread
+until: 1m
+agents:
+  - {name: ann, rules: [{when: iteration == 1, do: {send: {to: bob, data: hi}}}, {do: stop}]}
+  - {name: bob, rules: [{do: {sleep: {message: true}}}]}
+""")
+
+    assert json.loads(sim("run", tiny, "--json").out)["unmatched"] == 1
+    assert ["unmatched", "1"] in [line.split() for line in sim("show", "unread").out.splitlines()]
