@@ -23,7 +23,7 @@ from sim.kernel.ports import IntentRow
 from sim.store.contents import content_hash
 from sim.store.files import BUSY_SECONDS, DATABASE, failure, lock_folder, recover, unlock, wall_label
 from sim.store.hashing import CHUNK, RunHash, arrival_hash, final_hash, result_hash
-from sim.store.head import HEAD, Head, HeadFile, UnsafeEffect, read_head
+from sim.store.head import HEAD, Head, HeadFile, UnsafeEffect, read_head, read_unsafe
 from sim.store.schema import Status
 from sim.store.seal import FACTS, RUN_COLUMNS, Seal, commit_hash, run_row_hash
 
@@ -47,6 +47,7 @@ class Tables:
         self._seal = Seal()
         self._events = 0
         self._effects = 0
+        self._last_effect = 0  # id
         self._pending: list[bytes] = []
         self._pending_events = 0
         self._unsafe: list[UnsafeEffect] = []  # begun in the present transaction
@@ -97,9 +98,13 @@ class Tables:
         for count, data in self._execute("SELECT count, CAST(data AS BLOB) FROM chunks ORDER BY id"):
             self._hash.add_events(data[1:-1])
             self._events += count
-        for effect in self._execute("SELECT actor, ordinal, kind, request_hash FROM effects ORDER BY id"):
+        for id, *effect in self._execute("SELECT id, actor, ordinal, kind, request_hash FROM effects ORDER BY id"):
             self._hash.add_effect(*effect)
             self._effects += 1
+            self._last_effect = id
+        unsafe, _ = read_unsafe(self._folder)
+        # A decision names an effect by its id, so the ids of lost effects are not used again.
+        self._last_effect = max([self._last_effect, *(effect.id for effect in unsafe)])
         for kind, select in FACTS.items():
             for fact in self._execute(select):
                 self._seal.add(kind, *fact)
@@ -198,10 +203,11 @@ class Tables:
         skeleton, parts = request
         ids = encode([self._content(part) for part in parts])
         place = (latency, safety, time_ns, self._events, self._hash.events)
+        self._last_effect += 1
         id = self._insert(
-            "INSERT INTO effects (actor, ordinal, kind, request_hash, request, parts, latency, safety, time_ns,"
-            " events_before, hash_before) VALUES (?, ?, ?, ?, CAST(? AS TEXT), CAST(? AS TEXT), ?, ?, ?, ?, ?)",
-            actor, ordinal, kind, request_hash, skeleton, ids, *place,
+            "INSERT INTO effects (id, actor, ordinal, kind, request_hash, request, parts, latency, safety, time_ns,"
+            " events_before, hash_before) VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT), CAST(? AS TEXT), ?, ?, ?, ?, ?)",
+            self._last_effect, actor, ordinal, kind, request_hash, skeleton, ids, *place,
         )  # fmt: skip
         self._hash.add_effect(actor, ordinal, kind, request_hash)
         self._seal.add("intent", id, actor, ordinal, kind, request_hash, *place)

@@ -97,6 +97,18 @@ def test_a_damaged_log_is_missed(killed, how):
         assert kept < EFFECTS
 
 
+def test_ids_of_lost_effects_are_not_used_again(killed):
+    """A decision names an effect by its id, so an effect that begins after a loss gets an id that was never used."""
+    damage(killed / "run.db-wal", "cut")
+
+    with RunRecorder(killed, again=True) as recorder:
+        _effect(recorder, EFFECTS + 1)
+
+    with open_run(killed, verify=False) as run:
+        assert run.query("SELECT id FROM effects WHERE ordinal > ?", (EFFECTS,)) == [(EFFECTS + 1,)]
+        assert max(effect.id for effect in run.unsafe_lost()) == EFFECTS
+
+
 def test_a_log_of_another_run_is_missed(killed, tmp_path):
     """The log of another run lays that run's pages over the database: it is named."""
     other = record(tmp_path / "other")
