@@ -1,0 +1,37 @@
+"""What a release consists of is consistent: the version, the changelog, and the wheels."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import sim
+
+ROOT = Path(__file__).parents[2]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+SECTIONS = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_the_version_is_the_same_everywhere():
+    """The package and its metadata have one version."""
+    assert PYPROJECT["project"]["version"] == sim.__version__
+
+
+def test_the_changelog_has_a_section_for_each_release():
+    """Unreleased changes come first; each release follows with its date, the newest first."""
+    assert SECTIONS[0] == "[Unreleased]"
+    releases = [re.fullmatch(r"\[(\d+)\.(\d+)\.(\d+)\] - \d{4}-\d\d-\d\d", section) for section in SECTIONS[1:]]
+    assert all(releases), SECTIONS
+    versions = [tuple(map(int, release.groups())) for release in releases if release]
+    assert versions == sorted(set(versions), reverse=True)
+
+
+def test_wheels_are_built_for_every_supported_python():
+    """Wheels are for CPython 3.11 to 3.14, from the oldest version that pip accepts, and each is tested."""
+    wheels = PYPROJECT["tool"]["cibuildwheel"]
+    assert wheels["build"] == [f"cp3{minor}-*" for minor in range(11, 15)]
+    assert PYPROJECT["project"]["requires-python"] == ">=3.11"
+    assert {"linux", "macos", "windows"} <= wheels.keys()
+    assert wheels["test-command"]
+    for command in wheels["test-command"]:
+        for path in re.findall(r"\{project\}/(\S+)", command):
+            assert (ROOT / path).is_file()

@@ -1,0 +1,43 @@
+"""The glossary is a sorted table of terms, and what it names exists."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import sim
+
+PAGE = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding="utf-8")
+ROWS = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in PAGE.splitlines() if line.startswith("| ")]
+TERMS = [row[0] for row in ROWS[2:]]
+
+
+def test_every_row_has_a_term_a_meaning_and_a_module():
+    """A row has three cells; the meaning is one to three sentences."""
+    assert ROWS[0] == ["term", "meaning", "where"]
+    for row in ROWS[2:]:
+        assert len(row) == 3, row
+        assert row[1].endswith("."), row
+        assert 1 <= len(re.findall(r"[.;](?: |$)", row[1])) <= 3, row
+
+
+def test_terms_are_in_order_and_unique():
+    """Terms are in alphabetical order, and each is explained once."""
+    assert sorted(set(TERMS), key=str.casefold) == TERMS
+
+
+@pytest.mark.parametrize("row", ROWS[2:], ids=lambda row: row[0])
+def test_the_module_exists(row):
+    """The module that a row names can be imported; after a move, its row names the new place."""
+    assert re.fullmatch(r"`[\w.]+`", row[2])
+    assert find_spec(row[2].strip("`")) is not None
+
+
+def test_public_classes_are_explained():
+    """A word of the name of every public class begins a word of the glossary, as in `Preempted` and preemption."""
+    words = [word for term in TERMS for word in term.replace("-", " ").split()]
+    classes = [name for name in sim.__all__ if name[0].isupper() and not issubclass(getattr(sim, name), sim.SimError)]
+    stems = {name: tuple(part[:6].lower() for part in re.findall("[A-Z][a-z]+", name)) for name in classes}
+    assert len(classes) > 30
+    assert [name for name, parts in stems.items() if not any(word.startswith(parts) for word in words)] == []
