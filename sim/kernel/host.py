@@ -261,8 +261,12 @@ class Host:
                     again.bring_in(known)
                     self._uncommitted = True
                 return pause
-        if not self._arrivals or stamp >= until:  # what comes after the end of this run is for the next one
+        if not self._arrivals:
             return None
+        if stamp >= until:
+            if not self.kernel.effects.only_doubts():
+                return None  # what comes after the end of this run is for the next one
+            stamp = self.kernel.now  # real time has run on, but an effect in doubt holds simulated time here
         pause = self._stepper.run_through(stamp, blocked=True)
         if pause is not None and not self._stands_in_doubt(pause):
             return pause

@@ -207,6 +207,26 @@ def test_simulated_deadline(kernel, rows):
     assert kernel.effects.counts["timeout"] == 1
 
 
+@pytest.mark.timeout(20)
+@both_hosts
+def test_an_effect_in_doubt_is_held_however_late_real_time_is(make_kernel, backend):
+    """A modelled effect that is put to a person blocks its instant until the call that holds it is applied: at once,
+    although a measured effect lets real time run on beyond the end of the run.
+    """
+    kernel, rows = make_kernel()
+    clock = FakeClock(step=400 * MS)
+    host = Host(kernel, clock=clock)
+    kernel.inputs["hold"] = lambda data: None
+    kernel.placed["hold"] = lambda data: kernel.effects.hold(kernel.effects.in_flight["payer", 1])
+    host.lost = lambda handle: handle.actor.name == "payer"
+    host.hold = lambda handle: host.submit("hold", None)
+    kernel.spawn("asker", ask(kernel, effect(takes(0.05))))
+    kernel.spawn("payer", ask(kernel, effect(latency_ns=0)))
+    anyio.run(host.run, 300 * MS, backend=backend)
+    assert [(row[0], row[2]) for row in rows.inputs] == [(0, "hold")]
+    assert kernel.now == 300 * MS
+
+
 def test_measured_effects_at_another_speed(kernel, rows):
     """At a wall pace a measured effect takes its real time times the speed."""
     kernel.spawn("asker", ask(kernel, effect(takes(0.03))))

@@ -219,8 +219,9 @@ class Campaign:
     def _check_calls(self) -> None:
         """No unsafe effect was called a second time without a person's word."""
         for place, seen in self.bench.service.seen().items():
-            if seen[0].safety == "unsafe":
-                assert len(seen) <= 1 + self.retried[place], f"{place} {len(seen)} calls: {self.story}"
+            # After a loss an agent may decide otherwise, so that the same place holds an effect of another kind.
+            calls = [call for call in seen if call.safety == "unsafe"]
+            assert len(calls) <= 1 + self.retried[place], f"{place} {len(calls)} calls: {self.story}"
 
     def _told(self, ended: Shown | Ended) -> str:
         return f"{self.story}\n{ended.code} {ended.out}\n{ended.err}"
