@@ -11,11 +11,11 @@ from pathlib import Path
 from rich.console import Console
 
 import sim
-from sim.cli.live import picture
-from sim.cli.look import Pulse, look_at
+from sim.assembly.build import build
+from sim.cli.render.live import picture
+from sim.cli.render.snapshot import Pulse, take_snapshot
 from sim.runner import SimulationRunner
 from sim.scenario import load
-from sim.scenario.build import build
 from sim.store import HashRecorder
 
 ROOT = Path(__file__).parent.parent
@@ -55,7 +55,7 @@ def live(hours: float = 41.5, speed: float = 3600.0) -> str:
     for second in range(3):
         now = hours * 3600 + second * speed / 3
         kernel.run(round(now * 10**9))
-        look = look_at(runner)
+        look = take_snapshot(runner)
         rates = pulse.rates(look, now / speed)
     console = Console(file=io.StringIO(), record=True, width=112, highlight=False, markup=False, emoji=False)
     console.print(picture(look, rates, list(look.newest[-6:])))

@@ -32,14 +32,14 @@ def mesa_shuffle(meter: Meter, lib: Any, agents: int, times: int) -> None:
 
 
 def _mesa(meter: Meter, lib: Any, agents: int, times: int, how: str) -> None:
-    class Stepper(lib.Agent):  # type: ignore[misc]  # a class that is known at run time only
+    class TimeSlicer(lib.Agent):  # type: ignore[misc]  # a class that is known at run time only
         steps = 0
 
         def step(self) -> None:
             self.steps += 1
 
     model = lib.Model(seed=1)
-    Stepper.create_agents(model, agents)
+    TimeSlicer.create_agents(model, agents)
     do = getattr(model.agents, how)
     meter.begin()
     for _ in range(times):
@@ -76,13 +76,13 @@ def sim_timers(meter: Meter, lib: Any, agents: int, times: int) -> None:
     kernel = Kernel()
     call_at, scenario = kernel.call_at, kernel.scenario
 
-    class Stepper(_Stepper):
+    class TimeSlicer(_Stepper):
         def step(self) -> None:
             self.steps += 1
             if self.steps < times:
                 call_at(kernel.now + NS, self.step, scenario)
 
-    steppers = [Stepper() for _ in range(agents)]
+    steppers = [TimeSlicer() for _ in range(agents)]
     for one in steppers:
         call_at(NS, one.step, scenario)
     meter.begin()

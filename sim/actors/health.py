@@ -8,7 +8,7 @@ from sim.actors.loop import AgentLoop
 from sim.actors.manager import AgentLoopManager
 from sim.actors.state import AgentState
 from sim.kernel import Actor
-from sim.kernel.effects import Ticket
+from sim.kernel.effects import EffectHandle
 from sim.kernel.waits import sleep_ns
 
 Cure = Literal["none", "restart"]
@@ -80,8 +80,8 @@ class HealthMonitor:
         actor = self._kernel.spawn("health-monitor", self._watch())
         self._manager.on_forgotten = self._forgotten
 
-        def late(ticket: Ticket) -> None:  # in the next round, on behalf of the monitor
-            self._kernel.call_at(self._kernel.now, lambda: self._effect_overdue(ticket), actor)
+        def late(handle: EffectHandle) -> None:  # in the next round, on behalf of the monitor
+            self._kernel.call_at(self._kernel.now, lambda: self._effect_overdue(handle), actor)
 
         self._kernel.effects.on_timeout = late
         return actor
@@ -146,10 +146,10 @@ class HealthMonitor:
         self._world.event_bus.publish("alert.lock_held", data)
         await act(loop)
 
-    def _effect_overdue(self, ticket: Ticket) -> None:
+    def _effect_overdue(self, handle: EffectHandle) -> None:
         self.overdue += 1
-        effect = ticket.effect
-        data = {"agent": ticket.actor.name, "effect": effect.kind, "deadline_ns": effect.deadline_ns, "cure": "timeout"}
+        effect = handle.effect
+        data = {"agent": handle.actor.name, "effect": effect.kind, "deadline_ns": effect.deadline_ns, "cure": "timeout"}
         self._world.event_bus.publish("alert.effect_overdue", data)
 
     def _forgotten(self, loop: AgentLoop) -> None:

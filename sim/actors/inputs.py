@@ -8,7 +8,7 @@ from sim.actors.state import AgentState
 from sim.errors import UsageError
 from sim.kernel import Outcome
 from sim.kernel.codec import freeze
-from sim.kernel.effects import Ticket
+from sim.kernel.effects import EffectHandle
 from sim.world import Message
 from sim.world.action import Refused
 from sim.world.builtin import deliver
@@ -99,33 +99,33 @@ class Inputs:
 
     def hold(self, data: Mapping[str, Any]) -> None:
         """After a crash nobody knows whether an effect was done: from here on nothing waits for its outcome."""
-        ticket = self._ticket(data)
-        if ticket is not None and not ticket.held:
-            self._effects.hold(ticket)
+        handle = self._ticket(data)
+        if handle is not None and not handle.held:
+            self._effects.hold(handle)
 
     def doubt(self, data: Mapping[str, Any]) -> None:
         """The agent of an effect that is held is paused until a person has decided."""
-        ticket = self._ticket(data)
-        if ticket is not None and ticket.held and (loop := self._loop(ticket.actor.name)):
-            loop.await_approval(f"effect {ticket.ordinal}")
+        handle = self._ticket(data)
+        if handle is not None and handle.held and (loop := self._loop(handle.actor.name)):
+            loop.await_approval(f"effect {handle.ordinal}")
 
     def decision(self, data: Mapping[str, Any]) -> None:
         """A person has decided what becomes of an effect in doubt: do it (again), it was done, or it failed."""
-        ticket = self._ticket(data)
-        if ticket is None or not ticket.held:
+        handle = self._ticket(data)
+        if handle is None or not handle.held:
             return
-        if loop := self._loop(ticket.actor.name):
+        if loop := self._loop(handle.actor.name):
             loop.approved()
         if data["decision"] == "retry":
-            self._effects.again(ticket)
+            self._effects.again(handle)
         elif data["decision"] == "done":
-            self._effects.settle(ticket, Outcome("ok", data["value"]))
+            self._effects.settle(handle, Outcome("ok", data["value"]))
         else:
             failure = {"type": "Failed", "message": "after a crash, a person declared it failed"}
-            self._effects.settle(ticket, Outcome("error", failure))
+            self._effects.settle(handle, Outcome("error", failure))
 
     def _loop(self, agent_id: str) -> "AgentLoop | None":
         return self._manager.get_loop(agent_id)
 
-    def _ticket(self, data: Mapping[str, Any]) -> Ticket | None:
+    def _ticket(self, data: Mapping[str, Any]) -> EffectHandle | None:
         return self._effects.in_flight.get((data["actor"], data["ordinal"]))

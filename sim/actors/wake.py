@@ -13,10 +13,10 @@ from typing import Any, Literal, Protocol
 
 import attrs
 
-from sim.conditions import PURE_FUNCTIONS, Expression, did_you_mean
 from sim.errors import UsageError
 from sim.events import Event
 from sim.events.topic import check_pattern
+from sim.expressions import PURE_FUNCTIONS, Expression, did_you_mean
 from sim.kernel import Duration, to_ns, to_seconds
 from sim.kernel.codec import decode, encode
 from sim.world import World

@@ -12,9 +12,9 @@ import attrs
 
 from sim.actors import Agent
 from sim.agents.toolbox import Toolbox
-from sim.conditions import Expression
 from sim.errors import ActorError
 from sim.events import Event, Subscription
+from sim.expressions import Expression
 from sim.kernel import to_seconds
 from sim.permissions import Permission
 from sim.world import Action, ActionResult, Message, Sharing, World

@@ -8,7 +8,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from sim.conditions import PURE_FUNCTIONS, ConditionError, did_you_mean
+from sim.expressions import PURE_FUNCTIONS, ExpressionError, did_you_mean
 from sim.kernel import Stream
 from sim.resources import MICRO
 from sim.world import World
@@ -66,7 +66,7 @@ class Toolbox:
     def exponential(self, mean: float) -> float:
         """An exponentially distributed number with this mean."""
         if mean <= 0:
-            raise ConditionError(f"the mean of exponential must be above 0, not {mean:g}")
+            raise ExpressionError(f"the mean of exponential must be above 0, not {mean:g}")
         return self._rng.expovariate(1 / mean)
 
     def gauss(self, mean: float, deviation: float) -> float:
@@ -109,20 +109,20 @@ class Toolbox:
         if known is None:
             return None
         if key not in known.state:
-            raise ConditionError(f"{agent} has no state variable {key!r}", hint=did_you_mean(str(key), known.state))
+            raise ExpressionError(f"{agent} has no state variable {key!r}", hint=did_you_mean(str(key), known.state))
         value = known.state[key]
         return copy.deepcopy(value) if isinstance(value, dict | list) else value
 
     def in_sight(self) -> list[dict[str, Any]]:
         """What the agent sees of others in space: `agent`, `position`, `doing`; as they were when this step began."""
         space = self._world.space
-        seen = space.near(self._id) if space is not None and self._id in space.tracks else ()
+        seen = space.near(self._id) if space is not None and self._id in space.histories else ()
         return [{"agent": one.agent, "position": _plain(one.position), "doing": one.doing} for one in seen]
 
     def position(self) -> Any:
         """Where the agent is in space; None if it is not."""
         space = self._world.space
-        return _plain(space.where(self._id)) if space is not None and self._id in space.tracks else None
+        return _plain(space.where(self._id)) if space is not None and self._id in space.histories else None
 
     def agents(self, group: str) -> list[str]:
         """The living agents of a group."""

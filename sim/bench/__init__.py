@@ -5,23 +5,39 @@ From a plan to a page:
     modes     the modes, and how a scenario is run in each
     plan      what is to be measured: swept values, seeds, modes
     host      the runs, in processes side by side (edge)
-    cell      one run, and what was measured of it
-    flight    calls of language models under way, over simulated time
-    drift     how far the outcomes of two runs are apart
+    trial      one run, and what was measured of it
+    concurrency    calls of language models under way, over simulated time
+    outcome_distance     how far the outcomes of two runs are apart
     estimate  means over seeds, with confidence intervals
     rows      what the runs come to, by combination and mode
     files     the folder: page, JSON, CSV
     page      the page, with `charts`, `parts`, and the sections `outcomes` and `meaning`
 """
 
-from sim.bench.cell import BASES, Cell
 from sim.bench.files import PAGE, make_folder, to_json, write
-from sim.bench.host import cores, machine, measure
 from sim.bench.modes import MODES
 from sim.bench.plan import Plan, make_plan, overrides_of
+from sim.bench.processes import cores, machine, measure
 from sim.bench.rows import FIGURES, Bench, Row, evaluate, problems_of
+from sim.bench.trial import BASES, Trial
 
 __all__ = [
-    "BASES", "FIGURES", "MODES", "PAGE", "Bench", "Cell", "Plan", "Row", "cores", "evaluate", "machine", "make_folder",
-    "make_plan", "measure", "overrides_of", "problems_of", "to_json", "write",
+    "BASES",
+    "FIGURES",
+    "MODES",
+    "PAGE",
+    "Bench",
+    "Plan",
+    "Row",
+    "Trial",
+    "cores",
+    "evaluate",
+    "machine",
+    "make_folder",
+    "make_plan",
+    "measure",
+    "overrides_of",
+    "problems_of",
+    "to_json",
+    "write",
 ]  # fmt: skip

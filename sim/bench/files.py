@@ -10,10 +10,10 @@ from typing import Any
 
 import attrs
 
-from sim.bench.cell import Cell
 from sim.bench.page import render
 from sim.bench.plan import Point
 from sim.bench.rows import Bench, Row
+from sim.bench.trial import Trial
 from sim.errors import UsageError
 from sim.store.export import csv_cell
 from sim.store.files import DATABASE, failure, private_file
@@ -73,7 +73,7 @@ def to_json(bench: Bench) -> dict[str, Any]:
             "allow": list(plan.allow), "points": [dict(point) for point in plan.points],
         },
         "complete": bench.complete,
-        "cells": [attrs.asdict(cell) | {"point": dict(plan.points[cell.point])} for cell in bench.cells],
+        "trials": [attrs.asdict(trial) | {"point": dict(plan.points[trial.point])} for trial in bench.trials],
         "rows": [_row(row, plan.points[row.point]) for row in bench.rows],
         "noise": [
             {"point": dict(point), "distance": noise} for point, noise in zip(plan.points, bench.noise, strict=True)
@@ -83,7 +83,7 @@ def to_json(bench: Bench) -> dict[str, Any]:
 
 def _row(row: Row, point: Point) -> dict[str, Any]:
     told = attrs.asdict(row)
-    del told["flight"]  # it stands in the cells
+    del told["concurrency"]  # it stands in the trials
     return told | {"point": dict(point)}
 
 
@@ -93,19 +93,19 @@ def to_csv(bench: Bench) -> str:
     Text that a spreadsheet would take for a formula gets a ' in front, and None is an empty cell, as in `sim export`.
     """
     keys = list(bench.plan.points[0])
-    names = [field.name for field in attrs.fields(Cell) if field.name not in ("point", "flight", "outcomes")]
-    outcomes = list(dict.fromkeys(name for cell in bench.cells for name in cell.outcomes))
+    names = [field.name for field in attrs.fields(Trial) if field.name not in ("point", "concurrency", "outcomes")]
+    outcomes = list(dict.fromkeys(name for trial in bench.trials for name in trial.outcomes))
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(map(csv_cell, [*keys, *names, *outcomes]))
-    for cell in bench.cells:
-        values = _values(cell, bench.plan.points[cell.point], names, outcomes)
+    for trial in bench.trials:
+        values = _values(trial, bench.plan.points[trial.point], names, outcomes)
         writer.writerow(map(csv_cell, values))
     return text.getvalue()
 
 
-def _values(cell: Cell, point: Point, names: list[str], outcomes: list[str]) -> Iterator[Any]:
-    told: Mapping[str, Any] = attrs.asdict(cell, recurse=False)
+def _values(trial: Trial, point: Point, names: list[str], outcomes: list[str]) -> Iterator[Any]:
+    told: Mapping[str, Any] = attrs.asdict(trial, recurse=False)
     yield from point.values()
     yield from (told[name] for name in names)
-    yield from (cell.outcomes.get(name) for name in outcomes)
+    yield from (trial.outcomes.get(name) for name in outcomes)

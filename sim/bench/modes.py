@@ -10,7 +10,7 @@ import attrs
 
 from sim.errors import UsageError
 from sim.runner import Mode as RunMode
-from sim.runner.seat import Sync
+from sim.sync.policies import Sync
 
 
 @attrs.frozen

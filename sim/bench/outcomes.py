@@ -3,7 +3,7 @@
 from sim.bench.charts import Bar, bars, half, number
 from sim.bench.estimate import Estimate
 from sim.bench.modes import PARALLEL
-from sim.bench.parts import card, colour, figure, label_of, section, table
+from sim.bench.page_parts import card, colour, figure, label_of, section, table
 from sim.bench.rows import Bench, Outcome, Row
 from sim.pages import Markup, tag
 from sim.pages.markup import Child
@@ -27,7 +27,9 @@ def outcomes(bench: Bench) -> Markup | None:
 
 def _compared(bench: Bench, index: int) -> tuple[Row | None, list[Row]]:
     rows = bench.of_point(index)
-    return next((row for row in rows if row.mode == PARALLEL), None), [row for row in rows if "drift" in row.figures]
+    return next((row for row in rows if row.mode == PARALLEL), None), [
+        row for row in rows if "outcome_distance" in row.figures
+    ]
 
 
 def _chart(bench: Bench, index: int, rows: list[Row]) -> Markup:
@@ -46,7 +48,7 @@ def _folded(bench: Bench, index: int, shown: Markup) -> Markup:
 
 
 def _bar(row: Row) -> Bar:
-    value = row.figures["drift"]
+    value = row.figures["outcome_distance"]
     return Bar(row.mode, colour(row.mode), value, f"{number(value.mean)} % {half(value)}")
 
 

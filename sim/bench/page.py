@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
-from sim.bench.cell import BASES
 from sim.bench.charts import Bar, Series, bands, bars, half, lines, number
 from sim.bench.estimate import Estimate
-from sim.bench.meaning import about, meaning
 from sim.bench.modes import PARALLEL
 from sim.bench.outcomes import outcomes
-from sim.bench.parts import card, colour, figure, label_of, section, short, spread, table
+from sim.bench.page_notes import about, meaning
+from sim.bench.page_parts import card, colour, figure, label_of, section, short, spread, table
 from sim.bench.rows import FIGURES, Bench, Row
+from sim.bench.trial import BASES
 from sim.pages import Markup, document, tag
 
 _CARDS = 8
@@ -34,7 +34,7 @@ def _header(bench: Bench) -> Markup:
     product = " × ".join(f"{count} {name}{'s' * (count > 1)}" for name, count in counts.items())
     machine = bench.about["machine"]
     facts = [
-        f"{product} = {plan.cells:,} runs in {number(bench.about['seconds'])} s", *plan.overrides,
+        f"{product} = {plan.trials:,} runs in {number(bench.about['seconds'])} s", *plan.overrides,
         f"{machine['processor']}, {bench.about['jobs']} at once", f"{bench.about['began'][:16].replace('T', ' ')} UTC",
     ]  # fmt: skip
     return tag(
@@ -50,7 +50,7 @@ def _tiles(bench: Bench) -> Markup | None:
     made = []
     for mode in bench.plan.modes:
         rows = [row for row in bench.rows if row.mode == mode.name]
-        speed, off = spread(rows, "speed_up"), spread(rows, "drift")
+        speed, off = spread(rows, "speed_up"), spread(rows, "outcome_distance")
         if mode.name != PARALLEL and speed:
             same = all(row.equal == row.compared for row in rows)
             words = "every event the same" if same else f"outcomes differ by {off} %"
@@ -154,7 +154,7 @@ def _number(text: str) -> float | None:
 def _flights(bench: Bench) -> Markup | None:
     cards: list[Markup] = []
     for index, point in enumerate(bench.plan.points):
-        rows = [row for row in bench.of_point(index) if row.flight]
+        rows = [row for row in bench.of_point(index) if row.concurrency]
         if rows and len(cards) < _CARDS:
             end = max(_end(row) for row in rows)
             unit, size = _unit(end)
@@ -169,13 +169,13 @@ def _flights(bench: Bench) -> Markup | None:
 
 def _steps(row: Row, size: float) -> list[tuple[float, Estimate]]:
     """Return the calls in flight by time; after the last part there are none."""
-    return [(at / size, Estimate(1, calls, None)) for at, calls in (*row.flight, (_end(row), 0.0))]
+    return [(at / size, Estimate(1, calls, None)) for at, calls in (*row.concurrency, (_end(row), 0.0))]
 
 
 def _end(row: Row) -> float:
     """Return when the last of the equal parts of the time ends."""
-    first, last = row.flight[0][0], row.flight[-1][0]
-    return last + (last - first) / max(1, len(row.flight) - 1)
+    first, last = row.concurrency[0][0], row.concurrency[-1][0]
+    return last + (last - first) / max(1, len(row.concurrency) - 1)
 
 
 def _figures(bench: Bench) -> Markup | None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import attrs
 
+from sim.assembly.build import check_kinds
 from sim.bench.modes import Mode, modes_of
 from sim.errors import UsageError
 from sim.scenario import Scenario, load
-from sim.scenario.build import check_kinds
 
 MAX_CELLS = 10_000
 SEEDS = 5
@@ -72,7 +72,7 @@ class Plan:
     synchronised: tuple[bool, ...]
 
     @property
-    def cells(self) -> int:
+    def trials(self) -> int:
         """How many runs there will be."""
         return len(self.points) * len(self.seeds) * len(self.modes)
 

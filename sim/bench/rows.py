@@ -8,11 +8,11 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from sim.bench.cell import Basis, Cell
-from sim.bench.drift import distance, drift, relative
 from sim.bench.estimate import Estimate
 from sim.bench.modes import ORACLE, PARALLEL
+from sim.bench.outcome_distance import distance, outcome_distance, relative
 from sim.bench.plan import Plan
+from sim.bench.trial import Basis, Trial
 
 T = TypeVar("T")
 
@@ -41,7 +41,9 @@ FIGURES: Final = {
     "in_flight": Figure("in flight", "", "Calls of language models under way, the mean over the makespan."),
     "waiting": Figure("waiting", "s", "Time for which an agent waited at barriers, the mean over agents."),
     "waits": Figure("waiting", "%", "The same as a share of the makespan."),
-    "drift": Figure("outcomes differ", "%", "Mean distance of the outcomes from tick-parallel's with the same seed."),
+    "outcome_distance": Figure(
+        "outcomes differ", "%", "Mean distance of the outcomes from tick-parallel's with the same seed."
+    ),
     "critical_path": Figure("critical path", "s", "Longest chain of calls that depend on each other, served alone."),
     "events": Figure("events", "", "Events that were recorded."),
     "cpu_seconds": Figure("CPU", "s", "Time of the processor."),
@@ -59,7 +61,7 @@ class Outcome:
     Attributes:
         value: what it was.
         relative: by which share it was greater; None where tick-parallel's is always 0.
-        distance: as `drift` defines it.
+        distance: as `outcome_distance` defines it.
     """
 
     value: Estimate
@@ -81,7 +83,7 @@ class Row:
         compared: how many seeds were measured in tick-parallel, too.
         equal: how many of these have its hash.
         outcomes: by name.
-        flight: the calls under way over time, with the first seed that has them.
+        concurrency: the calls under way over time, with the first seed that has them.
     """
 
     point: int
@@ -93,7 +95,7 @@ class Row:
     compared: int
     equal: int
     outcomes: Mapping[str, Outcome]
-    flight: tuple[tuple[float, float], ...]
+    concurrency: tuple[tuple[float, float], ...]
 
 
 @attrs.frozen
@@ -102,14 +104,14 @@ class Bench:
 
     Attributes:
         plan: what was wanted.
-        cells: what was measured, in the order of the plan.
+        trials: what was measured, in the order of the plan.
         rows: what it comes to: by combination, then by mode.
         noise: by combination: the mean distance of two seeds' outcomes in tick-parallel, None if it is not known.
         about: when and where it was run.
     """
 
     plan: Plan
-    cells: tuple[Cell, ...]
+    trials: tuple[Trial, ...]
     rows: tuple[Row, ...]
     noise: tuple[float | None, ...]
     about: Mapping[str, Any]
@@ -117,13 +119,13 @@ class Bench:
     @property
     def complete(self) -> bool:
         """Whether all that was planned has been run."""
-        return len(self.cells) == self.plan.cells
+        return len(self.trials) == self.plan.trials
 
     @property
-    def failures(self) -> list[Cell]:
+    def failures(self) -> list[Trial]:
         """Runs that failed; one that has no meaning in a mode is one of them if that mode was asked for by name."""
         bad = {"failed", "refused"} if self.plan.named else {"failed"}
-        return [cell for cell in self.cells if cell.status in bad]
+        return [trial for trial in self.trials if trial.status in bad]
 
     def of_point(self, point: int) -> list[Row]:
         """Return the rows of one combination."""
@@ -140,14 +142,14 @@ def problems_of(rows: Iterable[Row]) -> dict[str, list[str]]:
     return found
 
 
-def evaluate(plan: Plan, cells: Iterable[Cell], about: Mapping[str, Any]) -> Bench:
+def evaluate(plan: Plan, trials: Iterable[Trial], about: Mapping[str, Any]) -> Bench:
     """Return what the runs of a plan come to; some of them may be missing."""
     modes = [mode.name for mode in plan.modes]
     turn = {seed: number for number, seed in enumerate(plan.seeds)}
-    ordered = sorted(cells, key=lambda cell: (cell.point, turn[cell.seed], modes.index(cell.mode)))
-    found: list[dict[str, dict[int, Cell]]] = [{mode: {} for mode in modes} for _ in plan.points]
-    for cell in ordered:
-        found[cell.point][cell.mode][cell.seed] = cell
+    ordered = sorted(trials, key=lambda trial: (trial.point, turn[trial.seed], modes.index(trial.mode)))
+    found: list[dict[str, dict[int, Trial]]] = [{mode: {} for mode in modes} for _ in plan.points]
+    for trial in ordered:
+        found[trial.point][trial.mode][trial.seed] = trial
     rows, noise = [], []
     for point, by_mode in enumerate(found):
         base, oracle = _measured(by_mode.get(PARALLEL, {})), _measured(by_mode.get(ORACLE, {}))
@@ -156,73 +158,73 @@ def evaluate(plan: Plan, cells: Iterable[Cell], about: Mapping[str, Any]) -> Ben
     return Bench(plan, tuple(ordered), tuple(rows), tuple(noise), about)
 
 
-Seeds = Mapping[int, Cell]
+Seeds = Mapping[int, Trial]
 
 
-def _measured(cells: Seeds) -> dict[int, Cell]:
-    return {seed: cell for seed, cell in cells.items() if cell.status == "measured"}
+def _measured(trials: Seeds) -> dict[int, Trial]:
+    return {seed: trial for seed, trial in trials.items() if trial.status == "measured"}
 
 
-def _noise(base: Sequence[Cell]) -> float | None:
+def _noise(base: Sequence[Trial]) -> float | None:
     pairs = list(combinations(base[:20], 2))  # of 20 seeds there are 190, which is plenty
-    return fmean(drift(one.outcomes, other.outcomes) for one, other in pairs) if pairs else None
+    return fmean(outcome_distance(one.outcomes, other.outcomes) for one, other in pairs) if pairs else None
 
 
-def _row(point: int, mode: str, cells: Seeds, base: Seeds, oracle: Seeds) -> Row:
-    known = _measured(cells)
-    bases = {cell.basis for cell in known.values()}
+def _row(point: int, mode: str, trials: Seeds, base: Seeds, oracle: Seeds) -> Row:
+    known = _measured(trials)
+    bases = {trial.basis for trial in known.values()}
     basis = next(iter(bases)) if len(bases) == 1 else None
-    own = {name: [figure(cell) for cell in known.values()] for name, figure in _OWN.items()}
+    own = {name: [figure(trial) for trial in known.values()] for name, figure in _OWN.items()}
     if basis is None:
         own |= {name: [] for name in ("makespan", "actions_rate", "calls_rate")}
     against: dict[str, Sequence[float | None]] = {
         "speed_up": _paired(known, base, _quicker),
-        "of_oracle": _paired(known, oracle, lambda cell, best: _times(_quicker(cell, best), 100)),
-        "drift": [] if mode == PARALLEL else _paired(known, base, _apart),
+        "of_oracle": _paired(known, oracle, lambda trial, best: _times(_quicker(trial, best), 100)),
+        "outcome_distance": [] if mode == PARALLEL else _paired(known, base, _apart),
     }
     figures = {name: _estimate([*own.get(name, ()), *against.get(name, ())]) for name in FIGURES}
     if figures["cpu_call"] is not None:
         del figures["cpu_iteration"]
-    same = _paired(known, base, lambda cell, other: cell.hash == other.hash)
+    same = _paired(known, base, lambda trial, other: trial.hash == other.hash)
     return Row(
-        point, mode, basis, len(known), tuple(dict.fromkeys(c.problem for c in cells.values() if c.problem)),
+        point, mode, basis, len(known), tuple(dict.fromkeys(c.problem for c in trials.values() if c.problem)),
         {name: estimate for name, estimate in figures.items() if estimate is not None}, len(same), sum(same),
-        _outcomes(known, base), next((cell.flight for cell in known.values() if cell.flight), ()),
+        _outcomes(known, base), next((trial.concurrency for trial in known.values() if trial.concurrency), ()),
     )  # fmt: skip
 
 
-def _paired(cells: Seeds, others: Seeds, compare: Callable[[Cell, Cell], T]) -> list[T]:
+def _paired(trials: Seeds, others: Seeds, compare: Callable[[Trial, Trial], T]) -> list[T]:
     """Compare runs with one seed."""
-    return [compare(cell, others[seed]) for seed, cell in cells.items() if seed in others]
+    return [compare(trial, others[seed]) for seed, trial in trials.items() if seed in others]
 
 
-def _quicker(cell: Cell, other: Cell) -> float | None:
+def _quicker(trial: Trial, other: Trial) -> float | None:
     """Return how many times as long the other one took, if both are counted in the same."""
-    return _ratio(other.makespan, cell.makespan) if cell.basis == other.basis else None
+    return _ratio(other.makespan, trial.makespan) if trial.basis == other.basis else None
 
 
-def _apart(cell: Cell, base: Cell) -> float:
-    return drift(cell.outcomes, base.outcomes) * 100
+def _apart(trial: Trial, base: Trial) -> float:
+    return outcome_distance(trial.outcomes, base.outcomes) * 100
 
 
-def _outcomes(cells: Seeds, base: Seeds) -> dict[str, Outcome]:
-    names = dict.fromkeys(name for cell in (*base.values(), *cells.values()) for name in cell.outcomes)
+def _outcomes(trials: Seeds, base: Seeds) -> dict[str, Outcome]:
+    names = dict.fromkeys(name for trial in (*base.values(), *trials.values()) for name in trial.outcomes)
     found = {}
     for name in names:
-        value = Estimate.of([cell.outcomes.get(name, 0.0) for cell in cells.values()])
+        value = Estimate.of([trial.outcomes.get(name, 0.0) for trial in trials.values()])
         if value is not None:
-            shares = _paired(cells, base, partial(_share, name))
-            apart = _paired(cells, base, partial(_distance, name))
+            shares = _paired(trials, base, partial(_share, name))
+            apart = _paired(trials, base, partial(_distance, name))
             found[name] = Outcome(value, _estimate(shares), _estimate(apart))
     return found
 
 
-def _share(name: str, cell: Cell, base: Cell) -> float | None:
-    return relative(base.outcomes, cell.outcomes, name)
+def _share(name: str, trial: Trial, base: Trial) -> float | None:
+    return relative(base.outcomes, trial.outcomes, name)
 
 
-def _distance(name: str, cell: Cell, base: Cell) -> float:
-    return distance(cell.outcomes.get(name, 0.0), base.outcomes.get(name, 0.0))
+def _distance(name: str, trial: Trial, base: Trial) -> float:
+    return distance(trial.outcomes.get(name, 0.0), base.outcomes.get(name, 0.0))
 
 
 def _estimate(values: Iterable[float | None]) -> Estimate | None:
@@ -242,18 +244,18 @@ def _some(count: int | None) -> int | None:
     return count or None
 
 
-_OWN: Final[Mapping[str, Callable[[Cell], float | None]]] = {
-    "makespan": lambda cell: cell.makespan,
-    "actions_rate": lambda cell: _ratio(cell.actions, cell.makespan),
-    "calls_rate": lambda cell: _ratio(_some(cell.calls), cell.makespan),
-    "in_flight": lambda cell: cell.in_flight,
-    "waiting": lambda cell: cell.waiting,
-    "waits": lambda cell: _times(cell.waits, 100),
-    "critical_path": lambda cell: cell.critical_path,
-    "events": lambda cell: cell.events,
-    "cpu_seconds": lambda cell: cell.cpu_seconds,
-    "actions_cpu_rate": lambda cell: _ratio(cell.actions, cell.cpu_seconds),
-    "calls_cpu_rate": lambda cell: _ratio(_some(cell.calls), cell.cpu_seconds),
-    "cpu_call": lambda cell: _times(_ratio(cell.cpu_seconds, _some(cell.calls)), 1e6),
-    "cpu_iteration": lambda cell: _times(_ratio(cell.cpu_seconds, cell.iterations), 1e6),
+_OWN: Final[Mapping[str, Callable[[Trial], float | None]]] = {
+    "makespan": lambda trial: trial.makespan,
+    "actions_rate": lambda trial: _ratio(trial.actions, trial.makespan),
+    "calls_rate": lambda trial: _ratio(_some(trial.calls), trial.makespan),
+    "in_flight": lambda trial: trial.in_flight,
+    "waiting": lambda trial: trial.waiting,
+    "waits": lambda trial: _times(trial.waits, 100),
+    "critical_path": lambda trial: trial.critical_path,
+    "events": lambda trial: trial.events,
+    "cpu_seconds": lambda trial: trial.cpu_seconds,
+    "actions_cpu_rate": lambda trial: _ratio(trial.actions, trial.cpu_seconds),
+    "calls_cpu_rate": lambda trial: _ratio(_some(trial.calls), trial.cpu_seconds),
+    "cpu_call": lambda trial: _times(_ratio(trial.cpu_seconds, _some(trial.calls)), 1e6),
+    "cpu_iteration": lambda trial: _times(_ratio(trial.cpu_seconds, trial.iterations), 1e6),
 }

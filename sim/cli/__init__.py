@@ -15,7 +15,7 @@ from typing import NoReturn
 import click
 
 from sim import __version__
-from sim.cli.output import INTERRUPTED, complain, still, tolerate_all_text
+from sim.cli.render.output import INTERRUPTED, complain, still, tolerate_all_text
 
 VERBS = {
     "new": "Write a small scenario to start from.",

@@ -16,9 +16,9 @@ from sim.bench import (
     MODES,
     PAGE,
     Bench,
-    Cell,
     Plan,
     Row,
+    Trial,
     cores,
     evaluate,
     machine,
@@ -30,19 +30,19 @@ from sim.bench import (
     to_json,
     write,
 )
-from sim.cli.output import PATH, common, plain, print_json, say
-from sim.cli.progress import PLAIN_SECONDS, StatusLine
+from sim.cli.render.output import PATH, common, plain, print_json, say
+from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
+from sim.cli.render.table import Cell as Entry
+from sim.cli.render.table import number, print_table
 from sim.cli.run import MAX_SEED, allow_imports
-from sim.cli.table import Cell as Entry
-from sim.cli.table import number, print_table
 from sim.store.files import versions, wall_label
 
 _COLUMNS = (
-    "makespan", "speed_up", "of_oracle", "in_flight", "waiting", "drift", "cpu_call", "cpu_iteration",
+    "makespan", "speed_up", "of_oracle", "in_flight", "waiting", "outcome_distance", "cpu_call", "cpu_iteration",
 )  # fmt: skip
 """Figures of the table on the terminal; the page has all of them."""
 
-_WITH_INTERVAL = ("makespan", "speed_up", "drift")
+_WITH_INTERVAL = ("makespan", "speed_up", "outcome_distance")
 
 
 @click.command(
@@ -83,7 +83,7 @@ def command(scenario: Path, *, jobs: int | None, out: Path | None, as_json: bool
     plan = make_plan(scenario, **options)
     folder = make_folder(plan.scenario.name, out)
     bench = _carry_out(plan, min(jobs or cores(), len(plan.points) * len(plan.seeds)))
-    if not bench.cells:
+    if not bench.trials:
         with contextlib.suppress(OSError):  # something else is in it
             folder.rmdir()
         raise click.Abort
@@ -99,16 +99,16 @@ def command(scenario: Path, *, jobs: int | None, out: Path | None, as_json: bool
 def _carry_out(plan: Plan, processes: int) -> Bench:
     """Run what is planned, or what of it there is time for until Ctrl-C."""
     began, label = time.monotonic(), wall_label()
-    cells: list[Cell] = []
+    trials: list[Trial] = []
     progress = Progress(plan)
     with _stoppable(), contextlib.closing(measure(plan, processes)) as runs:
-        for cell in runs:
-            cells.append(cell)
-            progress.told(cell)
+        for trial in runs:
+            trials.append(trial)
+            progress.told(trial)
     progress.clear()
     seconds = round(time.monotonic() - began, 3)
     about = {"began": label, "seconds": seconds, "jobs": processes, "machine": machine(), "versions": versions()}
-    return evaluate(plan, cells, about)
+    return evaluate(plan, trials, about)
 
 
 @contextlib.contextmanager
@@ -134,16 +134,18 @@ class Progress:
         self._done = 0
         self._next = 0.0
 
-    def told(self, cell: Cell) -> None:
+    def told(self, trial: Trial) -> None:
         """Count a run."""
         self._done += 1
-        last = self._done == self._plan.cells
+        last = self._done == self._plan.trials
         if not self._line.live and time.monotonic() < self._next and not last:
             return
         self._next = time.monotonic() + PLAIN_SECONDS
-        where = "".join(f", {change}" for change in overrides_of(self._plan.points[cell.point]))
-        took = cell.status if cell.wall_seconds is None else f"{cell.wall_seconds:.1f} s"
-        self._line.show(plain(f"{self._done} of {self._plan.cells} runs: {cell.mode}, seed {cell.seed}{where}: {took}"))
+        where = "".join(f", {change}" for change in overrides_of(self._plan.points[trial.point]))
+        took = trial.status if trial.wall_seconds is None else f"{trial.wall_seconds:.1f} s"
+        self._line.show(
+            plain(f"{self._done} of {self._plan.trials} runs: {trial.mode}, seed {trial.seed}{where}: {took}")
+        )
 
     def clear(self) -> None:
         """Take the line away."""
@@ -221,10 +223,10 @@ def _short(value: float) -> float:
 def _verdict(bench: Bench, folder: Path) -> int:
     """Say what went wrong and return the exit code."""
     if not bench.complete:
-        done = f"{len(bench.cells)} of {bench.plan.cells} runs were through"
+        done = f"{len(bench.trials)} of {bench.plan.trials} runs were through"
         say(f"sim: interrupted: {done}; what they measured is in {plain(folder)}")
         return 1
     if failures := bench.failures:
         first = failures[0]
-        say(f"sim: error: {len(failures)} of {len(bench.cells)} runs failed: {first.mode}: {plain(first.problem)}")
+        say(f"sim: error: {len(failures)} of {len(bench.trials)} runs failed: {first.mode}: {plain(first.problem)}")
     return 1 if failures else 0

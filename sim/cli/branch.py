@@ -5,13 +5,13 @@ from typing import Any
 
 import click
 
-from sim.cli.again import EFFECT, again_options, at_work, decided, print_live
-from sim.cli.models import access_of, endpoint_options
-from sim.cli.output import OUT, common, reading
+from sim.cli.model_options import access_of, endpoint_options
+from sim.cli.render.output import OUT, common, reading
+from sim.cli.rerun import EFFECT, again_options, at_work, decided, print_live
 from sim.cli.run import MAX_SEED
 from sim.runner import branch
-from sim.runner.again import models_asked
 from sim.runner.options import Backend
+from sim.runner.rebuild import models_asked
 
 
 @click.command(

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from sim.cli.output import PATH, common, plain, print_json, print_problems, problem_json
+from sim.assembly.build import build
+from sim.cli.render.output import PATH, common, plain, print_json, print_problems, problem_json
 from sim.errors import Problem, ScenarioError, UsageError
 from sim.kernel.duration import to_text
 from sim.scenario import Scenario, load
-from sim.scenario.build import build
 from sim.scenario.town import check_town
 
 

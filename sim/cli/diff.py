@@ -8,10 +8,10 @@ from typing import Any
 import attrs
 import click
 
-from sim.cli.comparison import Comparison, Pair, Pairs, compare
-from sim.cli.output import OUT, common, plain, print_json, reading
-from sim.cli.story import event_json, line
-from sim.cli.table import Cell, print_table
+from sim.cli.render.event_lines import event_json, line
+from sim.cli.render.output import OUT, common, plain, print_json, reading
+from sim.cli.render.table import Cell, print_table
+from sim.compare.comparison import Comparison, Pair, Pairs, compare
 from sim.kernel.codec import encode
 from sim.store import RunInfo
 

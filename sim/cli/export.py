@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
-from sim.cli.output import OUT, PATH, common, plain, print_json, reading
+from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading
 from sim.store import export
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from sim.cli.output import OUT, common, plain, print_json
-from sim.cli.summary import duration
-from sim.cli.table import print_table
+from sim.cli.render.output import OUT, common, plain, print_json
+from sim.cli.render.summary import duration
+from sim.cli.render.table import print_table
 from sim.store import RunInfo, list_runs
 
 _KEPT = (

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from sim.cli.again import again_options, at_work, print_replay
-from sim.cli.output import OUT, common, plain, reading, say
+from sim.cli.render.output import OUT, common, plain, reading, say
+from sim.cli.rerun import again_options, at_work, print_replay
 from sim.runner import replay
 from sim.runner.options import Backend
 

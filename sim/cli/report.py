@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
-from sim.cli.output import OUT, PATH, common, plain, print_json, reading
+from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading
 from sim.report import REPORT, write_report
 
 

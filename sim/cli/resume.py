@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from sim.cli.again import EFFECT, again_options, at_work, decided, models_of, print_live
-from sim.cli.models import access_of, endpoint_options
-from sim.cli.output import OUT, common
+from sim.cli.model_options import access_of, endpoint_options
+from sim.cli.render.output import OUT, common
+from sim.cli.rerun import EFFECT, again_options, at_work, decided, models_of, print_live
 from sim.runner import resume
 from sim.runner.options import Backend
 from sim.store import find_run

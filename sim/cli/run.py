@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from sim.cli.live import LiveProgress
-from sim.cli.metrics import Metrics, exporting, metrics_of, metrics_options
-from sim.cli.models import access_of, model_options
-from sim.cli.money import print_models
-from sim.cli.output import OUT, PATH, common, plain, print_json, say
-from sim.cli.progress import Progress
-from sim.cli.summary import duration, print_summary
+from sim.cli.metrics_options import Metrics, exporting, metrics_of, metrics_options
+from sim.cli.model_options import access_of, model_options
+from sim.cli.render.live import LiveProgress
+from sim.cli.render.model_costs import print_models
+from sim.cli.render.output import OUT, PATH, common, plain, print_json, say
+from sim.cli.render.progress import Progress
+from sim.cli.render.summary import duration, print_summary
 from sim.errors import SimError
-from sim.kernel.watchdog import Stuck
+from sim.host.watchdog import Stuck
 from sim.runner import RunResult, run
 from sim.runner.estimate import estimate
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from sim.cli.output import PATH, common, plain, print_json
+from sim.cli.render.output import PATH, common, plain, print_json
 from sim.errors import UsageError
 from sim.scenario import json_schema
 

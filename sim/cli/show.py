@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
-from sim.cli.output import OUT, common, print_json, reading, say
-from sim.cli.story import choose, event_json, line
-from sim.cli.summary import print_summary
-from sim.cli.table import print_table
+from sim.cli.render.event_lines import choose, event_json, line
+from sim.cli.render.output import OUT, common, print_json, reading, say
+from sim.cli.render.summary import print_summary
+from sim.cli.render.table import print_table
 from sim.errors import UsageError
 from sim.store import RunInfo, StoredRun
 

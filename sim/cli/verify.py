@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sim.cli.output import OUT, common, plain, print_json, say
+from sim.cli.render.output import OUT, common, plain, print_json, say
 from sim.errors import RunError
 from sim.store import find_run, open_run
 

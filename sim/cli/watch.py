@@ -7,12 +7,12 @@ from pathlib import Path
 import attrs
 import click
 
-from sim.cli.follow import Follower
-from sim.cli.live import DRAW_SECONDS, Screen
-from sim.cli.output import OUT, common, print_json
-from sim.cli.progress import PLAIN_SECONDS
+from sim.cli.render.follower import Follower
+from sim.cli.render.live import DRAW_SECONDS, Screen
+from sim.cli.render.output import OUT, common, print_json
+from sim.cli.render.progress import PLAIN_SECONDS
+from sim.cli.render.summary import print_summary
 from sim.cli.show import fields_of
-from sim.cli.summary import print_summary
 from sim.store import find_run
 
 

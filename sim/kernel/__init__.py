@@ -8,6 +8,7 @@ functions in Python.
 """
 
 from sim.errors import Cancelled
+from sim.kernel.actor import Actor, Exit, Source
 from sim.kernel.all_of import all_of
 from sim.kernel.compiled import COMPILED, core
 from sim.kernel.duration import NS, Duration, to_ns, to_seconds, to_text
@@ -15,11 +16,10 @@ from sim.kernel.effects import Effect, Outcome, perform
 from sim.kernel.future_events import FutureEvents
 from sim.kernel.latch import Join, Latch, join
 from sim.kernel.loop import ARMED, Loop
-from sim.kernel.order import Crowd
+from sim.kernel.order import WakeBatch
 from sim.kernel.ports import Recorder
 from sim.kernel.rng import Stream
 from sim.kernel.scheduler import Kernel
-from sim.kernel.source import Actor, Exit, Source
 from sim.kernel.targets import Pause, Ticker, Timer
 from sim.kernel.until import Until, run_until
 from sim.kernel.waits import Fired, Queue, Signal, Waiters, first_of, first_of_ns, sleep
@@ -31,5 +31,5 @@ __all__ = [
 ]  # fmt: skip
 
 if core is not None:
-    _classes = (Source, Actor, Loop, Kernel, FutureEvents, Crowd, Signal, Waiters, Queue)
+    _classes = (Source, Actor, Loop, Kernel, FutureEvents, WakeBatch, Signal, Waiters, Queue)
     core.take_over({cls.__name__: cls for cls in _classes}, ARMED, Pause.BUDGET, Cancelled)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import attrs
 
 from sim.errors import ActorError, Cancelled, UsageError
+from sim.kernel.actor import Actor
 from sim.kernel.codec import encode
 from sim.kernel.duration import MAX_NS
-from sim.kernel.source import Actor
 
 if TYPE_CHECKING:
     from sim.kernel.ports import Performer
@@ -83,7 +83,7 @@ class Outcome:
     attempts: int = 1
 
 
-class Ticket:
+class EffectHandle:
     """One effect under way: a wait of the kernel, and the target of its own delivery entry.
 
     Attributes:
@@ -131,7 +131,7 @@ class Ticket:
         return hashlib.sha256(name).hexdigest()[:32]
 
     def arm(self, kernel: "Kernel", actor: Actor) -> None:
-        """Begin the effect: the kernel calls this when the actor has yielded the ticket."""
+        """Begin the effect: the kernel calls this when the actor has yielded the handle."""
         self.kernel = kernel
         self.actor = actor
         self.waiting = actor.token
@@ -158,12 +158,12 @@ def perform(effect: Effect) -> Generator[Any, Any, Outcome]:
     Raises:
         ActorError: if the request is not a JSON-like value.
     """
-    ticket = Ticket(effect)
+    handle = EffectHandle(effect)
     try:
-        outcome: Outcome = yield ticket
+        outcome: Outcome = yield handle
     except (Cancelled, Exception):  # not GeneratorExit: nothing is recorded while memory is freed
-        if ticket.state == "running":
-            ticket.kernel.effects.abandon(ticket)
+        if handle.state == "running":
+            handle.kernel.effects.abandon(handle)
         raise
     return outcome
 
@@ -184,51 +184,51 @@ class Effects:
     def __init__(self, kernel: "Kernel") -> None:
         self.performer: Performer | None = None
         self.namespace = ""
-        self.in_flight: dict[tuple[str, int], Ticket] = {}
+        self.in_flight: dict[tuple[str, int], EffectHandle] = {}
         self.measured = 0
         self.ended_ns: dict[str, int] = {}
         self.counts: dict[OutcomeKind, int] = {"ok": 0, "error": 0, "timeout": 0, "abandoned": 0}
         self.on_end: Callable[[], object] | None = None
-        self.on_timeout: Callable[[Ticket], object] | None = None
+        self.on_timeout: Callable[[EffectHandle], object] | None = None
         self._kernel = kernel
         self._held = 0
         self._ordinals: dict[str, int] = {}
-        self._due: list[tuple[int, str, int, Ticket]] = []
+        self._due: list[tuple[int, str, int, EffectHandle]] = []
 
-    def begin(self, ticket: Ticket) -> None:
+    def begin(self, handle: EffectHandle) -> None:
         """Record the intent, fix the place of delivery or the deadline, and let the performer start."""
-        kernel, actor, effect = self._kernel, ticket.actor, ticket.effect
+        kernel, actor, effect = self._kernel, handle.actor, handle.effect
         if self.performer is None:
             raise ActorError(
                 f"{actor.name} performs {effect.kind!r}, but this run has no host that carries out effects"
             )
-        ordinal = ticket.ordinal = self._ordinals.get(actor.name, 0) + 1
+        ordinal = handle.ordinal = self._ordinals.get(actor.name, 0) + 1
         self._ordinals[actor.name] = ordinal
         kernel.recorder.intent(
-            (actor.name, ordinal, effect.kind, ticket.request_hash, effect.request,
-             "modelled" if ticket.modelled else "measured", effect.safety, kernel.now)
+            (actor.name, ordinal, effect.kind, handle.request_hash, effect.request,
+             "modelled" if handle.modelled else "measured", effect.safety, kernel.now)
         )  # fmt: skip
-        ticket.state = "running"
-        self.in_flight[actor.name, ordinal] = ticket
+        handle.state = "running"
+        self.in_flight[actor.name, ordinal] = handle
         latency = effect.deadline_ns
         if effect.latency_ns is not None and effect.latency_ns < latency:
             latency = effect.latency_ns
-            heappush(self._due, (kernel.now + latency, actor.name, ordinal, ticket))
+            heappush(self._due, (kernel.now + latency, actor.name, ordinal, handle))
             kernel.look_out(kernel.now + latency)
-        kernel.schedule(latency, actor, ticket, ticket.token)
-        self._start(ticket)
+        kernel.schedule(latency, actor, handle, handle.token)
+        self._start(handle)
 
-    def _start(self, ticket: Ticket) -> None:
+    def _start(self, handle: EffectHandle) -> None:
         assert self.performer is not None
-        if self.performer.start(ticket) and not ticket.modelled:
-            ticket.counted = True
+        if self.performer.start(handle) and not handle.modelled:
+            handle.counted = True
             self.measured += 1
             self._kernel.pause()  # from now on simulated time follows real time, which only the host knows
 
     def waits(self, actor: str) -> bool:
         """Whether `actor` waits for an effect that will end without a person."""
-        ticket = self.in_flight.get((actor, self._ordinals.get(actor, 0)))
-        return ticket is not None and not ticket.held
+        handle = self.in_flight.get((actor, self._ordinals.get(actor, 0)))
+        return handle is not None and not handle.held
 
     def under_way(self, actor: str) -> bool:
         """Whether `actor` waits for an effect, one that a person has to decide about included."""
@@ -248,110 +248,110 @@ class Effects:
 
     def only_doubts(self) -> bool:
         """Whether nothing but effects in doubt keeps the kernel from going on at this instant."""
-        due = [ticket for time, *_, ticket in self._due if time <= self._kernel.now and self._missing(ticket)]
-        return bool(due) and all(ticket.doubtful for ticket in due)
+        due = [handle for time, *_, handle in self._due if time <= self._kernel.now and self._missing(handle)]
+        return bool(due) and all(handle.doubtful for handle in due)
 
-    def _missing(self, ticket: Ticket) -> bool:
-        return ticket.outcome is None and ticket.state == "running" and ticket.modelled
+    def _missing(self, handle: EffectHandle) -> bool:
+        return handle.outcome is None and handle.state == "running" and handle.modelled
 
-    def wanted(self, ticket: Ticket) -> bool:
+    def wanted(self, handle: EffectHandle) -> bool:
         """Whether an outcome from outside still counts: it did not time out, and was not abandoned."""
-        effect = ticket.effect
-        if ticket.state != "running" or ticket.outcome is not None:
+        effect = handle.effect
+        if handle.state != "running" or handle.outcome is not None:
             return False
         # One that takes longer than its deadline times out, however soon the real answer came.
-        return not (ticket.modelled and effect.latency_ns is not None and effect.latency_ns >= effect.deadline_ns)
+        return not (handle.modelled and effect.latency_ns is not None and effect.latency_ns >= effect.deadline_ns)
 
-    def record(self, ticket: Ticket, outcome: Outcome) -> None:
+    def record(self, handle: EffectHandle, outcome: Outcome) -> None:
         """Record what came of an effect; a measured one gets its place in the order: here and now."""
         kernel = self._kernel
-        stamp = None if ticket.modelled else (kernel.now, kernel.delta)
+        stamp = None if handle.modelled else (kernel.now, kernel.delta)
         kernel.recorder.result(
-            (ticket.actor.name, ticket.ordinal, outcome.kind, outcome.value, outcome.attempts, stamp)
+            (handle.actor.name, handle.ordinal, outcome.kind, outcome.value, outcome.attempts, stamp)
         )
 
-    def post(self, ticket: Ticket, outcome: Outcome) -> None:
+    def post(self, handle: EffectHandle, outcome: Outcome) -> None:
         """Take an outcome that is wanted and recorded: a measured one is delivered now, a modelled one at its time."""
-        ticket.outcome = outcome
-        if not ticket.modelled:
+        handle.outcome = outcome
+        if not handle.modelled:
             self._kernel.drop_timer()
-            self.end(ticket)
+            self.end(handle)
 
-    def due(self, ticket: Ticket) -> None:
+    def due(self, handle: EffectHandle) -> None:
         """The time of delivery has come, or the deadline, which alone may come without an outcome."""
-        if ticket.outcome is None:
-            ticket.outcome = Outcome("timeout")
-            self.end(ticket, "timeout")
-            self._release(ticket)
+        if handle.outcome is None:
+            handle.outcome = Outcome("timeout")
+            self.end(handle, "timeout")
+            self._release(handle)
             if self.on_timeout is not None:
-                self.on_timeout(ticket)
+                self.on_timeout(handle)
         else:
-            self.end(ticket)
+            self.end(handle)
 
-    def end(self, ticket: Ticket, ending: Ending = "delivered") -> None:
-        """Close `ticket` and wake its actor."""
-        self._close(ticket, ending)
-        if ticket.actor.token == ticket.waiting:
-            self._kernel.wake(ticket.actor, ticket.outcome, ticket, source=ticket.actor)
+    def end(self, handle: EffectHandle, ending: Ending = "delivered") -> None:
+        """Close `handle` and wake its actor."""
+        self._close(handle, ending)
+        if handle.actor.token == handle.waiting:
+            self._kernel.wake(handle.actor, handle.outcome, handle, source=handle.actor)
         if self.on_end is not None:
             self.on_end()
 
-    def abandon(self, ticket: Ticket) -> None:
+    def abandon(self, handle: EffectHandle) -> None:
         """The actor was cancelled while it waited: it never sees the outcome."""
-        ticket.outcome = Outcome("abandoned")
+        handle.outcome = Outcome("abandoned")
         self._kernel.drop_timer()
-        self._close(ticket, "abandoned")
-        self._release(ticket)
+        self._close(handle, "abandoned")
+        self._release(handle)
 
     def abandon_all(self) -> None:
         """The run ends: what is in flight is recorded as abandoned."""
-        for ticket in list(self.in_flight.values()):
-            self.abandon(ticket)
+        for handle in list(self.in_flight.values()):
+            self.abandon(handle)
 
     # -- after a crash between an intent and its outcome
 
-    def hold(self, ticket: Ticket) -> None:
+    def hold(self, handle: EffectHandle) -> None:
         """Nobody knows whether the effect was done: neither an outcome nor a deadline comes until a person decides."""
-        ticket.held = True
+        handle.held = True
         self._held += 1
-        ticket.modelled = False  # its place in the order will be where the decision, or its outcome, arrives
-        ticket.token += 1
+        handle.modelled = False  # its place in the order will be where the decision, or its outcome, arrives
+        handle.token += 1
         self._kernel.drop_timer()
-        self._uncount(ticket)
+        self._uncount(handle)
         if self.on_end is not None:
             self.on_end()  # a barrier need not wait for it
 
-    def again(self, ticket: Ticket) -> None:
+    def again(self, handle: EffectHandle) -> None:
         """A person has decided that a held effect is to be done (again)."""
-        self._unhold(ticket)
-        self._kernel.schedule(ticket.effect.deadline_ns, ticket.actor, ticket, ticket.token)
-        self._start(ticket)
+        self._unhold(handle)
+        self._kernel.schedule(handle.effect.deadline_ns, handle.actor, handle, handle.token)
+        self._start(handle)
 
-    def settle(self, ticket: Ticket, outcome: Outcome) -> None:
+    def settle(self, handle: EffectHandle, outcome: Outcome) -> None:
         """A person has said what came of a held effect."""
-        self._unhold(ticket)
-        self.post(ticket, outcome)
+        self._unhold(handle)
+        self.post(handle, outcome)
 
-    def _unhold(self, ticket: Ticket) -> None:
-        self._held -= ticket.held
-        ticket.held = False
+    def _unhold(self, handle: EffectHandle) -> None:
+        self._held -= handle.held
+        handle.held = False
 
-    def _uncount(self, ticket: Ticket) -> None:
-        self.measured -= ticket.counted
-        ticket.counted = False
+    def _uncount(self, handle: EffectHandle) -> None:
+        self.measured -= handle.counted
+        handle.counted = False
 
-    def _release(self, ticket: Ticket) -> None:
+    def _release(self, handle: EffectHandle) -> None:
         if self.performer is not None:
-            self.performer.abandon(ticket)
+            self.performer.abandon(handle)
 
-    def _close(self, ticket: Ticket, ending: Ending) -> None:
-        kernel, outcome = self._kernel, ticket.outcome
+    def _close(self, handle: EffectHandle, ending: Ending) -> None:
+        kernel, outcome = self._kernel, handle.outcome
         assert outcome is not None
-        ticket.state = "abandoned" if ending == "abandoned" else "done"
-        ticket.token += 1
-        self._uncount(ticket)
-        self._unhold(ticket)
-        del self.in_flight[ticket.actor.name, ticket.ordinal]
-        self.ended_ns[ticket.actor.name] = kernel.now
+        handle.state = "abandoned" if ending == "abandoned" else "done"
+        handle.token += 1
+        self._uncount(handle)
+        self._unhold(handle)
+        del self.in_flight[handle.actor.name, handle.ordinal]
+        self.ended_ns[handle.actor.name] = kernel.now
         self.counts[outcome.kind] += 1
-        kernel.recorder.closed((ticket.actor.name, ticket.ordinal, ending, kernel.now, kernel.delta))
+        kernel.recorder.closed((handle.actor.name, handle.ordinal, ending, kernel.now, kernel.delta))

@@ -5,9 +5,9 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from sim.errors import ActorError, UsageError
+from sim.kernel.actor import Actor, Exit
 from sim.kernel.loop import crash_of
 from sim.kernel.scheduler import Kernel
-from sim.kernel.source import Actor, Exit
 from sim.kernel.waits import NOTHING, Waiters
 
 

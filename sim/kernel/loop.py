@@ -17,12 +17,12 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from sim.errors import ActorError, Cancelled, ForeignAwaitError, KernelError, OutOfMemoryError, RunError, UsageError
+from sim.kernel.actor import SCENARIO, Actor, Exit, Source
 from sim.kernel.compiled import COMPILED
 from sim.kernel.duration import MAX_NS
 from sim.kernel.future_events import NEVER, Entry, FutureEvents
 from sim.kernel.order import livelock, sort, spread
 from sim.kernel.rng import derive
-from sim.kernel.source import SCENARIO, Actor, Exit, Source
 from sim.kernel.targets import Pause
 
 _CHUNK = 256  # steps after which entries that have run are let go, so that their memory is used again while in cache

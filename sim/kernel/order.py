@@ -10,7 +10,7 @@ from sim.kernel.future_events import Entry, sort_entries
 _MANY = 32
 
 
-class Crowd:
+class WakeBatch:
     """The target of one entry that stands for many: the actors that one event wakes, in order of arrival.
 
     They run one after the other, as if each had an entry of its own: one source causes them all, with consecutive
@@ -71,7 +71,7 @@ def spread(batch: list[Entry]) -> list[Entry]:
     spread = list[Entry]()
     for entry in batch:
         crowd = entry[4]
-        if crowd.__class__ is Crowd:
+        if crowd.__class__ is WakeBatch:
             time, priority, ordinal, first = entry[:4]
             keys = repeat(time), repeat(priority), repeat(ordinal), count(first)
             spread.extend(zip(*keys, crowd.waiting[::2], crowd.waiting[1::2]))  # noqa: B905 - the keys have no end

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 import attrs
 
-from sim.kernel.effects import Ending, Outcome, Ticket
+from sim.kernel.effects import EffectHandle, Ending, Outcome
 
 EventRow = tuple[int, int, int, int, int, str, str, object, tuple[int, int] | None]
 """(time_ns, delta, priority, source, counter, actor, topic, data, cause): what is recorded and hashed of one
@@ -88,14 +88,14 @@ class NullRecorder:
 class Performer(Protocol):
     """Carries out effects outside the core; the host is one."""
 
-    def start(self, ticket: Ticket, /) -> bool:
-        """Begin the effect of `ticket`; its outcome is posted back to the kernel later.
+    def start(self, handle: EffectHandle, /) -> bool:
+        """Begin the effect of `handle`; its outcome is posted back to the kernel later.
 
         Returns whether real time has to pass for it: not if its outcome is on record.
         """
 
-    def abandon(self, ticket: Ticket, /) -> None:
-        """Nobody waits for the outcome of `ticket` any more."""
+    def abandon(self, handle: EffectHandle, /) -> None:
+        """Nobody waits for the outcome of `handle` any more."""
 
 
 @attrs.frozen
@@ -127,7 +127,7 @@ class Arrival:
         )
 
 
-class Past(Protocol):
+class History(Protocol):
     """What is on record of a run that is being made again. Until it is over, nothing is done outside.
 
     Attributes:
@@ -138,7 +138,7 @@ class Past(Protocol):
     over: bool
     until_ns: int
 
-    def answer(self, ticket: Ticket, /) -> tuple[bool, Outcome | None]:
+    def answer(self, handle: EffectHandle, /) -> tuple[bool, Outcome | None]:
         """Return whether the outcome of an effect is on record, and what it is if its place in the order is fixed.
 
         Other outcomes come as arrivals.
@@ -153,11 +153,11 @@ class Past(Protocol):
     def arrived(self) -> None:
         """It has been brought in again."""
 
-    def in_doubt(self, ticket: Ticket, /) -> bool:
+    def in_doubt(self, handle: EffectHandle, /) -> bool:
         """Whether an effect was begun, must not be done again without asking, and has no outcome on record."""
 
     def reached(self) -> None:
-        """Simulated time has come to `until_ns`, so the past is over."""
+        """Simulated time has come to `until_ns`, so the history is over."""
 
 
 class Clock(Protocol):

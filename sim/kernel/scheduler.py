@@ -6,14 +6,14 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from sim.errors import Cancelled, Interrupt, KernelError, UsageError
+from sim.kernel.actor import FIRST_ACTOR, FIRST_DERIVED, HOST, SCENARIO, SUPERVISOR, Actor, Exit, Source
 from sim.kernel.duration import to_seconds
 from sim.kernel.effects import Effects
 from sim.kernel.future_events import NEVER, Entry
 from sim.kernel.loop import Loop
-from sim.kernel.order import Crowd
+from sim.kernel.order import WakeBatch
 from sim.kernel.ports import NullRecorder, Recorder
 from sim.kernel.rng import Streams, derive
-from sim.kernel.source import FIRST_ACTOR, FIRST_DERIVED, HOST, SCENARIO, SUPERVISOR, Actor, Exit, Source
 from sim.kernel.targets import Interruption, Throw, Ticker, Timer
 
 _CHILD_BITS = 20  # of an ordinal: the number of an actor among those of its maker
@@ -403,7 +403,7 @@ class Kernel(Loop):
         self._stale += 1
         if self._stale >= self._purge_at:
             live = self.calendar.purge(lambda entry: entry[4].token == entry[5])
-            live += sum(entry[4].thin_out() - 1 for entry in self.calendar.unread() if entry[4].__class__ is Crowd)
+            live += sum(entry[4].thin_out() - 1 for entry in self.calendar.unread() if entry[4].__class__ is WakeBatch)
             self._stale = 0
             self._purge_at = max(_PURGE_FROM, live)
 

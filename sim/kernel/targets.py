@@ -7,7 +7,7 @@ import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sim.kernel.source import Actor, Source
+from sim.kernel.actor import Actor, Source
 
 if TYPE_CHECKING:
     from sim.kernel.scheduler import Kernel

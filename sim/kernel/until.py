@@ -1,19 +1,16 @@
 """Run until a time, until something that an actor could wait for has happened, or until a condition holds."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from sim.errors import Cancelled, UsageError
+from sim.kernel.actor import Actor, Exit
 from sim.kernel.all_of import armed
-from sim.kernel.duration import MAX_NS, Duration, to_ns
+from sim.kernel.duration import Duration, to_ns
 from sim.kernel.latch import Join
 from sim.kernel.scheduler import Kernel
-from sim.kernel.source import Actor, Exit
 from sim.kernel.targets import Pause
 from sim.kernel.waits import NOTHING, Wait
-
-if TYPE_CHECKING:
-    from sim.kernel.host import Host  # the edge, which the kernel alone does not load
 
 Until = Duration | Wait | Actor | Callable[[], object]
 """Up to where a run goes: a simulated time since the start, a wait, the end of an actor, or a condition."""
@@ -44,38 +41,19 @@ def run_until(kernel: Kernel, until: Until) -> Any:
         while not (answer := until()):
             due = kernel.next_time()
             if due is None:
-                raise _never(kernel)
+                raise never_happened(kernel)
             _ran(kernel.run(due + 1))
         return answer
-    with _Watch(kernel, until) as watch:
+    with Watch(kernel, until) as watch:
         if not watch.ended:
             _ran(kernel.run())
         return watch.result()
 
 
-async def run_host_until(host: "Host", until: Until) -> Any:
-    """As `run_until`, inside an asyncio or trio program and with effects; None also if the run was suspended."""
-    kernel = host.kernel
-    if isinstance(until, int | float | str):
-        await host.run(to_ns(until))
-        return None
-    if callable(until):
-        answer = until()
-        if not answer:
-            pause = await host.run(MAX_NS, until)
-            answer = until()
-            if pause is Pause.LIMIT and not answer:
-                raise _never(kernel)
-        return answer
-    with _Watch(kernel, until) as watch:
-        pause = Pause.HALTED if watch.ended else await host.run(MAX_NS)
-        return watch.result() if watch.ended or pause is Pause.LIMIT else None
-
-
 _NAME = "run until"
 
 
-class _Watch:
+class Watch:
     """An actor that waits on behalf of who runs the kernel, and halts the run when the wait has ended."""
 
     def __init__(self, kernel: Kernel, until: Wait | Actor) -> None:
@@ -109,7 +87,7 @@ class _Watch:
         if self._error is not None:
             raise self._error
         if self._value is NOTHING:
-            raise _never(self._kernel)
+            raise never_happened(self._kernel)
         return self._value
 
     def _exit(self, actor: Actor, end: Exit) -> None:
@@ -126,7 +104,8 @@ def _ran(pause: Pause) -> None:
         raise UsageError("an actor performs an effect, which needs a host program", hint="use World.run(until=...)")
 
 
-def _never(kernel: Kernel) -> UsageError:
+def never_happened(kernel: Kernel) -> UsageError:
+    """Return the error of a run in which nothing is due any more and what it waits for has not happened."""
     names = [actor.name for actor in kernel.actors.values() if actor.name != _NAME]
     waiting = f"; {', '.join(names[:5])}{' and others' if len(names) > 5 else ''} still wait" if names else ""
     return UsageError(

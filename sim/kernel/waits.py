@@ -16,12 +16,12 @@ from typing import Any, Protocol
 import attrs
 
 from sim.errors import Cancelled, ClosedError, UsageError
+from sim.kernel.actor import Actor
 from sim.kernel.compiled import core
 from sim.kernel.duration import Duration, to_ns
 from sim.kernel.loop import ARMED
-from sim.kernel.order import Crowd
+from sim.kernel.order import WakeBatch
 from sim.kernel.scheduler import Kernel
-from sim.kernel.source import Actor
 
 NOTHING = object()
 """What `take` returns when an actor has to wait."""
@@ -95,7 +95,7 @@ class Signal:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._crowd = Crowd(kernel.throws)  # who waits
+        self._crowd = WakeBatch(kernel.throws)  # who waits
         self._others = False  # whether some of them may wait for something else too
         self._purge_at = _MANY
 
@@ -122,7 +122,7 @@ class Signal:
         source = kernel.acting()  # refuses a call from outside before anything has changed
         if not crowd.waiting:
             return 0
-        self._crowd = Crowd(kernel.throws)
+        self._crowd = WakeBatch(kernel.throws)
         crowd.value = value
         before = source.counter
         if self._others or crowd.throws != kernel.throws:
@@ -134,7 +134,7 @@ class Signal:
             kernel.crowded = True
         return source.counter - before
 
-    def _wake_each(self, crowd: Crowd) -> None:
+    def _wake_each(self, crowd: WakeBatch) -> None:
         """Decide the waits one by one: some have ended, or may be decided by something else as well."""
         self._others = False
         for actor, token in crowd:
@@ -144,7 +144,7 @@ class Signal:
     def fail(self, error: Exception) -> None:
         """Raise `error` in everyone who waits."""
         self._kernel.acting()
-        crowd, self._crowd = self._crowd, Crowd(self._kernel.throws)
+        crowd, self._crowd = self._crowd, WakeBatch(self._kernel.throws)
         for actor, token in crowd:
             if actor.token == token:
                 self._kernel.throw(actor, error)

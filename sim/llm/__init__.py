@@ -10,8 +10,8 @@ clock); `coreclock` (simulated time); the providers `scripted` with `pattern`, `
 
 from sim.llm import views  # noqa: F401  # registers them
 from sim.llm.access import Access
-from sim.llm.models import Models
-from sim.llm.port import (
+from sim.llm.service import Models
+from sim.llm.types import (
     Answer,
     ChatMessage,
     Completion,
@@ -19,12 +19,22 @@ from sim.llm.port import (
     ModelError,
     ModelRequest,
     Sampling,
+    TokenUsage,
     ToolCall,
     ToolSpec,
-    Usage,
 )
 
 __all__ = [
-    "Access", "Answer", "ChatMessage", "Completion", "Delta", "ModelError", "ModelRequest", "Models", "Sampling",
-    "ToolCall", "ToolSpec", "Usage",
+    "Access",
+    "Answer",
+    "ChatMessage",
+    "Completion",
+    "Delta",
+    "ModelError",
+    "ModelRequest",
+    "Models",
+    "Sampling",
+    "TokenUsage",
+    "ToolCall",
+    "ToolSpec",
 ]  # fmt: skip

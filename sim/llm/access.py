@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from sim.errors import UsageError
-from sim.llm.port import ErrorClass, StopReason
+from sim.llm.types import ErrorClass, StopReason
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 """Where requests go if the operator gives no address."""

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sim.llm.port import Completion, ModelRequest, json_value
-from sim.llm.toolcalls import faults, mismatch, schema_fault
+from sim.llm.tool_calls import faults, mismatch, schema_fault
+from sim.llm.types import Completion, ModelRequest, json_value
 
 TOOL_CHOICES: Final = ("auto", "none", "required")
 """What `tool_choice` can say, beside the name of a tool."""

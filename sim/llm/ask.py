@@ -12,8 +12,8 @@ from typing import Any
 import attrs
 
 from sim.llm.answers import TOOL_CHOICES, answer_schema_fault, check_answer, extra_body_fault, value_of
-from sim.llm.models import Models, Skipped
-from sim.llm.port import Answer, ChatMessage, Completion, ModelError, ModelRequest, Sampling, ToolSpec
+from sim.llm.service import Models, Skipped
+from sim.llm.types import Answer, ChatMessage, Completion, ModelError, ModelRequest, Sampling, ToolSpec
 from sim.resources import MICRO
 from sim.world import ActionHandler, Inhabitant, Refused, World
 

@@ -11,9 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from sim.errors import SimError, UsageError
-from sim.llm.breaker import Breaker
-from sim.llm.governor import Governor, Limits, Permit
-from sim.llm.port import (
+from sim.llm.limits.breaker import Breaker
+from sim.llm.limits.governor import Governor, Limits, Permit
+from sim.llm.limits.retry import OVER_ADVICE, RetryPolicy
+from sim.llm.router import Target, step_down, steps_down
+from sim.llm.tokens import APPROXIMATE, Tokenizer, count_request
+from sim.llm.types import (
     Answer,
     Attempt,
     ClientClock,
@@ -23,11 +26,8 @@ from sim.llm.port import (
     ModelRequest,
     Observer,
     Provider,
-    Usage,
+    TokenUsage,
 )
-from sim.llm.retry import OVER_ADVICE, RetryPolicy
-from sim.llm.router import Target, step_down, steps_down
-from sim.llm.tokens import APPROXIMATE, Tokenizer, count_request
 
 FIRST_GUESS = 256.0
 """Tokens that an answer is expected to have before any was seen."""
@@ -52,7 +52,7 @@ class Lane:
         most = request.sampling.max_tokens
         return input_tokens + (self.mean_output if most is None else min(self.mean_output, most))
 
-    def learn(self, usage: Usage) -> None:
+    def learn(self, usage: TokenUsage) -> None:
         """Let an answer count in what is expected of the next."""
         self.mean_output += _MEMORY * (usage.output_tokens - self.mean_output)
 
@@ -80,7 +80,7 @@ class Client:
         policy: RetryPolicy | None = None,
         *,
         tokenizer: Tokenizer = APPROXIMATE,
-        cost: Callable[[str, Usage], int] = lambda model, usage: 0,
+        cost: Callable[[str, TokenUsage], int] = lambda model, usage: 0,
     ) -> None:
         self.clock = clock
         self.lanes = lanes
@@ -234,9 +234,9 @@ class _Call:
             permit.close(outcome.usage.input_tokens + outcome.usage.output_tokens)
         return outcome
 
-    def _sent(self) -> Usage:
+    def _sent(self) -> TokenUsage:
         """Return what a request takes of which nobody says what it took: it was sent, so its input is paid for."""
-        return Usage(self._input_tokens, 0, estimated=True)
+        return TokenUsage(self._input_tokens, 0, estimated=True)
 
     def _note(self, target: Target, outcome: Completion | ModelError, seconds: float, waited: float) -> None:
         failed = isinstance(outcome, ModelError)
@@ -288,7 +288,7 @@ def _tokens(error: ModelError) -> float | None:
     return 0.0 if error.kind in _FREE else None
 
 
-def _unforeseen(error: Exception, usage: Usage) -> ModelError:
+def _unforeseen(error: Exception, usage: TokenUsage) -> ModelError:
     """Return what a fault of a provider or its libraries counts as: a try that failed, and is paid for.
 
     Its text may hold anything, also half a surrogate pair, which cannot be recorded.

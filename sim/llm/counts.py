@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from sim.llm.port import Attempt
+from sim.llm.types import Attempt
 
 BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
 """Upper bounds, in seconds, of the buckets in which calls are counted by how long they took: from a cached answer of a

@@ -16,7 +16,7 @@ import attrs
 
 from sim.errors import UsageError
 from sim.kernel.codec import decode
-from sim.llm.port import Usage
+from sim.llm.types import TokenUsage
 
 _MILLION = 1_000_000
 _DATE = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest)$")  # gpt-4o-2024-08-06, claude-haiku-4-5-20251001
@@ -58,7 +58,7 @@ class Price:
     above: int = 0
     long: Rates | None = None
 
-    def cost(self, usage: Usage) -> int:
+    def cost(self, usage: TokenUsage) -> int:
         """Return what a call cost in micro-units, rounded up: a sum of calls is never below the true cost."""
         rates = self.long if self.long is not None and usage.input_tokens > self.above else self.rates
         cached = min(usage.cached_tokens, usage.input_tokens)
@@ -100,7 +100,7 @@ class Prices:
                 return self.models[name]
         return None
 
-    def cost(self, model: str, usage: Usage) -> int:
+    def cost(self, model: str, usage: TokenUsage) -> int:
         """Return what a call cost in micro-units; 0 for a model whose price is not known (`find` tells)."""
         price = self.find(model)
         return 0 if price is None else price.cost(usage)

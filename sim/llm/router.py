@@ -12,10 +12,10 @@ from typing import Self
 
 import attrs
 
-from sim.conditions import did_you_mean
 from sim.errors import UsageError
-from sim.llm.port import ErrorClass, ModelError, ModelRequest
+from sim.expressions import did_you_mean
 from sim.llm.prices import Prices
+from sim.llm.types import ErrorClass, ModelError, ModelRequest
 
 ANY = "*"
 """Stands for every use, in what is set for an agent or a group."""

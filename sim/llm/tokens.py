@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import attrs
 
 from sim.kernel.codec import encode
-from sim.llm.port import ModelRequest, ToolCall, Usage
+from sim.llm.types import ModelRequest, TokenUsage, ToolCall
 
 _MESSAGE = 3  # tokens that frame a message, and that begin an answer, in OpenAI's chat format
 _TOOL = 8  # tokens that frame a tool's declaration
@@ -142,12 +142,12 @@ def count_answer(tokenizer: Tokenizer, text: str, tool_calls: Sequence[ToolCall]
 
 
 def sound_usage(
-    reported: Usage | None,
+    reported: TokenUsage | None,
     tokenizer: Tokenizer,
     request: ModelRequest,
     text: str = "",
     tool_calls: Sequence[ToolCall] = (),
-) -> Usage:
+) -> TokenUsage:
     """Return what a call used: as reported, with an estimate in place of each number that is missing or absurd.
 
     Absurd is what is negative or above `MAX_TOKENS`, and zero for something that is there. Output may exceed what the
@@ -164,7 +164,7 @@ def sound_usage(
         The usage; `estimated` tells whether a number had to be replaced.
     """
     if reported is None:
-        return Usage(count_request(tokenizer, request), count_answer(tokenizer, text, tool_calls), estimated=True)
+        return TokenUsage(count_request(tokenizer, request), count_answer(tokenizer, text, tool_calls), estimated=True)
     inputs, outputs, cached = reported.input_tokens, reported.output_tokens, reported.cached_tokens
     good_input = _believable(inputs) and (inputs > 0 or not request.messages)
     good_output = _believable(outputs) and (outputs > 0 or not (text or tool_calls))
@@ -174,7 +174,7 @@ def sound_usage(
         outputs = count_answer(tokenizer, text, tool_calls)
     good_cached = _believable(cached) and cached <= inputs
     estimated = reported.estimated or not (good_input and good_output and good_cached)
-    return Usage(inputs, outputs, cached if good_cached else 0, estimated)
+    return TokenUsage(inputs, outputs, cached if good_cached else 0, estimated)
 
 
 def _believable(tokens: object) -> bool:

@@ -9,7 +9,7 @@ One pass over the events feeds collectors, each of which keeps a bounded amount 
     usage     what was taken from limits, against what they allow
     models    calls of language models; effects
     graph     who addressed or paid whom
-    troubles  errors, refusals and alerts
+    errors  errors, refusals and alerts
     people    a row and a story for each agent
     collect   the pass
     page      the file: data, style and script (those in `web`) in one, under a policy that allows nothing else

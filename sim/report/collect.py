@@ -7,15 +7,15 @@ from sim.errors import SimError
 from sim.kernel.codec import decode
 from sim.kernel.ports import EventRow
 from sim.report.bins import Bins
-from sim.report.given import mapping
+from sim.report.coerce import mapping
+from sim.report.errors import ErrorList
 from sim.report.graph import Graph
 from sim.report.groups import Groups
+from sim.report.limits import LimitUsage
 from sim.report.models import ModelCalls, effects
 from sim.report.people import MAX_ROWS, People, state_text
 from sim.report.states import States
 from sim.report.topics import Measures, Topics
-from sim.report.troubles import Troubles
-from sim.report.usage import Usage
 from sim.resources import MICRO
 from sim.scenario import Scenario
 from sim.scenario.load import loads
@@ -49,9 +49,9 @@ class _Collector:
         self.topics = Topics(self.bins)
         self.measures = Measures()
         self.models = ModelCalls(self.bins)
-        self.usage = None if self.scenario is None else Usage(self.scenario, self.bins, self.groups)
+        self.usage = None if self.scenario is None else LimitUsage(self.scenario, self.bins, self.groups)
         self.graphs = {name: Graph(name, self.groups) for name in ("messages", "payments")}
-        self.troubles = Troubles(self.bins)
+        self.errors = ErrorList(self.bins)
         self.people = People()
 
     def collect(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class _Collector:
             "models": self.models.to_json(summary.get("models") or {}),
             "effects": effects(self.stored),
             "graphs": [graph for graph in (graph.to_json() for graph in self.graphs.values()) if graph],
-            "troubles": self.troubles.to_json(),
+            "errors": self.errors.to_json(),
             "agents": self._agents(digest),
             "agents_in_all": len(self.people.known),
             "agents_at_most": MAX_ROWS,
@@ -86,7 +86,7 @@ class _Collector:
         time_ns, actor, topic, data = row[0], row[5], row[6], mapping(row[7])
         part = self.bins.at(time_ns)
         self.topics.add(part, topic, data)
-        self.troubles.add(time_ns, actor, topic, data)
+        self.errors.add(time_ns, actor, topic, data)
         match topic:
             case "agent.state":
                 self.states.add(time_ns, actor, data)
@@ -136,7 +136,7 @@ class _Collector:
         }
 
     def _agents(self, digest: Mapping[str, Any]) -> list[dict[str, Any]]:
-        chosen = self.people.chosen(self.troubles.by_agent)
+        chosen = self.people.chosen(self.errors.by_agent)
         known = digest.get("agents", {})
         balances = digest.get("ledger", {}).get("balances", {})
         sent, received = self.graphs["messages"].sent, self.graphs["messages"].received
@@ -147,7 +147,7 @@ class _Collector:
             state = known.get(name, {}).get("state")
             rows.append({
                 "name": name, "group": self.groups.of(name), "state": lane.final, "done": person.done,
-                "refused": person.refused, "troubles": self.troubles.by_agent.get(name, 0), "wakeups": lane.wakeups,
+                "refused": person.refused, "errors": self.errors.by_agent.get(name, 0), "wakeups": lane.wakeups,
                 "sent": sent[name], "received": received[name], "calls": person.calls,
                 "cost": person.cost_micro / MICRO, "balance": None if micro is None else micro / MICRO,
                 "lane": lane.signs.decode(), "has": None if state is None else state_text(state),

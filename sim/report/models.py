@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.report.bins import Bins
-from sim.report.given import figure, whole
+from sim.report.coerce import figure, whole
 from sim.report.topics import spread
 from sim.resources import MICRO
 from sim.store import StoredRun

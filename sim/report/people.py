@@ -9,11 +9,11 @@ import attrs
 
 from sim.kernel.codec import encode
 from sim.kernel.ports import EventRow
-from sim.report.given import whole
-from sim.report.words import words
+from sim.report.coerce import whole
+from sim.report.event_text import event_text
 
 MAX_ROWS = 2000
-"""Agents that get a row; of more, those with troubles and then the busiest."""
+"""Agents that get a row; of more, those with errors and then the busiest."""
 
 _LINES = 40_000
 """Lines of all stories together."""
@@ -76,11 +76,11 @@ class People:
             person.cost_micro += whole(data.get("cost_micro"))
         person.tell(row)
 
-    def chosen(self, troubles: Mapping[str, int]) -> list[str]:
+    def chosen(self, errors: Mapping[str, int]) -> list[str]:
         """Return the agents that get a row, in the order in which they came."""
         if len(self.known) <= MAX_ROWS:
             return list(self.known)
-        worst = sorted(self.known, key=lambda name: (-troubles.get(name, 0), -self.known[name].events))
+        worst = sorted(self.known, key=lambda name: (-errors.get(name, 0), -self.known[name].events))
         kept = set(worst[:MAX_ROWS])
         return [name for name in self.known if name in kept]
 
@@ -98,7 +98,7 @@ class People:
         last = rest[-min(_LAST, room - len(first)) :] if room > len(first) else []
         return {
             "lines": [
-                [row[0] / 1e9, " ".join(part for part in words(row[6], row[7], name) if part)]
+                [row[0] / 1e9, " ".join(part for part in event_text(row[6], row[7], name) if part)]
                 for row in chain(first, last)
             ],
             "gap": len(first) if person.events > len(first) + len(last) else None,  # lines are left out after so many

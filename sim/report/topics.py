@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.report.bins import Bins
-from sim.report.given import figure, mapping
+from sim.report.coerce import figure, mapping
 from sim.runner import Distribution
 
 _TOPICS = 12

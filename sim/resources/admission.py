@@ -74,7 +74,7 @@ class Admission:
         self._set_timer()
 
     def forget(self, watch: Watch) -> None:
-        """Look no longer."""
+        """Snapshot no longer."""
         watch.due = None
         for window, _ in watch.needs:
             if window.watches:
@@ -178,7 +178,7 @@ class Admission:
             self.kernel.schedule(0, self._source, after, 0, LAST)
 
     def _advance(self, cursors: list[_Cursor], window: Window, queue: Iterator[tuple[Capacity, int]]) -> None:
-        """Look at the next one in the queue of `window` who still waits."""
+        """Snapshot at the next one in the queue of `window` who still waits."""
         for wait, need in queue:
             if wait.waiting:
                 self._pushes += 1

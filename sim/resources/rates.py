@@ -14,9 +14,9 @@ import attrs
 
 from sim.errors import LimitError, UsageError
 from sim.kernel import Kernel, Source
+from sim.kernel.actor import FIRST_DERIVED
 from sim.kernel.compiled import core
 from sim.kernel.rng import derive
-from sim.kernel.source import FIRST_DERIVED
 from sim.resources.admission import Admission
 from sim.resources.capacity import Capacity, Tally, Watch
 from sim.resources.uses import RateStatistics, RateUse, Scope, uses

@@ -55,9 +55,9 @@ class _Slots(Pool):
             self.serve()  # who was behind may go on
             raise
 
-    def slot(self, amount: int = 1, priority: float = 0) -> "Held":
+    def slot(self, amount: int = 1, priority: float = 0) -> "SlotHold":
         """Return what holds slots in `async with resource.slot():`."""
-        return Held(self, amount, priority)
+        return SlotHold(self, amount, priority)
 
     def wait(self, amount: int = 1, priority: float = 0) -> "SlotWait":
         """Return `acquire` as a wait for `first_of`."""
@@ -155,7 +155,7 @@ class SlotWait:
         self._pool.serve()
 
 
-class Held:
+class SlotHold:
     """Slots that are held for as long as an `async with` lasts."""
 
     __slots__ = ("_amount", "_pool", "_priority")

@@ -13,8 +13,8 @@ import attrs
 
 from sim.errors import UsageError
 from sim.llm import Access
-from sim.runner.host import run
 from sim.runner.options import RunKeywords, RunOptions
+from sim.runner.running import run
 from sim.scenario import Scenario, load
 
 

@@ -6,12 +6,12 @@ from typing import Any, Literal, Self, TypedDict
 
 import attrs
 
+from sim.assembly.build import Kinds
 from sim.errors import UsageError
+from sim.host.watchdog import Stuck
 from sim.kernel import Duration, to_ns
-from sim.kernel.watchdog import Stuck
 from sim.llm import Access
 from sim.runner.runner import Mode, SimulationRunner
-from sim.scenario.build import Kinds
 from sim.world.action import near
 
 Backend = Literal["asyncio", "trio"]

@@ -40,7 +40,7 @@ def _quantile(ordered: list[float], share: float) -> float:
 
 
 @attrs.frozen
-class Doubt:
+class InDoubtEffect:
     """An effect that was begun before a crash and must not be done twice without asking.
 
     Attributes:
@@ -162,7 +162,7 @@ class RunResult:
     overruns: int
     models: Mapping[str, Any]
     service: Mapping[str, Any]
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[InDoubtEffect, ...] = ()
 
     @property
     def unanswered(self) -> int:

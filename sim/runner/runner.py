@@ -4,20 +4,20 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
 
 from sim.actors import HealthMonitor
+from sim.assembly.build import Simulation
 from sim.errors import UsageError
+from sim.host.host import Host
 from sim.kernel import Kernel, Pause, to_seconds
 from sim.kernel.duration import MAX_NS, NS
-from sim.kernel.effects import Ticket
-from sim.kernel.host import Host
-from sim.kernel.ports import Past, Recorder
-from sim.runner.feed import Feed
+from sim.kernel.effects import EffectHandle
+from sim.kernel.ports import History, Recorder
+from sim.runner.deadlock import DeadlockDetector
 from sim.runner.result import Distribution, RunResult
-from sim.runner.seat import RULES
-from sim.runner.standstill import Standstill
-from sim.runner.sync import SyncDriver
+from sim.runner.scenario_timers import ScenarioTimers
 from sim.runner.tick import TickDriver
 from sim.scenario import Scenario
-from sim.scenario.build import Simulation
+from sim.sync.driver import SyncDriver
+from sim.sync.policies import POLICIES
 
 Mode = Literal["autonomous", "tick"]
 Status = Literal["finished", "interrupted"]
@@ -47,7 +47,7 @@ def check_rounds(scenario: Scenario, mode: Mode, speed: float | None) -> None:
     """Refuse to run a scenario with `execution.sync` in a way that has no meaning for it.
 
     Args:
-        scenario: a checked scenario.
+        scenario: a verifying_recorder scenario.
         mode: how it is to be run.
         speed: simulated seconds a second, None to jump from event to event.
 
@@ -70,7 +70,7 @@ class SimulationRunner:
         mode: autonomous loops, or ticks.
         speed: simulated seconds per real second; None jumps from event to event.
         progress: called now and then with the runner, while the kernel is paused.
-        past: what is on record of this run, to be made again first.
+        history: what is on record of this run, to be made again first.
         live: called with the runner, and the effects in doubt, when that has been done; the run goes on if it says so.
 
     Attributes:
@@ -90,8 +90,8 @@ class SimulationRunner:
         mode: Mode,
         speed: float | None = None,
         progress: Callable[["SimulationRunner"], None] | None = None,
-        past: Past | None = None,
-        live: Callable[["SimulationRunner", list[Ticket]], bool] | None = None,
+        history: History | None = None,
+        live: Callable[["SimulationRunner", list[EffectHandle]], bool] | None = None,
     ) -> None:
         self.simulation = simulation
         self.mode = mode
@@ -102,11 +102,13 @@ class SimulationRunner:
         self._world = simulation.world
         self._manager = simulation.manager
         told = None if progress is None else (lambda: progress(self))
-        self.feed = Feed(simulation)
-        self._standstill = Standstill(simulation.world)
+        self.feed = ScenarioTimers(simulation)
+        self._standstill = DeadlockDetector(simulation.world)
         self.sync = self._synchroniser()
         going = None if live is None else (lambda doubtful: live(self, doubtful))
-        self.host = simulation.world.attach(Host(self.clockwork, speed=speed, progress=told, past=past, live=going))
+        self.host = simulation.world.attach(
+            Host(self.clockwork, speed=speed, progress=told, history=history, live=going)
+        )
         tick, shuffled = simulation.scenario.execution.tick, simulation.scenario.execution.tick.order == "shuffled"
         self.ticks = TickDriver(
             simulation.manager, tick.period, tick.concurrency, shuffled, refreshed=simulation.per_tick
@@ -121,7 +123,7 @@ class SimulationRunner:
             return None
         check_rounds(self.simulation.scenario, self.mode, self.speed)
         return SyncDriver(
-            self._manager, service, RULES[execution.sync], period_ns=execution.tick.period, until_ns=self.until_ns,
+            self._manager, service, POLICIES[execution.sync], period_ns=execution.tick.period, until_ns=self.until_ns,
             fence=self.feed.next_time,
         )  # fmt: skip
 

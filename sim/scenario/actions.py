@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 import attrs
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationInfo, model_validator
 
-from sim.conditions import Expression, did_you_mean
+from sim.expressions import Expression, did_you_mean
 from sim.scenario import fields as f
-from sim.scenario.units import Wrong, shown
-from sim.scenario.values import Compiled, Filter
+from sim.scenario.units import FieldError, shown
+from sim.scenario.values import Filter, ValueTemplate
 from sim.scenario.yaml_tree import Map
 
 SleepKind = Literal["time", "until", "event", "resource", "message", "any", "all"]
@@ -31,13 +31,13 @@ class SleepSpec:
     """
 
     kind: SleepKind
-    time: Compiled | None = None
-    pattern: Compiled | None = None
+    time: ValueTemplate | None = None
+    pattern: ValueTemplate | None = None
     where: Expression | None = None
     resource: str | None = None
-    at_least: Compiled | None = None
+    at_least: ValueTemplate | None = None
     parts: "tuple[SleepSpec, ...]" = ()
-    timeout: Compiled | None = None
+    timeout: ValueTemplate | None = None
 
 
 @attrs.frozen
@@ -51,7 +51,7 @@ class Do:
     """
 
     kind: str
-    arguments: Mapping[str, Compiled] = attrs.field(factory=dict)
+    arguments: Mapping[str, ValueTemplate] = attrs.field(factory=dict)
     sleep: SleepSpec | None = None
 
 
@@ -200,7 +200,7 @@ class _Put(_Wait):
     @model_validator(mode="after")
     def _one(self) -> "_Put":
         if (self.item is None) == (self.amount is None):
-            raise Wrong("expected either item (for a store) or amount (for a container)")
+            raise FieldError("expected either item (for a store) or amount (for a container)")
         return self
 
 
@@ -251,11 +251,11 @@ class _Sleep(f.Part):
         heads = [name for name in _HEADS if getattr(self, name) is not None]
         if len(heads) != 1:
             found = " and ".join(name.rstrip("_") for name in heads) or "none"
-            raise Wrong(f"expected exactly one of {', '.join(_HEADS.values())}, found {found}")
+            raise FieldError(f"expected exactly one of {', '.join(_HEADS.values())}, found {found}")
         if self.where is not None and self.event is None:
-            raise Wrong("where goes together with event")
+            raise FieldError("where goes together with event")
         if (self.at_least is None) != (self.resource is None):
-            raise Wrong("resource and at_least go together")
+            raise FieldError("resource and at_least go together")
         return self
 
     def spec(self) -> SleepSpec:
@@ -312,9 +312,9 @@ def _spread(raw: Any) -> Any:
     if isinstance(raw, str):
         return {action_kind(raw): {}}
     if not isinstance(raw, dict):
-        raise Wrong(f"expected an action such as noop or {{send: ...}}, found {shown(raw)}")
+        raise FieldError(f"expected an action such as noop or {{send: ...}}, found {shown(raw)}")
     if len(raw) != 1:
-        raise Wrong(f"expected one action, found {', '.join(map(str, raw)) or 'none'}")
+        raise FieldError(f"expected one action, found {', '.join(map(str, raw)) or 'none'}")
     kind, arguments = next(iter(raw.items()))
     if arguments is None:
         return {kind: {}}
@@ -340,7 +340,7 @@ def _value(value: Any) -> Any:
 def action_kind(value: str) -> str:
     """Check the name of a kind of action; for validators."""
     if value not in KINDS:
-        raise Wrong(f"there is no action {value[:80]!r}", did_you_mean(value, KINDS))
+        raise FieldError(f"there is no action {value[:80]!r}", did_you_mean(value, KINDS))
     return value
 
 
@@ -354,7 +354,7 @@ def _listed(raw: Any) -> Any:
 def _in_order(actions: tuple[Do, ...]) -> tuple[Do, ...]:
     for number, action in enumerate(actions[:-1]):
         if action.kind in _LAST:
-            raise Wrong(f"{action.kind} must be the last action, and it is number {number + 1} of {len(actions)}")
+            raise FieldError(f"{action.kind} must be the last action, and it is number {number + 1} of {len(actions)}")
     return actions
 
 

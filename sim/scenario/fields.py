@@ -16,15 +16,15 @@ from pydantic import (
     model_validator,
 )
 
-from sim.conditions import Expression, did_you_mean
 from sim.errors import UsageError
 from sim.events.topic import check_free, check_pattern
+from sim.expressions import Expression, did_you_mean
 from sim.llm.answers import answer_schema_fault, extra_body_fault
 from sim.permissions import Permission
-from sim.scenario.known import Kind
 from sim.scenario.scopes import RESERVED, Context, Place
-from sim.scenario.units import Wrong, duration, shown, wrong_as
-from sim.scenario.values import Compiled, PartError, compile_value, is_expression
+from sim.scenario.symbols import Kind
+from sim.scenario.units import FieldError, duration, shown, wrong_as
+from sim.scenario.values import PartError, ValueTemplate, compile_value, is_expression
 from sim.scenario.yaml_tree import Map
 
 _ANY = {"description": "a value; text that starts with = is an expression"}
@@ -72,7 +72,7 @@ class ReadExpression:
         if isinstance(value, bool):
             value = "true" if value else "false"
         if not isinstance(value, str):
-            raise Wrong(f"expected an expression, found {shown(value)}")
+            raise FieldError(f"expected an expression, found {shown(value)}")
         try:
             expression = Expression.parse(value[1:] if is_expression(value) else value)
             if context := context_of(info):
@@ -89,7 +89,7 @@ class ReadValue:
     place: Place
     literal: Callable[[Any, Context | None], None] | None = None
 
-    def __call__(self, value: Any, info: ValidationInfo) -> Compiled:
+    def __call__(self, value: Any, info: ValidationInfo) -> ValueTemplate:
         """Return the value; see PlainValidator."""
         context = context_of(info)
         try:
@@ -111,14 +111,14 @@ class ReadValue:
 def check_number(value: Any, context: Context | None) -> None:
     """Check that a literal is a number from 0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Wrong(f"expected a number or an expression, found {shown(value)}")
+        raise FieldError(f"expected a number or an expression, found {shown(value)}")
     if value < 0:
-        raise Wrong(f"expected a number of at least 0, found {value}")
+        raise FieldError(f"expected a number of at least 0, found {value}")
 
 
 def _text(value: Any, context: Context | None) -> None:
     if not isinstance(value, str):
-        raise Wrong(f"expected text or an expression, found {shown(value)}")
+        raise FieldError(f"expected text or an expression, found {shown(value)}")
 
 
 def _time(value: Any, context: Context | None) -> None:
@@ -127,12 +127,12 @@ def _time(value: Any, context: Context | None) -> None:
 
 def _mapping(value: Any, context: Context | None) -> None:
     if not isinstance(value, dict):
-        raise Wrong(f"expected a mapping or an expression, found {shown(value)}")
+        raise FieldError(f"expected a mapping or an expression, found {shown(value)}")
 
 
 def _place(value: Any, context: Context | None) -> None:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise Wrong(f"expected the name of a place or an expression, found {shown(value)}")
+        raise FieldError(f"expected the name of a place or an expression, found {shown(value)}")
     if isinstance(value, str) or context is None or not 0 <= value < len(context.known.places or ()):
         _refer("place", str(value), context)
 
@@ -170,7 +170,7 @@ class Refers:
 
 def _tools(value: Any, context: Context | None) -> None:
     if not isinstance(value, list):
-        raise Wrong(f"expected a list of tools or an expression, found {shown(value)}")
+        raise FieldError(f"expected a list of tools or an expression, found {shown(value)}")
     for name in value:
         if not is_expression(name):
             named("tool")(name, context)
@@ -179,19 +179,19 @@ def _tools(value: Any, context: Context | None) -> None:
 def _answer_schema(value: Any, context: Context | None) -> None:
     fault = answer_schema_fault(value)
     if fault is not None:
-        raise Wrong(fault[1], None, fault[0])
+        raise FieldError(fault[1], None, fault[0])
 
 
 def _extra_body(value: Any, context: Context | None) -> None:
     fault = extra_body_fault(value)
     if fault is not None:
-        raise Wrong(fault)
+        raise FieldError(fault)
 
 
 def _history(value: Any, context: Context | None) -> None:
     _text(value, context)
     if context is not None and value not in context.state:
-        raise Wrong(f"the agent has no state {value!r} for a history", did_you_mean(value, context.state))
+        raise FieldError(f"the agent has no state {value!r} for a history", did_you_mean(value, context.state))
 
 
 def _pattern(value: str) -> str:
@@ -213,14 +213,14 @@ def _pattern_value(value: Any, context: Context | None) -> None:
 
 def _state_key(value: str) -> str:
     if value in RESERVED:
-        raise Wrong(f"the name {value!r} has a meaning of its own in expressions; state needs another name")
+        raise FieldError(f"the name {value!r} has a meaning of its own in expressions; state needs another name")
     return value
 
 
 def _declared_state(value: str, info: ValidationInfo) -> str:
     context = context_of(info)
     if context is not None and value not in context.state:
-        raise Wrong(f"the agent has no state {value!r} to set", did_you_mean(value, context.state))
+        raise FieldError(f"the agent has no state {value!r} to set", did_you_mean(value, context.state))
     return value
 
 
@@ -241,7 +241,7 @@ def _audience(value: Any, info: ValidationInfo) -> Audience:
     if value in ("all", "owner"):
         return "all" if value == "all" else "owner"
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
-        raise Wrong(f"expected all, owner or a list of agents and groups, found {shown(value)}")
+        raise FieldError(f"expected all, owner or a list of agents and groups, found {shown(value)}")
     for name in value:
         _refer("recipient", name, context_of(info))
     return tuple(value)
@@ -249,16 +249,16 @@ def _audience(value: Any, info: ValidationInfo) -> Audience:
 
 def _audience_value(value: Any, context: Context | None) -> None:
     if value not in ("all", "owner") and not isinstance(value, list):
-        raise Wrong(f"expected all, owner or a list of agents and groups, found {shown(value)}")
+        raise FieldError(f"expected all, owner or a list of agents and groups, found {shown(value)}")
 
 
 def _formula(value: Any, info: ValidationInfo) -> Expression:
     return ReadExpression("formula")(value, info)
 
 
-def _formula_value(value: Any, info: ValidationInfo) -> Compiled:
+def _formula_value(value: Any, info: ValidationInfo) -> ValueTemplate:
     """A formula given to an action is checked now but computed at each invocation, so here it is a text."""
-    return Compiled(_formula(value, info).text, True)
+    return ValueTemplate(_formula(value, info).text, True)
 
 
 def plain(value: Any) -> Any:
@@ -295,33 +295,33 @@ Where = Annotated[Expression, PlainValidator(ReadExpression("where")), WithJsonS
 ItemFilter = Annotated[Expression, PlainValidator(ReadExpression("item")), WithJsonSchema(_EXPRESSION)]
 Formula = Annotated[Expression, PlainValidator(_formula), WithJsonSchema(_EXPRESSION)]
 
-Value = Annotated[Compiled, PlainValidator(ReadValue("agent")), WithJsonSchema(_ANY)]
-NumberValue = Annotated[Compiled, PlainValidator(ReadValue("agent", check_number)), WithJsonSchema(_NUMBER)]
-TextValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _text)), WithJsonSchema(_TEXT)]
-TopicValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _free_topic)), WithJsonSchema(_TEXT)]
-PatternValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _pattern_value)), WithJsonSchema(_TEXT)]
-TimeValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _time)), WithJsonSchema(_TIME)]
-MappingValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _mapping)), WithJsonSchema(_ANY)]
-AudienceValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _audience_value)), WithJsonSchema(_ANY)]
-FormulaValue = Annotated[Compiled, PlainValidator(_formula_value), WithJsonSchema(_EXPRESSION)]
-PlaceValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _place)), WithJsonSchema(_ANY)]
-RecipientValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("recipient"))), WithJsonSchema(_TEXT)]
-AccountValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("account"))), WithJsonSchema(_TEXT)]
-ArtifactValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("artifact"))), WithJsonSchema(_TEXT)]
-EntryValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("entry"))), WithJsonSchema(_TEXT)]
-SlotsValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("slots"))), WithJsonSchema(_TEXT)]
-StockValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("stock"))), WithJsonSchema(_TEXT)]
-TierValue = Annotated[Compiled, PlainValidator(ReadValue("agent", named("tier"))), WithJsonSchema(_TEXT)]
-ToolsValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _tools)), WithJsonSchema(_ANY)]
-SchemaValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _answer_schema)), WithJsonSchema(_ANY)]
-ExtraBodyValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _extra_body)), WithJsonSchema(_ANY)]
-HistoryValue = Annotated[Compiled, PlainValidator(ReadValue("agent", _history)), WithJsonSchema(_TEXT)]
+Value = Annotated[ValueTemplate, PlainValidator(ReadValue("agent")), WithJsonSchema(_ANY)]
+NumberValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", check_number)), WithJsonSchema(_NUMBER)]
+TextValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _text)), WithJsonSchema(_TEXT)]
+TopicValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _free_topic)), WithJsonSchema(_TEXT)]
+PatternValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _pattern_value)), WithJsonSchema(_TEXT)]
+TimeValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _time)), WithJsonSchema(_TIME)]
+MappingValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _mapping)), WithJsonSchema(_ANY)]
+AudienceValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _audience_value)), WithJsonSchema(_ANY)]
+FormulaValue = Annotated[ValueTemplate, PlainValidator(_formula_value), WithJsonSchema(_EXPRESSION)]
+PlaceValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _place)), WithJsonSchema(_ANY)]
+RecipientValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", named("recipient"))), WithJsonSchema(_TEXT)]
+AccountValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", named("account"))), WithJsonSchema(_TEXT)]
+ArtifactValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", named("artifact"))), WithJsonSchema(_TEXT)]
+EntryValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", named("entry"))), WithJsonSchema(_TEXT)]
+SlotsValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", named("slots"))), WithJsonSchema(_TEXT)]
+StockValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", named("stock"))), WithJsonSchema(_TEXT)]
+TierValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", named("tier"))), WithJsonSchema(_TEXT)]
+ToolsValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _tools)), WithJsonSchema(_ANY)]
+SchemaValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _answer_schema)), WithJsonSchema(_ANY)]
+ExtraBodyValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _extra_body)), WithJsonSchema(_ANY)]
+HistoryValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _history)), WithJsonSchema(_TEXT)]
 
-StartValue = Annotated[Compiled, PlainValidator(ReadValue("start")), WithJsonSchema(_ANY)]
-StartTime = Annotated[Compiled, PlainValidator(ReadValue("start", _time)), WithJsonSchema(_TIME)]
-StartNumber = Annotated[Compiled, PlainValidator(ReadValue("start", check_number)), WithJsonSchema(_NUMBER)]
-StartPlace = Annotated[Compiled, PlainValidator(ReadValue("start", _place)), WithJsonSchema(_ANY)]
-CostValue = Annotated[Compiled, PlainValidator(ReadValue("cost", check_number)), WithJsonSchema(_NUMBER)]
+StartValue = Annotated[ValueTemplate, PlainValidator(ReadValue("start")), WithJsonSchema(_ANY)]
+StartTime = Annotated[ValueTemplate, PlainValidator(ReadValue("start", _time)), WithJsonSchema(_TIME)]
+StartNumber = Annotated[ValueTemplate, PlainValidator(ReadValue("start", check_number)), WithJsonSchema(_NUMBER)]
+StartPlace = Annotated[ValueTemplate, PlainValidator(ReadValue("start", _place)), WithJsonSchema(_ANY)]
+CostValue = Annotated[ValueTemplate, PlainValidator(ReadValue("cost", check_number)), WithJsonSchema(_NUMBER)]
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]

@@ -7,15 +7,15 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
-from sim.conditions import did_you_mean
 from sim.errors import Problem, ScenarioError
+from sim.expressions import did_you_mean
 from sim.kernel.duration import to_text
-from sim.scenario.crosschecks import cross_check
-from sim.scenario.known import collect
 from sim.scenario.overrides import FILE, apply_overrides
 from sim.scenario.schema import Scenario
 from sim.scenario.scopes import Context
-from sim.scenario.units import Wrong, shown
+from sim.scenario.semantic_checks import check_semantics
+from sim.scenario.symbols import collect
+from sim.scenario.units import FieldError, shown
 from sim.scenario.yaml_tree import BAD, MAX_BYTES, Bad, Map, Mark, Seq, read_tree
 
 _EXPECTED = {
@@ -118,7 +118,7 @@ def _with_duration_text(schema: Any) -> Any:
 
 def _validate(tree: Map) -> tuple[Scenario | None, list[Problem]]:
     known = collect(tree)
-    problems = list(cross_check(tree, known))
+    problems = list(check_semantics(tree, known))
     try:
         return Scenario.model_validate(tree, context=Context(known)), problems
     except ValidationError as error:
@@ -130,7 +130,7 @@ def _validate(tree: Map) -> tuple[Scenario | None, list[Problem]]:
 def _parts(detail: Any) -> Iterator[dict[str, Any]]:
     """Yield one detail for each error that a validator of ours raised at once."""
     error = detail.get("ctx", {}).get("error")
-    if not isinstance(error, Wrong):
+    if not isinstance(error, FieldError):
         yield detail
         return
     for part in error.parts:

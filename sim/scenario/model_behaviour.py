@@ -6,11 +6,11 @@ from pydantic import Field, model_validator
 
 from sim.errors import UsageError
 from sim.kernel import to_seconds
-from sim.llm import faulty, server, simulated
-from sim.llm.faulty import FaultKind
-from sim.llm.port import ErrorClass
+from sim.llm.providers import fault_injection, server, simulated
+from sim.llm.providers.fault_injection import FaultKind
+from sim.llm.types import ErrorClass
 from sim.scenario import fields as f
-from sim.scenario.units import Nanoseconds, PositiveNanoseconds, Wrong, wrong_as
+from sim.scenario.units import FieldError, Nanoseconds, PositiveNanoseconds, wrong_as
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -38,11 +38,11 @@ class Draw(f.Part):
         given = [name for name in Draw.model_fields if getattr(self, name) is not None]
         if len(given) != 1:
             found = " and ".join(given) or "none"
-            raise Wrong(f"expected exactly one of {', '.join(Draw.model_fields)}, found {found}")
+            raise FieldError(f"expected exactly one of {', '.join(Draw.model_fields)}, found {found}")
         if self.uniform is not None and self.uniform[0] > self.uniform[1]:
-            raise Wrong("expected [low, high] with low at most high")
+            raise FieldError("expected [low, high] with low at most high")
         if self.lognormal is not None and not 0 < self.lognormal[0] <= self.lognormal[1]:
-            raise Wrong("expected [median, p95] with 0 < median <= p95")
+            raise FieldError("expected [median, p95] with 0 < median <= p95")
         return self
 
     def made(self) -> simulated.Draw:
@@ -136,11 +136,11 @@ class Fault(f.Part):
             raise wrong_as(error) from None
         return self
 
-    def made(self) -> faulty.Fault:
+    def made(self) -> fault_injection.Fault:
         """Return the fault."""
         times = {name: getattr(self, name) for name in ("start", "end", "every", "lasting", "retry_after", "seconds")}
         given = {name: to_seconds(time) for name, time in times.items() if time is not None}
-        return faulty.Fault(self.kind, self.share, models=self.models, **given)
+        return fault_injection.Fault(self.kind, self.share, models=self.models, **given)
 
 
 def _seconds(time: int | None) -> float | None:

@@ -4,17 +4,17 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema, model_validator
 
-from sim.conditions import Expression
 from sim.errors import UsageError
+from sim.expressions import Expression
 from sim.kernel import to_seconds
-from sim.llm import scripted
-from sim.llm.pattern import Pattern
-from sim.llm.port import ErrorClass, Role, StopReason
-from sim.llm.scripted import NAMES
+from sim.llm.providers import scripted
+from sim.llm.providers.pattern import Pattern
+from sim.llm.providers.scripted import NAMES
+from sim.llm.types import ErrorClass, Role, StopReason
 from sim.scenario import fields as f
 from sim.scenario.scopes import Context
-from sim.scenario.units import Nanoseconds, Wrong, shown, wrong_as
-from sim.scenario.values import Compiled
+from sim.scenario.units import FieldError, Nanoseconds, shown, wrong_as
+from sim.scenario.values import ValueTemplate
 from sim.scenario.yaml_tree import Map
 
 _PATTERNS = ("text", "system", "result")
@@ -27,7 +27,7 @@ def _pattern(value: Any) -> Pattern:
     if isinstance(value, Pattern):
         return value
     if not isinstance(value, str):
-        raise Wrong(f"expected a pattern, found {shown(value)}")
+        raise FieldError(f"expected a pattern, found {shown(value)}")
     try:
         return Pattern.parse(value)
     except UsageError as error:
@@ -38,7 +38,7 @@ def _names(value: Any) -> tuple[str, ...]:
     """Return one text, or a list of texts, as a tuple."""
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list | tuple) or not listed or not all(isinstance(item, str) for item in listed):
-        raise Wrong(f"expected text or a list of texts, found {shown(value)}")
+        raise FieldError(f"expected text or a list of texts, found {shown(value)}")
     return tuple(listed)
 
 
@@ -48,11 +48,15 @@ def _recipients(value: Any, info: ValidationInfo) -> tuple[str, ...]:
 
 def _tools(value: Any, context: Context | None) -> None:
     if not isinstance(value, dict) or not value:
-        raise Wrong(f"expected tools with their arguments, such as {{vote: {{choice: yes}}}}, found {shown(value)}")
+        raise FieldError(
+            f"expected tools with their arguments, such as {{vote: {{choice: yes}}}}, found {shown(value)}"
+        )
     for name, arguments in value.items():
         f.named("tool")(name, context)
         if not isinstance(arguments, dict | str):
-            raise Wrong(f"expected the arguments of {name} as a mapping or an expression, found {shown(arguments)}")
+            raise FieldError(
+                f"expected the arguments of {name} as a mapping or an expression, found {shown(arguments)}"
+            )
 
 
 Names = Annotated[tuple[str, ...], PlainValidator(_names), WithJsonSchema(_ONE_OR_MORE)]
@@ -63,10 +67,10 @@ PatternField = Annotated[Pattern, PlainValidator(_pattern), WithJsonSchema(_TEXT
 Condition = Annotated[
     Expression, PlainValidator(f.ReadExpression("model")), WithJsonSchema({"type": ["string", "boolean"]})
 ]
-Said = Annotated[Compiled, PlainValidator(f.ReadValue("model")), WithJsonSchema({"description": "text, or ="})]
-Called = Annotated[Compiled, PlainValidator(f.ReadValue("model", _tools)), WithJsonSchema({"type": "object"})]
+Said = Annotated[ValueTemplate, PlainValidator(f.ReadValue("model")), WithJsonSchema({"description": "text, or ="})]
+Called = Annotated[ValueTemplate, PlainValidator(f.ReadValue("model", _tools)), WithJsonSchema({"type": "object"})]
 Weight = Annotated[
-    Compiled, PlainValidator(f.ReadValue("model", f.check_number)), WithJsonSchema({"type": ["number", "string"]})
+    ValueTemplate, PlainValidator(f.ReadValue("model", f.check_number)), WithJsonSchema({"type": ["number", "string"]})
 ]
 
 
@@ -83,9 +87,9 @@ class Reply(f.Part):
     @model_validator(mode="after")
     def _consistent(self) -> "Reply":
         if self.fail is not None and (self.say is not None or self.call is not None or self.stop is not None):
-            raise Wrong("fail goes with neither say, call nor stop: a call that fails has no answer")
+            raise FieldError("fail goes with neither say, call nor stop: a call that fails has no answer")
         if self.retry_after is not None and self.fail is None:
-            raise Wrong("retry_after goes together with fail")
+            raise FieldError("retry_after goes together with fail")
         return self
 
 
@@ -116,11 +120,11 @@ class ModelRule(Reply):
     def _answers(self) -> "ModelRule":
         own = [name for name in ("say", "call", "fail", "stop") if getattr(self, name) is not None]
         if self.choose is not None and own:
-            raise Wrong(f"choose stands in place of {' and '.join(own)}")
+            raise FieldError(f"choose stands in place of {' and '.join(own)}")
         if self.choose is None and not own:
-            raise Wrong("expected say, call, fail or choose")
+            raise FieldError("expected say, call, fail or choose")
         if self.weight is not None:
-            raise Wrong("weight belongs to a reply in choose")
+            raise FieldError("weight belongs to a reply in choose")
         return self
 
     @property
@@ -156,7 +160,7 @@ def _kept(data: Map) -> frozenset[str]:
     """Return what the patterns of a rule keep, as far as they can be read.
 
     Raises:
-        Wrong: if two of them keep something under one name.
+        FieldError: if two of them keep something under one name.
     """
     names: list[str] = []
     for key in _PATTERNS:
@@ -168,8 +172,8 @@ def _kept(data: Map) -> frozenset[str]:
                 continue  # reported at its own place
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise Wrong(f"two patterns of the rule keep {twice!r}")
+        raise FieldError(f"two patterns of the rule keep {twice!r}")
     taken = next((name for name in names if name in NAMES), None)
     if taken is not None:
-        raise Wrong(f"a pattern cannot keep {taken!r}: the name has a meaning of its own")
+        raise FieldError(f"a pattern cannot keep {taken!r}: the name has a meaning of its own")
     return frozenset(names)

@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from sim.kernel import to_text
-from sim.llm.retry import MOST_REQUESTS
-from sim.llm.toolcalls import schema_fault
+from sim.llm.limits.retry import MOST_REQUESTS
+from sim.llm.tool_calls import schema_fault
 from sim.scenario import fields as f
 from sim.scenario.model_behaviour import Fault, Simulated
 from sim.scenario.model_rules import ModelRule, Names
-from sim.scenario.units import MINUTE, PositiveNanoseconds, Wrong, shown
+from sim.scenario.units import MINUTE, FieldError, PositiveNanoseconds, shown
 
 
 class Tool(f.Part):
@@ -30,15 +30,15 @@ class Tool(f.Part):
     def _known(self) -> "Tool":
         for name in self.optional:
             if name not in self.parameters:
-                raise Wrong(f"optional names {name!r}, which is no parameter")
+                raise FieldError(f"optional names {name!r}, which is no parameter")
         for name, schema in self.parameters.items():
             if not isinstance(schema, dict):
                 message = f"expected a JSON Schema such as {{type: string}}, found {shown(schema)}"
-                raise Wrong(message, None, ("parameters", name))
+                raise FieldError(message, None, ("parameters", name))
             fault = schema_fault(schema)
             if fault is not None:
                 path, message = fault
-                raise Wrong(message, None, ("parameters", name, *path))
+                raise FieldError(message, None, ("parameters", name, *path))
         return self
 
 
@@ -63,7 +63,7 @@ class Retry(f.Part):
     @model_validator(mode="after")
     def _fitting(self) -> "Retry":
         if self.timeout > self.deadline:
-            raise Wrong(
+            raise FieldError(
                 f"timeout is {to_text(self.timeout)} for one request, longer than deadline for the whole call, which is"
                 f" {to_text(self.deadline)}: it would have no effect",
                 f"set deadline to {to_text(self.timeout)} or more",

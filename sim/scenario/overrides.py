@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sim.conditions import did_you_mean
 from sim.errors import ScenarioError, UsageError
+from sim.expressions import did_you_mean
 from sim.scenario.schema import Scenario
 from sim.scenario.yaml_tree import BAD, Map, Mark, Seq, read_tree
 

@@ -17,27 +17,27 @@ from pydantic import (
 from sim.actors.config import LEAST, MOST_MESSAGES
 from sim.actors.health import ASLEEP_NS, LOCK_NS
 from sim.actors.mailbox import MailboxPolicy, Unmatched
-from sim.conditions import Expression, did_you_mean
 from sim.errors import ScenarioError, UsageError
 from sim.events.bus import MAX_DATA_BYTES
+from sim.expressions import Expression, did_you_mean
 from sim.kernel.duration import MAX_NS
 from sim.permissions import Permission
 from sim.scenario import fields as f
 from sim.scenario.actions import Do, DoField, action_kind
-from sim.scenario.known import MAX_CELLS
 from sim.scenario.models import Models
+from sim.scenario.symbols import MAX_CELLS
 from sim.scenario.units import (
     HOUR,
     MINUTE,
     SECOND,
+    FieldError,
     Nanoseconds,
     PositiveNanoseconds,
     RateField,
-    Wrong,
     duration,
     shown,
 )
-from sim.scenario.values import Compiled
+from sim.scenario.values import ValueTemplate
 from sim.scenario.yaml_tree import Map, Mark
 
 MAX_AGENTS = 100_000
@@ -134,7 +134,7 @@ class RateLimit(f.Part):
     @model_validator(mode="after")
     def _scope(self) -> "RateLimit":
         if self.agent is None and self.group is None and self.global_ is None:
-            raise Wrong("expected at least one of agent, group, global")
+            raise FieldError("expected at least one of agent, group, global")
         return self
 
 
@@ -162,13 +162,13 @@ def _edge(value: Any) -> Edge:
     if isinstance(value, Edge):
         return value
     if not isinstance(value, list) or len(value) not in (2, 3):
-        raise Wrong(f"expected an edge such as [a, b] or [a, b, 30s], found {shown(value)}")
+        raise FieldError(f"expected an edge such as [a, b] or [a, b, 30s], found {shown(value)}")
     return Edge((_node(value[0]), _node(value[1])), duration(value[2]) if len(value) == 3 else None)
 
 
 def _node(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int) or not 1 <= len(str(value)) <= 64:
-        raise Wrong(f"expected the name of a place (text or a whole number), found {shown(value)}")
+        raise FieldError(f"expected the name of a place (text or a whole number), found {shown(value)}")
     return str(value)
 
 
@@ -194,24 +194,24 @@ class Places(f.Part):
     def _consistent(self) -> "Places":
         given = [name for name in ("graph", "nodes", "grid") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise Wrong(f"expected one of graph, nodes, grid, found {' and '.join(given) or 'none'}")
+            raise FieldError(f"expected one of graph, nodes, grid, found {' and '.join(given) or 'none'}")
         if self.grid is not None and self.grid[0] * self.grid[1] > MAX_CELLS:
-            raise Wrong(f"expected at most {MAX_CELLS} cells in the grid")
+            raise FieldError(f"expected at most {MAX_CELLS} cells in the grid")
         if self.edges and self.nodes is None:
-            raise Wrong("edges go together with nodes")
+            raise FieldError("edges go together with nodes")
         if self.diagonals and self.grid is None:
-            raise Wrong("diagonals goes together with grid")
+            raise FieldError("diagonals goes together with grid")
         nodes = self.nodes or ()
         if len(set(nodes)) != len(nodes):
-            raise Wrong(f"the place {next(n for n in nodes if nodes.count(n) > 1)!r} stands twice in nodes")
+            raise FieldError(f"the place {next(n for n in nodes if nodes.count(n) > 1)!r} stands twice in nodes")
         unknown = tuple(
-            Wrong(f"there is no place {end!r} in nodes", did_you_mean(end, nodes), ("edges", number))
+            FieldError(f"there is no place {end!r} in nodes", did_you_mean(end, nodes), ("edges", number))
             for number, edge in enumerate(self.edges)
             for end in edge.ends
             if end not in nodes
         )
         if unknown:
-            raise Wrong("edges lead nowhere", parts=unknown)
+            raise FieldError("edges lead nowhere", parts=unknown)
         return self
 
 
@@ -260,10 +260,10 @@ class Pool(f.Part):
     def _consistent(self) -> "Pool":
         for name in ("slots", "level", "capacity", "items"):
             if getattr(self, name) is not None and name not in _POOL_KEYS[self.kind]:
-                raise Wrong(f"a pool of kind {self.kind} has no {name}, only {', '.join(_POOL_KEYS[self.kind])}")
+                raise FieldError(f"a pool of kind {self.kind} has no {name}, only {', '.join(_POOL_KEYS[self.kind])}")
         held = len(self.items or ()) if self.kind == "store" else self.level or 0
         if self.capacity is not None and held > self.capacity:
-            raise Wrong(f"the pool holds {held:g}, which is more than its capacity of {self.capacity:g}")
+            raise FieldError(f"the pool holds {held:g}, which is more than its capacity of {self.capacity:g}")
         return self
 
 
@@ -308,8 +308,8 @@ class Agent(f.Part):
         tuple[Annotated[str, f.AfterValidator(f.Refers("agent"))], ...],
         Field(strict=False, description="agents that it may look at wherever they are"),
     ] = ()
-    balance: f.StartNumber = Compiled(0.0, True)
-    start: f.StartTime = Compiled(0, True)
+    balance: f.StartNumber = ValueTemplate(0.0, True)
+    start: f.StartTime = ValueTemplate(0, True)
     template: Annotated[bool, Field(description="not started; copies are made by spawn")] = False
     loop: LoopConfig = LoopConfig()
     limits: Annotated[dict[f.Limit, RateField], Field(description="own rates in place of the agent scope")] = Field(
@@ -365,7 +365,7 @@ class Event(f.Part):
     @model_validator(mode="after")
     def _repeats(self) -> "Event":
         if self.times is not None and self.every is None:
-            raise Wrong("times goes together with every")
+            raise FieldError("times goes together with every")
         return self
 
 

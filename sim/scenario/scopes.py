@@ -6,9 +6,9 @@ from typing import Literal
 
 import attrs
 
-from sim.conditions import PURE_FUNCTIONS, Expression
-from sim.llm.scripted import NAMES as MODEL_NAMES
-from sim.scenario.known import Kind, Known
+from sim.expressions import PURE_FUNCTIONS, Expression
+from sim.llm.providers.scripted import NAMES as MODEL_NAMES
+from sim.scenario.symbols import Kind, Symbols
 
 Place = Literal["agent", "start", "world", "where", "item", "cost", "formula", "model"]
 """Where an expression stands: in a rule, in a value computed once at the start, in metrics and stop, in the
@@ -63,7 +63,7 @@ class Context:
     patterns of the scripted rule at hand keep.
     """
 
-    known: Known
+    known: Symbols
     state: Collection[str] = ()
     kept: Collection[str] = ()
 
@@ -71,7 +71,7 @@ class Context:
         """Check the names, functions and literal references of an expression.
 
         Raises:
-            ConditionError: if it uses something that does not exist in this place.
+            ExpressionError: if it uses something that does not exist in this place.
         """
         names, functions = _PLACES[place]
         if place in ("agent", "where", "item") and self.state:

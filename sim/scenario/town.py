@@ -1,34 +1,17 @@
-"""The part `town` of a scenario: what its villagers do, made from the seed, and the space that they live in."""
+"""What the part `town` of a scenario demands of the rest of it."""
 
-from sim.agents.town import DAY_STEPS, MAX_AGENTS, Trace, generate
+from sim.agents.town import DAY_STEPS, MAX_AGENTS
 from sim.errors import UsageError
-from sim.kernel import NS, Kernel, to_text
+from sim.kernel import NS, to_text
 from sim.scenario import schema
-from sim.world.space import Reach, Space, chebyshev, manhattan, within
 
 VILLAGER = "villager"
 """The kind of agents that live in a town."""
 
-_STEP_NS = 10 * NS
-_DAY_NS = DAY_STEPS * _STEP_NS
+STEP_NS = 10 * NS
+"""Simulated time of one step of a villager."""
 
-
-def make_town(scenario: schema.Scenario, seed: int, until_ns: int | None = None) -> Trace | None:
-    """Return what the villagers of a scenario do, from `town.begins` for as long as the run lasts.
-
-    Args:
-        scenario: a checked scenario.
-        seed: of the run.
-        until_ns: how long that is, nanoseconds, in place of the scenario's `until`.
-
-    Raises:
-        UsageError: if there are villagers without a town, or the town does not fit the scenario.
-    """
-    entry = check_town(scenario, until_ns)
-    if entry is None or scenario.town is None:
-        return None
-    first, steps = scenario.town.begins // _STEP_NS, -(-(until_ns or scenario.end_ns) // _STEP_NS)
-    return generate(seed, entry.count, first, steps, entry.name)
+_DAY_NS = DAY_STEPS * STEP_NS
 
 
 def check_town(scenario: schema.Scenario, until_ns: int | None = None) -> schema.Agent | None:
@@ -36,7 +19,7 @@ def check_town(scenario: schema.Scenario, until_ns: int | None = None) -> schema
 
     Args:
         scenario: a checked scenario.
-        until_ns: as for `make_town`.
+        until_ns: simulated time of the run in nanoseconds, in place of the scenario's `until`.
 
     Raises:
         UsageError: if there are villagers without a town, or the town does not fit the scenario.
@@ -56,10 +39,10 @@ def check_town(scenario: schema.Scenario, until_ns: int | None = None) -> schema
             hint="--set execution.sync=causal",
         )
     period = scenario.execution.tick.period
-    if period != _STEP_NS:
+    if period != STEP_NS:
         raise UsageError(f"the steps of a town last 10s, and execution.tick.period is {to_text(period)}")
     begins, until = scenario.town.begins, until_ns or scenario.end_ns
-    if begins % _STEP_NS:
+    if begins % STEP_NS:
         raise UsageError(f"the steps of a town last 10s, and town.begins is {to_text(begins)}")
     if begins + until > _DAY_NS:
         raise UsageError(
@@ -71,9 +54,3 @@ def check_town(scenario: schema.Scenario, until_ns: int | None = None) -> schema
     if scenario.models is None:
         raise UsageError("villagers call language models, and the scenario has none", hint="add `models:`")
     return entries[0]
-
-
-def space_of(trace: Trace, kernel: Kernel) -> Space:
-    """Return the space of a town."""
-    reach = Reach(chebyshev, trace.radius, trace.speed, manhattan)  # villagers walk along rows and columns
-    return Space(reach, within(trace.width, trace.height), lambda: kernel.now // _STEP_NS)

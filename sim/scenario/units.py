@@ -60,7 +60,7 @@ def shown(value: object) -> str:
     return repr(value)
 
 
-class Wrong(ValueError):
+class FieldError(ValueError):
     """What a validator raises, in our own words (pydantic collects ValueErrors).
 
     Args:
@@ -75,7 +75,7 @@ class Wrong(ValueError):
         message: str,
         hint: str | None = None,
         path: tuple[str | int, ...] = (),
-        parts: "tuple[Wrong, ...]" = (),
+        parts: "tuple[FieldError, ...]" = (),
     ) -> None:
         super().__init__(message)
         self.hint = hint
@@ -83,15 +83,15 @@ class Wrong(ValueError):
         self.parts = parts or (self,)
 
 
-def wrong_as(error: UsageError, path: tuple[str | int, ...] = ()) -> Wrong:
+def wrong_as(error: UsageError, path: tuple[str | int, ...] = ()) -> FieldError:
     """Return one of our errors in the form that a validator may raise."""
-    return Wrong(str(error), error.hint, path)
+    return FieldError(str(error), error.hint, path)
 
 
 def duration(value: Any) -> int:
     """Return the nanoseconds of a duration; for validators."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise Wrong(f"expected a duration such as 90s or 5m, found {shown(value)}")
+        raise FieldError(f"expected a duration such as 90s or 5m, found {shown(value)}")
     try:
         return to_ns(value)
     except UsageError as error:

@@ -6,11 +6,11 @@ from typing import Any
 
 import attrs
 
-from sim.conditions import ConditionError, Expression
+from sim.expressions import Expression, ExpressionError
 
 
 @attrs.frozen
-class Compiled:
+class ValueTemplate:
     """A value of a scenario file: the same each time, or computed anew at each evaluation.
 
     Attributes:
@@ -24,7 +24,7 @@ class Compiled:
     constant: bool
     expression: Expression | None = None
     expressions: tuple[Expression, ...] = ()
-    _parts: "list[Compiled] | dict[str, Compiled] | None" = attrs.field(default=None, repr=False)
+    _parts: "list[ValueTemplate] | dict[str, ValueTemplate] | None" = attrs.field(default=None, repr=False)
 
     @property
     def names(self) -> frozenset[str]:
@@ -39,7 +39,7 @@ class Compiled:
             functions: what the functions in them do.
 
         Raises:
-            ConditionError: if an expression in it has no value.
+            ExpressionError: if an expression in it has no value.
         """
         if self.expression is not None:
             return self.expression.evaluate(names, functions)
@@ -56,38 +56,38 @@ def is_expression(raw: object) -> bool:
     return isinstance(raw, str) and raw.startswith("=") and not raw.startswith("==")
 
 
-def compile_value(raw: Any, check: Callable[[Expression], None] | None = None) -> Compiled:
+def compile_value(raw: Any, check: Callable[[Expression], None] | None = None) -> ValueTemplate:
     """Return a raw value with its expressions parsed.
 
     Args:
         raw: a JSON-like value.
-        check: called with each expression; it may raise ConditionError.
+        check: called with each expression; it may raise ExpressionError.
 
     Raises:
-        ConditionError: if an expression in it is not allowed. For one inside a collection it is a
+        ExpressionError: if an expression in it is not allowed. For one inside a collection it is a
             `PartError`, whose `path` leads to it.
     """
     if is_expression(raw):
         expression = Expression.parse(raw[1:])
         if check is not None:
             check(expression)
-        return Compiled(raw, False, expression, (expression,))
+        return ValueTemplate(raw, False, expression, (expression,))
     if isinstance(raw, dict):
         parts: Any = {key: _compile_part(key, value, check) for key, value in raw.items()}
         return _collection({key: part.raw for key, part in parts.items()}, parts, list(parts.values()))
     if isinstance(raw, list | tuple):
         parts = [_compile_part(index, value, check) for index, value in enumerate(raw)]
         return _collection([part.raw for part in parts], parts, parts)
-    return Compiled(raw, True)
+    return ValueTemplate(raw, True)
 
 
-def _collection(raw: Any, parts: Any, inner: list[Compiled]) -> Compiled:
+def _collection(raw: Any, parts: Any, inner: list[ValueTemplate]) -> ValueTemplate:
     constant = all(part.constant for part in inner)
     expressions = tuple(expression for part in inner for expression in part.expressions)
-    return Compiled(raw, constant, None, expressions, None if constant else parts)
+    return ValueTemplate(raw, constant, None, expressions, None if constant else parts)
 
 
-class PartError(ConditionError):
+class PartError(ExpressionError):
     """An expression inside a list or mapping is wrong; `path` leads to it."""
 
     def __init__(self, message: str, hint: str | None, path: tuple[str | int, ...]) -> None:
@@ -95,12 +95,12 @@ class PartError(ConditionError):
         self.path = path
 
 
-def _compile_part(key: str | int, raw: Any, check: Callable[[Expression], None] | None) -> Compiled:
+def _compile_part(key: str | int, raw: Any, check: Callable[[Expression], None] | None) -> ValueTemplate:
     try:
         return compile_value(raw, check)
     except PartError as error:
         raise PartError(str(error), error.hint, (key, *error.path)) from None
-    except ConditionError as error:
+    except ExpressionError as error:
         raise PartError(str(error), error.hint, (key,)) from None
 
 

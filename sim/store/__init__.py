@@ -11,7 +11,7 @@ Layout, lowest first:
     recorder  what the kernel calls: `HashRecorder` (no file) and `RunRecorder`
     reader    `open_run`, `list_runs`, `find_run`
     past      what is on record, for making a run again
-    checked   `CheckedRecorder` compares a run with its past
+    checked   `VerifyingRecorder` compares a run with its past
     export    CSV, JSON and Parquet
 """
 

@@ -171,7 +171,7 @@ class RunRecorder(_Buffer):
 
     Args:
         folder: what `create_run` returned.
-        again: go on with a run that was recorded before; nothing may be recorded until `go_on`.
+        resumed: go on with a run that was recorded before; nothing may be recorded until `go_on`.
         take_over: fence out a process that has the run.
 
     Raises:
@@ -179,10 +179,10 @@ class RunRecorder(_Buffer):
         method raises a RunError of what went wrong in the writing thread before.
     """
 
-    def __init__(self, folder: Path, *, again: bool = False, take_over: bool = False) -> None:
+    def __init__(self, folder: Path, *, resumed: bool = False, take_over: bool = False) -> None:
         super().__init__()
         self.folder = folder
-        self._writer = Writer(folder, again=again, take_over=take_over)
+        self._writer = Writer(folder, resumed=resumed, take_over=take_over)
 
     def input(self, row: InputRow, /) -> None:
         """Record a call from outside; it may run when `durable` has called."""

@@ -38,7 +38,7 @@ _JOBS = 256
 class Tables:
     """The writing connection with the hashes that belong to it. Lives in the writer's thread alone."""
 
-    def __init__(self, folder: Path, *, again: bool) -> None:
+    def __init__(self, folder: Path, *, resumed: bool) -> None:
         self._folder = folder
         recover(folder / DATABASE)
         self._connection = sqlite3.connect(folder / DATABASE, isolation_level=None, timeout=BUSY_SECONDS)
@@ -51,13 +51,13 @@ class Tables:
         self._pending: list[bytes] = []
         self._pending_events = 0
         self._unsafe: list[UnsafeEffect] = []  # begun in the present transaction
-        self._ended = again  # until it goes on, a run that is resumed stays as it was
+        self._ended = resumed  # until it goes on, a run that is resumed stays as it was
         self._head: HeadFile | None = None
         try:
             self._set_durable()
             self._head = HeadFile(folder)
             self._identity = _identity(folder)
-            self._open(again)
+            self._open(resumed)
         except Exception:
             self._disconnect()
             raise
@@ -72,15 +72,15 @@ class Tables:
                 hint="use a local disk",
             )
 
-    def _open(self, again: bool) -> None:
+    def _open(self, resumed: bool) -> None:
         """Claim the run for this process, and take up the hashes where the file ends."""
         self._execute("BEGIN IMMEDIATE")
         recorded = "EXISTS (SELECT 1 FROM chunks) OR EXISTS (SELECT 1 FROM effects)"
         columns = f"uid, status, epoch, {recorded}"
         self._uid, status, epoch, used = self._execute(f"SELECT {columns} FROM run").fetchone()  # noqa: S608 - constant
-        if again and status == "finished":
+        if resumed and status == "finished":
             raise RunError(f"{self._folder} has finished: there is nothing to go on with", hint="branch from it")
-        if not again and (status != "running" or used or epoch):
+        if not resumed and (status != "running" or used or epoch):
             raise RunError(
                 f"{self._folder} was already recorded (status {status})", hint="start a new run, or resume it"
             )
@@ -91,7 +91,7 @@ class Tables:
         self._epoch = epoch + 1
         self._set_run(epoch=self._epoch)
         self.commit()
-        reach("resume.claimed") if again else None
+        reach("resume.claimed") if resumed else None
 
     def _catch_up(self) -> None:
         """Bring the hashes to where the file ends."""
@@ -307,20 +307,20 @@ def _identity(folder: Path) -> tuple[tuple[int, int], ...]:
 class Writer:
     """Gives jobs for `Tables` to the thread that owns them. Not for use after a fork."""
 
-    def __init__(self, folder: Path, *, again: bool = False, take_over: bool = False) -> None:
+    def __init__(self, folder: Path, *, resumed: bool = False, take_over: bool = False) -> None:
         """Open the run in `folder` for writing.
 
         Args:
             folder: of the run.
-            again: go on with a run that was recorded before.
+            resumed: go on with a run that was recorded before.
             take_over: do not wait for a process that has the run; it can write nothing more.
 
         Raises:
-            RunError: if another process writes it, it was recorded before (or, again, has finished), or it cannot be
+            RunError: if another process writes it, it was recorded before (or, resumed, has finished), or it cannot be
                 written.
         """
         self._folder = folder
-        self._again = again
+        self._resumed = resumed
         self._pid = os.getpid()
         self._error: SimError | None = None
         self._told = False
@@ -390,7 +390,7 @@ class Writer:
 
     def _run(self, opened: "Future[None]") -> None:
         try:
-            tables = Tables(self._folder, again=self._again)
+            tables = Tables(self._folder, resumed=self._resumed)
         except Exception as error:
             opened.set_exception(failure(self._folder / DATABASE, error))
             return

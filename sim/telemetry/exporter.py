@@ -13,7 +13,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from sim.errors import UsageError
-from sim.kernel.watchdog import Stuck
+from sim.host.watchdog import Stuck
 from sim.runner import SimulationRunner
 from sim.telemetry.catalog import VALUES
 from sim.telemetry.readers import (

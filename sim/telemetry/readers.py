@@ -16,7 +16,7 @@ from sim import __version__
 from sim.actors import AgentLoop
 from sim.actors.manager import Totals
 from sim.actors.state import PauseReason
-from sim.kernel.effects import Ticket
+from sim.kernel.effects import EffectHandle
 from sim.llm.counts import BOUNDS
 from sim.resources import MICRO
 from sim.runner import SimulationRunner
@@ -183,19 +183,19 @@ class EffectReader:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._seen: dict[Ticket, float] = {}
+        self._seen: dict[EffectHandle, float] = {}
 
     def read(self, runner: SimulationRunner, sheet: Sheet) -> None:
         """Read effects in flight and their outcomes."""
         effects, now = runner.simulation.world.kernel.effects, self._clock()
-        tickets = dict(effects.in_flight).values()
-        self._seen = {ticket: self._seen.get(ticket, now) for ticket in tickets}
-        for kind in {ticket.effect.kind: None for ticket in tickets}:
-            sheet.add("effects_in_flight", sum(ticket.effect.kind == kind for ticket in tickets), kind)
-        if not tickets:
+        handles = dict(effects.in_flight).values()
+        self._seen = {handle: self._seen.get(handle, now) for handle in handles}
+        for kind in {handle.effect.kind: None for handle in handles}:
+            sheet.add("effects_in_flight", sum(handle.effect.kind == kind for handle in handles), kind)
+        if not handles:
             sheet.add("effects_in_flight", 0, "any")
-        sheet.add("effects_in_doubt", sum(ticket.held for ticket in tickets))
-        working = [since for ticket, since in self._seen.items() if not ticket.held]
+        sheet.add("effects_in_doubt", sum(handle.held for handle in handles))
+        working = [since for handle, since in self._seen.items() if not handle.held]
         sheet.add("effect_oldest_seconds", now - min(working, default=now))
         for outcome, count in dict(effects.counts).items():
             sheet.add("effects", count, outcome)

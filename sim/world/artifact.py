@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from sim.conditions import Expression
+from sim.expressions import Expression
 from sim.kernel.codec import Raw, Record, decode, freeze
 
 Access = Literal["all", "owner"] | tuple[str, ...]

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from sim.conditions import PURE_FUNCTIONS, ConditionError, Expression
 from sim.errors import LimitError, UsageError
 from sim.events.topic import check_free
+from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.kernel.codec import Fact, Raw, encode, freeze
 from sim.kernel.duration import to_ns
 from sim.kernel.waits import sleep_ns
@@ -240,7 +240,7 @@ def _invoke(world: "World", agent: "Inhabitant", artifact: str, args: Any = None
         encode(value)
         if thing.price and thing.owner != agent.agent_id:
             world.ledger.transfer(agent.agent_id, thing.owner, thing.price)
-    except (ConditionError, LimitError, UsageError) as error:
+    except (ExpressionError, LimitError, UsageError) as error:
         raise Refused(str(error)) from error
     world.event_bus.tell("artifact.invoked", {"artifact": artifact, "by": agent.agent_id})
     return value

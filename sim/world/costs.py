@@ -35,7 +35,7 @@ class Charge:
 
 
 @attrs.frozen
-class Held:
+class ChargeHold:
     """What an action that has to wait pays with: set aside before the wait, taken or given back after it."""
 
     costs: "Costs"
@@ -140,13 +140,13 @@ class Costs:
                 return Lack(f"the quota {name} has no room for {amount}")
         return None
 
-    def hold(self, agent_id: str, charge: Charge) -> Held:
+    def hold(self, agent_id: str, charge: Charge) -> ChargeHold:
         """Set aside what `lacking` found to be there, for an action that has to wait."""
         reservations = tuple(self.rates.reserve(agent_id, name, units) for name, units in charge.rates.items())
         earmarks = tuple(self.budgets.reserve(agent_id, name, micro) for name, micro in charge.budgets.items())
         for name, amount in charge.quotas.items():
             self.quotas.hold(agent_id, name, amount)
-        return Held(self, agent_id, charge, reservations, earmarks)
+        return ChargeHold(self, agent_id, charge, reservations, earmarks)
 
     def take(self, agent_id: str, charge: Charge, artifact: str | None) -> None:
         """Take what `lacking` found to be there; quota held for an artifact's earlier content goes back first."""

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sim.conditions import PURE_FUNCTIONS, Expression
 from sim.errors import UsageError
 from sim.events import Event
+from sim.expressions import PURE_FUNCTIONS, Expression
 from sim.kernel.all_of import armed
 from sim.kernel.codec import Raw, decode, freeze
 from sim.kernel.duration import to_ns

@@ -33,7 +33,7 @@ class Sighting(NamedTuple):
     doing: str
 
 
-class Track:
+class PositionHistory:
     """What one agent has shown, by step.
 
     Attributes:
@@ -56,8 +56,8 @@ class Track:
         self.versions = [shown]
         self.gone: int | None = None
         self.partners = partners  # whom it looks at wherever they are
-        self.near: list[Track] = []  # see `Space.neighbours`
-        self.far: list[Track] = []
+        self.near: list[PositionHistory] = []  # see `Space.neighbours`
+        self.far: list[PositionHistory] = []
         self.near_until = self.far_until = -1  # up to which step these lists are good
 
     def at(self, step: int) -> Sighting:
@@ -129,13 +129,13 @@ class Space:
         self.truth: Mapping[tuple[str, int], Sequence[str]] | None = None
         self._inside = inside
         self._step = step
-        self._tracks: dict[str, Track] = {}
+        self._histories: dict[str, PositionHistory] = {}
         self._looked = False  # whether anybody has neighbours chosen
 
     @property
-    def tracks(self) -> Mapping[str, Track]:
+    def histories(self) -> Mapping[str, PositionHistory]:
         """What each agent has shown."""
-        return self._tracks
+        return self._histories
 
     def enter(self, agent_id: str, position: Position, doing: str = "", partners: tuple[str, ...] = ()) -> None:
         """Let an agent appear, at the beginning of the present step.
@@ -149,25 +149,25 @@ class Space:
         Raises:
             UsageError: if the position lies outside, or the agent is there already.
         """
-        if agent_id in self._tracks:
+        if agent_id in self._histories:
             raise UsageError(f"{agent_id} is in the space already")
         position = self._checked(position)
         shown = Sighting(agent_id, position, doing)
-        self._tracks[agent_id] = Track(agent_id, len(self._tracks), self._step(), shown, partners)
+        self._histories[agent_id] = PositionHistory(agent_id, len(self._histories), self._step(), shown, partners)
         if self._looked:  # who was chosen from before does not know this one
-            for track in self._tracks.values():
-                track.near_until = track.far_until = -1
+            for history in self._histories.values():
+                history.near_until = history.far_until = -1
             self._looked = False
 
     def leave(self, agent_id: str) -> None:
         """Let an agent disappear from the next step on."""
-        track = self._tracks.get(agent_id)
-        if track is not None and track.gone is None:
-            track.gone = self._step() + 1
+        history = self._histories.get(agent_id)
+        if history is not None and history.gone is None:
+            history.gone = self._step() + 1
 
     def where(self, agent_id: str) -> Position:
         """Return where an agent stands for itself, now."""
-        return self._track(agent_id).at(self._step()).position
+        return self._history(agent_id).at(self._step()).position
 
     def near(self, agent_id: str, radius: float | None = None) -> tuple[Sighting, ...]:
         """Return whom an agent sees around it, in order of arrival, as they were when this step began.
@@ -180,14 +180,14 @@ class Space:
             UsageError: if that is farther than one can see.
             CausalityError: if somebody may be there of whom it is not known yet: a fault of who let the agent run.
         """
-        reach, me, step = self.reach, self._track(agent_id), self._step()
+        reach, me, step = self.reach, self._history(agent_id), self._step()
         radius = reach.perception if radius is None else radius
         if not 0 <= radius <= reach.perception:
             raise UsageError(f"{agent_id} wants to look {radius:g} far, and one sees {reach.perception:g} far")
         here = me.at(step).position
         if self.truth is not None:
             names = dict.fromkeys(self.truth.get((agent_id, step), ()))  # it may have looked several times
-            others = sorted((self._tracks[name] for name in names), key=lambda track: track.number)
+            others = sorted((self._histories[name] for name in names), key=lambda history: history.number)
         else:
             others = self.neighbours(me, step)
         seen = []
@@ -213,12 +213,12 @@ class Space:
             UsageError: if the agent has not declared that it depends on this one.
             CausalityError: as `near`.
         """
-        me, step = self._track(agent_id), self._step()
+        me, step = self._history(agent_id), self._step()
         if partner not in me.partners:
             raise UsageError(
                 f"{agent_id} looks at {partner}, which it does not depend on", hint="declare it in `partners`"
             )
-        other = self._track(partner)
+        other = self._history(partner)
         if self.strict and other.known < step:
             raise CausalityError(f"{agent_id} looks at {partner} at step {step}, known up to {other.known}")
         if other.gone is not None and other.gone <= step:
@@ -233,24 +233,24 @@ class Space:
         Raises:
             UsageError: if that is outside, or farther than one can go in a step.
         """
-        track, step = self._track(agent_id), self._step()
+        history, step = self._history(agent_id), self._step()
         position = self._checked(position)
-        here = track.at(step).position
+        here = history.at(step).position
         if not self.reach.goes(here, position):
             raise UsageError(
                 f"{agent_id} cannot go from {here} to {position} in one step: it goes {self.reach.speed:g} at most"
             )
-        track.show(step + 1, Sighting(agent_id, position, doing))
+        history.show(step + 1, Sighting(agent_id, position, doing))
 
     def forget_before(self, step: int) -> None:
         """Drop what was shown before `step`: nobody will look at it any more."""
-        for track in self._tracks.values():
-            old = min(step - track.first, len(track.versions) - 1)
+        for history in self._histories.values():
+            old = min(step - history.first, len(history.versions) - 1)
             if old > 0:
-                del track.versions[:old]
-                track.first += old
+                del history.versions[:old]
+                history.first += old
 
-    def neighbours(self, me: Track, step: int) -> list[Track]:
+    def neighbours(self, me: PositionHistory, step: int) -> list[PositionHistory]:
         """Return all who may come into the sight of `me`, or hold it up, at `step` and some steps after; others cannot.
 
         Who is farther than this at step s, cannot be near some steps later: both move at most `speed` a step.
@@ -258,11 +258,13 @@ class Space:
         if step > me.near_until:
             self._looked = True
             if step > me.far_until:
-                me.far, me.far_until = self._within(me, step, self._tracks.values(), _LONG), step + _LONG - 1
+                me.far, me.far_until = self._within(me, step, self._histories.values(), _LONG), step + _LONG - 1
             me.near, me.near_until = self._within(me, step, me.far, _SHORT), min(step + _SHORT - 1, me.far_until)
         return me.near
 
-    def _within(self, me: Track, step: int, others: Iterable[Track], life: int) -> list[Track]:
+    def _within(
+        self, me: PositionHistory, step: int, others: Iterable[PositionHistory], life: int
+    ) -> list[PositionHistory]:
         """Return those of `others` that may matter to `me` in the next `life` steps."""
         reach = self.reach
         here, metric, speed = me.at(step).position, reach.metric, reach.speed
@@ -276,9 +278,9 @@ class Space:
     def state(self) -> Mapping[str, Any]:
         """Return what everybody shows, for the hash of the run."""
         return {
-            name: [shown.position, shown.doing, track.gone is None]
-            for name, track in sorted(self._tracks.items())
-            for shown in [track.versions[-1]]
+            name: [shown.position, shown.doing, history.gone is None]
+            for name, history in sorted(self._histories.items())
+            for shown in [history.versions[-1]]
         }
 
     def _checked(self, position: Position) -> Position:
@@ -288,11 +290,11 @@ class Space:
             raise UsageError(f"{str(position)[:80]} is no position of this space")
         return position
 
-    def _track(self, agent_id: str) -> Track:
-        track = self._tracks.get(agent_id)
-        if track is None:
+    def _history(self, agent_id: str) -> PositionHistory:
+        history = self._histories.get(agent_id)
+        if history is None:
             raise UsageError(f"{agent_id} is not in the space", hint="give it a `position`")
-        return track
+        return history
 
 
 def euclid(a: tuple[float, float], b: tuple[float, float]) -> float:

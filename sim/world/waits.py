@@ -1,4 +1,4 @@
-"""Known waits: who waits for a model, a line or others' turns, and must not be taken for one that hangs."""
+"""Symbols waits: who waits for a model, a line or others' turns, and must not be taken for one that hangs."""
 
 from sim.kernel import Kernel
 

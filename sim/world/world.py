@@ -11,17 +11,18 @@ import attrs
 from sim.errors import Interrupt, RunError, SimError, UsageError
 from sim.events import EventBus
 from sim.events.bus import too_much
+from sim.host.host import Host
+from sim.host.until import run_host_until
 from sim.kernel import Actor, Kernel, Recorder, Stream, to_seconds
 from sim.kernel.codec import ABSENT, Absent, Fact, Raw, Record, as_dict, decode, freeze, recordable
-from sim.kernel.host import Host
-from sim.kernel.until import Until, run_host_until
+from sim.kernel.until import Until
 from sim.permissions import Permission
 from sim.resources import MICRO, Budgets, Ledger, Pool, Quotas, RateTracker, Use
 from sim.text import of_error
 from sim.world.action import Action, ActionHandler, ActionRegistry, ActionResult, Refused
 from sim.world.artifact import Artifacts
 from sim.world.builtin import BUILT_IN
-from sim.world.costs import FREE, Charge, Costs, Held, Lack
+from sim.world.costs import FREE, Charge, ChargeHold, Costs, Lack
 from sim.world.message import Message
 from sim.world.places import Places
 from sim.world.pool_actions import give_back
@@ -355,7 +356,7 @@ class World:
         return self._finish(agent, action, handler, granted, held)
 
     def _finish(
-        self, agent: Inhabitant, action: Action, handler: ActionHandler, granted: Any, held: Held
+        self, agent: Inhabitant, action: Action, handler: ActionHandler, granted: Any, held: ChargeHold
     ) -> ActionResult:
         """Apply what was waited for; if that fails, what was granted and what was set aside go back."""
         done = False

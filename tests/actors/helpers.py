@@ -7,8 +7,8 @@ from typing import Any
 import anyio
 
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
+from sim.host.host import Host
 from sim.kernel import NS
-from sim.kernel.host import Host
 from sim.kernel.ports import EventRow
 from sim.kernel.waits import sleep_ns
 from sim.resources import Limit, Rate

@@ -310,7 +310,7 @@ def test_an_execution_lock_held_too_long_is_reported(cure: Any, iterations: int)
 
 
 def test_a_long_iteration_that_waits_for_effects_holds_no_lock_too_long() -> None:
-    """Known waits do not count as holding the lock, however many an iteration has, with short pauses in between."""
+    """Symbols waits do not count as holding the lock, however many an iteration has, with short pauses in between."""
     lab = Lab()
 
     async def step(agent: Script) -> Action:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from sim.actors import Agent
-from sim.cli.look import look_at
+from sim.cli.render.snapshot import take_snapshot
 from sim.runner import RunResult, run
 from sim.store import open_run
 from sim.world import NOOP, Action, ActionResult, World
@@ -127,7 +127,7 @@ def test_the_live_view_shows_what_cannot_be_recorded_without_its_data(tmp_path):
             return None
 
     def look(runner: Any) -> None:
-        lines.extend(look_at(runner).newest)
+        lines.extend(take_snapshot(runner).newest)
         rows = runner.simulation.world.kernel.recorder._rows
         rows[:] = [row for row in rows if row[6] != "odd"]
 

@@ -7,9 +7,9 @@ import pytest
 
 from sim.agents import PolicyAction, PolicyAgent, PolicyRule, Rulebook, Toolbox
 from sim.agents.policy import Value
-from sim.conditions import PURE_FUNCTIONS, ConditionError, Expression
+from sim.assembly.build import build
+from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.scenario import load
-from sim.scenario.build import build
 from sim.world import Places
 from sim.world.artifact import make
 from tests.actors.helpers import Lab
@@ -183,7 +183,7 @@ def test_chance(toolbox: tuple[Lab, Toolbox]) -> None:
     assert 0.8 < sum(box.exponential(1) for _ in range(2000)) / 2000 < 1.2
     assert box.choice([]) is None
     assert box.choice(["x"]) == "x"
-    with pytest.raises(ConditionError, match="above 0"):
+    with pytest.raises(ExpressionError, match="above 0"):
         box.exponential(0)
 
 

@@ -9,7 +9,7 @@ import sim
 from sim.agents import PolicyAction, PolicyAgent, PolicyRule, Rulebook, Toolbox
 from sim.resources import Resource
 from sim.runner import replay
-from sim.scenario.values import Compiled
+from sim.scenario.values import ValueTemplate
 from sim.store import open_run
 from sim.world import Action, Places
 from tests.actors.helpers import Lab
@@ -156,8 +156,8 @@ def test_a_stop_takes_effect_between_two_actions():
     lab.world.places.place("p", "a")
     lab.world.pools["desk"] = Resource(lab.kernel, 1)
     lab.add("holder", lambda agent: Action("acquire", {"pool": "desk"}) if not agent.results else None, started=True)
-    move = PolicyAction("move", {"to": Compiled("b", True)})
-    acquire = PolicyAction("acquire", {"pool": Compiled("desk", True)})
+    move = PolicyAction("move", {"to": ValueTemplate("b", True)})
+    acquire = PolicyAction("acquire", {"pool": ValueTemplate("desk", True)})
     rulebook = Rulebook((PolicyRule(None, (move, acquire), {}, {}),))
     loop = lab.manager.create_loop(PolicyAgent("p", lab.world, toolbox=Toolbox(lab.world), rulebook=rulebook))
     loop.start_now()

@@ -28,7 +28,7 @@ def lint(tree: Path) -> subprocess.CompletedProcess[str]:
 def skeleton(tmp_path: Path) -> Path:
     """Make a tree with the project's contracts and nothing but the lowest and the highest layer."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    for folder in ("cli", "kernel", "store"):
+    for folder in ("cli", "host", "kernel", "store"):
         (tmp_path / "sim" / folder).mkdir(parents=True)
         (tmp_path / "sim" / folder / "__init__.py").touch()
     for name in ("__init__", "__main__", "errors"):
@@ -45,7 +45,7 @@ def test_sim_keeps_its_contracts():
 def test_what_is_allowed_passes(skeleton):
     """The contracts let the edge and the doors do their work."""
     (skeleton / "sim/cli/run.py").write_text("import time, click\nfrom sim import kernel\n")
-    (skeleton / "sim/kernel/host.py").write_text("import anyio, trio\n")
+    (skeleton / "sim/host/host.py").write_text("import anyio, trio\n")
     (skeleton / "sim/kernel/rng.py").write_text("import random\n")
     (skeleton / "sim/store/export.py").write_text("def export():\n    import duckdb\n")
     result = lint(skeleton)
@@ -60,7 +60,7 @@ FORBIDDEN = [  # module, its text, what the report must say
     ("kernel/scheduler", "from anyio.abc import TaskGroup", "sim.kernel.scheduler -> anyio"),
     ("store/reader", "from datetime import datetime", "sim.store.reader -> datetime"),
     ("kernel/dice", "from random import Random", "sim.kernel.dice -> random"),
-    ("kernel/host", "import sqlite3", "sim.kernel.host -> sqlite3"),
+    ("host/host", "import sqlite3", "sim.host.host -> sqlite3"),
     ("store/codec", "import msgspec", "sim.store.codec -> msgspec"),
     ("store/files", "import duckdb", "sim.store.files -> duckdb"),
 ]

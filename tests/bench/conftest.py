@@ -1,4 +1,4 @@
-"""Benches made up cell by cell."""
+"""Benches made up trial by trial."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from sim.bench import Bench, Cell, evaluate, make_plan
+from sim.bench import Bench, Trial, evaluate, make_plan
 from tests.report.conftest import browser as browser  # the same Chromium
 
 SCENARIO = """
@@ -24,14 +24,15 @@ ABOUT: Mapping[str, Any] = {
 Made = Callable[..., Bench]
 
 
-def cell_of(point: int, seed: int, mode: str, **figures: Any) -> Cell:
+def cell_of(point: int, seed: int, mode: str, **figures: Any) -> Trial:
     """Return a run with plain figures, some of them changed."""
     plain: dict[str, Any] = {
         "basis": "service", "makespan": 100.0, "wall_seconds": 2.0, "cpu_seconds": 1.0, "agents": 2, "iterations": 50,
-        "actions": 40, "events": 90, "errors": 0, "calls": 20, "in_flight": 2.0, "flight": ((0.0, 1.0), (50.0, 3.0)),
+        "actions": 40, "events": 90, "errors": 0, "calls": 20, "in_flight": 2.0,
+        "concurrency": ((0.0, 1.0), (50.0, 3.0)),
         "waiting": 10.0, "waits": 0.1, "hash": "h", "outcomes": {"metric m": 5.0},
     }  # fmt: skip
-    return attrs.evolve(Cell(point, seed, mode, 0), **(plain | figures))
+    return attrs.evolve(Trial(point, seed, mode, 0), **(plain | figures))
 
 
 @pytest.fixture
@@ -45,12 +46,12 @@ def made(tmp_path: Path) -> Made:
         file = tmp_path / "made.yaml"
         file.write_text(text, encoding="utf-8")
         plan = make_plan(file, modes=modes, count=count, **options)
-        cells = [
+        trials = [
             cell_of(point, seed, mode.name, **figures(point, seed, mode.name))
             for point in range(len(plan.points))
             for seed in plan.seeds
             for mode in plan.modes
         ]
-        return evaluate(plan, reversed(cells), about)
+        return evaluate(plan, reversed(trials), about)
 
     return make

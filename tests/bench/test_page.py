@@ -19,7 +19,7 @@ def figures(point, seed, mode):
     share = 1 + MODES.index(mode)
     moments = tuple((5.0 * part, float((part * 7 + point) % 11)) for part in range(20))
     return {
-        "makespan": (3000.0 + 300 * seed) / share, "flight": moments, "critical_path": 5.0,
+        "makespan": (3000.0 + 300 * seed) / share, "concurrency": moments, "critical_path": 5.0,
         "hash": "own" if mode == "autonomous" else "h",
         "outcomes": {"metric m": 5.0 + seed * (mode == "autonomous"), "done x": 3.0, "refused y": 0.0},
     }  # fmt: skip
@@ -100,8 +100,8 @@ def wide(point, seed, mode):
 def test_a_bench_without_figures_has_a_page(made, shown):
     """If everything failed the page says why."""
     nothing: dict[str, Any] = {
-        "status": "failed", "problem": "it broke", "makespan": None, "outcomes": {}, "flight": (), "in_flight": None,
-        "basis": None,
+        "status": "failed", "problem": "it broke", "makespan": None, "outcomes": {}, "concurrency": (),
+        "in_flight": None, "basis": None,
     }  # fmt: skip
     browser = shown(made(MODES, lambda *_: nothing, sweeps=SWEEPS))
     assert browser.evaluate("document.querySelector('.pill').textContent") == "72 failed"
@@ -111,7 +111,7 @@ def test_a_bench_without_figures_has_a_page(made, shown):
 
 def test_one_run_of_nothing_has_a_page(made, shown):
     """Makespans of 0, one seed and one mode divide nothing by 0."""
-    nothing = {"makespan": 0.0, "cpu_seconds": 0.0, "flight": ((0.0, 0.0),), "in_flight": 0.0, "outcomes": {}}
+    nothing = {"makespan": 0.0, "cpu_seconds": 0.0, "concurrency": ((0.0, 0.0),), "in_flight": 0.0, "outcomes": {}}
     assert "How long it takes" in headings(shown(made(("tick-parallel",), lambda *_: nothing, count=1)))
 
 

@@ -19,7 +19,7 @@ def test_what_is_run_unless_said_otherwise(file):
     assert [mode.name for mode in plan.modes] == ["tick-sequential", "tick-parallel", "autonomous", "causal"]
     assert plan.seeds == (1, 2, 3, 4, 5)
     assert plan.points == ({},)
-    assert (plan.cells, len(list(plan.jobs)), plan.named) == (20, 5, False)
+    assert (plan.trials, len(list(plan.jobs)), plan.named) == (20, 5, False)
 
 
 def test_sweeps_are_combined(file):

@@ -59,13 +59,13 @@ def test_outcomes_and_hashes_are_compared_with_the_barrier(made):
     """Twice as much of one of two outcomes is a distance of a third of a half; equal hashes are counted."""
     bench = made(MODES, figures)
     free, oracle = row_of(bench, "autonomous"), row_of(bench, "oracle")
-    assert free.figures["drift"].mean == pytest.approx(100 / 6)
+    assert free.figures["outcome_distance"].mean == pytest.approx(100 / 6)
     assert free.outcomes["metric m"].relative.mean == pytest.approx(1)
     assert free.outcomes["metric m"].distance.mean == pytest.approx(1 / 3)
     assert (free.equal, free.compared) == (0, 3)
-    assert oracle.figures["drift"].mean == 0
+    assert oracle.figures["outcome_distance"].mean == 0
     assert (oracle.equal, oracle.compared) == (3, 3)
-    assert "drift" not in row_of(bench, "tick-parallel").figures
+    assert "outcome_distance" not in row_of(bench, "tick-parallel").figures
 
 
 def test_chance_is_told_beside_the_drift(made):
@@ -87,7 +87,7 @@ def test_a_run_that_failed_counts_for_nothing(made):
     base, free = row_of(bench, "tick-parallel"), row_of(bench, "autonomous")
     assert (base.measured, base.problems) == (2, ("it broke",))
     assert (free.measured, free.compared, free.figures["speed_up"].n) == (3, 2, 2)
-    assert [cell.problem for cell in bench.failures] == ["it broke"]
+    assert [trial.problem for trial in bench.failures] == ["it broke"]
 
 
 def test_a_mode_without_meaning_is_a_failure_only_if_it_was_asked_for(made, tmp_path):
@@ -95,13 +95,13 @@ def test_a_mode_without_meaning_is_a_failure_only_if_it_was_asked_for(made, tmp_
     bench = made(MODES, lambda _, seed, mode: {"status": "refused", "problem": "no"} if mode == "oracle" else {})
     assert len(bench.failures) == 3
     unnamed = attrs.evolve(bench.plan, named=False)
-    assert evaluate(unnamed, bench.cells, bench.about).failures == []
+    assert evaluate(unnamed, bench.trials, bench.about).failures == []
 
 
 def test_a_part_of_a_bench_is_evaluated_too(made):
     """What was measured before Ctrl-C counts."""
     bench = made(MODES, figures)
-    part = evaluate(bench.plan, bench.cells[:4], bench.about)
+    part = evaluate(bench.plan, bench.trials[:4], bench.about)
     assert (bench.complete, part.complete) == (True, False)
     assert row_of(part, "autonomous").measured == 1
 
@@ -127,8 +127,8 @@ def test_json_has_everything(made):
     bench = made(MODES, figures, sweeps=["agents.a.count=1,2"])
     told = to_json(bench)
     assert told["settings"]["points"] == [{"agents.a.count": "1"}, {"agents.a.count": "2"}]
-    assert len(told["cells"]) == 18
-    assert told["cells"][0]["point"] == {"agents.a.count": "1"}
+    assert len(told["trials"]) == 18
+    assert told["trials"][0]["point"] == {"agents.a.count": "1"}
     assert told["rows"][5]["point"] == {"agents.a.count": "2"}
     assert told["rows"][1]["figures"]["speed_up"] == {"n": 3, "mean": pytest.approx(2), "half": pytest.approx(0)}
     assert told["complete"]

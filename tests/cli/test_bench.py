@@ -10,8 +10,8 @@ QUICK = ("--seeds", 1, "--jobs", 1)
 
 TALKERS = """
 from sim import Action, Agent
-from sim.llm.models import Models
-from sim.llm.port import ChatMessage, ModelRequest
+from sim.llm.service import Models
+from sim.llm.types import ChatMessage, ModelRequest
 
 
 class Talker(Agent):
@@ -56,18 +56,18 @@ def test_a_bench_of_a_small_scenario(sim, tiny, tmp_path):
     assert done.code == 0
     assert told["folder"] == "bench/tiny-1"
     assert told["settings"]["seeds"] == [3, 4]
-    assert [(cell["mode"], cell["seed"]) for cell in told["cells"] if cell["status"] == "measured"] == [
+    assert [(trial["mode"], trial["seed"]) for trial in told["trials"] if trial["status"] == "measured"] == [
         (mode, seed) for seed in (3, 4) for mode in ("tick-sequential", "tick-parallel", "autonomous", "causal")
     ]
     single = json.loads(sim("run", tiny, "--mode", "autonomous", "--seed", 4, "--no-record", "--json").out)
-    assert single["hash"] == told["cells"][6]["hash"]
+    assert single["hash"] == told["trials"][6]["hash"]
     assert sorted(file.name for file in folder.iterdir()) == ["bench.csv", "bench.html", "bench.json"]
     assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
-    assert json.loads((folder / "bench.json").read_text())["cells"] == told["cells"]
+    assert json.loads((folder / "bench.json").read_text())["trials"] == told["trials"]
     with (folder / "bench.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 8
-    assert float(rows[2]["done publish"]) == told["cells"][2]["outcomes"]["done publish"]
+    assert float(rows[2]["done publish"]) == told["trials"][2]["outcomes"]["done publish"]
     assert "8 of 8 runs" in done.err
 
 
@@ -99,13 +99,13 @@ def test_a_scenario_on_two_axes_of_time(sim, talk):
     named = [word for mode in modes for word in ("--mode", mode)]
     done = sim("bench", talk, "--allow", "talkers_of_bench", "--seed", 7, *named, "--json")
     told = json.loads(done.out)
-    span = {cell["mode"]: cell["makespan"] for cell in told["cells"]}
+    span = {trial["mode"]: trial["makespan"] for trial in told["trials"]}
 
     assert done.code == 0
-    assert {cell["basis"] for cell in told["cells"]} == {"service"}
+    assert {trial["basis"] for trial in told["trials"]} == {"service"}
     assert span["autonomous"] <= span["oracle"] <= span["causal"] < span["tick-parallel"] < span["tick-sequential"]
-    assert len({cell["hash"] for cell in told["cells"] if cell["mode"] != "autonomous"}) == 1
-    assert all(len(cell["flight"]) == 200 and cell["calls"] > 50 for cell in told["cells"])
+    assert len({trial["hash"] for trial in told["trials"] if trial["mode"] != "autonomous"}) == 1
+    assert all(len(trial["concurrency"]) == 200 and trial["calls"] > 50 for trial in told["trials"])
     assert told["rows"][-1]["figures"]["of_oracle"]["mean"] == 100
 
 
@@ -119,14 +119,16 @@ def test_calls_in_flight_of_an_ordinary_scenario(sim, tmp_path, monkeypatch):
         " rules: [{when: n < 2, do: {ask: {prompt: hi}}, set: {n: '=n + 1'}}, {do: stop}]}]\n"
         "metrics: {every: 1s}\nstop: {when: in_state('stopped') == 4}\n"
     )
-    cells = json.loads(sim("bench", "ask.yaml", *QUICK, "--json").out)["cells"]
-    autonomous = next(cell for cell in cells if cell["mode"] == "autonomous")
+    trials = json.loads(sim("bench", "ask.yaml", *QUICK, "--json").out)["trials"]
+    autonomous = next(trial for trial in trials if trial["mode"] == "autonomous")
 
     assert autonomous["basis"] == "simulated"
     assert autonomous["calls"] == 8
     assert autonomous["in_flight"] * autonomous["makespan"] == pytest.approx(24)  # 8 calls of 3 s
-    assert max(calls for _, calls in autonomous["flight"]) == 4
-    assert sum(calls for _, calls in autonomous["flight"]) / 200 == pytest.approx(autonomous["in_flight"], abs=1e-3)
+    assert max(calls for _, calls in autonomous["concurrency"]) == 4
+    assert sum(calls for _, calls in autonomous["concurrency"]) / 200 == pytest.approx(
+        autonomous["in_flight"], abs=1e-3
+    )
 
 
 def test_a_run_that_fails_is_told_in_its_row(sim, tiny):
@@ -173,7 +175,7 @@ def test_failed_iterations_are_told(sim, tiny):
     done = sim("bench", tiny, *QUICK, "--mode", "autonomous")
 
     assert done.code == 0
-    assert "autonomous: 5 iterations failed: 5 x ConditionError: '1 / x': division by zero" in done.out
+    assert "autonomous: 5 iterations failed: 5 x ExpressionError: '1 / x': division by zero" in done.out
 
 
 @pytest.mark.parametrize(
@@ -233,7 +235,7 @@ def test_a_bench_that_is_ended_keeps_what_it_has(start, tiny, tmp_path, number):
     assert process.returncode == 1
     assert "interrupted: 1 of 2 runs were through" in err
     told = json.loads((tmp_path / "bench" / "tiny-1" / "bench.json").read_text())
-    assert (told["complete"], len(told["cells"])) == (False, 1)
+    assert (told["complete"], len(told["trials"])) == (False, 1)
 
 
 def test_different_times_are_not_compared(sim, tmp_path, monkeypatch):
@@ -257,7 +259,7 @@ def test_without_calls_there_is_no_service_time(sim, tiny):
     """A scenario that calls no model is counted in real time in every mode."""
     done = sim("bench", tiny, *QUICK, "--mode", "tick-parallel", "--mode", "causal", "--json")
 
-    assert [cell["basis"] for cell in json.loads(done.out)["cells"]] == ["wall", "wall"]
+    assert [trial["basis"] for trial in json.loads(done.out)["trials"]] == ["wall", "wall"]
 
 
 def test_seeds_without_calls_are_counted_like_the_others(sim, tmp_path, monkeypatch):
@@ -266,9 +268,9 @@ def test_seeds_without_calls_are_counted_like_the_others(sim, tmp_path, monkeypa
     file = tmp_path / "rare.yaml"
     file.write_text(RARE)
     done = sim("bench", file, "--seeds", 6, "--jobs", 1, "--mode", "tick-parallel", "--mode", "causal", "--out", "rare")
-    cells = json.loads((tmp_path / "rare" / "bench.json").read_text())["cells"]
+    trials = json.loads((tmp_path / "rare" / "bench.json").read_text())["trials"]
 
-    assert {cell["basis"] for cell in cells} == {"service"}
-    assert {cell["calls"] > 0 for cell in cells} == {True, False}
-    assert all((cell["makespan"] > 0) == (cell["calls"] > 0) for cell in cells)
+    assert {trial["basis"] for trial in trials} == {"service"}
+    assert {trial["calls"] > 0 for trial in trials} == {True, False}
+    assert all((trial["makespan"] > 0) == (trial["calls"] > 0) for trial in trials)
     assert "makespan in service time, mean over 6 seeds" in done.out

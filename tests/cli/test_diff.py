@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.cli.comparison import Pair, _standardized, compare
 from sim.cli.diff import _verdict
+from sim.compare.comparison import Pair, _standardized, compare
 from sim.runner import Distribution
 from sim.store import RunHeader, RunRecorder, create_run, open_run
 

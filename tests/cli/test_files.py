@@ -1,6 +1,6 @@
 import json
 
-from sim.cli.summary import BLOCKS, sparkline
+from sim.cli.render.summary import BLOCKS, sparkline
 
 
 def test_new_scenario_runs(sim, tiny):

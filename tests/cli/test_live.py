@@ -13,11 +13,11 @@ import pytest
 from rich.console import Console
 
 import sim
-from sim.cli.live import LiveProgress, Screen, line_of, picture
-from sim.cli.look import Level, Look, Pulse, look_at
+from sim.assembly.build import build
+from sim.cli.render.live import LiveProgress, Screen, line_of, picture
+from sim.cli.render.snapshot import Level, Pulse, Snapshot, take_snapshot
 from sim.runner import SimulationRunner
 from sim.scenario import load
-from sim.scenario.build import build
 from sim.store import HashRecorder
 
 MINUTE = 60 * 10**9
@@ -55,7 +55,7 @@ def drawn(look, rates=None, lines=(), width=100):
 
 def test_a_look_at_a_run(runner):
     """A look holds the time, the agents by state, what was counted, and the newest events."""
-    look = look_at(runner)
+    look = take_snapshot(runner)
     world = runner.simulation.world
 
     assert (look.title, look.status, look.until) == ("tiny  seed 3  autonomous", "running", 600.0)
@@ -69,7 +69,7 @@ def test_a_look_at_a_run(runner):
 def test_looking_changes_nothing(runner, tiny):
     """A run that was looked at at every step has the hash of one that was not."""
     looks = []
-    looked = sim.run(tiny, progress=lambda runner: looks.append(look_at(runner)))
+    looked = sim.run(tiny, progress=lambda runner: looks.append(take_snapshot(runner)))
     assert looked.hash == sim.run(tiny).hash
     assert looks
 
@@ -77,7 +77,7 @@ def test_looking_changes_nothing(runner, tiny):
 def test_rates_are_by_the_real_second():
     """A rate is what came in over the last seconds, whatever the simulated time did."""
     pulse = Pulse()
-    looks = [Look("t", "running", 60.0 * n, None, {}, {"events": 100 * n}) for n in range(10)]
+    looks = [Snapshot("t", "running", 60.0 * n, None, {}, {"events": 100 * n}) for n in range(10)]
 
     assert pulse.rates(looks[0], 0.0) == {}
     for n in range(1, 10):
@@ -87,7 +87,7 @@ def test_rates_are_by_the_real_second():
 
 def test_the_picture_says_it_all(runner):
     """The picture shows how far the run is, agents by state, counts with rates, limits by use, and events."""
-    look = look_at(runner)
+    look = take_snapshot(runner)
     levels = (Level("calls (all)", 0.95, "19 of 20"), Level("disk", 0.1, "2 of 20"))
     rates = {"iterations": 12.3, "now": 60.0}
     shown = drawn(attrs.evolve(look, levels=levels), rates, ["1s  a  step.made"])
@@ -99,7 +99,7 @@ def test_the_picture_says_it_all(runner):
 
 def test_hostile_text_draws_nothing():
     """Names and errors with escapes, newlines, marks that reorder or markup are spelled out."""
-    look = Look(HOSTILE, "running", 1.0, 2.0, {}, {}, (Level(HOSTILE, 0.5, HOSTILE),), (HOSTILE,))
+    look = Snapshot(HOSTILE, "running", 1.0, 2.0, {}, {}, (Level(HOSTILE, 0.5, HOSTILE),), (HOSTILE,))
     shown = drawn(look, width=200)
 
     assert "\\x1b[31mred\\nline\\u202e[bold]x[/bold]" in shown
@@ -109,7 +109,7 @@ def test_hostile_text_draws_nothing():
 
 def test_no_terminal_gets_lines(runner, capsys):
     """Where there is no terminal, a look is one line on stderr."""
-    Screen(sys.stdout, terminal=False).draw(look_at(runner))
+    Screen(sys.stdout, terminal=False).draw(take_snapshot(runner))
     out, err = capsys.readouterr()
 
     assert out == ""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sim.cli.progress import failures
+from sim.cli.render.progress import failures
 from sim.errors import UsageError
 from sim.llm import Access
 from sim.runner import SimulationRunner, run

@@ -1,10 +1,10 @@
 import pytest
 
-from sim.cli.progress import Progress
-from sim.kernel.watchdog import Stuck
+from sim.assembly.build import build
+from sim.cli.render.progress import Progress
+from sim.host.watchdog import Stuck
 from sim.runner import SimulationRunner
 from sim.scenario import load
-from sim.scenario.build import build
 
 MINUTE = 60 * 10**9
 
@@ -21,8 +21,8 @@ def runner(tiny):
 @pytest.mark.parametrize("live", [True, False])
 def test_progress_line(runner, monkeypatch, capsys, live):
     """Progress says how far the run is; on a terminal the line is written over, elsewhere lines stay."""
-    monkeypatch.setattr("sim.cli.progress.LIVE_SECONDS", 0)
-    monkeypatch.setattr("sim.cli.progress.PLAIN_SECONDS", 0)
+    monkeypatch.setattr("sim.cli.render.progress.LIVE_SECONDS", 0)
+    monkeypatch.setattr("sim.cli.render.progress.PLAIN_SECONDS", 0)
     runner.simulation.world.kernel.run(5 * MINUTE)
     progress = Progress(live=live)
     progress(runner)

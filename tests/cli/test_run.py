@@ -79,7 +79,7 @@ def test_hash_depends_on_the_seed_alone(start, tiny):
     ],
 )
 def test_wrong_usage(sim, tiny, args, part):
-    """Wrong usage is one sentence and a hint on stderr, exit code 2, with the same as JSON on stdout."""
+    """FieldError usage is one sentence and a hint on stderr, exit code 2, with the same as JSON on stdout."""
     done = sim("run", *args, "--json", "--no-record")
     error = json.loads(done.out)["error"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sim.cli.follow import Follower
+from sim.cli.render.follower import Follower
 from sim.store import RunHeader, RunRecorder, create_run
 from tests.helpers import wait_until_durable
 

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from sim.llm.port import ErrorClass
-from sim.llm.retry import DEFAULT_RULES, MOST_REQUESTS, RetryPolicy
+from sim.llm.limits.retry import DEFAULT_RULES, MOST_REQUESTS, RetryPolicy
+from sim.llm.types import ErrorClass
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sim.conditions import PURE_FUNCTIONS
+from sim.expressions import PURE_FUNCTIONS
 from sim.scenario import scopes
 from sim.scenario.actions import KINDS
 from sim.scenario.load import json_schema

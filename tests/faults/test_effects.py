@@ -8,10 +8,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from sim.host.effect_tasks import LARGEST_RESULT
+from sim.host.host import Host
 from sim.kernel import NS, Effect, Kernel, perform
-from sim.kernel.effect_tasks import LARGEST_RESULT
 from sim.kernel.effects import Outcome
-from sim.kernel.host import Host
 from sim.kernel.ports import Durable, NullRecorder, ResultRow
 
 both_hosts = pytest.mark.parametrize("backend", ["asyncio", "trio"])

@@ -9,18 +9,18 @@ import pytest
 
 from sim.actors import AgentLoopConfig
 from sim.llm.access import Access
-from sim.llm.edge import EdgeClient
-from sim.llm.openai_provider import OpenAIProvider
-from sim.llm.port import ChatMessage, Delta, ModelError, ModelRequest, ToolCall
-from sim.llm.retry import RetryPolicy
+from sim.llm.endpoint import EdgeClient
+from sim.llm.limits.retry import RetryPolicy
+from sim.llm.providers.openai.provider import OpenAIProvider
 from sim.llm.router import Target
-from sim.llm.toolcalls import fault_of
+from sim.llm.tool_calls import fault_of
+from sim.llm.types import ChatMessage, Delta, ModelError, ModelRequest, ToolCall
 from sim.permissions import Permission
 from sim.world import Action, ActionHandler
 from tests.actors.helpers import Lab
 from tests.faults.test_effects import both_hosts
 from tests.llm.endpoint import Endpoint, Reply, Seen, error, event, fitting, streamed
-from tests.llm.test_toolcalls import BUY, GOOD
+from tests.llm.test_tool_calls import BUY, GOOD
 
 # The library leaves generators to the collector (see `OpenAIProvider._stream`), and trio warns of each.
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator '(openai|httpx2|httpcore2):ResourceWarning")

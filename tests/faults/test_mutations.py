@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from sim.assembly.build import build
 from sim.errors import Problem, ScenarioError, UsageError
 from sim.scenario import loads
-from sim.scenario.build import build
 
 SCENARIOS = sorted((Path(__file__).parents[2] / "scenarios").glob("*.yaml"))
 KEY = re.compile(r"^(?P<indent>[ -]*)(?P<key>[a-z_]+):(?P<rest>.*)$")

@@ -35,7 +35,7 @@ from sim.kernel import (
 from sim.kernel.codec import encode
 from sim.kernel.duration import MAX_NS
 from sim.kernel.future_events import Entry
-from sim.kernel.order import Crowd
+from sim.kernel.order import WakeBatch
 from sim.kernel.ports import EventRow, NullRecorder
 from sim.kernel.waits import sleep_ns
 from sim.resources import Container, PreemptiveResource, PriorityResource, Resource, Store
@@ -55,7 +55,7 @@ class Stopped(RunError):
 def keys(entry: Entry) -> list[tuple[int, ...]]:
     """Return an entry without its target; for a crowd, of which the loop in C has one, those of who has not run."""
     *key, counter, target, token = entry
-    if not isinstance(target, Crowd):
+    if not isinstance(target, WakeBatch):
         return [(*key, counter, token)]
     return [(*key, counter + n, token) for n, (actor, token) in enumerate(target) if n >= target.place and actor]
 

@@ -21,10 +21,10 @@ from sim.errors import (
     RunError,
     UsageError,
 )
+from sim.host.host import Host
 from sim.kernel import NS, Actor, Effect, Exit, Kernel, Pause, Queue, Signal, first_of_ns, perform, sleep
-from sim.kernel.host import Host
+from sim.kernel.actor import FIRST_ACTOR, FIRST_DERIVED
 from sim.kernel.ports import NullRecorder
-from sim.kernel.source import FIRST_ACTOR, FIRST_DERIVED
 from sim.kernel.targets import Timer
 from sim.kernel.waits import sleep_ns
 from tests.helpers import as_host
@@ -774,7 +774,7 @@ PROGRAM = """
 import sys, anyio
 from sim.kernel import *
 from sim.kernel.codec import encode
-from sim.kernel.host import Host
+from sim.host.host import Host
 from sim.kernel.ports import NullRecorder
 
 class Keep(NullRecorder):

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from sim.errors import Cancelled, ClosedError, UsageError
 from sim.kernel import NS, Actor, Effect, Exit, Fired, Kernel, Pause, Queue, Signal, first_of_ns, perform, sleep
-from sim.kernel.effects import Ticket
+from sim.kernel.effects import EffectHandle
 from sim.kernel.waits import NOTHING, sleep_ns
 from tests.helpers import as_host
 
@@ -20,14 +20,14 @@ class Later:
     """Carries effects out never: they stay in flight."""
 
     def __init__(self) -> None:
-        self.abandoned: list[Ticket] = []
+        self.abandoned: list[EffectHandle] = []
 
-    def start(self, ticket: Ticket, /) -> bool:
+    def start(self, handle: EffectHandle, /) -> bool:
         """Begin nothing."""
         return True
 
-    def abandon(self, ticket: Ticket, /) -> None:
-        self.abandoned.append(ticket)
+    def abandon(self, handle: EffectHandle, /) -> None:
+        self.abandoned.append(handle)
 
 
 def at(kernel: Kernel, time: int, callback: Callable[[], object]) -> None:

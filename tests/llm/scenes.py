@@ -5,12 +5,12 @@ from typing import Any, Self
 
 import anyio
 
+from sim.assembly.build import Kinds, build
 from sim.kernel.codec import decode
 from sim.llm import Access, Models
-from sim.llm.models import OutsideClient
+from sim.llm.service import OutsideClient
 from sim.runner import SimulationRunner
 from sim.scenario import loads
-from sim.scenario.build import Kinds, build
 from sim.store import HashRecorder
 
 ASKER = """

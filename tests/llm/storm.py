@@ -17,11 +17,11 @@ import anyio
 import attrs
 
 from sim.llm.access import Access
-from sim.llm.edge import EdgeClient, EdgeClock, LoopPacer
-from sim.llm.pace import SLACK, Pacer
-from sim.llm.port import Answer, ChatMessage, ModelError, ModelRequest, ToolSpec
-from sim.llm.retry import RetryPolicy
+from sim.llm.endpoint import EdgeClient, EdgeClock, LoopPacer
+from sim.llm.limits.pacing import SLACK, Pacer
+from sim.llm.limits.retry import RetryPolicy
 from sim.llm.router import Target
+from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest, ToolSpec
 from tests.llm.endpoint import Endpoint, Reply, Seen, error, fitting, streamed, whole
 
 PERIOD = 10.0  # seconds from one burst of refusals to the next

@@ -4,8 +4,8 @@ import pytest
 
 from sim.errors import UsageError
 from sim.llm.access import LOCAL, Access, Endpoint
-from sim.llm.port import Answer, Attempt, Completion, Usage
-from sim.llm.wire import answer_from_json, answer_to_json
+from sim.llm.serialization import answer_from_json, answer_to_json
+from sim.llm.types import Answer, Attempt, Completion, TokenUsage
 
 KEY = "sk-canary-0123456789"
 
@@ -57,7 +57,7 @@ def test_secrets_are_taken_out_of_what_comes_back():
 @pytest.mark.parametrize("header", ["completion", "100000", "end_turn", "rate_limit", "gpt-4o", "openai"])
 def test_a_header_does_not_break_the_form_of_an_answer(header):
     """Names of fields, numbers, and words that the record says itself stay, whatever a header's value is."""
-    usage = Usage(100000, 5)
+    usage = TokenUsage(100000, 5)
     completion = Completion("hello", (), "end_turn", usage, "gpt-4o")
     attempts = tuple(Attempt("openai", "gpt-4o", outcome, 0.5) for outcome in ("rate_limit", "ok"))
     answer = Answer(completion, attempts)

@@ -4,8 +4,8 @@ import pytest
 
 from sim.errors import ScenarioError
 from sim.llm.access import Access
-from sim.llm.port import ChatMessage, ModelRequest, Sampling
-from sim.llm.wire import request_from_json, request_to_json
+from sim.llm.serialization import request_from_json, request_to_json
+from sim.llm.types import ChatMessage, ModelRequest, Sampling
 from sim.scenario import loads
 from tests.llm.endpoint import Endpoint, fitting
 from tests.llm.scenes import ASKER, Scene

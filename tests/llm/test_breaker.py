@@ -4,8 +4,8 @@ import random
 
 import trio
 
-from sim.llm.breaker import Breaker
-from sim.llm.edge import EdgeClock
+from sim.llm.endpoint import EdgeClock
+from sim.llm.limits.breaker import Breaker
 from tests.llm.timing import jump
 
 

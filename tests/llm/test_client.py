@@ -8,9 +8,12 @@ import trio
 
 from sim.errors import UsageError
 from sim.llm.client import Client, Lane, lane
-from sim.llm.edge import EdgeClock
-from sim.llm.governor import Limits
-from sim.llm.port import (
+from sim.llm.endpoint import EdgeClock
+from sim.llm.limits.governor import Limits
+from sim.llm.limits.retry import MOST_REQUESTS, RetryPolicy
+from sim.llm.router import Target, steps_down
+from sim.llm.tokens import APPROXIMATE, count_request
+from sim.llm.types import (
     Answer,
     Attempt,
     ChatMessage,
@@ -20,11 +23,8 @@ from sim.llm.port import (
     ModelRequest,
     Observer,
     Sampling,
-    Usage,
+    TokenUsage,
 )
-from sim.llm.retry import MOST_REQUESTS, RetryPolicy
-from sim.llm.router import Target, steps_down
-from sim.llm.tokens import APPROXIMATE, count_request
 from tests.llm.timing import jump
 
 ASK = ModelRequest((ChatMessage("user", "what is it? " * 10),), sampling=Sampling(max_tokens=50))
@@ -51,7 +51,7 @@ class Scripted:
         if isinstance(step, str):
             raise ModelError(step, f"{step} it is")
         await trio.sleep(step or 0.0)
-        return Completion("it is", (), "end_turn", Usage(30, 5), model)
+        return Completion("it is", (), "end_turn", TokenUsage(30, 5), model)
 
 
 def ask(
@@ -84,7 +84,7 @@ def test_answer():
     """An answer comes with its one attempt and its cost."""
     answer = ask(Scripted("here", [2.0]))
     assert answer.completion.text == "it is"
-    assert answer.attempts == (Attempt("here", "a", "ok", 2.0, usage=Usage(30, 5)),)
+    assert answer.attempts == (Attempt("here", "a", "ok", 2.0, usage=TokenUsage(30, 5)),)
     assert (answer.cost_micro, answer.fallbacks) == (40, ())
 
 
@@ -130,7 +130,7 @@ def test_every_attempt_is_heard_and_kept():
 
 def test_failed_tries_are_paid_for():
     """Tokens of a try that broke off count in the cost of the call."""
-    broken = ModelError("incomplete", "cut", usage=Usage(30, 2, estimated=True))
+    broken = ModelError("incomplete", "cut", usage=TokenUsage(30, 2, estimated=True))
     assert ask(Scripted("here", [broken])).cost_micro == 34 + 40
 
 
@@ -312,7 +312,7 @@ def test_a_fault_of_a_provider_is_a_try_that_is_paid_for():
     assert len(broken.times) == len(failure.attempts) == 3
     for attempt in failure.attempts:
         assert attempt.detail.encode().startswith(b"ValueError: half a pair")
-        assert attempt.usage == Usage(count_request(APPROXIMATE, ASK), 0, estimated=True)
+        assert attempt.usage == TokenUsage(count_request(APPROXIMATE, ASK), 0, estimated=True)
     answer = ask(Broken("here"), Scripted("there"))
     assert answer.cost_micro == 3 * count_request(APPROXIMATE, ASK) + 40
 
@@ -320,12 +320,12 @@ def test_a_fault_of_a_provider_is_a_try_that_is_paid_for():
 def test_a_wrong_use_of_sim_is_no_failed_request():
     """An error of our own that says who did something wrong comes out as it is: no other try mends it."""
 
-    class Wrong(Scripted):
+    class FieldError(Scripted):
         async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None) -> Completion:
             raise UsageError("wrong")
 
     with pytest.raises(UsageError, match="wrong"):
-        ask(Wrong("here"))
+        ask(FieldError("here"))
 
 
 def bare(call: Callable[[], Any]) -> None:
@@ -343,7 +343,7 @@ def test_no_suspension_without_a_wait():
 
     class Prompt(Scripted):
         async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None) -> Completion:
-            return Completion("it is", (), "end_turn", Usage(30, 5), model)
+            return Completion("it is", (), "end_turn", TokenUsage(30, 5), model)
 
     async def main() -> None:
         clock = Still(1)

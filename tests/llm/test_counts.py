@@ -1,7 +1,7 @@
 """What calls come to, for observers."""
 
 from sim.llm.counts import BOUNDS, Counts, Durations
-from sim.llm.port import Attempt
+from sim.llm.types import Attempt
 
 
 def test_durations_fall_into_their_buckets():

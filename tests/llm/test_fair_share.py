@@ -8,10 +8,10 @@ import pytest
 import trio
 
 from sim.llm.client import Client, Lane, lane
-from sim.llm.edge import EdgeClock
-from sim.llm.governor import Limits, Rates
-from sim.llm.port import ChatMessage, Completion, ModelError, ModelRequest, Observer, Sampling, Usage
+from sim.llm.endpoint import EdgeClock
+from sim.llm.limits.governor import Limits, Rates
 from sim.llm.router import Target
+from sim.llm.types import ChatMessage, Completion, ModelError, ModelRequest, Observer, Sampling, TokenUsage
 from tests.llm.timing import jump
 
 LIMIT = 30_000
@@ -42,7 +42,7 @@ class Endpoint:
         now = trio.current_time()
         while self._window and self._window[0][0] <= now - 60:
             self._used -= self._window.popleft()[1]
-        usage = Usage(100, min(400, max(1, round(self._draw.lognormvariate(4.8, 0.6)))))
+        usage = TokenUsage(100, min(400, max(1, round(self._draw.lognormvariate(4.8, 0.6)))))
         cost = 100 + (usage.output_tokens if self._charge == "actual" else request.sampling.max_tokens or 0)
         self.requests += 1
         refused = self._used + cost > LIMIT

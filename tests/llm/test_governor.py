@@ -11,10 +11,10 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.llm.edge import EdgeClock
-from sim.llm.governor import CALM, CUT, GROWTH, HEADROOM, Governor, Limits, Rates
-from sim.llm.pace import ClockPacer
-from sim.llm.port import ModelError
+from sim.llm.endpoint import EdgeClock
+from sim.llm.limits.governor import CALM, CUT, GROWTH, HEADROOM, Governor, Limits, Rates
+from sim.llm.limits.pacing import ClockPacer
+from sim.llm.types import ModelError
 from tests.llm.timing import jump
 
 Grant = tuple[float, str]

@@ -6,9 +6,9 @@ import pytest
 from sim.errors import UsageError
 from sim.kernel.codec import decode, encode
 from sim.llm.access import Access
-from sim.llm.models import Models
-from sim.llm.port import Answer, Attempt, ChatMessage, Completion, ModelError, ModelRequest, Usage
+from sim.llm.service import Models
 from sim.llm.tokens import exact
+from sim.llm.types import Answer, Attempt, ChatMessage, Completion, ModelError, ModelRequest, TokenUsage
 from sim.world import World
 from tests.llm.scenes import ASKER, Scene
 
@@ -56,7 +56,7 @@ class Edge:
 def answered(text="it is", usage=None, attempts=1):
     """Return an answer of an endpoint."""
     tries = [Attempt("openai", "m", "server", 0.5, 1.0)] * (attempts - 1) + [Attempt("openai", "m", "ok", 0.5)]
-    return Answer(Completion(text, (), "end_turn", usage or Usage(12, 3), "m"), tuple(tries), 7)
+    return Answer(Completion(text, (), "end_turn", usage or TokenUsage(12, 3), "m"), tuple(tries), 7)
 
 
 # -- what is recorded
@@ -324,10 +324,10 @@ def test_failed_tries_count_under_their_own_model():
     """Tokens and money of a try that failed are in the call's event and limits, and under the model that took them."""
     models = f"{YES}  prices: {{big: {{input: 1000, output: 2000}}, small: {{input: 1, output: 1}}}}\n"
     tries = (
-        Attempt("openai", "big", "incomplete", 0.5, usage=Usage(100, 10)),
-        Attempt("openai", "small", "ok", 0.5, usage=Usage(12, 3)),
+        Attempt("openai", "big", "incomplete", 0.5, usage=TokenUsage(100, 10)),
+        Attempt("openai", "small", "ok", 0.5, usage=TokenUsage(12, 3)),
     )
-    answer = Answer(Completion("it is", (), "end_turn", Usage(12, 3), "small"), tries, 120_000 + 15)
+    answer = Answer(Completion("it is", (), "end_turn", TokenUsage(12, 3), "small"), tries, 120_000 + 15)
     rest = "until: 10m\nlimits: {llm_tokens: {agent: 5000 per 1h}}"
     scene = Scene(models, rest=rest, access=OUTSIDE, edge=Edge(answer)).run()
     (call,) = scene.events("model.call")
@@ -349,8 +349,8 @@ def test_failed_tries_count_under_their_own_model():
 
 def test_a_call_that_failed_counts_all_its_tries():
     """The tokens of a call that was given up are those of all its tries."""
-    tries = (Attempt("openai", "m", "incomplete", 0.5, usage=Usage(100, 10)),) * 3
-    scene = outside(ModelError("incomplete", "cut", attempts=tries, usage=Usage(100, 10))).run()
+    tries = (Attempt("openai", "m", "incomplete", 0.5, usage=TokenUsage(100, 10)),) * 3
+    scene = outside(ModelError("incomplete", "cut", attempts=tries, usage=TokenUsage(100, 10))).run()
     (call,) = scene.events("model.call")[:1]
     assert (call["input_tokens"], call["output_tokens"], call["attempts"]) == (300, 30, 3)
     assert scene.models.spend.total.input_tokens == 300

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.errors import UsageError
-from sim.llm.port import Usage
 from sim.llm.prices import Price, Prices, Rates, read_price
+from sim.llm.types import TokenUsage
 
 TOKENS = st.integers(0, 10**7)
 
@@ -34,15 +34,15 @@ def test_the_shipped_list_is_sound(shipped):
 
 def test_a_known_cost(shipped):
     """A million tokens in and out of gpt-4o-mini cost 0.15 and 0.60; half of the input cached makes 0.0375 less."""
-    assert shipped.cost("gpt-4o-mini", Usage(1_000_000, 1_000_000)) == 750_000
-    assert shipped.cost("gpt-4o-mini", Usage(1_000_000, 1_000_000, 500_000)) == 712_500
+    assert shipped.cost("gpt-4o-mini", TokenUsage(1_000_000, 1_000_000)) == 750_000
+    assert shipped.cost("gpt-4o-mini", TokenUsage(1_000_000, 1_000_000, 500_000)) == 712_500
 
 
 def test_long_calls_have_their_own_rates():
     """Above the threshold the whole call is charged at the rates of long calls, at the threshold none of it."""
     price = Price(Rates(1_000_000, 2_000_000, 0), above=100, long=Rates(3_000_000, 4_000_000, 0))
-    assert price.cost(Usage(100, 10)) == 120
-    assert price.cost(Usage(101, 10)) == 343
+    assert price.cost(TokenUsage(100, 10)) == 120
+    assert price.cost(TokenUsage(101, 10)) == 343
 
 
 @given(TOKENS, TOKENS, TOKENS, st.integers(0, 10**8), st.integers(0, 10**8), st.integers(0, 10**8))
@@ -50,7 +50,7 @@ def test_costs_are_exact_and_rounded_up(inputs, outputs, cached, a, b, c):
     """A cost is the exact one rounded up to a micro-unit, whatever the numbers; cached beyond input counts once."""
     cached_part = min(cached, inputs)
     true = Fraction((inputs - cached_part) * a + cached_part * c + outputs * b, 10**6)
-    cost = Price(Rates(a, b, c)).cost(Usage(inputs, outputs, cached))
+    cost = Price(Rates(a, b, c)).cost(TokenUsage(inputs, outputs, cached))
     assert type(cost) is int
     assert true <= cost < true + 1
 
@@ -67,7 +67,7 @@ def test_a_model_is_found_under_its_plain_name(shipped, name):
 def test_a_name_that_begins_alike_is_another_model(shipped, name):
     """An unknown model has no price, and its calls count nothing."""
     assert shipped.find(name) is None
-    assert shipped.cost(name, Usage(1000, 1000)) == 0
+    assert shipped.cost(name, TokenUsage(1000, 1000)) == 0
 
 
 def test_own_prices_go_above_the_shipped_ones(shipped):
@@ -75,10 +75,10 @@ def test_own_prices_go_above_the_shipped_ones(shipped):
     own = shipped.updated(
         {"gpt-4o": Price(Rates(0, 0, 0)), "mine": read_price({"input": 1, "output": 2, "context": 10})}
     )
-    assert own.cost("gpt-4o", Usage(1000, 1000)) == 0
+    assert own.cost("gpt-4o", TokenUsage(1000, 1000)) == 0
     assert own.find("mine") == Price(Rates(1, 2, 1), 10)
     assert own.as_of == shipped.as_of
-    assert shipped.cost("gpt-4o", Usage(1000, 1000)) > 0
+    assert shipped.cost("gpt-4o", TokenUsage(1000, 1000)) > 0
 
 
 @pytest.mark.parametrize("wrong", [-1, 0.5, "1", True, None])

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.errors import UsageError
-from sim.llm.port import ErrorClass, ModelError
-from sim.llm.retry import DEFAULT_RULES, RetryPolicy, RetryRule, parse_retry_after
+from sim.llm.limits.retry import DEFAULT_RULES, RetryPolicy, RetryRule, parse_retry_after
+from sim.llm.types import ErrorClass, ModelError
 
 POLICY = RetryPolicy()
 draws = st.floats(0, 1, exclude_max=True)

@@ -5,9 +5,9 @@ from typing import get_args
 import pytest
 
 from sim.errors import UsageError
-from sim.llm.port import ChatMessage, ErrorClass, ModelError, ModelRequest, Sampling
 from sim.llm.prices import Price, Prices, Rates
 from sim.llm.router import Router, Target, step_down, steps_down
+from sim.llm.types import ChatMessage, ErrorClass, ModelError, ModelRequest, Sampling
 
 SMALL, LARGE, OTHER = Target("openai", "small"), Target("openai", "large"), Target("local", "llama3:8b")
 

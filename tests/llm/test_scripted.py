@@ -2,13 +2,13 @@
 
 import pytest
 
-from sim.llm.port import ChatMessage, Delta, ModelRequest, ToolSpec
+from sim.llm.types import ChatMessage, Delta, ModelRequest, ToolSpec
 from tests.llm.scenes import ASKER, Scene
 
 TOOLS = """
   tools:
     buy: {description: Buy something., parameters: {what: {type: string}}}
-    look: {description: Look around.}
+    look: {description: Snapshot around.}
 """
 
 

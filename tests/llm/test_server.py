@@ -13,8 +13,8 @@ from sim.errors import UsageError
 from sim.kernel import NS, Kernel
 from sim.kernel.rng import Stream
 from sim.kernel.waits import sleep_ns
-from sim.llm.port import ModelError
-from sim.llm.server import ModelServer, ServerSpec
+from sim.llm.providers.server import ModelServer, ServerSpec
+from sim.llm.types import ModelError
 
 SIMPLE = ServerSpec(slots=2, prefill_rate=100, decode_rate=10, decode_total=None)
 

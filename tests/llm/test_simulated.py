@@ -10,9 +10,9 @@ from sim.errors import UsageError
 from sim.kernel import NS, Kernel
 from sim.kernel.ports import NullRecorder
 from sim.kernel.rng import Stream
-from sim.llm.port import ChatMessage, Completion, Delta, ModelError, ModelRequest, Sampling, ToolCall, Usage
-from sim.llm.server import ModelServer, ServerSpec
-from sim.llm.simulated import Draw, Failure, Filler, Profile, Simulated
+from sim.llm.providers.server import ModelServer, ServerSpec
+from sim.llm.providers.simulated import Draw, Failure, Filler, Profile, Simulated
+from sim.llm.types import ChatMessage, Completion, Delta, ModelError, ModelRequest, Sampling, TokenUsage, ToolCall
 
 HELLO = ModelRequest((ChatMessage("user", "hello"),))
 FIXED = Profile(first_token=Draw.constant(1), per_token=Draw.constant(0.1))
@@ -24,7 +24,7 @@ class Fixed:
     name = "fixed"
 
     def __init__(self, text="x" * 40, calls=(), error=None):
-        self.answer = Completion(text, tuple(calls), "tool_use" if calls else "end_turn", Usage(0, 0), "inner")
+        self.answer = Completion(text, tuple(calls), "tool_use" if calls else "end_turn", TokenUsage(0, 0), "inner")
         self.error = error
 
     async def complete(self, model, request, observe=None):
@@ -56,7 +56,7 @@ def test_an_answer_takes_its_time():
     kernel = Kernel()
     ((answer, at),) = ask(Simulated(kernel, FIXED, Fixed()), kernel, HELLO)
     assert at == 2
-    assert answer == Completion("x" * 40, (), "end_turn", Usage(8, 10), "m")
+    assert answer == Completion("x" * 40, (), "end_turn", TokenUsage(8, 10), "m")
 
 
 def test_lengths_can_be_drawn():

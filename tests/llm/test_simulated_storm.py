@@ -8,14 +8,14 @@ import pytest
 
 from sim.kernel import Kernel
 from sim.llm.client import Client, lane
-from sim.llm.coreclock import CoreClock
-from sim.llm.faulty import Fault, Faulty
-from sim.llm.governor import Limits
-from sim.llm.port import Answer, ChatMessage, ModelError, ModelRequest
-from sim.llm.retry import MOST_REQUESTS
+from sim.llm.limits.governor import Limits
+from sim.llm.limits.retry import MOST_REQUESTS
+from sim.llm.providers.fault_injection import Fault, Faulty
+from sim.llm.providers.server import ModelServer, ServerSpec
+from sim.llm.providers.simulated import Profile, Simulated
 from sim.llm.router import Target
-from sim.llm.server import ModelServer, ServerSpec
-from sim.llm.simulated import Profile, Simulated
+from sim.llm.sim_clock import CoreClock
+from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest
 
 CHAIN = (Target("simulated", "large"), Target("simulated", "small"))
 REQUEST = ModelRequest((ChatMessage("user", "what now? " * 20),), stream=True)

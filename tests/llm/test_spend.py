@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.errors import UsageError
-from sim.llm.port import ModelError, Usage
-from sim.llm.spend import Bill, Spend, total_usage
+from sim.llm.limits.spend import Bill, Spend, total_usage
+from sim.llm.types import ModelError, TokenUsage
 
 
 def settle(spend, held, cost, *, bills=None, **rest):
     """Settle a call of one agent."""
     options = {"agent": "a", "group": "g", **rest}
-    spend.settle(held, bills=bills or [Bill("p:m", Usage(10, 5, 2), cost)], **options)
+    spend.settle(held, bills=bills or [Bill("p:m", TokenUsage(10, 5, 2), cost)], **options)
 
 
 def test_totals_by_model_group_and_agent():
@@ -30,7 +30,11 @@ def test_totals_by_model_group_and_agent():
 def test_each_request_counts_under_its_own_model():
     """A call that goes down its chain costs each model what was asked of it, and is counted as a call by the last."""
     spend = Spend()
-    bills = [Bill("p:big", Usage(100, 9, estimated=True), 70), Bill("p:big", None, 0), Bill("p:small", Usage(10, 5), 3)]
+    bills = [
+        Bill("p:big", TokenUsage(100, 9, estimated=True), 70),
+        Bill("p:big", None, 0),
+        Bill("p:small", TokenUsage(10, 5), 3),
+    ]
     settle(spend, spend.reserve(50), 0, bills=bills)
     big, small = spend.models["p:big"], spend.models["p:small"]
     assert (big.calls, big.failed, big.attempts, big.cost_micro, big.input_tokens) == (0, 0, 2, 70, 100)
@@ -42,7 +46,7 @@ def test_each_request_counts_under_its_own_model():
 def test_no_usage_is_none():
     """Requests of which none took tokens took none; one that did is told apart from those."""
     assert total_usage([None, None]) is None
-    assert total_usage([None, Usage(1, 2, 1)]) == Usage(1, 2, 1)
+    assert total_usage([None, TokenUsage(1, 2, 1)]) == TokenUsage(1, 2, 1)
 
 
 def test_the_ceiling_counts_what_is_under_way():

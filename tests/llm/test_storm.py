@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.llm.retry import MOST_REQUESTS
+from sim.llm.limits.retry import MOST_REQUESTS
 from tests.llm.storm import Figures, Weather, storm
 
 # The library leaves generators to the collector (see `OpenAIProvider._stream`), and trio warns of each.

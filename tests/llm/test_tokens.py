@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.llm.port import ChatMessage, ModelRequest, ToolCall, ToolSpec, Usage
 from sim.llm.tokens import APPROXIMATE, CAUTIOUS, MAX_TOKENS, count_answer, count_request, exact, sound_usage
+from sim.llm.types import ChatMessage, ModelRequest, TokenUsage, ToolCall, ToolSpec
 
 
 def request(*texts, tools=()):
@@ -101,22 +101,22 @@ def test_a_request_is_more_than_its_words():
     assert count_answer(APPROXIMATE, "", (ToolCall("1", "find", '{"a": 1}'),)) == 3 + 3
 
 
-GOOD = Usage(10, 20, 5)
+GOOD = TokenUsage(10, 20, 5)
 
 
 @pytest.mark.parametrize(
     ("reported", "expected"),
     [
         (GOOD, GOOD),
-        (Usage(10, 5000), Usage(10, 5000)),
-        (None, Usage(7, 1, 0, estimated=True)),
-        (Usage(-1, 20), Usage(7, 20, 0, estimated=True)),
-        (Usage(10, 10**12), Usage(10, 1, 0, estimated=True)),
-        (Usage(0, 0), Usage(7, 1, 0, estimated=True)),
-        (Usage(10, 20, 11), Usage(10, 20, 0, estimated=True)),
-        (Usage(MAX_TOKENS + 1, 20), Usage(7, 20, 0, estimated=True)),
-        (Usage(None, "20"), Usage(7, 1, 0, estimated=True)),  # type: ignore[arg-type]  # endpoints send anything
-        (Usage(10, 20, 0, estimated=True), Usage(10, 20, 0, estimated=True)),
+        (TokenUsage(10, 5000), TokenUsage(10, 5000)),
+        (None, TokenUsage(7, 1, 0, estimated=True)),
+        (TokenUsage(-1, 20), TokenUsage(7, 20, 0, estimated=True)),
+        (TokenUsage(10, 10**12), TokenUsage(10, 1, 0, estimated=True)),
+        (TokenUsage(0, 0), TokenUsage(7, 1, 0, estimated=True)),
+        (TokenUsage(10, 20, 11), TokenUsage(10, 20, 0, estimated=True)),
+        (TokenUsage(MAX_TOKENS + 1, 20), TokenUsage(7, 20, 0, estimated=True)),
+        (TokenUsage(None, "20"), TokenUsage(7, 1, 0, estimated=True)),  # type: ignore[arg-type]  # endpoints send anything
+        (TokenUsage(10, 20, 0, estimated=True), TokenUsage(10, 20, 0, estimated=True)),
     ],
 )
 def test_absurd_usage_is_replaced_by_an_estimate(reported, expected):

@@ -24,7 +24,7 @@ import anyio.lowlevel
 from sim.actors import Agent
 from sim.kernel import NS, Effect, perform
 from sim.runner import replay, run
-from sim.store.checked import PARTS, Part
+from sim.store.verifying_recorder import PARTS, Part
 from sim.world import NOOP, Action
 
 NAMES = {"anna", "ben", "carla", "dario", "emma", "felix", "greta", "hugo"}

@@ -18,7 +18,7 @@ from sim.actors.mailbox import Mailbox
 from sim.errors import KernelError
 from sim.kernel import Actor, Effect, Kernel, Latch, Outcome, Pause, Queue, Signal, first_of_ns, perform
 from sim.kernel.codec import Raw
-from sim.kernel.effects import Ticket
+from sim.kernel.effects import EffectHandle
 from sim.kernel.waits import Wait, sleep_ns
 from sim.resources import Container, Limit, PreemptiveResource, PriorityResource, Rate, RateTracker, Resource, Store
 from sim.store import HashRecorder
@@ -384,17 +384,17 @@ class Outside:
     """Carries effects out: modelled ones at once, measured ones at `ANSWERS`."""
 
     def __init__(self) -> None:
-        self.tickets: list[Ticket] = []
+        self.handles: list[EffectHandle] = []
 
-    def start(self, ticket: Ticket, /) -> bool:
-        if ticket.modelled:
-            ticket.kernel.effects.record(ticket, Outcome("ok", "answer"))
-            ticket.kernel.effects.post(ticket, Outcome("ok", "answer"))
+    def start(self, handle: EffectHandle, /) -> bool:
+        if handle.modelled:
+            handle.kernel.effects.record(handle, Outcome("ok", "answer"))
+            handle.kernel.effects.post(handle, Outcome("ok", "answer"))
             return False
-        self.tickets.append(ticket)
+        self.handles.append(handle)
         return True
 
-    def abandon(self, ticket: Ticket, /) -> None:
+    def abandon(self, handle: EffectHandle, /) -> None:
         """Nobody waits for it."""
 
 
@@ -424,7 +424,7 @@ class EffectScene(Scene):
 
     def step(self) -> Pause:
         kernel = self.kernel
-        waiting = any(ticket.state == "running" for ticket in self.outside.tickets)
+        waiting = any(handle.state == "running" for handle in self.outside.handles)
         pause = kernel.run(ANSWERED + 1 if waiting else NEVER // 2, 1)
         if pause is Pause.BUDGET:
             return pause
@@ -433,11 +433,11 @@ class EffectScene(Scene):
             if due is not None and due <= ANSWERED:
                 return Pause.BUDGET  # it paused because an effect began
             kernel.advance_to(max(ANSWERED, kernel.now))
-            for ticket in self.outside.tickets:
-                if kernel.effects.wanted(ticket):
-                    kernel.effects.record(ticket, Outcome("ok", "answer"))
-                    kernel.effects.post(ticket, Outcome("ok", "answer"))
-            self.outside.tickets.clear()
+            for handle in self.outside.handles:
+                if kernel.effects.wanted(handle):
+                    kernel.effects.record(handle, Outcome("ok", "answer"))
+                    kernel.effects.post(handle, Outcome("ok", "answer"))
+            self.outside.handles.clear()
             return Pause.BUDGET
         due = kernel.next_time()
         return pause if due is None or due >= NEVER // 2 else Pause.BUDGET

@@ -36,7 +36,7 @@ def test_the_report_opens_offline(ran, browser, tmp_path):
     charts = browser.evaluate("[...document.querySelectorAll('.chart svg')].map((one) => one.childNodes.length)")
     browser.picture(tmp_path / "report.png", whole=True)
 
-    assert sections == ["outcome", "states", "events", "limits", "graph", "troubles", "agents"]
+    assert sections == ["outcome", "states", "events", "limits", "graph", "errors", "agents"]
     assert len(charts) >= 8
     assert min(charts) > 3
     assert browser.said == []

@@ -152,8 +152,8 @@ def test_a_run_that_is_under_way_is_shown_so_far(tmp_path):
     assert (data["run"]["status"], data["end"], data["finals"]) == ("running", 50.0, {"running": 1})
 
 
-def test_of_many_agents_those_with_troubles_are_shown(stored):
-    """There is a row for up to so many agents; of more, those with troubles and then the busiest are kept."""
+def test_of_many_agents_those_with_errors_are_shown(stored):
+    """There is a row for up to so many agents; of more, those with errors and then the busiest are kept."""
     names = [f"a-{number}" for number in range(people.MAX_ROWS + 50)]
     events = [event for name in names for event in states(name, (0, "running"))]
     events.append((1, names[-1], "agent.error", {"error": "ValueError: no"}))
@@ -208,15 +208,15 @@ def test_graphs_of_many_agents(stored, groups, grouped, nodes):
         assert sum(count for _, _, count in graph["edges"]) == 200
 
 
-def test_troubles_of_many_agents_are_one(stored):
+def test_errors_of_many_agents_are_one(stored):
     """Errors that differ in nothing but the agent's name are counted together; the gravest stand first."""
     events: list[Any] = [(n, f"agent-{n}", "agent.error", {"error": f"agent-{n}: no money"}) for n in range(1, 6)]
     events.append((9, "watch", "alert.heartbeat_missed", {"agent": "agent-1"}))
     events.append((9, "agent-1", "action.send", {"success": False, "error": "nobody"}))
-    troubles = collect(stored(events))["troubles"]
+    errors = collect(stored(events))["errors"]
 
-    assert [(row["kind"], row["count"]) for row in troubles["rows"]] == [("alert", 1), ("error", 5), ("refused", 1)]
-    assert (troubles["rows"][1]["first"], troubles["rows"][1]["last"], troubles["rows"][1]["agent"]) == (
+    assert [(row["kind"], row["count"]) for row in errors["rows"]] == [("alert", 1), ("error", 5), ("refused", 1)]
+    assert (errors["rows"][1]["first"], errors["rows"][1]["last"], errors["rows"][1]["agent"]) == (
         1,
         5,
         "agent-1",
@@ -243,7 +243,7 @@ def test_model_calls_are_added_up(stored):
     assert data["models"]["spent"][-1] == 2.0
     assert data["models"]["tries"] == {"rate_limit": 1}
     assert model["seconds"]["maximum"] == 4.0
-    assert data["troubles"]["rows"][0]["text"] == "rate_limit: slow down"
+    assert data["errors"]["rows"][0]["text"] == "rate_limit: slow down"
 
 
 TOPICS = (

@@ -8,12 +8,12 @@ import anyio
 import pytest
 
 from sim.actors import Agent
+from sim.assembly.build import Simulation, build
 from sim.errors import LivelockError, RunError, UsageError
 from sim.kernel import NS, Effect, perform, sleep
 from sim.runner import RunResult, SimulationRunner, run, run_async
 from sim.runner.result import Distribution
 from sim.scenario import Scenario, load
-from sim.scenario.build import Simulation, build
 from sim.store import HashRecorder
 from sim.world import NOOP, Action, World
 

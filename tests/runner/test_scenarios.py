@@ -4,10 +4,10 @@ import math
 import statistics
 from pathlib import Path
 
+from sim.assembly.build import build
 from sim.kernel.ports import EventRow
 from sim.runner import SimulationRunner, run
 from sim.scenario import load
-from sim.scenario.build import build
 from sim.store import HashRecorder
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"

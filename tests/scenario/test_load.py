@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from sim.conditions import PURE_FUNCTIONS
 from sim.errors import ScenarioError, UsageError
+from sim.expressions import PURE_FUNCTIONS
 from sim.permissions import Permission
 from sim.scenario import json_schema, load, loads
 from sim.scenario.units import Rate

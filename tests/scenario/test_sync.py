@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from sim.assembly.build import build
 from sim.errors import UsageError
 from sim.llm import Access
 from sim.runner import run
 from sim.runner.runner import SimulationRunner
 from sim.scenario import loads
-from sim.scenario.build import build
-from tests.runner.sync_agents import KINDS, Undeclared, scene, walkers
+from tests.sync.sync_agents import KINDS, Undeclared, scene, walkers
 
 FINE = scene(walkers(2), "{name: p}")
 SERVER = "server: {replicas: 1, slots: 3}"

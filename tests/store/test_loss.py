@@ -101,7 +101,7 @@ def test_ids_of_lost_effects_are_not_used_again(killed):
     """A decision names an effect by its id, so an effect that begins after a loss gets an id that was never used."""
     damage(killed / "run.db-wal", "cut")
 
-    with RunRecorder(killed, again=True) as recorder:
+    with RunRecorder(killed, resumed=True) as recorder:
         _effect(recorder, EFFECTS + 1)
 
     with open_run(killed, verify=False) as run:

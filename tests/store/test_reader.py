@@ -288,7 +288,7 @@ def test_a_run_that_goes_on_or_is_looked_at_does_not_become_the_latest(start, tm
     root = tmp_path / "runs"
 
     for folder in folders[1::-1]:
-        with RunRecorder(folder, again=True, take_over=False) as again:
+        with RunRecorder(folder, resumed=True, take_over=False) as again:
             again.go_on(0)
             again.finish("finished", {}, 1, {})
         with open_run(folder):

@@ -6,8 +6,8 @@ import anyio
 import attrs
 import pytest
 
+from sim.assembly.build import build
 from sim.runner import SimulationRunner
-from sim.scenario.build import build
 from sim.scenario.load import loads
 from sim.store import HashRecorder
 from sim.telemetry import Exporter

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from sim.actors import Agent, AgentLoopConfig
 from sim.actors.state import AgentState
 from sim.errors import UsageError
+from sim.host.watchdog import Stuck
 from sim.kernel import Effect, perform
-from sim.kernel.watchdog import Stuck
 from sim.runner import run
 from sim.telemetry import CATALOG, Exporter
 from sim.telemetry.catalog import MAX_SERIES

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.actors import AgentState
-from sim.conditions import PURE_FUNCTIONS, Expression
 from sim.errors import UsageError
+from sim.expressions import PURE_FUNCTIONS, Expression
 from sim.kernel import sleep
 from sim.kernel.codec import Raw, encode
 from sim.permissions import Permission

@@ -25,7 +25,7 @@ class Ground:
         """Let agents a, b, c, … appear, and take them to be known for ever."""
         for name, position in zip("abcdefgh", positions, strict=False):
             self.space.enter(name, position, **options)
-            self.space.tracks[name].known = 10**6
+            self.space.histories[name].known = 10**6
         return self.space
 
     def names(self, agent: str, radius: float | None = None) -> str:
@@ -64,15 +64,15 @@ def test_the_past_stays_for_those_who_are_behind():
         space.show("b", (3 + ground.step + 1, 0), str(ground.step))
     seen = {}
     for ground.step in range(6):
-        seen[ground.step] = space.tracks["b"].at(ground.step).position
+        seen[ground.step] = space.histories["b"].at(ground.step).position
     assert seen == {step: (3 + step, 0) for step in range(6)}
     space.forget_before(3)
-    assert [space.tracks["b"].at(step).position for step in (3, 4, 5, 99)] == [(6, 0), (7, 0), (8, 0), (8, 0)]
+    assert [space.histories["b"].at(step).position for step in (3, 4, 5, 99)] == [(6, 0), (7, 0), (8, 0), (8, 0)]
     ground.step = 7
     space.show("b", (9, 0), "late")
-    assert [space.tracks["b"].at(step).doing for step in (5, 6, 7, 8)] == ["4", "4", "4", "late"]
+    assert [space.histories["b"].at(step).doing for step in (5, 6, 7, 8)] == ["4", "4", "4", "late"]
     space.forget_before(1000)
-    assert space.tracks["b"].at(1000).doing == "late"
+    assert space.histories["b"].at(1000).doing == "late"
 
 
 def test_nobody_goes_farther_than_the_speed_or_outside():
@@ -82,7 +82,7 @@ def test_nobody_goes_farther_than_the_speed_or_outside():
     for wrong in ((1, 1), (-1, 0), (0, 20), (0, math.nan), "a", (0,), (True, 0), [0, "1"], None):
         with pytest.raises(UsageError):
             space.show("a", wrong, "")
-    assert len(space.tracks["a"].versions) == 1
+    assert len(space.histories["a"].versions) == 1
     space.show("a", [1, 0], "")
     space.show("a", (0, 1), "")
     with pytest.raises(UsageError, match="it goes 1 at most"):
@@ -109,14 +109,14 @@ def test_nobody_looks_where_somebody_may_be_of_whom_it_is_not_known():
     ground = Ground()
     ground.space.enter("a", (0, 0))
     ground.space.enter("b", (5.5, 0))
-    ground.space.tracks["a"].known = 99
+    ground.space.histories["a"].known = 99
     assert ground.names("a") == ""
     ground.step = 2
     assert ground.names("a") == ""  # it cannot be nearer than 3.5
     ground.step = 3
     with pytest.raises(CausalityError, match="a looks around at step 3, and b, of whom nothing is known after step 0"):
         ground.names("a")
-    ground.space.tracks["b"].known = 1
+    ground.space.histories["b"].known = 1
     assert ground.names("a") == ""
     ground.step = 9
     ground.space.strict = False
@@ -150,7 +150,7 @@ def test_who_leaves_is_gone_from_the_next_step_on():
     ground.step = 2
     space.leave("b")
     space.leave("nobody")
-    assert space.tracks["b"].gone == 1
+    assert space.histories["b"].gone == 1
     assert space.state() == {"a": [(0, 0), "", True], "b": [(1, 0), "", False]}
 
 
@@ -225,16 +225,16 @@ def test_neighbours_are_those_of_brute_force(walks, perception, speed, looks):
             x = min(max(x + max(-speed, min(speed, right)), 0), 19)
             y = min(max(y + max(-speed, min(speed, up)), 0), 19)
             space.show(name, (x, y), "")
-        space.tracks[name].known = len(steps)
-    tracks = list(space.tracks.values())
-    ahead = dict.fromkeys(space.tracks, 0)
+        space.histories[name].known = len(steps)
+    histories = list(space.histories.values())
+    ahead = dict.fromkeys(space.histories, 0)
     for number, leap in looks:
-        me = tracks[number % len(tracks)]
+        me = histories[number % len(histories)]
         step = ahead[me.agent_id] = min(ahead[me.agent_id] + leap % 7, me.known)
         found = space.neighbours(me, step)
         here = me.at(step).position
-        for other in tracks:
+        for other in histories:
             there = other.at(min(step, other.known)).position
             if other is not me and space.reach.may_meet(max(0, step - other.known) + 1, here, there):
                 assert other in found
-        assert found == sorted(found, key=lambda track: track.number)
+        assert found == sorted(found, key=lambda history: history.number)

@@ -22,7 +22,7 @@
     X(Loop, calendar) X(Loop, crowded) X(Loop, current) X(Loop, delta) X(Loop, now) X(Loop, ready) X(Loop, steps)      \
     X(Kernel, recorder)                                                                                                \
     X(FutureEvents, _queue) X(FutureEvents, buckets) X(FutureEvents, reader) X(FutureEvents, shift)                    \
-    X(Crowd, place) X(Crowd, value) X(Crowd, waiting)                                                                  \
+    X(WakeBatch, place) X(WakeBatch, value) X(WakeBatch, waiting)                                                                  \
     X(Signal, _crowd) X(Signal, _kernel)                                                                               \
     X(Waiters, actors)                                                                                                 \
     X(Queue, _getters) X(Queue, _kernel) X(Queue, _putters) X(Queue, closed) X(Queue, items) X(Queue, limit)
@@ -32,7 +32,7 @@
     X(Slots, _free) X(Slots, _kernel) X(Slots, _line) X(Slots, _one) X(Slots, _served) X(Slots, _waited)               \
     X(Slots, closed)
 
-#define CLASSES(X) X(Source) X(Actor) X(Loop) X(Kernel) X(FutureEvents) X(Crowd) X(Signal) X(Waiters) X(Queue)
+#define CLASSES(X) X(Source) X(Actor) X(Loop) X(Kernel) X(FutureEvents) X(WakeBatch) X(Signal) X(Waiters) X(Queue)
 
 #define RESOURCE_CLASSES(X) X(Line) X(PriorityResource) X(Resource) X(Slots)
 

@@ -258,21 +258,21 @@ leave_reader(Reader *reader, PyObject *entry)
 static int
 run_crowd(Run *run, PyObject *entry, long long *left)
 {
-    PyObject *crowd = PyTuple_GET_ITEM(entry, 4), *waiting = GET(crowd, Crowd_waiting), *one = NULL;
+    PyObject *crowd = PyTuple_GET_ITEM(entry, 4), *waiting = GET(crowd, WakeBatch_waiting), *one = NULL;
     long long first = number(PyTuple_GET_ITEM(entry, 3)), place;
     int valid = 0;
-    if (!PyList_CheckExact(waiting) || !PyLong_CheckExact(GET(crowd, Crowd_place))) {
+    if (!PyList_CheckExact(waiting) || !PyLong_CheckExact(GET(crowd, WakeBatch_place))) {
         PyErr_SetString(PyExc_TypeError, "a crowd is a list");
         return -1;
     }
     Py_INCREF(waiting);
-    while (*left > 0 && 2 * (place = number(GET(crowd, Crowd_place))) + 1 < PyList_GET_SIZE(waiting)) {
+    while (*left > 0 && 2 * (place = number(GET(crowd, WakeBatch_place))) + 1 < PyList_GET_SIZE(waiting)) {
         PyObject *actor = PyList_GET_ITEM(waiting, 2 * place), *token = PyList_GET_ITEM(waiting, 2 * place + 1);
-        put(crowd, Crowd_place, PyLong_FromLongLong(place + 1));
+        put(crowd, WakeBatch_place, PyLong_FromLongLong(place + 1));
         if (2 * place + 3 >= PyList_GET_SIZE(waiting)) {
             leave_reader(run->reader, entry);
         }
-        if (actor == Py_None) { /* see `Crowd.thin_out` */
+        if (actor == Py_None) { /* see `WakeBatch.thin_out` */
             continue;
         }
         valid = Py_IS_TYPE(actor, Actor_type) ? same_number(GET(actor, Actor_token), token) : 0;
@@ -289,7 +289,7 @@ run_crowd(Run *run, PyObject *entry, long long *left)
         }
         --*left;
     }
-    if (2 * number(GET(crowd, Crowd_place)) + 1 >= PyList_GET_SIZE(waiting)) {
+    if (2 * number(GET(crowd, WakeBatch_place)) + 1 >= PyList_GET_SIZE(waiting)) {
         leave_reader(run->reader, entry); /* if there was nobody in it */
     }
     Py_DECREF(waiting);
@@ -304,7 +304,7 @@ run_entries(Run *run, long long *left)
     PyObject *entry;
     while (*left > 0 && (entry = next_entry(run)) != NULL) {
         int failed;
-        if (Py_IS_TYPE(PyTuple_GET_ITEM(entry, 4), Crowd_type)) {
+        if (Py_IS_TYPE(PyTuple_GET_ITEM(entry, 4), WakeBatch_type)) {
             run->reader->index--;
             failed = run_crowd(run, entry, left);
         }

@@ -159,12 +159,12 @@ begin_wait(Wait *self, PyObject **result)
 {
     PyObject *crowd = GET(self->owner, Signal__crowd), *actor = actor_of(GET(self->owner, Signal__kernel));
     PySendResult outcome;
-    if (actor == NULL || !Py_IS_TYPE(crowd, Crowd_type) || !PyList_CheckExact(GET(crowd, Crowd_waiting))) {
+    if (actor == NULL || !Py_IS_TYPE(crowd, WakeBatch_type) || !PyList_CheckExact(GET(crowd, WakeBatch_waiting))) {
         return leave_to_python(self, python_wait, result);
     }
     self->inner = Py_NewRef(crowd);
     self->actor = Py_NewRef(actor);
-    outcome = arm(self, GET(crowd, Crowd_waiting), actor, result);
+    outcome = arm(self, GET(crowd, WakeBatch_waiting), actor, result);
     put(actor, Actor_via, Py_NewRef(crowd)); /* last: with what was there anything may die, and fire this very signal */
     return outcome;
 }
@@ -199,7 +199,7 @@ end_of(Wait *self, PyObject *value)
         return Py_NewRef(value);
     }
     put(self->actor, Actor_via, Py_NewRef(Py_None));
-    return Py_NewRef(GET(self->inner, Crowd_value));
+    return Py_NewRef(GET(self->inner, WakeBatch_value));
 }
 
 static PySendResult

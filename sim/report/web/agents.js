@@ -47,7 +47,7 @@ function lanes() {
 
 const COLUMNS = [
   ["agent", "name"], ["group", "group"], ["at the end", "state"], ["states over time", null], ["actions", "done"], ["refused", "refused"],
-  ["troubles", "troubles"], ["wake-ups", "wakeups"], ["sent", "sent"], ["received", "received"],
+  ["errors", "errors"], ["wake-ups", "wakeups"], ["sent", "sent"], ["received", "received"],
   DATA.models ? ["cost", "cost"] : ["balance", "balance"],
 ];
 
@@ -64,7 +64,7 @@ function agentTable() {
       if (key === null) return drawing(14, (context, width) => paintLane(context, agent.lane, 0, 14, width, colours));
       const value = agent[key];
       const text = typeof value === "number" ? (key === "cost" || key === "balance" ? money(value) : value === 0 ? "·" : number(value)) : value;
-      const red = value > 0 && (key === "refused" || key === "troubles");
+      const red = value > 0 && (key === "refused" || key === "errors");
       return h("span", { class: (index > 3 ? "n " : "") + (red ? "red" : ""), title: typeof value === "string" && value, role: "cell" }, text);
     });
   }
@@ -91,7 +91,7 @@ function agentTable() {
     inner.style.height = rows.length * ROW + "px";
     view.style.height = Math.min(VIEW, Math.max(1, rows.length) * ROW) + "px";
     const all = DATA.agents_in_all;
-    const left = all > DATA.agents.length ? `; of ${number(all)} agents, these had troubles or did most` : "";
+    const left = all > DATA.agents.length ? `; of ${number(all)} agents, these had errors or did most` : "";
     told.textContent = `${number(rows.length)} of ${number(DATA.agents.length)} rows${left}`;
     view.scrollTop = 0;
     show();

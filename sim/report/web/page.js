@@ -129,11 +129,11 @@ function effects() {
     ], DATA.effects.wrong)]);
 }
 
-function troubles() {
-  const { rows, counts, total, kinds } = DATA.troubles;
-  if (!rows.length) return section("troubles", "Errors and alerts", null, h("p", { class: "note" }, "There were none."));
+function errors() {
+  const { rows, counts, total, kinds } = DATA.errors;
+  if (!rows.length) return section("errors", "Errors and alerts", null, h("p", { class: "note" }, "There were none."));
   const left = kinds > rows.length ? `; the ${rows.length} gravest of ${number(kinds)} sorts are listed` : "";
-  return section("troubles", "Errors and alerts", `${number(total)} events of this sort${left}`,
+  return section("errors", "Errors and alerts", `${number(total)} events of this sort${left}`,
     chart([{ name: "errors, refusals and alerts", colour: "var(--bad)", values: counts }], { stacked: true, height: 110, legend: false }),
     table([
       ["", ({ kind }) => h("span", { class: "tag " + kind }, kind)], ["what", ({ text }) => text], ["times", ({ count }) => number(count), true],
@@ -150,7 +150,7 @@ function footer() {
 
 const SECTIONS = [outcome, states, events, limits, models, effects,
   () => DATA.graphs.length ? section("graph", "Who addressed whom", null, graphs()) : null,
-  troubles, () => section("agents", "Agents", "click on one for its story", agentTable())];
+  errors, () => section("agents", "Agents", "click on one for its story", agentTable())];
 
 const made = SECTIONS.map((make) => make()).filter(Boolean);
 const links = made.map((part) => h("a", { href: "#" + part.id }, part.querySelector("h2").textContent));

@@ -7,11 +7,11 @@ import pytest
 
 from sim.agents.town import Trace, generate, villagers
 from sim.agents.town.routine import HEIGHT, HOUR, WIDTH
+from sim.assembly.build import build
 from sim.errors import UsageError
 from sim.kernel.codec import decode
 from sim.runner import SimulationRunner
 from sim.scenario import loads
-from sim.scenario.build import build
 from sim.store import HashRecorder
 from sim.world import World
 

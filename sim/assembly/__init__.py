@@ -1,0 +1,1 @@
+"""From a checked scenario to a world with its agents and models, ready to run."""

@@ -1,0 +1,421 @@
+"""From a scenario to a world with its agents, ready to run."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import attrs
+
+from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
+from sim.agents import PolicyAction, PolicyAgent, PolicyRule, Rulebook, Toolbox
+from sim.agents.town import Villager, villagers
+from sim.assembly.metric_functions import PI, MetricFunctions
+from sim.assembly.models import furnish_models
+from sim.assembly.sync_checks import check_sync, reach_of
+from sim.assembly.town import make_town, space_of
+from sim.assembly.world_builder import furnish, limits_per_tick, to_rate
+from sim.errors import LimitError, UsageError
+from sim.expressions import did_you_mean
+from sim.kernel import Recorder, to_ns, to_seconds
+from sim.llm import Access, Models
+from sim.llm.service_time import ServiceTime
+from sim.resources import to_micro
+from sim.scenario import schema
+from sim.scenario.actions import Do, SleepSpec
+from sim.scenario.scopes import WHERE_NAMES
+from sim.scenario.town import VILLAGER
+from sim.scenario.values import ValueTemplate
+from sim.world import ActionHandler, Refused, World
+
+Kinds = Mapping[str, type[Agent]]
+"""Classes of agents that a scenario may name as `kind`, as the host program allows."""
+
+_MAX_SPAWNED = 100_000  # living agents
+
+
+@attrs.frozen
+class Simulation:
+    """A world built from a scenario: what a runner needs."""
+
+    scenario: schema.Scenario
+    world: World
+    manager: AgentLoopManager
+    census: MetricFunctions
+    starts: tuple[tuple[AgentLoop, int], ...]  # each loop and its delay in nanoseconds
+    per_tick: tuple[str, ...]  # the limits that are refreshed at each tick
+    nursery: "AgentFactory"
+    models: Models | None  # the language models, if there are any
+    service: ServiceTime | None  # the axis on which they answer, with `execution.sync`
+
+
+def build(
+    scenario: schema.Scenario,
+    *,
+    seed: int | None = None,
+    recorder: Recorder | None = None,
+    kinds: Kinds | None = None,
+    allow: tuple[str, ...] = (),
+    access: Access | None = None,
+    until_ns: int | None = None,
+) -> Simulation:
+    """Return the world that a scenario describes.
+
+    Args:
+        scenario: a checked scenario.
+        seed: in place of the scenario's own.
+        recorder: keeps what happens.
+        kinds: classes that `kind` may name.
+        allow: modules that `kind: module:Class` may import from.
+        access: the language models that the operator gives in place of the scenario's.
+        until_ns: when the run ends, nanoseconds; in place of the scenario's own `until`.
+
+    Raises:
+        UsageError: if an agent's kind is not known or not allowed, a start value cannot be computed, or the operator
+            gives models that do not fit.
+    """
+    execution = scenario.execution
+    world = World(
+        scenario.seed if seed is None else seed,
+        recorder=recorder,
+        shuffled=execution.ties == "shuffled",
+        max_deltas=execution.max_deltas,
+    )
+    world.event_bus.max_data_bytes = execution.max_data_bytes
+    manager = AgentLoopManager(world)
+    furnish(world, scenario)
+    toolbox = Toolbox(world)
+    service = None if execution.sync is None else ServiceTime(world.kernel.seed)
+    models = _models(world, scenario, toolbox, access or Access(), service)
+    manager.kinds.update(kinds or {})  # for `Control.create_loop`, also when it is applied again in a replay
+    trace = make_town(scenario, world.kernel.seed, until_ns)
+    if trace is not None:
+        world.space = space_of(trace, world.kernel)
+        kinds = {**(kinds or {}), VILLAGER: villagers(trace)}
+    nursery = AgentFactory(world, manager, scenario, toolbox, kinds or {}, allow)
+    if service is not None:
+        check_sync(scenario, nursery.class_of, access or Access())
+    starts = nursery.populate()
+    if service is None:  # in synchronised rounds nobody could wait for agents that come during the run
+        world.actions.register(ActionHandler("spawn", nursery.spawn))
+        manager.entries.update(
+            {entry.name: partial(nursery.spawn_for, "host", entry.name) for entry in scenario.agents}
+        )
+    return Simulation(
+        scenario, world, manager, MetricFunctions(world, manager), starts, limits_per_tick(scenario), nursery, models,
+        service,
+    )  # fmt: skip
+
+
+def _models(
+    world: World, scenario: schema.Scenario, toolbox: Toolbox, access: Access, service: ServiceTime | None
+) -> Models | None:
+    if scenario.models is not None:
+        return furnish_models(world, scenario.models, toolbox, access, service)
+    if access.models:
+        raise UsageError(
+            f"the scenario {scenario.name} has no language models to replace", hint="add `models: {}` to it"
+        )
+    return None
+
+
+# -- the agents
+
+
+class AgentFactory:
+    """Makes agents from the entries of a scenario, before the run and during it.
+
+    Attributes:
+        rulebooks: the rules of each entry.
+        class_of: the class of the agents of each entry.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        manager: AgentLoopManager,
+        scenario: schema.Scenario,
+        toolbox: Toolbox,
+        kinds: Kinds,
+        allow: tuple[str, ...],
+    ) -> None:
+        self._world = world
+        self._manager = manager
+        self._scenario = scenario
+        self._toolbox = toolbox
+        self._entries = {entry.name: entry for entry in scenario.agents}
+        self.rulebooks = {entry.name: Rulebook(to_rules(entry)) for entry in scenario.agents}
+        self.class_of = {entry.name: _class(entry, kinds, allow) for entry in scenario.agents}
+        self._reaches = {entry.name: reach_of(entry, scenario.models) for entry in scenario.agents}
+        self._configs = {
+            entry.name: _config(entry.loop.over(scenario.execution.agent_loop)) for entry in scenario.agents
+        }
+        self._spawned: dict[tuple[str, str], int] = {}
+
+    def change(self, scenario: schema.Scenario) -> None:
+        """From now on take rules and limits from `scenario`, also for agents that are made later."""
+        self._scenario = scenario
+        self._entries = {entry.name: entry for entry in scenario.agents}
+        for entry in scenario.agents:
+            self.rulebooks[entry.name].rules = to_rules(entry)
+
+    @property
+    def classes(self) -> tuple[type[Agent], ...]:
+        """The classes of all agents, each once."""
+        return tuple(dict.fromkeys(self.class_of.values()))
+
+    def populate(self) -> tuple[tuple[AgentLoop, int], ...]:
+        """Make all agents that are there from the beginning, in the order of the file."""
+        starts = []
+        for entry in self._scenario.agents:
+            if entry.template:
+                continue
+            for index in range(entry.count):
+                name = entry.name if entry.count == 1 else f"{entry.name}-{index + 1}"
+                newborn = self._conceive(entry, name, index)
+                starts.append((self._admit(newborn), newborn.delay_ns))
+        return tuple(starts)
+
+    def spawn(self, world: World, parent: Any, agent: str, count: int = 1, state: Any = None) -> dict[str, Any]:
+        """Start copies of an entry (the action `spawn`)."""
+        return {"agents": self.spawn_for(parent.agent_id, agent, count, state)}
+
+    def spawn_for(self, parent: str, agent: str, count: int = 1, state: Mapping[str, Any] | None = None) -> list[str]:
+        """Start copies of an entry and return their names, which begin with those of the entry and of the parent.
+
+        Raises:
+            Refused: if there is no such entry, a state variable is unknown, or there would be too many agents.
+        """
+        entry = self._entries.get(agent)
+        if entry is None:
+            raise Refused(f"there is no entry {agent!r} in agents")
+        unknown = sorted(set(state or {}) - set(entry.state))
+        if unknown:
+            raise Refused(f"{agent} has no state variable {unknown[0]!r}")
+        if count < 1 or len(self._world.agents) + count > _MAX_SPAWNED:
+            raise Refused(f"{count} more agents would make more than {_MAX_SPAWNED}")
+        key = (parent, agent)
+        first = self._spawned.get(key, 0) + 1
+        try:  # all of them, or none: what can go wrong goes wrong before the first is let in
+            newborns = [
+                self._conceive(entry, f"{agent}-{parent}-{number}", number - 1, state)
+                for number in range(first, first + count)
+            ]
+        except (UsageError, LimitError) as error:
+            raise Refused(str(error)) from error
+        self._spawned[key] = first + count - 1
+        for newborn in newborns:
+            self._manager.start_spawned(self._admit(newborn), newborn.delay_ns)
+        names = [newborn.agent.agent_id for newborn in newborns]
+        self._world.event_bus.publish("agent.spawned", {"agents": names, "by": parent})
+        return names
+
+    def _conceive(
+        self, entry: schema.Agent, name: str, index: int, state: Mapping[str, Any] | None = None
+    ) -> "AgentSpec":
+        """Compute all that an agent starts with; nothing is changed.
+
+        Raises:
+            UsageError: if a value cannot be computed or used, or the name is taken.
+        """
+        world = self._world
+        if name in world.agents or name in world.ledger:
+            raise UsageError(f"the name {name!r} is taken already")
+        agent = self._instance(entry, name, index)
+        agent.entry = entry.name
+        names, functions = self._names(entry, name, index), self._functions(agent)
+
+        def computed(key: str, value: ValueTemplate, use: Callable[[Any], Any] = lambda result: result) -> Any:
+            try:
+                return use(value.evaluate(names, functions))
+            except (UsageError, LimitError) as error:
+                raise entry.problem(key, f"{name}: {error}", error.hint) from error
+
+        agent.state.update({key: computed(f"state.{key}", value) for key, value in entry.state.items()})
+        agent.state.update(state or {})
+        micro = computed("balance", entry.balance, _money)
+        place = None if entry.place is None else computed("place", entry.place, self._place)
+        position = agent.home if isinstance(agent, Villager) else None
+        if entry.position is not None:
+            position = computed("position", entry.position)
+        return AgentSpec(entry, agent, micro, place, position, computed("start", entry.start, to_ns))
+
+    def _admit(self, newborn: "AgentSpec") -> AgentLoop:
+        """Let an agent into the world."""
+        world, entry, name = self._world, newborn.entry, newborn.agent.agent_id
+        for resource, rate in entry.limits.items():  # before it enters, when nothing has to be looked at anew
+            world.rate_tracker.set_agent_limit(name, resource, to_rate(rate, self._scenario))
+        loop = self._manager.create_loop(newborn.agent, self._configs[entry.name])
+        world.ledger.open(name, newborn.micro)
+        if newborn.place is not None and world.places is not None:
+            world.places.place(name, newborn.place)
+        if newborn.position is not None:
+            if world.space is None:
+                raise UsageError(f"agents.{entry.name}.position: there is no space to be in", hint="add `space:`")
+            try:
+                world.space.enter(name, newborn.position, partners=entry.partners)
+            except UsageError as error:
+                raise entry.problem("position", f"{name}: {error}", error.hint) from error
+        return loop
+
+    def _place(self, value: object) -> str:
+        """Return the place that a value names."""
+        places = self._world.places
+        found = None if places is None else places.named(value)
+        if found is None:
+            nodes = places.nodes if places else []
+            raise UsageError(f"there is no place {str(value)[:80]!r}", hint=did_you_mean(str(value), nodes))
+        return found
+
+    def _instance(self, entry: schema.Agent, name: str, index: int) -> Agent:
+        kind = self.class_of[entry.name]
+        common: dict[str, Any] = {"group": entry.group_name, "permission": entry.permission}
+        if kind is not PolicyAgent:
+            try:
+                return kind(name, self._world, **common)
+            except TypeError as error:
+                raise UsageError(
+                    f"agents.{entry.name}: the class {kind.__name__} cannot be made: {error}",
+                    hint="it needs decide_action, and an __init__ with the arguments of sim.Agent's",
+                ) from error
+        return PolicyAgent(
+            name,
+            self._world,
+            toolbox=self._toolbox,
+            rulebook=self.rulebooks[entry.name],
+            index=index,
+            subscribe=entry.subscribe,
+            reach=self._reaches[entry.name],
+            **common,
+        )
+
+    def _names(self, entry: schema.Agent, name: str, index: int) -> Mapping[str, object]:
+        return {"now": self._world.now, "me": name, "index": index, "group": entry.group_name, "pi": PI}
+
+    def _functions(self, agent: Agent) -> Mapping[str, Callable[..., object]]:
+        return self._toolbox.used_by(agent)
+
+
+def _money(value: Any) -> int:
+    micro = to_micro(value)
+    if micro < 0:
+        raise UsageError(f"the balance at the start is {value:g}, and it must be at least 0")
+    return micro
+
+
+@attrs.frozen
+class AgentSpec:
+    """An agent that is not in the world yet, and what it starts with."""
+
+    entry: schema.Agent
+    agent: Agent
+    micro: int
+    place: str | None
+    position: Any
+    delay_ns: int
+
+
+def check_kinds(scenario: schema.Scenario, allow: tuple[str, ...]) -> None:
+    """Find out before anything is run whether all kinds of agents are there and allowed.
+
+    Raises:
+        UsageError: if one is not, as `build` would.
+    """
+    for entry in scenario.agents:
+        if entry.kind != VILLAGER or scenario.town is None:  # it comes with the town
+            _class(entry, {}, allow)
+
+
+def _class(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> type[Agent]:
+    kind, where = entry.kind, f"agents.{entry.name}.kind"
+    if kind == "policy":
+        return PolicyAgent
+    if kind in kinds:
+        return kinds[kind]
+    module, _, name = kind.partition(":")
+    if not name:
+        known = ", ".join(["policy", *kinds])
+        hint = "a program gives others: sim.run(..., kinds={...}); on the command line write module:Class"
+        raise UsageError(f"{where}: there is no kind of agent {kind!r}; known: {known}", hint=hint)
+    if module not in allow:
+        raise UsageError(f"{where}: {kind!r} names code, which is not allowed here", hint=f"allow it: --allow {module}")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (Exception, SystemExit) as error:  # whatever that code does when it is imported
+        what = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
+        raise UsageError(f"{where}: {kind!r} cannot be imported: {what}") from error
+    if not (isinstance(found, type) and issubclass(found, Agent)):
+        raise UsageError(f"{where}: {kind!r} is not a subclass of sim.Agent")
+    return found
+
+
+def _config(loop: schema.LoopConfig) -> AgentLoopConfig:
+    return AgentLoopConfig(
+        min_loop_delay=to_seconds(loop.min_loop_delay),
+        max_loop_delay=to_seconds(max(loop.max_loop_delay, loop.min_loop_delay)),
+        resource_check_interval=to_seconds(loop.resource_check_interval),
+        max_consecutive_errors=loop.max_consecutive_errors,
+        cool_down=to_seconds(loop.cool_down),
+        max_restarts=loop.max_restarts,
+        restart_period=to_seconds(loop.restart_period),
+        heartbeat_timeout=None if loop.heartbeat_timeout is None else to_seconds(loop.heartbeat_timeout),
+        mailbox_size=loop.mailbox_size,
+        mailbox_policy=loop.mailbox_policy,
+        unmatched=loop.unmatched,
+    )
+
+
+def to_rules(entry: schema.Agent) -> tuple[PolicyRule, ...]:
+    """Return the rules of an entry of `agents`."""
+    return tuple(map(_rule, entry.rules))
+
+
+def _rule(rule: schema.Rule) -> PolicyRule:
+    always = rule.when.text in ("true", "True")
+    actions = tuple(_action(do, rule.reason or "") for do in rule.do)
+    return PolicyRule(None if always else rule.when, actions, rule.set, rule.record)
+
+
+def _action(do: Do, reason: str) -> PolicyAction:
+    arguments: Mapping[str, Any] = do.arguments if do.sleep is None else {"condition": SleepValue(do.sleep)}
+    return PolicyAction(do.kind, arguments, reason)
+
+
+class SleepValue:
+    """A `sleep` of a scenario as the value of the action's argument `condition`."""
+
+    def __init__(self, spec: SleepSpec) -> None:
+        self._spec = spec
+        self._parts: tuple[SleepValue, ...] = tuple(SleepValue(part) for part in spec.parts)
+        self._outer = () if spec.where is None else tuple(sorted(spec.where.names - WHERE_NAMES))
+        own = (spec.time, spec.pattern, spec.at_least, spec.timeout)
+        constant = all(value is None or value.constant for value in own) and not self._outer
+        self.constant: bool = constant and all(part.constant for part in self._parts)
+        inner = (name for value in (*own, *self._parts) if value is not None for name in value.names)
+        self.names: frozenset[str] = frozenset((*inner, *self._outer))
+
+    def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> dict[str, Any]:
+        """Return the condition as the mapping that the action takes."""
+        spec = self._spec
+        result: dict[str, Any] = {}
+        match spec.kind:
+            case "time" | "until":
+                assert spec.time is not None
+                result["for" if spec.kind == "time" else "until"] = spec.time.evaluate(names, functions)
+            case "event":
+                assert spec.pattern is not None
+                result["event"] = spec.pattern.evaluate(names, functions)
+                if spec.where is not None:
+                    result["where"] = spec.where.text
+                if self._outer:  # what they are as the agent falls asleep
+                    result["given"] = {name: names[name] for name in self._outer}
+            case "resource":
+                assert spec.at_least is not None
+                result.update(resource=spec.resource, at_least=spec.at_least.evaluate(names, functions))
+            case "message":
+                result["message"] = True
+            case "any" | "all":
+                result[spec.kind] = [part.evaluate(names, functions) for part in self._parts]
+        if spec.timeout is not None:
+            result["timeout"] = spec.timeout.evaluate(names, functions)
+        return result

@@ -1,0 +1,52 @@
+"""What of a scenario may change during a run: the live parameters. All others are structural: they shape its start."""
+
+from collections.abc import Sequence
+
+from sim.assembly.build import Simulation
+from sim.assembly.world_builder import set_limits, set_prices, to_rate
+from sim.errors import UsageError
+from sim.scenario import schema
+
+LIVE = ("limits", "costs", "events", "stop", "agents.NAME.rules", "agents.NAME.limits")
+"""The parameters that a branch may change at a time above 0; `until` and the seed it may change too."""
+
+
+def check_live(overrides: Sequence[str], when: str) -> None:
+    """Check that overrides change nothing but live parameters.
+
+    Args:
+        overrides: texts such as `limits.calls.agent=5 per 1h`.
+        when: the time of the change, for the error.
+
+    Raises:
+        UsageError: naming the first structural parameter.
+    """
+    for override in overrides:
+        path, separator, _ = override.partition("=")
+        if not separator or not path:
+            raise UsageError(f"--set {override!r} is not of the form path=value")
+        parts = path.split(".")
+        pattern = ".".join(("agents", "NAME", *parts[2:3])) if parts[0] == "agents" else parts[0]
+        if pattern not in LIVE:
+            raise UsageError(
+                f"{path} is structural: it shapes a run from its start and cannot change at {when}",
+                hint=f"a branch has --{path}"
+                if path in ("until", "seed")
+                else f"branch at 0s, or change what is live: {', '.join(LIVE)}",
+            )
+
+
+def change(simulation: Simulation, scenario: schema.Scenario) -> None:
+    """Give a running world the limits, costs and rules of `scenario`, which differs in live parameters only."""
+    world = simulation.world
+    set_limits(world, scenario)
+    set_prices(world, scenario)
+    simulation.nursery.change(scenario)
+    for entry in scenario.agents:
+        for agent_id in _made_from(simulation, entry):
+            for resource, rate in entry.limits.items():
+                world.rate_tracker.set_agent_limit(agent_id, resource, to_rate(rate, scenario))
+
+
+def _made_from(simulation: Simulation, entry: schema.Agent) -> list[str]:
+    return [id for id, agent in simulation.world.agents.items() if getattr(agent, "entry", None) == entry.name]

@@ -1,0 +1,130 @@
+"""The functions of world expressions: what `metrics` and `stop` can ask."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from sim.actors import AgentLoopManager, AgentState
+from sim.expressions import PURE_FUNCTIONS, ExpressionError
+from sim.kernel import to_seconds
+from sim.world import World
+
+PI = math.pi
+
+
+class MetricFunctions:
+    """Counts and sums over a world. Sums are exact (`fsum`): the built-in `sum` gives other floats since Python 3.12.
+
+    Args:
+        world: what is asked about.
+        manager: its loops, for `in_state`.
+    """
+
+    def __init__(self, world: World, manager: AgentLoopManager) -> None:
+        self._world = world
+        self._manager = manager
+        names = (
+            "count", "total", "mean", "in_state", "balance", "usage", "level", "queue", "published", "exists",
+            "observed",
+            "mean_of", "quantile", "gini", "quantile_of",
+        )  # fmt: skip
+        own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
+        self.functions: Mapping[str, Callable[..., object]] = {**PURE_FUNCTIONS, **own}
+
+    def names(self) -> Mapping[str, object]:
+        """Return the names of world expressions."""
+        return {"now": to_seconds(self._world.kernel.now), "pi": PI}
+
+    def count(self, group: str, key: str | None = None, value: Any = None) -> int:
+        """How many agents of a group are alive; with a key, how many of it, stopped ones too, have that value."""
+        if key is None:
+            return len(self._world.group(group))
+        return sum(1 for state in self._states(group) if state.get(key) == value)
+
+    def total(self, group: str, key: str) -> float:
+        """The sum of a state variable over a group."""
+        return math.fsum(self._numbers(group, key))
+
+    def mean(self, group: str, key: str) -> float:
+        """The mean of a state variable over a group; 0 over nobody."""
+        numbers = self._numbers(group, key)
+        return math.fsum(numbers) / len(numbers) if numbers else 0.0
+
+    def quantile(self, group: str, key: str, share: float) -> float:
+        """The value of a state variable that this share of a group does not exceed; 0 over nobody."""
+        return _quantile(self._numbers(group, key), share)
+
+    def gini(self, group: str, key: str) -> float:
+        """How unequally a state variable is spread over a group: 0 is equal; 0 too if all have nothing."""
+        numbers = sorted(self._numbers(group, key))
+        if numbers and numbers[0] < 0:
+            raise ExpressionError(f"gini needs numbers of at least 0, and {key} of {group} has {numbers[0]:g}")
+        total, size = math.fsum(numbers), len(numbers)
+        if not total:
+            return 0.0
+        return math.fsum((2 * rank - size - 1) * value for rank, value in enumerate(numbers, 1)) / (size * total)
+
+    def in_state(self, state: str) -> int:
+        """How many loops are in a state, for instance `sleeping`."""
+        if state not in list(AgentState):
+            raise ExpressionError(f"there is no agent state {state!r}", hint=f"one of {', '.join(AgentState)}")
+        return self._manager.states()[state]
+
+    def balance(self, account: str) -> float:
+        """The balance of an account, in units."""
+        return self._world.balance(account)
+
+    def usage(self, resource: str) -> float:
+        """What all agents together have used of a rate limit within its window."""
+        return self._world.rate_tracker.total_usage(resource)
+
+    def level(self, pool: str) -> float:
+        """What a pool holds."""
+        return self._world.pools[pool].level
+
+    def queue(self, pool: str) -> int:
+        """How many wait at a pool."""
+        return self._world.pools[pool].queue
+
+    def published(self, pattern: str) -> int:
+        """How many events matching a pattern were published."""
+        return self._world.event_bus.published(pattern)
+
+    def exists(self, artifact: str) -> bool:
+        """Whether there is such an artifact."""
+        return self._world.artifacts.get(artifact) is not None
+
+    def observed(self, name: str) -> int:
+        """How often a value was observed."""
+        return len(self._world.observations.get(name, ()))
+
+    def mean_of(self, name: str) -> float:
+        """The mean of the observed values; 0 before the first."""
+        values = self._world.observations.get(name)
+        return math.fsum(values) / len(values) if values else 0.0
+
+    def quantile_of(self, name: str, share: float) -> float:
+        """The quantile of the observed values; 0 before the first."""
+        return _quantile(self._world.observations.get(name, ()), share)
+
+    def _states(self, group: str) -> list[dict[str, Any]]:
+        return [agent.state for agent in self._world.members(group)]
+
+    def _numbers(self, group: str, key: str) -> list[float]:
+        numbers = [state.get(key, 0) for state in self._states(group)]
+        for number in numbers:
+            if not isinstance(number, int | float):
+                raise ExpressionError(f"{key} of {group} is not a number but {number!r}")
+        return numbers
+
+
+def _quantile(values: Iterable[float], share: Any) -> float:
+    """Return a quantile, interpolated between the two nearest values (type 7 of Hyndman and Fan, as in NumPy)."""
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+        raise ExpressionError(f"the share of a quantile is a number from 0 to 1, not {share!r}")
+    numbers = sorted(values)
+    if not numbers:
+        return 0.0
+    below = math.floor(share * (len(numbers) - 1))
+    above = min(below + 1, len(numbers) - 1)
+    return numbers[below] + (numbers[above] - numbers[below]) * (share * (len(numbers) - 1) - below)

@@ -1,0 +1,187 @@
+"""From a scenario's `models` and the operator's access to the service that agents call."""
+
+from collections.abc import Callable, Mapping
+
+from sim.agents import Toolbox
+from sim.errors import UsageError
+from sim.expressions import did_you_mean
+from sim.kernel import to_seconds
+from sim.llm.access import INSIDE, Access
+from sim.llm.ask import Ask
+from sim.llm.client import Client, lane
+from sim.llm.limits.governor import Limits
+from sim.llm.limits.retry import RetryPolicy
+from sim.llm.limits.spend import Spend
+from sim.llm.prices import Price, Prices, read_price
+from sim.llm.providers.fault_injection import Faulty
+from sim.llm.providers.scripted import Scripted
+from sim.llm.providers.server import ModelServer
+from sim.llm.providers.simulated import Simulated
+from sim.llm.router import Router, Target
+from sim.llm.service import Models, OutsideClient
+from sim.llm.service_time import ServiceTime
+from sim.llm.sim_clock import CoreClock
+from sim.llm.types import ClientClock, Provider, ToolSpec
+from sim.resources import to_micro
+from sim.scenario import models as schema
+from sim.world import World
+
+_ONLY = "default"
+"""The one tier of a scenario that names none."""
+
+
+def furnish_models(
+    world: World, models: schema.Models, toolbox: Toolbox, access: Access, time: ServiceTime | None = None
+) -> Models:
+    """Give a world its models, and its agents the action `ask`.
+
+    Args:
+        world: which gets them.
+        models: what the scenario says.
+        toolbox: the functions of scripted rules.
+        access: what the operator says; it goes before.
+        time: the axis on which `simulated` models answer; None: that of the world.
+
+    Raises:
+        UsageError: if the operator names a provider or tier that does not exist.
+    """
+    prices = Prices.shipped().updated({name: _price(price) for name, price in models.prices.items()})
+    policy = _policy(models)
+    clock = CoreClock(world.kernel)
+    limits = {"simulated": _limits(models)}
+    lanes = {
+        provider.name: lane(clock, _wrap(models, provider, clock), limits.get(provider.name))
+        for provider in _providers(world, models, toolbox, time)
+    }
+    world.actions.register(Ask({name: _tool(name, tool) for name, tool in models.tools.items()}).handler())
+    return Models(
+        world,
+        router=_router(models, access, prices),
+        core=Client(clock, lanes, policy, cost=prices.cost),
+        edge=_edge(models, access, policy, prices),
+        prices=prices,
+        spend=Spend(None if models.ceiling is None else to_micro(models.ceiling)),
+        access=access,
+        max_tokens=models.max_tokens,
+        requests=policy.requests,
+    )
+
+
+def check_models(models: schema.Models, access: Access) -> None:
+    """Check that a world with these models can have those that the operator names.
+
+    Raises:
+        UsageError: as `furnish_models`.
+    """
+    _router(models, access, Prices.shipped())
+
+
+def change_models(service: Models, models: schema.Models, access: Access) -> None:
+    """Give a running world other models: from now on calls go where the operator says.
+
+    Args:
+        service: the models of the world.
+        models: what the scenario says.
+        access: what the operator says.
+
+    Raises:
+        UsageError: as `furnish_models`.
+    """
+    prices = Prices.shipped().updated({name: _price(price) for name, price in models.prices.items()})
+    service.change(_router(models, access, prices), _edge(models, access, _policy(models), prices), access)
+
+
+def _policy(models: schema.Models) -> RetryPolicy:
+    return RetryPolicy(
+        requests=models.retry.requests,
+        timeout=to_seconds(models.retry.timeout),
+        deadline=to_seconds(models.retry.deadline),
+    )
+
+
+def _providers(world: World, models: schema.Models, toolbox: Toolbox, time: ServiceTime | None) -> tuple[Provider, ...]:
+    """Return the providers of the core: what `simulated` answers is what `scripted` says, if there are rules."""
+    rules = [rule.made(number) for number, rule in enumerate(models.rules)]
+    scripted = Scripted(world, rules, toolbox.used_by)
+    spec = models.simulated.server
+    simulated = Simulated(
+        world.kernel,
+        models.simulated.profile(),
+        scripted if rules else None,
+        server=None if spec is None else ModelServer(world.kernel if time is None else time.kernel, spec.made()),
+        priority=None if time is None else lambda agent: world.now,  # who is furthest behind goes first
+        time=time,
+    )
+    return scripted, simulated
+
+
+def _limits(models: schema.Models) -> Limits:
+    """Return the limits of a modelled server: a real endpoint tells them in its headers."""
+    server = models.simulated.server
+    return Limits() if server is None else Limits(server.requests_per_minute, server.tokens_per_minute)
+
+
+def _wrap(models: schema.Models, provider: Provider, clock: ClientClock) -> Provider:
+    faults = [fault.made() for fault in models.faults]
+    return Faulty(provider, faults, clock) if faults else provider
+
+
+def _edge(
+    models: schema.Models, access: Access, policy: RetryPolicy, prices: Prices
+) -> Callable[[], OutsideClient] | None:
+    """Return what makes the client of endpoints; its libraries are imported only then."""
+    if not access.outside:
+        return None
+
+    def make() -> OutsideClient:
+        from sim.llm.endpoint import EdgeClient
+        from sim.llm.tokens import exact
+
+        first = next(model for chain in access.chains().values() for provider, model in chain if provider not in INSIDE)
+        return EdgeClient(
+            access,
+            policy=policy,
+            tokenizer=exact(first),
+            cost=prices.cost,
+            wrap=lambda provider, clock: _wrap(models, provider, clock),
+        )
+
+    return make
+
+
+def _router(models: schema.Models, access: Access, prices: Prices) -> Router:
+    tiers = {
+        name: tuple(Target(models.provider, model) for model in chain) for name, chain in models.tiers.items()
+    } or {_ONLY: (Target(models.provider, models.provider),)}
+    chosen = {
+        tier: tuple(Target(provider, model) for provider, model in chain) for tier, chain in access.chains().items()
+    }
+    everywhere = chosen.pop("*", None)
+    if everywhere is not None:
+        tiers = dict.fromkeys(tiers, everywhere)
+    for tier, chain in chosen.items():
+        if tier not in tiers:
+            hint = did_you_mean(tier, tiers) or f"there are: {', '.join(tiers)}"
+            raise UsageError(f"--model names the tier {tier[:80]!r}, which the scenario has not", hint=hint)
+        tiers[tier] = chain
+    for chain in tiers.values():
+        if len({target.provider in INSIDE for target in chain}) > 1:
+            raise UsageError(f"a chain is either all offline or all at an endpoint, not {', '.join(map(str, chain))}")
+    default = models.default or next(iter(tiers))
+    return Router(tiers, default=default, uses=models.uses, agents=models.agents, groups=models.agents, prices=prices)
+
+
+def _price(price: schema.ModelPrice) -> Price:
+    """Return a price in micro-units per million tokens."""
+    entry: dict[str, int | None] = {"input": to_micro(price.input), "output": to_micro(price.output)}
+    if price.cached is not None:
+        entry["cached"] = to_micro(price.cached)
+    return read_price({**entry, "context": price.context})
+
+
+def _tool(name: str, tool: schema.Tool) -> ToolSpec:
+    required = [parameter for parameter in tool.parameters if parameter not in tool.optional]
+    parameters: Mapping[str, object] = {
+        "type": "object", "properties": tool.parameters, "required": required, "additionalProperties": False,
+    }  # fmt: skip
+    return ToolSpec(name, tool.description, parameters)

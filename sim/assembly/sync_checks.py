@@ -1,0 +1,128 @@
+"""What `execution.sync` demands of a scenario: which agents share something, and what no synchronised run may have."""
+
+from collections.abc import Mapping
+
+from sim.actors import Agent
+from sim.agents import PolicyAgent
+from sim.errors import UsageError
+from sim.expressions import PURE_FUNCTIONS
+from sim.llm.access import INSIDE, Access
+from sim.scenario import schema
+from sim.scenario.models import Models
+from sim.scenario.scopes import CHANCE
+from sim.world import Sharing
+
+_LOCAL_ACTIONS = frozenset({"noop", "walk", "rest", "ask"})
+_LOCAL_FUNCTIONS = CHANCE | frozenset(PURE_FUNCTIONS) | {"in_sight", "position"}
+_LOCAL_NAMES = frozenset({"now", "me", "index", "group", "iteration", "result", "pi"})
+
+
+def reach_of(entry: schema.Agent, models: Models | None) -> Sharing:
+    """Return how far the rules of an entry reach: no farther than space if all they use is the agent's own or there.
+
+    So must what models answer, if the agents ask any.
+    """
+    local = _LOCAL_ACTIONS if _shared_by_answers(entry, models) is None else _LOCAL_ACTIONS - {"ask"}
+    if entry.subscribe or any(do.kind not in local for rule in entry.rules for do in rule.do):
+        return "shared"
+    for rule in entry.rules:
+        given = (value for do in rule.do for value in do.arguments.values())
+        values = (*given, *rule.set.values(), *rule.record.values())
+        for expression in (rule.when, *(expression for value in values for expression in value.expressions)):
+            if not (expression.functions <= _LOCAL_FUNCTIONS and expression.names <= _LOCAL_NAMES | set(entry.state)):
+                return "shared"
+    return "space"
+
+
+def _shared_by_answers(entry: schema.Agent, models: Models | None) -> tuple[str, str] | None:
+    """Return which scripted answer to agents of an entry depends on what all share, and by which function."""
+    for number, rule in enumerate(() if models is None else models.rules):
+        told = {name for asker in rule.agent or () for name in (asker, asker.rpartition("-")[0])}  # a-2 is one of a
+        if told.isdisjoint((entry.name, entry.group_name)) and rule.agent:
+            continue
+        for function in sorted(rule.functions - _LOCAL_FUNCTIONS):
+            return f"models.rules[{number}]", function
+    return None
+
+
+def check_sync(scenario: schema.Scenario, classes: Mapping[str, type[Agent]], access: Access) -> None:
+    """Refuse a scenario in which what agents do could depend on how fast they are served, or that shares in secret.
+
+    Args:
+        scenario: a checked scenario with `execution.sync`.
+        classes: of its agents, by entry.
+        access: the models that the operator gives.
+
+    Raises:
+        UsageError: naming what stands against it.
+    """
+    sync = scenario.execution.sync
+    for key, why in _against(scenario, access):
+        raise UsageError(f"execution.sync: {sync} does not go together with {key}: {why}")
+    if sync == "barrier" or sync == "sequential":
+        return
+    for entry in scenario.agents:
+        kind, answers = classes[entry.name], _shared_by_answers(entry, scenario.models)
+        if kind is PolicyAgent or kind.reach == "shared":
+            continue
+        if kind.reach is None:
+            raise UsageError(
+                f"execution.sync: {sync} cannot be used with {kind.__name__}, which does not declare what it shares",
+                hint="give the class an attribute `reach`: 'own', 'space' or 'shared'",
+            )
+        if answers is not None:
+            rule, function = answers
+            raise UsageError(
+                f"execution.sync: {sync} cannot be used with {kind.__name__}, which declares that it reaches no "
+                f"farther than {kind.reach!r}, and {rule}, whose answers depend on {function}(), which all share",
+                hint="give the class reach = 'shared', or let answers depend on what the agent says and sees",
+            )
+
+
+def _against(scenario: schema.Scenario, access: Access) -> list[tuple[str, str]]:
+    """Return what stands against running in synchronised rounds: key, and why."""
+    execution, found = scenario.execution, []
+    if execution.clock == "wall":
+        found.append(("execution.clock: wall", "world time and service time are two axes"))
+    if execution.health is not None:
+        found.append(("execution.health", "agents that are served slowly are not silent"))
+    if execution.ties == "shuffled" or execution.tick.order == "shuffled":
+        found.append(("a shuffled order", "it is drawn for all agents of an instant together"))
+    for name, limit in scenario.limits.items():
+        if limit.group is not None or limit.global_ is not None:
+            found.append((f"limits.{name}", "a limit that agents share makes what one may do depend on who came first"))
+        elif limit.agent is not None and limit.agent.window == 0:
+            found.append((f"limits.{name}", "a limit per tick is refreshed for all agents at once"))
+    for entry in scenario.agents:
+        if entry.template:
+            found.append(
+                (f"agents.{entry.name}.template", "agents that are made during a run were not there to wait for")
+            )
+        if any(len(rule.do) > 1 for rule in entry.rules):
+            found.append((f"several actions in a rule of {entry.name}", "only the first could wait for its turn"))
+        if any(do.kind == "spawn" for rule in entry.rules for do in rule.do):
+            found.append((f"spawn in the rules of {entry.name}", "agents that are made during a run come unannounced"))
+        if any(rate.window == 0 for rate in entry.limits.values()):
+            found.append((f"agents.{entry.name}.limits", "a limit per tick is refreshed for all agents at once"))
+    return found + _against_models(scenario, access)
+
+
+def _against_models(scenario: schema.Scenario, access: Access) -> list[tuple[str, str]]:
+    models, found = scenario.models, []
+    if models is None:
+        return []
+    if any(provider not in INSIDE for chain in access.chains().values() for provider, _ in chain):
+        found.append(("--model", "an endpoint's answers do not stand on the axis of service time"))
+    if models.ceiling is not None:
+        found.append(("models.ceiling", "whether a call is still paid for would depend on who was served first"))
+    scripted = [reply for number, rule in enumerate(models.rules) for reply in rule.made(number).replies]
+    if models.faults or models.simulated.failures or any(reply.fail for reply in scripted):
+        found.append(("models that fail", "retries and breakers are shared by all agents"))
+    server = models.simulated.server
+    if server is not None:
+        limits = [
+            name for name in ("queue", "requests_per_minute", "tokens_per_minute") if getattr(server, name) is not None
+        ]
+        why = "whether a call is let in would depend on who came first"
+        found.extend((f"models.simulated.server.{name}", why) for name in limits)
+    return found

@@ -1,0 +1,110 @@
+"""What a scenario puts into a world before there are agents: limits, prices, money, pools, places, artifacts."""
+
+from collections.abc import Callable
+
+from sim.assembly.space import make_space
+from sim.expressions import PURE_FUNCTIONS
+from sim.kernel.codec import Raw, freeze
+from sim.resources import Container, Limit, Pool, PreemptiveResource, PriorityResource, Rate, Resource, Store, to_micro
+from sim.scenario import schema, units
+from sim.scenario.values import ValueTemplate
+from sim.world import Places, World
+from sim.world.artifact import Artifact
+from sim.world.pool_actions import preempted
+
+
+def furnish(world: World, scenario: schema.Scenario) -> None:
+    """Put everything into a world that a scenario says, but its agents and models."""
+    set_limits(world, scenario)
+    for name, budget in scenario.budgets.items():
+        world.budgets.define(name, to_micro(budget.amount), budget.reset)
+    for name, quota in scenario.quotas.items():
+        world.quotas.define(name, round(quota))
+    set_prices(world, scenario)
+    for account, balance in scenario.accounts.items():
+        world.ledger.open(account, to_micro(balance))
+    for name, pool in scenario.pools.items():
+        world.pools[name] = _pool(world, name, pool)
+    world.places = _places(scenario.places)
+    world.space = make_space(scenario, world.kernel, world.places)
+    for artifact in scenario.artifacts:
+        world.artifacts.put(_artifact(artifact))
+
+
+def set_limits(world: World, scenario: schema.Scenario) -> None:
+    """Set the rates of all limits."""
+    for name, limit in scenario.limits.items():
+        agent, group, total = (to_rate(rate, scenario) for rate in (limit.agent, limit.group, limit.global_))
+        world.rate_tracker.set_limit(name, Limit(agent, group, total, limit.policy))
+
+
+def set_prices(world: World, scenario: schema.Scenario) -> None:
+    """Set what actions take, in place of what they took before."""
+    world.costs.clear()
+    for kind, prices in scenario.costs.items():
+        for name, value in prices.items():
+            pot = "rate" if name in scenario.limits else "budget" if name in scenario.budgets else "quota"
+            world.costs.set_price(kind, name, pot, _amount(value))  # type: ignore[arg-type]  # one of the three pots
+
+
+def to_rate(rate: units.Rate | None, scenario: schema.Scenario) -> Rate | None:
+    """Return a rate; one per tick counts over the tick's period, and is refreshed at ticks in tick mode."""
+    return None if rate is None else Rate(rate.amount, rate.window or scenario.execution.tick.period)
+
+
+def limits_per_tick(scenario: schema.Scenario) -> tuple[str, ...]:
+    """Return the limits that begin anew with each tick."""
+    own = [(name, rate) for entry in scenario.agents for name, rate in entry.limits.items()]
+    shared = [(n, r) for n, limit in scenario.limits.items() for r in (limit.agent, limit.group, limit.global_) if r]
+    return tuple(dict.fromkeys(name for name, rate in [*shared, *own] if rate.window == 0))
+
+
+def _amount(value: ValueTemplate) -> float | Callable[[int], float]:
+    if value.constant:
+        return float(value.evaluate({}, {}))
+    return lambda size: float(value.evaluate({"size": size}, PURE_FUNCTIONS))
+
+
+def _pool(world: World, name: str, pool: schema.Pool) -> Pool:
+    kernel = world.kernel
+    match pool.kind:
+        case "resource":
+            return Resource(kernel, pool.slots or 1)
+        case "priority":
+            return PriorityResource(kernel, pool.slots or 1)
+        case "preemptive":
+            preemptive = PreemptiveResource(kernel, pool.slots or 1)
+            preemptive.on_preempted = lambda use, by: preempted(world, name, use, by)
+            return preemptive
+        case "container":
+            return Container(kernel, pool.capacity if pool.capacity is not None else float("inf"), pool.level or 0)
+        case "store":
+            store: Store[Raw] = Store(kernel, pool.capacity if pool.capacity is not None else float("inf"))
+            for item in pool.items or ():
+                store.put_nowait(freeze(item))
+            return store
+
+
+def _places(places: schema.Places | None) -> Places | None:
+    if places is None:
+        return None
+    if places.graph is not None:
+        return Places.shipped(places.graph, places.travel_time)
+    if places.grid is not None:
+        return Places.grid(*places.grid, places.travel_time, diagonals=places.diagonals)
+    edges = [
+        (*edge.ends, places.travel_time if edge.travel_time is None else edge.travel_time) for edge in places.edges
+    ]
+    return Places(places.nodes or (), edges)
+
+
+def _artifact(artifact: schema.Artifact) -> Artifact:
+    return Artifact(
+        artifact.id,
+        artifact.owner,
+        freeze(artifact.content),
+        readers=artifact.readers,
+        writers=artifact.writers,
+        price=to_micro(artifact.price),
+        formula=artifact.formula,
+    )

@@ -1,0 +1,55 @@
+"""Calls of language models under way, over simulated time."""
+
+from itertools import pairwise
+
+from sim.kernel import to_seconds
+from sim.llm.counts import Counts
+from sim.runner import SimulationRunner
+
+PARTS = 200
+"""Into how many equal parts the time is divided."""
+
+
+class Concurrency(Counts):
+    """Counts the calls of one run, and notes each change of how many are under way.
+
+    Args:
+        runner: of the run, before its first step.
+    """
+
+    def __init__(self, runner: SimulationRunner) -> None:
+        self._kernel = runner.simulation.world.kernel
+        self._calls = 0
+        self._changes: list[tuple[int, int]] = [(self._kernel.now, 0)]
+        super().__init__()
+
+    @property
+    def in_flight(self) -> int:
+        """Calls under way."""
+        return self._calls
+
+    @in_flight.setter
+    def in_flight(self, calls: int) -> None:
+        self._calls = calls
+        self._changes.append((self._kernel.now, calls))
+
+    def over_time(self) -> tuple[float, tuple[tuple[float, float], ...]]:
+        """Return the mean of the calls under way until now, and the mean in each part of the time, by its beginning."""
+        begin, end = self._changes[0][0], self._kernel.now
+        if end <= begin:
+            return 0.0, ()
+        width = (end - begin) / PARTS
+        areas = [0.0] * PARTS
+        for (since, calls), (until, _) in pairwise([*self._changes, (end, 0)]):
+            _spread(areas, (since - begin) / width, (until - begin) / width, calls)
+        parts = tuple((to_seconds(round(part * width)), round(area, 4)) for part, area in enumerate(areas))
+        return sum(areas) / PARTS, parts
+
+
+def _spread(areas: list[float], since: float, until: float, calls: int) -> None:
+    """Add calls to the parts that a span of time lies in; times count in parts."""
+    while calls and since < until:
+        part = min(int(since), len(areas) - 1)
+        end = until if part == len(areas) - 1 else min(until, part + 1)
+        areas[part] += calls * (end - since)
+        since = end

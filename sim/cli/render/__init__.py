@@ -1,0 +1,1 @@
+"""What the verbs print with: text, tables, JSON, and pictures in the terminal."""

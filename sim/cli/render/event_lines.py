@@ -1,0 +1,73 @@
+"""Recorded events as lines that people read."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from sim.cli.render.output import plain
+from sim.cli.render.summary import duration
+from sim.errors import UsageError
+from sim.events.topic import check_pattern, matches
+from sim.kernel import to_seconds
+from sim.kernel.ports import EventRow
+from sim.report.event_text import event_text
+
+
+def choose(
+    rows: Iterable[EventRow], *, agent: str | None, topic: str | None, first: int | None, last: int | None
+) -> tuple[list[EventRow], int]:
+    """Return some events in order, and how many match in all.
+
+    Args:
+        rows: all events.
+        agent: only what this agent did, and what was sent to it.
+        topic: only topics that match this pattern.
+        first: at most so many, from the beginning; None is all.
+        last: at most so many, from the end; it goes before `first`.
+
+    Raises:
+        UsageError: if the agent is not in the run, or the pattern is malformed.
+    """
+    if topic is not None:
+        check_pattern(topic)
+    actors: set[str] = set()
+    matching = _matching(rows, agent, topic, actors)
+    count = 0
+    kept: deque[EventRow] = deque(maxlen=last)
+    for row in matching:
+        count += 1
+        if last is not None or first is None or count <= first:
+            kept.append(row)
+    if agent is not None and agent not in actors:
+        near = get_close_matches(agent, actors, 1)
+        hint = f"did you mean {near[0]}?" if near else None
+        raise UsageError(f"nothing in the run is by an agent {agent!r}", hint=hint)
+    return list(kept), count
+
+
+def line(row: EventRow, agent: str | None = None) -> str:
+    """Return an event as harmless text; in the story of `agent` its name is left out."""
+    time, name, topic, data = duration(to_seconds(row[0])), row[5], row[6], row[7]
+    what = " ".join(part for part in event_text(topic, data, agent) if part)
+    who = "" if agent is not None else f"{name}  "
+    return plain(f"{time:>14}  {who}{what}")
+
+
+def event_json(row: EventRow) -> dict[str, Any]:
+    """Return an event as a JSON-like mapping."""
+    names = ("time_ns", "delta", "priority", "source", "counter", "actor", "topic", "data", "cause")
+    return dict(zip(names, row, strict=True))
+
+
+def _matching(rows: Iterable[EventRow], agent: str | None, topic: str | None, actors: set[str]) -> Iterator[EventRow]:
+    for row in rows:
+        actors.add(row[5])
+        if agent is not None and row[5] != agent and not _is_to(row, agent):
+            continue
+        if topic is None or matches(topic, row[6]):
+            yield row
+
+
+def _is_to(row: EventRow, agent: str) -> bool:
+    return row[6] == "message.sent" and isinstance(row[7], Mapping) and row[7].get("to") == agent

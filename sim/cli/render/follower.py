@@ -1,0 +1,103 @@
+"""What is seen of a run from its file: the chunks that have come in since the last time are added up."""
+
+from collections import Counter, deque
+from pathlib import Path
+from typing import Any
+
+from sim.actors import AgentState
+from sim.cli.render.snapshot import NEWEST, Snapshot, newest
+from sim.cli.render.table import number
+from sim.errors import SimError
+from sim.kernel import to_ns, to_seconds
+from sim.kernel.codec import decode
+from sim.kernel.ports import EventRow
+from sim.report.coerce import mapping
+from sim.scenario import load
+from sim.store import RunInfo, StoredRun, open_run
+from sim.store.files import SCENARIO
+
+_STATES = tuple(str(state) for state in AgentState)
+
+
+class Follower:
+    """Follows one run from its file, which another process writes.
+
+    It reads and never locks. Events come into the file about once a second, so what is seen is that old.
+
+    Args:
+        folder: of the run.
+
+    Raises:
+        UsageError, RunError: if it cannot be read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._chunk = -1
+        self._now_ns = 0
+        self._states: dict[str, str] = {}
+        self._figures: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()
+        self._latest: deque[EventRow] = deque(maxlen=NEWEST)
+        with open_run(folder, verify=False) as stored:
+            self._until = _until(stored)
+
+    def look(self) -> tuple[Snapshot, RunInfo]:
+        """Read what is new, and return what is seen now and the run's own row."""
+        with open_run(self._folder, verify=False) as stored:  # anew: a file whose writer has ended loses its log
+            info = stored.info
+            sql = "SELECT id, CAST(data AS BLOB) FROM chunks WHERE id > ? ORDER BY id LIMIT 1"
+            while rows := stored.query(sql, (self._chunk,)):  # one by one: at the first look there may be many
+                self._chunk, data = rows[0]
+                for row in decode(data):
+                    self._add(tuple(row))
+        return self._seen(info), info
+
+    def _seen(self, info: RunInfo) -> Snapshot:
+        counts = Counter(self._states.values())
+        figures = {
+            name: self._figures[name] for name in ("actions", "refused", "errors", "wake-ups", "messages", "events")
+        }
+        lost = () if info.lost is None else (info.lost,)
+        return Snapshot(
+            title=f"{info.name}  seed {info.seed}  {info.mode}",
+            status=info.status,
+            now=self._now_ns / 1e9 if info.sim_seconds is None else info.sim_seconds,
+            until=self._until,
+            states={state: counts[state] for state in _STATES},
+            figures=figures,
+            errors=(*lost, *(f"{number(count)} x {text}" for text, count in self._errors.most_common(3))),
+            newest=newest(list(self._latest)),
+        )
+
+    def _add(self, row: Any) -> None:
+        self._now_ns = row[0]
+        self._figures["events"] += 1
+        self._latest.append(row)
+        actor, topic, data = row[5], row[6], mapping(row[7])
+        if topic == "agent.state":
+            after = data.get("to")
+            if after in _STATES and data.get("reason") != "end":  # that all are stopped at the end says nothing
+                before = self._states.get(actor)
+                self._states[actor] = after
+                self._figures["wake-ups"] += after == "running" and before in ("sleeping", "paused")
+        elif topic.startswith("action."):
+            self._figures["actions" if data.get("success") else "refused"] += 1
+        elif topic == "message.sent":
+            self._figures["messages"] += 1
+        elif topic in ("agent.error", "agent.crashed") or topic.startswith("alert."):
+            self._figures["errors"] += 1
+            self._errors[str(data.get("error") or topic)[:200]] += 1
+
+
+def _until(stored: StoredRun) -> float | None:
+    """Return when a run ends, simulated seconds; None if its scenario does not say."""
+    info = stored.info
+    given = info.options.get("until")
+    try:
+        if given is not None:
+            return to_seconds(to_ns(given))
+        until = load(stored.path / SCENARIO, info.options.get("set", ())).until
+        return None if until is None else to_seconds(until)
+    except (OSError, SimError):
+        return None

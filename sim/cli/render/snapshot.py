@@ -1,0 +1,186 @@
+"""One look at a run that is under way: what `sim run --live` and `sim watch` draw.
+
+A look comes from a runner in this process, or from the run file of another one.
+"""
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from sim.cli.render.event_lines import line
+from sim.cli.render.table import number
+from sim.errors import ActorError
+from sim.kernel import to_text
+from sim.kernel.codec import Raw, Record, decode, freeze
+from sim.kernel.ports import EventRow
+from sim.resources import MICRO
+from sim.runner import SimulationRunner
+from sim.store import HashRecorder, RunRecorder
+
+NEWEST = 200
+"""Events that are looked at for the newest ones; agents do more in a tenth of a second than anybody can read."""
+
+_SPAN = 3.0
+"""Real seconds that a rate is taken over."""
+
+_SCOPES = {"agent": "fullest agent", "group": "fullest group", "total": "all"}
+
+
+@attrs.frozen
+class Level:
+    """How much of something limited is used: its name, the share (0 to 1), and the amounts in words."""
+
+    name: str
+    share: float
+    text: str
+
+
+@attrs.frozen
+class Snapshot:
+    """What is seen of a run at one moment.
+
+    Attributes:
+        title: name, seed and mode.
+        status: as `sim list` shows it.
+        now: simulated seconds.
+        until: when it ends, simulated seconds; None without a limit, or if it is not known.
+        states: agents by state.
+        figures: what was counted so far, by name.
+        levels: use of limits, budgets and the ceiling of the models.
+        errors: what went wrong most often, as lines.
+        newest: the newest events, as lines that are harmless.
+    """
+
+    title: str
+    status: str
+    now: float
+    until: float | None
+    states: Mapping[str, int]
+    figures: Mapping[str, int]
+    levels: tuple[Level, ...] = ()
+    errors: tuple[str, ...] = ()
+    newest: tuple[str, ...] = ()
+
+
+class Pulse:
+    """Turns looks into rates: how fast simulated time and the figures grow, by the real second."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, Snapshot]] = deque()
+
+    def rates(self, look: Snapshot, at: float | None = None) -> dict[str, float]:
+        """Return the rates over the last seconds: of each figure, and of simulated time (`now`).
+
+        Args:
+            look: the present one.
+            at: real seconds of any clock that does not go back; None asks one.
+        """
+        at = time.monotonic() if at is None else at
+        self._seen.append((at, look))
+        while len(self._seen) > 2 and self._seen[0][0] < at - _SPAN:
+            self._seen.popleft()
+        before, then = self._seen[0]
+        seconds = at - before
+        if seconds <= 0:
+            return {}
+        rates = {name: (total - then.figures.get(name, 0)) / seconds for name, total in look.figures.items()}
+        return {**rates, "now": (look.now - then.now) / seconds}
+
+
+def take_snapshot(runner: SimulationRunner) -> Snapshot:
+    """Snapshot at a run in this process. Changes nothing; the kernel must be paused."""
+    simulation = runner.simulation
+    world, manager = simulation.world, simulation.manager
+    totals = manager.totals()
+    kernel = world.kernel
+    recorder = kernel.recorder
+    kept = recorder if isinstance(recorder, HashRecorder | RunRecorder) else None
+    return Snapshot(
+        title=f"{simulation.scenario.name}  seed {kernel.seed}  {runner.mode}",
+        status="running",
+        now=world.now,
+        until=runner.until,
+        states=manager.states(),
+        figures={
+            "iterations": totals.iterations,
+            "actions": sum(world.done.values()),
+            "refused": sum(world.refused.values()),
+            "errors": totals.errors,
+            "wake-ups": totals.wakeups,
+            "messages": world.messages,
+            **({} if kept is None else {"events": kept.events}),
+        },
+        levels=(*_rates(runner), *_budgets(runner), *_models(runner)),
+        errors=_errors(runner),
+        newest=newest(kept.latest(NEWEST) if kept is not None else ()),
+    )
+
+
+def newest(rows: "tuple[EventRow, ...] | list[EventRow]") -> tuple[str, ...]:
+    """Return events as lines that are harmless; changes of state only if there is nothing else."""
+    told = [row for row in rows if row[6] != "agent.state"] or list(rows)
+    return tuple(line((*row[:7], _data(row[7]), row[8])) for row in told[-20:])
+
+
+def _data(data: Any) -> Any:
+    """Return the data of an event as it will be read from the record."""
+    try:
+        return decode(freeze(data)) if isinstance(data, Raw | Record) else data
+    except ActorError:  # it cannot be recorded, and the run is going to say so
+        return None
+
+
+def _rates(runner: SimulationRunner) -> list[Level]:
+    found = []
+    for use in runner.simulation.world.rate_tracker.uses():
+        text = f"{number(use.used)} of {number(use.limit)}" if use.scope == "total" else f"{use.fullest:.0%}"
+        found.append(Level(f"{use.resource} ({_SCOPES[use.scope]})", use.fullest, text))
+    return found
+
+
+def _budgets(runner: SimulationRunner) -> list[Level]:
+    world = runner.simulation.world
+    budgets = [
+        Level(f"budget {name} (fullest agent)", found.fullest, f"{number(found.spent_micro / MICRO)} spent by all")
+        for name, found in world.budgets.statistics().items()
+    ]
+    quotas = [
+        Level(f"quota {name} (fullest agent)", found.fullest, f"{number(found.held)} held by all")
+        for name, found in world.quotas.statistics().items()
+    ]
+    return budgets + quotas
+
+
+def _models(runner: SimulationRunner) -> list[Level]:
+    models = runner.simulation.models
+    if models is None or not models.spend.total.attempts:
+        return []
+    total, ceiling = models.spend.total, models.spend.ceiling_micro
+    calls = f"{number(total.calls)} calls, {number(total.input_tokens + total.output_tokens)} tokens"
+    cost = f"{total.cost_micro / MICRO:.4g}"
+    if not ceiling:
+        return [Level("models", 0.0, f"{calls}, {cost} spent")]
+    return [Level("models", total.cost_micro / ceiling, f"{cost} of {ceiling / MICRO:g} spent; {calls}")]
+
+
+def _errors(runner: SimulationRunner) -> tuple[str, ...]:
+    found = [f"{number(count)} x {error[:200]}" for error, (count, _) in runner.simulation.world.errors.items()]
+    health = runner.health
+    alerts: tuple[tuple[int, str], ...] = ()
+    if health is not None:
+        alerts = (health.missed, "heartbeat missed"), (health.locks, "lock held"), (health.overdue, "effect overdue")
+    return (*(f"{number(count)} x {alert}" for count, alert in alerts if count), *found[:3])
+
+
+def pace_text(rates: Mapping[str, float]) -> str:
+    """Return how fast simulated time passes, in words; nothing if that is not known yet."""
+    pace = rates.get("now")
+    return "" if pace is None else f"{number(round(pace, 1 if pace < 10 else 0))} x real time"
+
+
+def time_text(seconds: float) -> str:
+    """Return simulated seconds as text, whole ones from a minute on."""
+    return to_text(round(seconds if seconds >= 60 else seconds * 10) * (10**9 if seconds >= 60 else 10**8))

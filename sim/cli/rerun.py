@@ -1,0 +1,129 @@
+"""What the verbs that make a run again (`replay`, `resume`, `branch`) share."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from sim.cli.render.output import plain, print_json, say
+from sim.cli.render.progress import Progress
+from sim.cli.render.summary import duration
+from sim.cli.run import allow_imports, exit_code, print_result
+from sim.errors import UsageError
+from sim.runner import InDoubtEffect, RunResult
+from sim.runner.rebuild import models_asked
+from sim.store import open_run
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+EFFECT = click.option(
+    "--effect", "decisions", multiple=True, metavar="ID=DECISION",
+    help="What becomes of an effect in doubt: retry, done, done:JSON or failed.",
+)  # fmt: skip
+
+
+def again_options(command: Command) -> Command:
+    """Give a verb the options of everything that makes a run again."""
+    backend = click.option(
+        "--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", show_default=True, help="The host."
+    )
+    allow = click.option(
+        "--allow", multiple=True, metavar="MODULE", help="Code that a `kind: module:Class` may be imported from."
+    )
+    change = click.option(
+        "--allow-change",
+        is_flag=True,
+        help="Go on although scenario or code have changed; they are checked all the same.",
+    )
+    limit = click.option("--max-wall", metavar="DURATION", help="Real time after which it is interrupted.")
+    quiet = click.option("-q", "--quiet", is_flag=True, help="No progress.")
+    return backend(allow(change(limit(quiet(command)))))
+
+
+@contextmanager
+def at_work(allow: tuple[str, ...], *, quiet: bool) -> Iterator[dict[str, Any]]:
+    """Show progress, keep stdout for the result, and give the options that go with it."""
+    if allow:
+        allow_imports()
+    live = sys.stderr.isatty()
+    progress = Progress(live=live)
+    try:
+        with redirect_stdout(sys.stderr):  # what agents print is no result
+            yield {
+                "progress": progress if live and not quiet else None,
+                "stuck": progress.stuck,
+                "allow": allow,
+                "on_interrupt": "return",
+            }
+    finally:
+        progress.clear()
+
+
+def decided(decisions: tuple[str, ...]) -> dict[int, str]:
+    """Return the decisions by the id of the effect.
+
+    Raises:
+        UsageError: if one is not of the form ID=DECISION.
+    """
+    found: dict[int, str] = {}
+    for text in decisions:
+        id, separator, decision = text.partition("=")
+        if not separator or not id.isdecimal():
+            raise UsageError(f"--effect {text!r} is not of the form ID=DECISION", hint="for instance 17=retry")
+        if int(id) in found:
+            raise UsageError(f"two decisions are given for effect {id}")
+        found[int(id)] = decision
+    return found
+
+
+def models_of(folder: Path) -> list[str]:
+    """Return the language models that a run asks, other than its scenario's."""
+    with open_run(folder, verify=False) as stored:
+        return models_asked(stored.info.options)
+
+
+def print_live(result: RunResult, *, as_json: bool, quiet: bool, undecided: bool = False) -> int:
+    """Print what came of a run that went on live, or waits for decisions, and return the exit code."""
+    if result.doubts and not as_json:
+        _print_doubts(result.doubts)
+    if result.doubts and not undecided:
+        _ask(result, as_json=as_json)
+        return 1
+    print_result(result, as_json=as_json, quiet=quiet)
+    if result.doubts:
+        say(f"sim: warning: nobody decided about {len(result.doubts)} effects; the run has gone on without them")
+    return exit_code(result)
+
+
+def _ask(result: RunResult, *, as_json: bool) -> None:
+    if as_json:
+        print_json(result.to_json())
+    choices = " ".join(f"--effect {doubt.id}=retry" for doubt in result.doubts[:5])
+    more = " ..." if len(result.doubts) > 5 else ""
+    say("sim: nothing was done or changed: first decide about all of them (retry, done, done:JSON or failed)")
+    say(f"hint: add {choices}{more} to the command")
+
+
+def _print_doubts(doubts: tuple[InDoubtEffect, ...]) -> None:
+    effects = "1 effect is" if len(doubts) == 1 else f"{len(doubts)} effects are"
+    say(f"sim: {effects} in doubt: begun before the run ended, with no outcome on record")
+    for doubt in doubts:
+        say(plain(f"  {doubt.id}: {doubt.kind} of {doubt.agent} at {duration(doubt.time)}: {doubt.request}"))
+
+
+def print_replay(fields: dict[str, Any], *, as_json: bool) -> None:
+    """Print what came of a replay."""
+    if as_json:
+        print_json(fields)
+        return
+    events = f"{fields['events']:,} events"
+    if not fields["same"]:
+        click.echo(f"not the same: {plain(fields['difference'])}")
+        return
+    far = "the whole run" if fields["complete"] else "as far as the record goes"
+    wall = fields["wall_seconds"]
+    rate = f" ({fields['events'] / wall:,.0f} a second)" if wall else ""
+    click.echo(f"the same, {far}: {events}{rate}, hash {fields['hash'][:16]}")

@@ -1,0 +1,270 @@
+"""Two runs side by side: how they were run, where they part, and how far their outcomes are."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from statistics import fmean
+from typing import Any, TypeGuard
+
+import attrs
+
+from sim.kernel import to_seconds
+from sim.kernel.ports import EventRow
+from sim.store import RunInfo, StoredRun
+from sim.store.first_difference import Difference, first_difference, first_value
+
+Fields = Mapping[str, Any]
+
+FIGURES = (
+    "sim_seconds", "events", "agents", "iterations", "actions", "wakeups", "errors", "messages", "overruns",
+)  # fmt: skip
+"""Numbers that sum a run up."""
+
+_OUTCOME = {
+    "id", "uid", "path", "status", "problem", "epoch", "schema", "started_at", "ended_at", "sim_ns", "sim_seconds",
+    "events", "hash", "digest", "summary",
+}  # fmt: skip
+"""What a run's row says of the run itself; all the rest says how it was run."""
+
+
+@attrs.frozen
+class Pair:
+    """One value of both runs; None where a run does not have it."""
+
+    left: Any
+    right: Any
+
+    @property
+    def difference(self) -> float | None:
+        """Right minus left, None if one of them is no number."""
+        if _is_number(self.left) and _is_number(self.right):
+            return self.right - self.left
+        return None
+
+    @property
+    def relative(self) -> float | None:
+        """The difference as a share of the left value, None if that is 0."""
+        if self.difference is None or not self.left:
+            return None
+        return self.difference / abs(float(self.left))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the pair as a JSON-like mapping."""
+        return {name: getattr(self, name) for name in ("left", "right", "difference", "relative")}
+
+
+Pairs = dict[str, Pair]
+
+
+@attrs.frozen
+class Part:
+    """A part of the final digest that differs.
+
+    Attributes:
+        entries: how many entries it has.
+        differ: how many entries are not the same in both runs, those that only one of them has included.
+        path: the first value that differs.
+        values: that value as JSON, shortened.
+    """
+
+    entries: Pair
+    differ: int
+    path: str
+    values: Pair
+
+
+@attrs.frozen
+class Comparison:
+    """What two runs have in common, and what they do not.
+
+    Attributes:
+        settings: how they were run, where it differs.
+        difference: the first event that differs, None if all are equal.
+        equal_events: how many events at the beginning are equal.
+        after: events of each run from the first that differs on.
+        outcomes: status, stop condition, error and hash.
+        figures: see `FIGURES`.
+        kinds: successful actions by kind.
+        refused: refused actions by kind.
+        states: loops by their state at the end.
+        metrics: last and mean value by metric.
+        observations: number, mean and deviation by observation.
+        standardized: difference of the means by observation, in standard deviations; None if it is not defined.
+        topics: how many events of each topic there are, where it differs.
+        digest: parts of the final digest that differ; None if a run has no digest.
+    """
+
+    settings: Pairs
+    difference: Difference | None
+    equal_events: int
+    after: tuple[list[EventRow], list[EventRow]]
+    outcomes: Pairs
+    figures: Pairs
+    kinds: Pairs
+    refused: Pairs
+    states: Pairs
+    metrics: Mapping[str, Pairs]
+    observations: Mapping[str, Pairs]
+    standardized: Mapping[str, float | None]
+    topics: Pairs
+    digest: Mapping[str, Part] | None
+
+    @property
+    def equal(self) -> bool | None:
+        """Whether everything that happened is equal; None if a run has no end to compare."""
+        hash = self.outcomes["hash"]
+        if self.difference is not None:
+            return False
+        return None if hash.left is None or hash.right is None else hash.left == hash.right
+
+
+@attrs.frozen
+class _Reading:
+    """What the events of a run come to: their number by topic, the time of the last one, and some of them."""
+
+    topics: Counter[str]
+    end_ns: int
+    kept: list[EventRow]
+
+
+def compare(left: StoredRun, right: StoredRun, limit: int | None) -> Comparison:
+    """Compare two runs.
+
+    Args:
+        left: one run.
+        right: the other run; differences are it minus the left one.
+        limit: how many events of each to keep where they part; None is all.
+    """
+    difference = first_difference(left.events(), right.events())
+    number = None if difference is None else difference.number
+    ours, theirs = (_read(run, number, limit) for run in (left, right))
+    one, other = _fields(left.info, ours), _fields(right.info, theirs)
+    observations = _nested(one.get("observations"), other.get("observations"), dict)
+    counts = {name: _used(_counts(one.get(name), other.get(name))) for name in ("kinds", "refused", "states")}
+    return Comparison(
+        settings=_differing(_pairs(_settings(left.info), _settings(right.info))),
+        difference=difference,
+        equal_events=ours.topics.total() if number is None else number - 1,
+        after=(ours.kept, theirs.kept),
+        outcomes=_outcomes(one, other),
+        figures=_used({name: Pair(one.get(name), other.get(name)) for name in FIGURES}),
+        **counts,
+        metrics=_nested(_metrics(one), _metrics(other), _series),
+        observations={n: {k: p[k] for k in ("n", "mean", "deviation")} for n, p in observations.items()},
+        standardized={name: _standardized(pairs) for name, pairs in observations.items()},
+        topics=_differing(_counts(ours.topics, theirs.topics)),
+        digest=_parts(left.info.digest, right.info.digest),
+    )
+
+
+def _read(run: StoredRun, number: int | None, limit: int | None) -> _Reading:
+    """Read all events; keep those from event `number` on, at most `limit`."""
+    topics: Counter[str] = Counter()
+    kept: list[EventRow] = []
+    end = 0
+    for place, row in enumerate(run.events(), 1):
+        topics[row[6]] += 1
+        end = row[0]
+        if number is not None and place >= number and (limit is None or place < number + limit):
+            kept.append(row)
+    return _Reading(topics, end, kept)
+
+
+def _fields(info: RunInfo, reading: _Reading) -> dict[str, Any]:
+    """Return what a run came to; one that did not end came as far as its last event."""
+    reached = to_seconds(reading.end_ns) if info.sim_seconds is None else info.sim_seconds
+    known = {"status": info.status, "hash": info.hash, "events": reading.topics.total(), "sim_seconds": reached}
+    return {**(info.summary or {}), **known}
+
+
+def _settings(info: RunInfo) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in attrs.fields(RunInfo):
+        if field.name in _OUTCOME:
+            continue
+        value = getattr(info, field.name)
+        if isinstance(value, Mapping):
+            found |= {f"{field.name}.{key}": part for key, part in value.items()}
+        else:
+            found[field.name] = value
+    return found
+
+
+def _outcomes(left: Fields, right: Fields) -> Pairs:
+    words = ("stopped_by", "error", "commonest_error")
+    told = _used({name: Pair(left.get(name), right.get(name)) for name in words})
+    return {name: Pair(left[name], right[name]) for name in ("status", "hash")} | told
+
+
+def _pairs(left: Fields | None, right: Fields | None) -> Pairs:
+    left, right = left or {}, right or {}
+    return {name: Pair(left.get(name), right.get(name)) for name in {**left, **right}}
+
+
+def _counts(left: Fields | None, right: Fields | None) -> Pairs:
+    """Pair counts by name: a name that a run does not have counts as 0, unless nothing is known of the run."""
+    ours, theirs = (None if side is None else 0 for side in (left, right))
+    left, right = left or {}, right or {}
+    return {name: Pair(left.get(name, ours), right.get(name, theirs)) for name in {**left, **right}}
+
+
+def _differing(pairs: Pairs) -> Pairs:
+    return {name: pair for name, pair in pairs.items() if pair.left != pair.right}
+
+
+def _used(pairs: Pairs) -> Pairs:
+    """Leave out what is zero or unknown in both runs."""
+    return {name: pair for name, pair in pairs.items() if pair.left or pair.right}
+
+
+def _nested(left: Fields | None, right: Fields | None, figures: Callable[[Any], Fields]) -> dict[str, Pairs]:
+    left, right = left or {}, right or {}
+    return {name: _pairs(*(figures(side.get(name, ())) for side in (left, right))) for name in {**left, **right}}
+
+
+def _metrics(fields: Fields) -> dict[str, Any]:
+    """Return the series of the metrics; when they were sampled is none."""
+    return {name: series for name, series in (fields.get("metrics") or {}).items() if name != "time"}
+
+
+def _series(values: Any) -> dict[str, float]:
+    numbers = [value for value in values if _is_number(value)]
+    return {"last": numbers[-1], "mean": fmean(numbers)} if numbers else {}
+
+
+def _standardized(pairs: Pairs) -> float | None:
+    """Return the difference of the means in pooled standard deviations (Cohen's d), None if it is not defined.
+
+    Source: J. Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd edition, 1988, section 2.5.
+    """
+    mean = pairs["mean"].difference
+    (n, others), (deviation, other) = ((pairs[name].left, pairs[name].right) for name in ("n", "deviation"))
+    if mean is None or deviation is None or other is None or n + others < 3:
+        return None
+    pooled = math.sqrt(((n - 1) * deviation**2 + (others - 1) * other**2) / (n + others - 2))
+    return mean / pooled if pooled else None
+
+
+def _parts(left: Fields | None, right: Fields | None) -> dict[str, Part] | None:
+    if not left or not right:
+        return None
+    found = {name: _part(left.get(name, {}), right.get(name, {})) for name in sorted({**left, **right})}
+    return {name: part for name, part in found.items() if part is not None}
+
+
+def _part(left: Any, right: Any) -> Part | None:
+    first = first_value(left, right)
+    if first is None:
+        return None
+    one, other = _entries(left), _entries(right)
+    both = one.keys() & other.keys()
+    differ = len(one.keys() ^ other.keys()) + sum(first_value(one[key], other[key]) is not None for key in both)
+    return Part(Pair(len(one), len(other)), differ, first.path, Pair(*first.texts()))
+
+
+def _entries(value: Any) -> Fields:
+    return value if isinstance(value, Mapping) else {"": value}
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and math.isfinite(value)

@@ -1,0 +1,27 @@
+"""Run a host until a time, until something that an actor could wait for has happened, or until a condition holds."""
+
+from typing import Any
+
+from sim.host.host import Host
+from sim.kernel.duration import MAX_NS, to_ns
+from sim.kernel.targets import Pause
+from sim.kernel.until import Until, Watch, never_happened
+
+
+async def run_host_until(host: Host, until: Until) -> Any:
+    """As `run_until`, inside an asyncio or trio program and with effects; None also if the run was suspended."""
+    kernel = host.kernel
+    if isinstance(until, int | float | str):
+        await host.run(to_ns(until))
+        return None
+    if callable(until):
+        answer = until()
+        if not answer:
+            pause = await host.run(MAX_NS, until)
+            answer = until()
+            if pause is Pause.LIMIT and not answer:
+                raise never_happened(kernel)
+        return answer
+    with Watch(kernel, until) as watch:
+        pause = Pause.HALTED if watch.ended else await host.run(MAX_NS)
+        return watch.result() if watch.ended or pause is Pause.LIMIT else None

@@ -1,0 +1,1 @@
+"""What bounds model calls: rate limits and concurrency, retries, circuit breakers, money."""

@@ -1,0 +1,192 @@
+"""Model failures on a schedule: wraps any provider and makes some of its calls go wrong, at chosen times.
+
+On simulated time (in front of `simulated` or `scripted`) and in real time (in front of a real endpoint) alike: it uses
+the client's clock. What it does to an answer is what networks and models do, as a provider that keeps the port's rules
+would show it: a stream that is cut off is an error (`incomplete`), arguments that are cut are part of the answer, and
+it is the caller that must not execute them.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import attrs
+
+from sim.errors import UsageError
+from sim.llm.types import (
+    ClientClock,
+    Completion,
+    Delta,
+    ErrorClass,
+    ModelError,
+    ModelRequest,
+    Observer,
+    Provider,
+    ToolCall,
+)
+
+FaultKind = Literal[
+    "rate_limit", "server", "overload", "network", "hang", "slow", "truncate", "malformed_arguments", "refusal",
+]  # fmt: skip
+"""What goes wrong. The call fails: `rate_limit` (429), `server` (500), `overload` (503), `network` (reset). No byte
+ever comes: `hang`. The answer comes late and in drops: `slow`. It is cut off: `truncate`. A call of a tool has
+arguments that are no JSON object: `malformed_arguments`. The model declines: `refusal`.
+"""
+
+_FAILURES: dict[FaultKind, tuple[ErrorClass, str]] = {
+    "rate_limit": ("rate_limit", "429: too many requests (injected)"),
+    "server": ("server", "500: internal error (injected)"),
+    "overload": ("overload", "503: overloaded (injected)"),
+    "network": ("network", "the connection was reset (injected)"),
+}
+_DROPS = 10  # parts in which a slow answer comes
+_SLOW = 30.0  # seconds
+_PROSE = "Sure, I will call the tool."
+
+
+def _check(fault: "Fault") -> None:
+    if not 0 < fault.share <= 1:
+        raise UsageError(f"the share of calls that a fault hits must be above 0 and at most 1, not {fault.share!r}")
+    if not 0 <= fault.start < fault.end:
+        raise UsageError(f"a fault ends after it starts, not from {fault.start:g} s to {fault.end:g} s")
+    if (fault.every is None) != (fault.lasting is None):
+        raise UsageError("bursts need both how often they come (every) and how long they last (lasting)")
+    if fault.every is not None and fault.lasting is not None and not 0 < fault.lasting <= fault.every:
+        raise UsageError(f"a burst ends before the next begins, but lasts {fault.lasting:g} s every {fault.every:g} s")
+    for name, seconds in (("seconds", fault.seconds), ("retry_after", fault.retry_after)):
+        if seconds is not None and not 0 <= seconds < math.inf:
+            raise UsageError(f"{name} of a fault must be a finite number from 0, not {seconds!r}")
+
+
+@attrs.frozen
+class Fault:
+    """One thing that goes wrong.
+
+    Args:
+        kind: what.
+        share: of the calls while it is active.
+        start: seconds after which it begins.
+        end: seconds after which it is over.
+        every: seconds from the beginning of one burst to the next; None for one that lasts from start to end.
+        lasting: seconds that a burst lasts.
+        models: the names of the models that it hits; empty for all.
+        retry_after: seconds that the endpoint asks to wait (`rate_limit`, `overload`).
+        seconds: how long it takes: until a failure shows, a hanging connection breaks (`hang`: by default never) or a
+            slow answer is complete (`slow`: by default 30).
+    """
+
+    kind: FaultKind
+    share: float = 1.0
+    start: float = 0.0
+    end: float = math.inf
+    every: float | None = None
+    lasting: float | None = None
+    models: tuple[str, ...] = ()
+    retry_after: float | None = None
+    seconds: float | None = None
+
+    def __attrs_post_init__(self) -> None:
+        _check(self)
+
+    def active(self, seconds: float, model: str) -> bool:
+        """Whether it can hit a call to `model`, `seconds` after the beginning."""
+        if not self.start <= seconds < self.end or (self.models and model not in self.models):
+            return False
+        return self.every is None or self.lasting is None or (seconds - self.start) % self.every < self.lasting
+
+
+class Faulty:
+    """A provider that fails on a schedule.
+
+    Args:
+        inner: who answers.
+        faults: what goes wrong; the first that hits a call counts.
+        clock: time, counted from the moment at which this is made, and chance.
+    """
+
+    def __init__(self, inner: Provider, faults: Sequence[Fault], clock: ClientClock) -> None:
+        self.name = inner.name
+        self._inner = inner
+        self._faults = tuple(faults)
+        self._clock = clock
+        self._start = clock.now()
+
+    async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None) -> Completion:
+        """Answer, or go wrong.
+
+        Raises:
+            ModelError: an injected one, or one of the inner provider.
+        """
+        fault = self._hit(model)
+        if fault is None:
+            return await self._inner.complete(model, request, observe)
+        if fault.kind in _FAILURES:
+            await self._clock.sleep(fault.seconds or 0.0)
+            kind, text = _FAILURES[fault.kind]
+            raise ModelError(kind, text, retry_after=fault.retry_after)
+        if fault.kind == "hang":
+            return await self._hang(fault)
+        if fault.kind == "refusal":
+            answer = await self._inner.complete(model, request)
+            return attrs.evolve(answer, text="I can't help with that.", tool_calls=(), stop="refusal")
+        held: list[Delta] = []
+        answer = await self._inner.complete(model, request, held.append)
+        if fault.kind == "slow":
+            await self._drip(held, fault.seconds if fault.seconds is not None else _SLOW, observe)
+            return answer
+        if fault.kind == "truncate":
+            raise self._cut_off(answer, held, observe)
+        return self._garbled(answer)
+
+    def _hit(self, model: str) -> Fault | None:
+        seconds = self._clock.now() - self._start
+        for fault in self._faults:
+            if fault.active(seconds, model) and (fault.share == 1 or self._clock.random() < fault.share):
+                return fault
+        return None
+
+    async def _hang(self, fault: Fault) -> Completion:
+        if fault.seconds is None:
+            await self._clock.wake().wait()  # for ever: the client's deadline ends it
+        else:
+            await self._clock.sleep(fault.seconds)
+        raise ModelError("network", "the connection was closed after no byte had come (injected)")
+
+    async def _drip(self, held: list[Delta], seconds: float, observe: Observer | None) -> None:
+        for drop in range(_DROPS):
+            await self._clock.sleep(seconds / _DROPS)
+            _show(held[drop * len(held) // _DROPS : (drop + 1) * len(held) // _DROPS], observe)
+
+    def _cut_off(self, answer: Completion, held: list[Delta], observe: Observer | None) -> ModelError:
+        share = self._clock.random()
+        _show(held[: int(len(held) * share)], observe)
+        written = math.ceil(answer.usage.output_tokens * share)
+        usage = attrs.evolve(answer.usage, output_tokens=written, estimated=True)
+        return ModelError("incomplete", "the stream ended without a finish reason (injected)", usage=usage)
+
+    def _garbled(self, answer: Completion) -> Completion:
+        """Return the answer with arguments that are cut, prose, or a list; an answer without calls stays as it is."""
+        if not answer.tool_calls:
+            return answer
+        draw = self._clock.random()
+        if draw < 1 / 3:
+            return attrs.evolve(_cut_arguments(answer, draw * 3), stop="max_tokens")
+        text = _PROSE if draw < 2 / 3 else f"[{answer.tool_calls[-1].arguments}]"
+        return _with_arguments(answer, text)
+
+
+def _cut_arguments(answer: Completion, share: float) -> Completion:
+    arguments = answer.tool_calls[-1].arguments.rstrip()
+    return _with_arguments(answer, arguments[: int(len(arguments) * share)])  # never all of it: share is below 1
+
+
+def _with_arguments(answer: Completion, arguments: str) -> Completion:
+    """Return the answer with other arguments for its last call."""
+    last = answer.tool_calls[-1]
+    return attrs.evolve(answer, tool_calls=(*answer.tool_calls[:-1], ToolCall(last.id, last.name, arguments)))
+
+
+def _show(deltas: Sequence[Delta], observe: Observer | None) -> None:
+    if observe is not None:
+        for delta in deltas:
+            observe(delta)

@@ -1,0 +1,262 @@
+"""Puts an answer together from the chunks of a chat-completions stream, or from one whole response.
+
+Works on plain JSON values: what an endpoint sends is checked here, field by field, and nothing is believed because a
+library's types say so. An answer without a finish reason is no answer. The tool calls of one that was cut off at its
+token limit are handed on to be refused (`toolcalls.faults`): the last may have lost its end, and those after it.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from sim.llm.tokens import Tokenizer, sound_usage
+from sim.llm.types import (
+    Completion,
+    Delta,
+    DeltaKind,
+    ModelError,
+    ModelRequest,
+    Observer,
+    StopReason,
+    TokenUsage,
+    ToolCall,
+)
+
+MAX_TEXT: Final = 4 * 2**20
+"""Characters of text, thoughts and arguments together."""
+
+MAX_CALLS: Final = 128
+"""Calls of tools in one answer."""
+
+_STOPS: Final[Mapping[str, StopReason]] = {
+    "stop": "end_turn", "tool_calls": "tool_use", "function_call": "tool_use", "length": "max_tokens"
+}  # fmt: skip
+
+
+@attrs.define
+class _Call:
+    """A call of a tool that is under way."""
+
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = attrs.field(factory=list)
+
+
+class Assembly:
+    """One answer under way.
+
+    Args:
+        request: what was asked.
+        model: which model was asked; an answer may name another.
+        tokenizer: estimates what the endpoint does not say.
+        observe: follows the answer.
+    """
+
+    def __init__(self, request: ModelRequest, model: str, tokenizer: Tokenizer, observe: Observer | None) -> None:
+        self.finish: str | None = None
+        self._request = request
+        self._model = model
+        self._tokenizer = tokenizer
+        self._observe = observe
+        self._texts: dict[str, list[str]] = {"text": [], "think": [], "refusal": []}
+        self._calls: list[_Call] = []
+        self._places: dict[int, int] = {}  # index in the stream → place in `_calls`
+        self._size = 0
+        self._reported: TokenUsage | None = None
+        self._stop_sequence = False
+        self.begun = False
+        self.over = False  # there is a finish reason, and nothing was said after it
+
+    def feed(self, chunk: Any) -> None:
+        """Take in one chunk.
+
+        Raises:
+            ModelError: if it is no chunk, or the answer becomes too long.
+        """
+        if not isinstance(chunk, dict):
+            raise _malformed("a chunk is no object", chunk)
+        self.begun = True
+        if isinstance(chunk.get("model"), str) and chunk["model"]:
+            self._model = _sound(chunk["model"][:200])
+        if isinstance(chunk.get("usage"), dict):
+            self._reported = _usage(chunk["usage"])
+        choices = chunk.get("choices")
+        if choices is None:
+            return
+        if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
+            raise _malformed("`choices` is no list of objects", choices)
+        for choice in [choice for place, choice in enumerate(choices) if _index(choice, place) == 0][:1]:
+            self._take(choice)  # there is none in the last chunk, which has only the usage
+
+    def feed_whole(self, response: Any) -> None:
+        """Take in a response that came at once."""
+        choices = response.get("choices") if isinstance(response, dict) else None
+        if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
+            raise _malformed("a response has no choices", response)
+        self.feed({**response, "choices": [{**choice, "delta": choice.get("message")} for choice in choices]})
+
+    def completion(self) -> Completion:
+        """Return the whole answer.
+
+        Raises:
+            ModelError: if it is none: without a finish reason, or filtered.
+        """
+        if self.finish == "content_filter":
+            raise ModelError("content", "the answer was withheld by the endpoint's filter", usage=self.usage())
+        stop = _STOPS.get(self.finish or "")
+        if stop is None:
+            reason = "no finish reason" if self.finish is None else f"the unknown finish reason {self.finish[:40]!r}"
+            raise ModelError("incomplete", f"the answer ended with {reason}", usage=self.usage())
+        calls, text = self._all_calls(), self._whole("text")
+        if stop == "max_tokens":
+            return Completion(text, calls, stop, self.usage(), self._model)
+        if not all(call.name for call in calls):
+            raise ModelError("malformed", "a tool call has no name", usage=self.usage())
+        if self._texts["refusal"]:
+            stop, text, calls = "refusal", text or self._whole("refusal"), ()
+        elif stop == "tool_use" and not calls:
+            raise ModelError("malformed", "the model stopped to call tools, but named none", usage=self.usage())
+        elif stop == "end_turn" and calls:
+            stop = "tool_use"  # as several servers report it
+        elif stop == "end_turn" and self._stop_sequence:
+            stop = "stop_sequence"
+        for place, call in enumerate(calls):
+            self._tell("tool_complete", call.arguments, call.name, place)
+        return Completion(text, calls, stop, self.usage(), self._model)
+
+    def usage(self) -> TokenUsage:
+        """Return the tokens so far: as reported if that can be believed, else by estimate."""
+        text = "".join(map(self._whole, self._texts))
+        return sound_usage(self._reported, self._tokenizer, self._request, text, self._all_calls())
+
+    # -- parts
+
+    def _take(self, choice: Mapping[str, Any]) -> None:
+        delta = choice.get("delta")
+        if delta is None:
+            delta = {}
+        if not isinstance(delta, dict):
+            raise _malformed("a delta is no object", delta)
+        before = (self._size, len(self._calls))
+        self._add("text", delta.get("content"))
+        self._add("think", delta.get("reasoning_content") or delta.get("reasoning"))
+        self._add("refusal", delta.get("refusal"))
+        for call in _list(delta.get("tool_calls")):
+            self._take_call(call)
+        finish = choice.get("finish_reason")
+        if not isinstance(finish, str):
+            finish = None
+        self.finish = finish or self.finish
+        self.over = bool(finish) or (self.over and before == (self._size, len(self._calls)))
+        self._stop_sequence |= isinstance(choice.get("stop_reason"), str)  # vLLM: the sequence that was met
+
+    def _add(self, kind: str, value: Any) -> None:
+        if value is None or value == "":
+            return
+        if not isinstance(value, str):
+            raise _malformed("a text is no text", value)
+        self._grow(value)
+        self._texts[kind].append(value)
+        self._tell("think" if kind == "think" else "text", value)
+
+    def _take_call(self, part: Any) -> None:
+        if not isinstance(part, dict):
+            raise _malformed("a tool call is no object", part)
+        place = self._place(part)
+        call = self._calls[place]
+        call.id = call.id or _text(part.get("id"))
+        function = part.get("function")
+        if not isinstance(function, dict):
+            function = {}
+        if not call.name and function.get("name"):
+            call.name = _text(function["name"])
+            self._tell("tool_start", "", call.name, place)
+        arguments = function.get("arguments")
+        if isinstance(arguments, dict):  # as some servers send them
+            arguments = json.dumps(arguments, separators=(",", ":"))
+        if arguments:
+            text = _text(arguments)
+            self._grow(text)
+            call.arguments.append(text)
+            self._tell("tool_arguments", text, call.name, place)
+
+    def _place(self, part: Mapping[str, Any]) -> int:
+        """Return which call a part belongs to: by its index, but another id begins another call all the same."""
+        index = part.get("index")
+        if type(index) is not int:
+            index = len(self._calls) if part.get("id") or not self._calls else self._places_last()
+        place = self._places.get(index)
+        other = place is not None and part.get("id") and self._calls[place].id not in ("", part["id"])
+        if place is None or other:
+            if len(self._calls) >= MAX_CALLS:
+                raise _malformed(f"an answer calls more than {MAX_CALLS} tools", index)
+            place = self._places[index] = len(self._calls)
+            self._calls.append(_Call())
+        return place
+
+    def _places_last(self) -> int:
+        last = len(self._calls) - 1
+        return next(index for index, place in self._places.items() if place == last)
+
+    def _all_calls(self) -> tuple[ToolCall, ...]:
+        return tuple(
+            ToolCall(_sound(call.id) or f"call_{place}", _sound(call.name), _sound("".join(call.arguments)))
+            for place, call in enumerate(self._calls)
+        )
+
+    def _whole(self, kind: str) -> str:
+        return _sound("".join(self._texts[kind]))
+
+    def _grow(self, text: str) -> None:
+        self._size += len(text)
+        if self._size > MAX_TEXT:
+            raise ModelError("malformed", f"the answer has more than {MAX_TEXT} characters", usage=self.usage())
+
+    def _tell(self, kind: DeltaKind, text: str, tool: str = "", index: int = 0) -> None:
+        if self._observe is not None:
+            self._observe(Delta(kind, _sound(text), _sound(tool), index))
+
+
+def _sound(text: str) -> str:
+    """Return a text that can be encoded: halves of surrogate pairs, which JSON allows, are joined or replaced."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _index(choice: Mapping[str, Any], place: int) -> int:
+    """Return which of several answers a choice belongs to; only the first was asked for."""
+    index = choice.get("index")
+    return index if type(index) is int else place
+
+
+def _malformed(what: str, value: object) -> ModelError:
+    return ModelError("malformed", f"{what}, but {type(value).__name__}")
+
+
+def _list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise _malformed("`tool_calls` is no list", value)
+    return value
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _malformed("a text is no text", value)
+    return value
+
+
+def _usage(report: Mapping[str, Any]) -> TokenUsage:
+    """Return a report as it is; `sound_usage` finds what is missing or absurd in it."""
+    details = report.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    missing = -1
+    return TokenUsage(
+        input_tokens=report.get("prompt_tokens", missing),
+        output_tokens=report.get("completion_tokens", missing),
+        cached_tokens=0 if cached is None else cached,
+    )

@@ -1,0 +1,356 @@
+"""A modelled server of language models: how long calls take when many agents share some machines.
+
+A call stands in line for a slot (by priority, then by arrival), is put on the replica with the fewest calls, has its
+input read (prefill: one call at a time on each replica) and its output written (decode: all calls of a replica at
+once). One call alone writes `decode_rate` tokens a second; together the calls of a replica write at most
+`decode_total`, shared equally, which is the shape that continuous batching has on real machines: flat until the memory
+is busy, then a ceiling. Left out: that prefill slows decoding down, that long contexts are slower, and caches of
+prefixes.
+
+Sharing is computed exactly and cheaply: all calls of a replica advance alike, so a replica keeps one count of tokens
+that each of its calls has written, and a call is done when that count has grown by its length (processor sharing in
+virtual time; Parekh and Gallager, "A generalized processor sharing approach to flow control", 1993). One timer a
+replica.
+
+Priorities serve worlds that run ahead unevenly: who is furthest behind in simulated time goes first (AI Metropolis, Xie
+et al., 2024).
+"""
+
+import math
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import attrs
+
+from sim.errors import Cancelled, UsageError
+from sim.kernel import NS, Kernel, Signal, Source, Timer, to_seconds
+from sim.kernel.actor import FIRST_DERIVED
+from sim.kernel.rng import derive
+from sim.kernel.waits import sleep_ns
+from sim.llm.types import ModelError
+from sim.resources import PriorityResource, Resource
+
+_FIRST_ORDINAL = 2**32  # sources of resources lie between those of declared and those of derived actors
+_MINUTE_NS = 60 * NS
+_ALMOST = 1e-6  # tokens: what rounding may leave of a call that is done
+_BUSY_RETRY = 1.0  # seconds that a full queue asks to wait
+
+
+def _positive(instance: object, attribute: "attrs.Attribute[Any]", value: float | None) -> None:
+    if value is not None and not 0 < value < math.inf:
+        raise UsageError(f"{attribute.name} of a modelled server must be above 0, not {value!r}")
+
+
+def _from_zero(instance: object, attribute: "attrs.Attribute[Any]", value: int | None) -> None:
+    if value is not None and value < 0:
+        raise UsageError(f"{attribute.name} of a modelled server must not be negative, but {value} is")
+
+
+@attrs.frozen
+class ServerSpec:
+    """What a modelled server is made of. The defaults are round figures for an 8-billion model on one large GPU.
+
+    Args:
+        replicas: how many machines.
+        slots: calls that one replica works on at once.
+        prefill_rate: tokens of input a second that a replica reads.
+        decode_rate: tokens of output a second for a call that is alone.
+        decode_total: tokens of output a second of a replica over all its calls; None for no ceiling.
+        queue: calls that may wait; one more is refused (`overload`). None for no limit.
+        context: tokens of input and output that a call may have; None for no limit.
+        requests_per_minute: what is let in, as at a hosted endpoint; beyond it: `rate_limit`.
+        tokens_per_minute: the same for tokens, input and output together.
+    """
+
+    replicas: int = attrs.field(default=1, validator=_positive)
+    slots: int = attrs.field(default=32, validator=_positive)
+    prefill_rate: float = attrs.field(default=8000.0, validator=_positive)
+    decode_rate: float = attrs.field(default=60.0, validator=_positive)
+    decode_total: float | None = attrs.field(default=1500.0, validator=_positive)
+    queue: int | None = attrs.field(default=None, validator=_from_zero)
+    context: int | None = attrs.field(default=None, validator=_positive)
+    requests_per_minute: float | None = attrs.field(default=None, validator=_positive)
+    tokens_per_minute: float | None = attrs.field(default=None, validator=_positive)
+
+    def alone(self, input_tokens: int, output_tokens: int) -> float:
+        """Return the seconds that a call takes if there is no other."""
+        rate = self.decode_rate if self.decode_total is None else min(self.decode_rate, self.decode_total)
+        return input_tokens / self.prefill_rate + output_tokens / rate
+
+
+@attrs.frozen
+class Served:
+    """Where one call spent its time, in seconds."""
+
+    queued: float
+    prefill: float
+    decode: float
+    replica: int
+
+
+@attrs.frozen
+class ServerStatistics:
+    """What a server did so far.
+
+    Attributes:
+        served: calls that were answered.
+        limited: calls refused by a limit per minute.
+        refused: calls refused for another reason.
+        queue: calls that wait now.
+        longest_queue: the most that ever waited.
+        queued_seconds: time that answered calls waited, together.
+        longest_wait: the longest that one of them waited.
+        busy_seconds: time that slots were taken, together.
+        input_tokens: read for answered calls.
+        output_tokens: written for answered calls.
+    """
+
+    served: int = 0
+    limited: int = 0
+    refused: int = 0
+    queue: int = 0
+    longest_queue: int = 0
+    queued_seconds: float = 0.0
+    longest_wait: float = 0.0
+    busy_seconds: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class ModelServer:
+    """Serves calls in simulated time.
+
+    Args:
+        kernel: whose time it is.
+        spec: what it is made of.
+        name: tells servers of one kernel apart; the order of their timers depends on it.
+    """
+
+    def __init__(self, kernel: Kernel, spec: ServerSpec, name: str = "server") -> None:
+        ordinal = _FIRST_ORDINAL + derive("model server", name) % (FIRST_DERIVED - _FIRST_ORDINAL)
+        source = Source(name, ordinal)
+        self.spec = spec
+        self._kernel = kernel
+        self._slots = PriorityResource(kernel, spec.replicas * spec.slots)
+        self._replicas = [_Replica(kernel, source, spec, number) for number in range(spec.replicas)]
+        self._requests = _Bucket(kernel, spec.requests_per_minute)
+        self._tokens = _Bucket(kernel, spec.tokens_per_minute)
+        self._done: dict[str, Any] = attrs.asdict(ServerStatistics())  # counted in place: it changes with each call
+
+    async def serve(
+        self,
+        input_tokens: int,
+        output_tokens: int,
+        *,
+        priority: float = 0.0,
+        parts: int = 1,
+        on_part: Callable[[int], None] | None = None,
+    ) -> Served:
+        """Work on one call for as long as it takes.
+
+        Args:
+            input_tokens: how much is read.
+            output_tokens: how much is written.
+            priority: the lowest number goes first, among equals who came first.
+            parts: in how many parts the output is written, for who follows it.
+            on_part: called with the number of each part, from 0, as soon as it is written.
+
+        Raises:
+            ModelError: at once, if the call is refused.
+        """
+        self._admit(input_tokens + output_tokens)
+        kernel, arrived = self._kernel, self._kernel.now
+        await self._stand_in_line(priority)
+        begun = kernel.now
+        replica = min(self._replicas, key=lambda replica: replica.busy)
+        async with _Working(self._slots, replica):
+            await replica.prefill(input_tokens)
+            first = kernel.now
+            written = 0
+            for part in range(parts):
+                upto = (part + 1) * output_tokens // parts
+                await replica.decode(upto - written)
+                written = upto
+                if on_part is not None:
+                    on_part(part)
+        result = Served(
+            to_seconds(begun - arrived), to_seconds(first - begun), to_seconds(kernel.now - first), replica.number
+        )
+        self._count(result, input_tokens, output_tokens)
+        return result
+
+    def statistics(self) -> ServerStatistics:
+        """Return what the server did so far."""
+        return ServerStatistics(**self._done)
+
+    def _admit(self, tokens: int) -> None:
+        """Let a call in, or refuse it and say why; what is refused takes nothing from the limits."""
+        spec = self.spec
+        if spec.context is not None and tokens > spec.context:
+            self._add(refused=1)
+            raise ModelError("context_length", f"{tokens} tokens are more than the window of {spec.context}")
+        wait = max(self._requests.wait(1), self._tokens.wait(tokens))
+        if wait == math.inf:
+            self._add(refused=1)
+            raise ModelError("bad_request", f"a call of {tokens} tokens is above what is let in a minute")
+        if wait > 0:
+            self._add(limited=1)
+            raise ModelError("rate_limit", "the limit per minute is reached", retry_after=wait)
+        if spec.queue is not None and not self._slots.level and self._done["queue"] >= spec.queue:
+            self._add(refused=1)
+            raise ModelError("overload", f"{self._done['queue']} calls wait already", retry_after=_BUSY_RETRY)
+        self._requests.take(1)
+        self._tokens.take(tokens)
+
+    async def _stand_in_line(self, priority: float) -> None:
+        if self._slots.acquire_nowait(1, priority):
+            return
+        self._add(queue=1)
+        self._done["longest_queue"] = max(self._done["longest_queue"], self._done["queue"])
+        try:
+            await self._slots.acquire(1, priority)
+        finally:
+            self._add(queue=-1)
+
+    def _count(self, served: Served, input_tokens: int, output_tokens: int) -> None:
+        self._add(
+            served=1,
+            queued_seconds=served.queued,
+            busy_seconds=served.prefill + served.decode,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+        )
+        self._done["longest_wait"] = max(self._done["longest_wait"], served.queued)
+
+    def _add(self, **amounts: Any) -> None:
+        for name, amount in amounts.items():
+            self._done[name] += amount
+
+
+class _Working:
+    """A slot that is held, on a replica, while a call is worked on."""
+
+    __slots__ = ("_replica", "_slots")
+
+    def __init__(self, slots: PriorityResource, replica: "_Replica") -> None:
+        self._slots = slots
+        self._replica = replica
+
+    async def __aenter__(self) -> None:
+        self._replica.busy += 1
+
+    async def __aexit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is not GeneratorExit:  # else the coroutine is thrown away together with its run
+            self._replica.busy -= 1
+            self._slots.release()
+
+
+class _Replica:
+    """One machine: it reads the input of one call at a time, and writes the output of all its calls at once.
+
+    Attributes:
+        busy: how many calls it has.
+    """
+
+    def __init__(self, kernel: Kernel, source: Source, spec: ServerSpec, number: int) -> None:
+        self.number = number
+        self.busy = 0
+        self._kernel = kernel
+        self._source = source
+        self._spec = spec
+        self._reader = Resource(kernel, 1)
+        self._written = 0.0  # tokens that each call has written since there was none
+        self._since = 0  # the time of that count
+        self._ends: list[tuple[float, int, Signal]] = []  # (the count at which a call is done, number, who waits)
+        self._calls = 0
+        self._timer: Timer | None = None
+        self._aim = (0.0, 0.0)  # the count and the rate for which the timer was set
+
+    async def prefill(self, tokens: int) -> None:
+        """Read the input of a call, after those that came before."""
+        if tokens > 0:
+            async with self._reader.slot():
+                await sleep_ns(math.ceil(tokens / self._spec.prefill_rate * NS))
+
+    async def decode(self, tokens: int) -> None:
+        """Write `tokens` of a call, at the rate that the others leave."""
+        if tokens <= 0:
+            return
+        self._advance()
+        self._calls += 1
+        end = (self._written + tokens, self._calls, Signal(self._kernel))
+        heappush(self._ends, end)
+        self._set_timer()
+        try:
+            await end[2].wait()
+        except (Exception, Cancelled):
+            self._advance()
+            if end in self._ends:  # else it was done at the moment at which it was cancelled
+                self._ends.remove(end)
+                heapify(self._ends)
+                self._set_timer()
+            raise
+
+    def _rate(self) -> float:
+        """Return how many tokens a second each call writes now."""
+        rate, total = self._spec.decode_rate, self._spec.decode_total
+        return rate if total is None else min(rate, total / len(self._ends))
+
+    def _advance(self) -> None:
+        """Let the calls write up to now, at the rate that held since the last change."""
+        now = self._kernel.now
+        if self._ends:
+            self._written += (now - self._since) / NS * self._rate()
+        else:
+            self._written = 0.0
+        self._since = now
+
+    def _set_timer(self) -> None:
+        """Snapshot at the first end again when it is due; called after each change."""
+        aim = (self._ends[0][0], self._rate()) if self._ends else (0.0, 0.0)
+        if self._timer is not None:
+            if aim == self._aim:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if self._ends:
+            self._aim = aim
+            delay = max(0, math.ceil((aim[0] - self._written) / aim[1] * NS))
+            self._timer = self._kernel.call_at(self._kernel.now + delay, self._finish, self._source)
+
+    def _finish(self) -> None:
+        """Wake the calls that are done: the one for which the timer was set, and who ends together with it."""
+        self._timer = None
+        self._advance()
+        done = max(self._written, self._aim[0]) + _ALMOST
+        while self._ends and self._ends[0][0] <= done:
+            heappop(self._ends)[2].fire()
+        if not self._ends:
+            self._written = 0.0
+        self._set_timer()
+
+
+class _Bucket:
+    """A limit per minute, as endpoints keep it: it fills up steadily, and holds one minute's worth."""
+
+    def __init__(self, kernel: Kernel, limit: float | None) -> None:
+        self._kernel = kernel
+        self._limit = math.inf if limit is None else limit
+        self._level = self._limit
+        self._since = 0
+
+    def wait(self, amount: float) -> float:
+        """Return in how many seconds `amount` will be there; infinite if never."""
+        if self._limit == math.inf:
+            return 0.0
+        if amount > self._limit:
+            return math.inf
+        now = self._kernel.now
+        self._level = min(self._limit, self._level + (now - self._since) * self._limit / _MINUTE_NS)
+        self._since = now
+        return max(0.0, (amount - self._level - _ALMOST) * 60 / self._limit)
+
+    def take(self, amount: float) -> None:
+        """Take what is there: `wait` has been asked at this moment."""
+        self._level -= amount

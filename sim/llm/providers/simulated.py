@@ -1,0 +1,279 @@
+"""`simulated`: a provider whose answers take simulated time, cost tokens and fail, all drawn from distributions.
+
+What is answered comes from another provider (`scripted`) or is filler. How long it takes is drawn, or comes from a
+modelled server (`server`). Everything is drawn from streams of the agent that asks, so one agent's calls move nobody
+else's. For planning (how long, how many tokens, how much money) and for trying a population before paying for it.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Literal, Self
+
+import attrs
+
+from sim.errors import UsageError
+from sim.kernel import NS, Kernel, Stream
+from sim.kernel.codec import encode
+from sim.kernel.waits import sleep_ns
+from sim.llm.answers import example
+from sim.llm.embeddings import embedding
+from sim.llm.providers.server import ModelServer
+from sim.llm.service_time import ServiceTime, Work
+from sim.llm.streaming import cut, parts_of
+from sim.llm.tokens import APPROXIMATE, Tokenizer, count_answer, count_request
+from sim.llm.types import (
+    Completion,
+    ErrorClass,
+    ModelError,
+    ModelRequest,
+    Observer,
+    Provider,
+    TokenUsage,
+)
+
+_Z95 = 1.6448536269514722  # the 95th percentile of the standard normal distribution
+PARTS = 8
+"""In how many parts a streamed answer comes."""
+
+
+@attrs.frozen
+class Draw:
+    """A distribution of numbers from 0. Made by its class methods."""
+
+    kind: Literal["constant", "uniform", "exponential", "lognormal"]
+    a: float
+    b: float = 0.0
+
+    def __attrs_post_init__(self) -> None:
+        if not (0 <= self.a < math.inf and 0 <= self.b < math.inf):
+            raise UsageError(f"a {self.kind} distribution has finite numbers from 0, not {self.a!r} and {self.b!r}")
+        if self.kind == "uniform" and self.a > self.b:
+            raise UsageError(f"a uniform distribution goes from low to high, not from {self.a:g} to {self.b:g}")
+        if self.kind == "lognormal" and not 0 < self.a <= self.b:
+            raise UsageError(f"a lognormal distribution has 0 < median <= p95, not {self.a:g} and {self.b:g}")
+
+    @classmethod
+    def constant(cls, value: float) -> Self:
+        """Always the same."""
+        return cls("constant", value)
+
+    @classmethod
+    def uniform(cls, low: float, high: float) -> Self:
+        """Anything between two numbers."""
+        return cls("uniform", low, high)
+
+    @classmethod
+    def exponential(cls, mean: float) -> Self:
+        """Mostly small, with this mean."""
+        return cls("exponential", mean)
+
+    @classmethod
+    def lognormal(cls, median: float, p95: float) -> Self:
+        """Half below `median`, 95 of 100 below `p95`: the shape of latencies and of lengths of answers."""
+        return cls("lognormal", median, p95)
+
+    def sample(self, stream: Stream) -> float:
+        """Return a number."""
+        if self.kind == "uniform":
+            return self.a + (self.b - self.a) * stream.random()
+        if self.kind == "exponential":
+            return -self.a * math.log(1.0 - stream.random())
+        if self.kind == "lognormal":
+            return self.a * math.exp(math.log(self.b / self.a) / _Z95 * stream.gauss(0.0, 1.0))
+        return self.a
+
+
+# Round figures for a small hosted model.
+_FIRST_TOKEN = Draw.lognormal(0.5, 1.5)
+_PER_TOKEN = Draw.constant(0.02)
+_LENGTH = Draw.lognormal(80, 300)
+_SOON = Draw.constant(0.1)
+
+
+@attrs.frozen
+class Failure:
+    """One way in which calls fail.
+
+    Args:
+        kind: the class of error.
+        share: of all calls, from 0 to 1.
+        after: seconds until the failure shows.
+        retry_after: seconds that the endpoint asks to wait, or None.
+    """
+
+    kind: ErrorClass
+    share: float
+    after: Draw = _SOON
+    retry_after: float | None = None
+
+
+def _at_most_all(instance: object, attribute: object, failures: tuple[Failure, ...]) -> None:
+    if any(not 0 <= failure.share <= 1 for failure in failures) or sum(failure.share for failure in failures) > 1:
+        raise UsageError("the shares of calls that fail must lie between 0 and 1, and so must their sum")
+
+
+@attrs.frozen
+class Profile:
+    """How calls go. The defaults are round figures for a small hosted model.
+
+    Args:
+        first_token: seconds until the answer begins.
+        per_token: seconds for each token of the answer.
+        output_tokens: how long answers are; None to count what is answered, `requested` for as long as the request
+            allows (its `max_tokens`).
+        failures: what goes wrong.
+    """
+
+    first_token: Draw = _FIRST_TOKEN
+    per_token: Draw = _PER_TOKEN
+    output_tokens: Draw | Literal["requested"] | None = None
+    failures: tuple[Failure, ...] = attrs.field(default=(), validator=_at_most_all)
+
+
+class Filler:
+    """Answers with as many tokens of nothing as are drawn, or a small value that fits the request's `response_format`:
+    for load, where what is said does not matter.
+    """
+
+    name = "filler"
+
+    def __init__(self, kernel: Kernel, length: Draw = _LENGTH) -> None:
+        self._kernel = kernel
+        self._length = length
+
+    async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None) -> Completion:
+        """Answer at once."""
+        if request.texts:
+            return embedding(model, request)
+        stream = self._kernel.streams.get(self._kernel.acting().name, "llm.filler")
+        text = "and " * max(1, round(self._length.sample(stream)))
+        if request.response_format is not None:
+            text = encode(example(request.response_format)).decode()
+        return Completion(text, (), "end_turn", TokenUsage(0, 0, estimated=True), model)
+
+
+class Simulated:
+    """A provider on simulated time.
+
+    Args:
+        kernel: whose time and streams it uses.
+        profile: how long calls take and how they fail.
+        inner: what is answered; `Filler` by default.
+        server: where calls are worked on; it then decides how long they take, and may refuse them.
+        priority: the priority of an agent's calls at the server, the lowest number first.
+        tokenizer: counts tokens.
+        time: the axis on which calls take their time, and which `server` uses; None: the agent's own.
+    """
+
+    name = "simulated"
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        profile: Profile,
+        inner: Provider | None = None,
+        *,
+        server: ModelServer | None = None,
+        priority: Callable[[str], float] | None = None,
+        tokenizer: Tokenizer = APPROXIMATE,
+        time: ServiceTime | None = None,
+    ) -> None:
+        self._time = time
+        self._kernel = kernel
+        self._profile = profile
+        self._inner = inner or Filler(kernel)
+        self._server = server
+        self._priority = priority
+        self._tokenizer = tokenizer
+
+    async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None) -> Completion:
+        """Answer after as long as the model would take.
+
+        A request with `stream` is answered in parts, whether or not anybody follows: what observers do changes nothing.
+
+        Raises:
+            ModelError: a drawn failure, one of the server, or one of the inner provider.
+        """
+        agent = self._kernel.acting().name
+        stream = self._kernel.streams.get(agent, "llm.simulated")
+        await self._perhaps_fail(stream)
+        try:
+            answer = await self._inner.complete(model, request)
+        except ModelError:
+            await self._pause(self._profile.first_token.sample(stream))
+            raise
+        answer = self._measured(model, request, answer, stream)
+        pieces = list(parts_of(answer, PARTS)) if request.stream else [()]
+
+        def show(part: int) -> None:
+            if observe is not None:
+                for delta in pieces[part]:
+                    observe(delta)
+
+        await self._take_time(agent, stream, answer.usage, len(pieces), show)
+        return answer
+
+    async def _perhaps_fail(self, stream: Stream) -> None:
+        failures = self._profile.failures
+        draw = stream.random() if failures else 1.0
+        for failure in failures:
+            if draw < failure.share:
+                await self._pause(failure.after.sample(stream))
+                text = f"a simulated failure ({failure.kind})"
+                raise ModelError(failure.kind, text, retry_after=failure.retry_after)
+            draw -= failure.share
+
+    def _measured(self, model: str, request: ModelRequest, answer: Completion, stream: Stream) -> Completion:
+        """Return the answer with its tokens, cut off where the request does not allow more."""
+        if request.texts:
+            return attrs.evolve(answer, usage=TokenUsage(count_request(self._tokenizer, request), 0))
+        drawn = self._profile.output_tokens
+        limit = request.sampling.max_tokens
+        if drawn == "requested" and limit is not None:
+            tokens = limit
+        elif not isinstance(drawn, Draw):
+            tokens = count_answer(self._tokenizer, answer.text, answer.tool_calls)
+        else:
+            tokens = max(1, round(drawn.sample(stream)))
+        if limit is not None and tokens > limit:
+            answer = attrs.evolve(cut(answer, limit / tokens), stop="max_tokens")
+            tokens = limit
+        usage = TokenUsage(count_request(self._tokenizer, request), tokens)
+        return attrs.evolve(answer, usage=usage, model=model)
+
+    async def _take_time(
+        self, agent: str, stream: Stream, usage: TokenUsage, parts: int, show: Callable[[int], None]
+    ) -> None:
+        server = self._server
+        if server is not None:
+            priority = self._priority(agent) if self._priority is not None else 0.0
+            tokens = usage.input_tokens, usage.output_tokens
+            await self._spend(
+                lambda: server.serve(*tokens, priority=priority, parts=parts, on_part=show), server.spec.alone(*tokens)
+            )
+            return
+        reading = self._profile.first_token.sample(stream)
+        writing = self._profile.per_token.sample(stream) * usage.output_tokens
+
+        async def write() -> None:
+            await _sleep(reading)
+            for part in range(parts):
+                await _sleep(writing / parts)
+                show(part)
+
+        await self._spend(write, reading + writing)
+
+    async def _pause(self, seconds: float) -> None:
+        await self._spend(lambda: _sleep(seconds), seconds)
+
+    async def _spend(self, work: Work, alone: float) -> None:
+        """Let the work take its time: the agent's own, or service time."""
+        if self._time is None:
+            await work()
+        else:
+            await self._time.spend(work, alone)
+
+
+async def _sleep(seconds: float) -> None:
+    if seconds > 0:
+        await sleep_ns(round(seconds * NS))

@@ -1,0 +1,139 @@
+"""Requests, answers and failures as JSON-like values: the form in which the run file keeps them.
+
+`messages` and `tools` of a request are lists at its top, so that a store can keep each element once by its content.
+What is at its default is left out.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from sim.llm.types import (
+    Answer,
+    Attempt,
+    ChatMessage,
+    Completion,
+    ModelError,
+    ModelRequest,
+    Sampling,
+    TokenUsage,
+    ToolCall,
+    ToolSpec,
+)
+
+Json = dict[str, Any]
+
+
+def request_to_json(request: ModelRequest) -> Json:
+    """Return a request as a JSON-like mapping."""
+    value = _brief(request)
+    value["messages"] = [message_to_json(message) for message in request.messages]
+    if request.tools:
+        value["tools"] = [attrs.asdict(tool) for tool in request.tools]
+    if request.sampling != Sampling():
+        value["sampling"] = _brief(request.sampling)
+    return value
+
+
+def request_from_json(value: Mapping[str, Any]) -> ModelRequest:
+    """Return the request that `request_to_json` wrote; other keys are left alone."""
+    sampling = dict(value.get("sampling", {}))
+    if "stop" in sampling:
+        sampling["stop"] = tuple(sampling["stop"])
+    return ModelRequest(
+        texts=tuple(value.get("texts", ())),
+        messages=tuple(message_from_json(message) for message in value["messages"]),
+        tools=tuple(ToolSpec(**tool) for tool in value.get("tools", ())),
+        sampling=Sampling(**sampling),
+        **{name: value[name] for name in _OPTIONS if name in value},
+    )
+
+
+def message_to_json(message: ChatMessage) -> Json:
+    """Return a message as a JSON-like mapping."""
+    value: Json = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        value["tool_calls"] = [attrs.asdict(call) for call in message.tool_calls]
+    if message.tool_call_id is not None:
+        value["tool_call_id"] = message.tool_call_id
+    return value
+
+
+def message_from_json(value: Mapping[str, Any]) -> ChatMessage:
+    """Return the message that `message_to_json` wrote."""
+    calls = tuple(ToolCall(**call) for call in value.get("tool_calls", ()))
+    return ChatMessage(value["role"], value["content"], calls, value.get("tool_call_id"))
+
+
+def answer_to_json(answer: Answer) -> Json:
+    """Return an answer as a JSON-like mapping."""
+    value = attrs.asdict(answer)
+    if not answer.completion.vectors:
+        del value["completion"]["vectors"]
+    return value
+
+
+def answer_from_json(value: Mapping[str, Any]) -> Answer:
+    """Return the answer that `answer_to_json` wrote."""
+    completion = dict(value["completion"])
+    completion["tool_calls"] = tuple(ToolCall(**call) for call in completion["tool_calls"])
+    completion["usage"] = TokenUsage(**completion["usage"])
+    completion["vectors"] = tuple(tuple(vector) for vector in completion.get("vectors", ()))
+    return Answer(
+        Completion(**completion),
+        attempts_from_json(value["attempts"]),
+        value["cost_micro"],
+        tuple(value["fallbacks"]),
+    )
+
+
+def error_to_json(error: ModelError) -> Json:
+    """Return a failure as a JSON-like mapping."""
+    value: Json = {
+        "kind": error.kind,
+        "message": str(error),
+        "attempts": [attrs.asdict(attempt) for attempt in error.attempts],
+    }
+    if error.retry_after is not None:
+        value["retry_after"] = error.retry_after
+    if error.usage is not None:
+        value["usage"] = attrs.asdict(error.usage)
+    if error.hint is not None:
+        value["hint"] = error.hint
+    return value
+
+
+def error_from_json(value: Mapping[str, Any]) -> ModelError:
+    """Return the failure that `error_to_json` wrote."""
+    return ModelError(
+        value["kind"],
+        value["message"],
+        retry_after=value.get("retry_after"),
+        attempts=attempts_from_json(value["attempts"]),
+        usage=_usage(value.get("usage")),
+        hint=value.get("hint"),
+    )
+
+
+def attempts_from_json(value: Sequence[Mapping[str, Any]]) -> tuple[Attempt, ...]:
+    """Return the attempts of an answer or a failure."""
+    return tuple(Attempt(**{**part, "usage": _usage(part.get("usage"))}) for part in value)
+
+
+def _usage(value: Mapping[str, Any] | None) -> TokenUsage | None:
+    return None if value is None else TokenUsage(**value)
+
+
+_NESTED = ("messages", "tools", "sampling")
+_OPTIONS = ("use", "tier", "stream", "response_format", "tool_choice", "extra_body", "dimensions")
+
+
+def _brief(record: Any) -> Json:
+    """Return the plain fields of a record that are not at their default."""
+    brief: Json = {}
+    for field in attrs.fields(type(record)):
+        value = getattr(record, field.name)
+        if field.name not in _NESTED and value != field.default:
+            brief[field.name] = list(value) if isinstance(value, tuple) else value
+    return brief

@@ -1,0 +1,543 @@
+"""The language models of a world: the service that an agent's code calls.
+
+    answer = await Models.of(self.world).complete(self, request)
+
+A call is routed to a chain of models, waits for what the scenario limits (`llm_calls`, `llm_tokens`, `llm_cost`), and
+is answered in the core (`scripted`, `simulated`: simulated time) or by an endpoint (`openai`: one measured effect, at
+whose end the core learns of every attempt). What came of it is an event; what it cost is settled.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+from sim.actors import Agent, PauseReason
+from sim.errors import Cancelled, LimitError, UsageError
+from sim.kernel import Effect, perform, to_seconds
+from sim.kernel.codec import freeze
+from sim.llm.access import INSIDE, Access
+from sim.llm.client import Lane
+from sim.llm.counts import Counts
+from sim.llm.embeddings import MOST_NUMBERS, MOST_TEXTS
+from sim.llm.limits.retry import MOST_REQUESTS
+from sim.llm.limits.spend import Bill, FundsHold, Spend, total_usage
+from sim.llm.prices import Prices
+from sim.llm.router import Route, Router, Target
+from sim.llm.serialization import (
+    answer_from_json,
+    answer_to_json,
+    error_from_json,
+    error_to_json,
+    request_from_json,
+    request_to_json,
+)
+from sim.llm.tokens import APPROXIMATE, CAUTIOUS, Tokenizer, count_request
+from sim.llm.types import Answer, Attempt, ModelError, ModelRequest, Observer, TokenUsage
+from sim.resources import Budgets, Earmark, Reservation
+from sim.world import World
+
+CALLS, TOKENS, COST = "llm_calls", "llm_tokens", "llm_cost"
+"""The names under which a scenario may limit calls: rate limits (the first two) or budgets (all three)."""
+
+SERVICE = "models"
+"""Under this name the service stands in `World.services`."""
+
+_HOUR_NS = 3600 * 10**9
+_LONGEST = 4 * 3600.0  # real seconds: the queue of a small endpoint is long, and each try has its own deadline
+
+
+class Caller(Protocol):
+    """Who calls a model; agents do."""
+
+    agent_id: str
+    group: str
+
+
+class Client(Protocol):
+    """Who retries, waits for the endpoint's limits and falls back."""
+
+    @property
+    def lanes(self) -> Mapping[str, Lane]:
+        """The ways to providers, by their names."""
+
+    async def complete(
+        self, chain: Sequence[Target], request: ModelRequest, /, *, agent: str, observe: Observer | None = None
+    ) -> Answer:
+        """Answer a request with the first model of the chain that can."""
+
+
+class OutsideClient(Client, Protocol):
+    """A client of endpoints: it has connections to close."""
+
+    async def prepare(self) -> None:
+        """Get ready, and see that somebody is there."""
+
+    async def aclose(self) -> None:
+        """Close them."""
+
+
+class Skipped(LimitError):
+    """A limit whose policy is to skip leaves nothing now: no fault of the caller."""
+
+
+@attrs.frozen
+class Plan:
+    """What a call may take at most."""
+
+    route: Route
+    input_tokens: int
+    max_tokens: int
+    cost_micro: int
+
+    @property
+    def tokens(self) -> int:
+        """Both ways."""
+        return self.input_tokens + self.max_tokens
+
+
+@attrs.frozen
+class _Stake:
+    """What a call has set aside."""
+
+    money: FundsHold
+    reservations: Mapping[str, Reservation]
+    earmarks: Mapping[str, Earmark]
+
+
+class Models:
+    """The models of one world.
+
+    Args:
+        world: where those who call live.
+        router: use cases and tiers to models.
+        core: the client on simulated time.
+        edge: makes the client of endpoints when it is first needed; None: there are none.
+        prices: by model.
+        spend: the run's ceiling and totals.
+        access: whose secrets are taken out of what endpoints say.
+        max_tokens: of an answer whose request does not say.
+        tokenizer: counts what a call will take.
+        requests: that one call may make, for what it can cost at most.
+
+    Attributes:
+        spend: what was spent so far.
+        counts: what calls came to so far.
+        expected: what the run was expected to spend, as `summary` says it; empty if nobody asked.
+        refusal: why the run was ended: the endpoint refused a call for good before it had answered any; or None.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        router: Router,
+        core: Client,
+        edge: Callable[[], OutsideClient] | None = None,
+        prices: Prices | None = None,
+        spend: Spend | None = None,
+        access: Access | None = None,
+        max_tokens: int = 1024,
+        tokenizer: Tokenizer = APPROXIMATE,
+        requests: int = MOST_REQUESTS,
+    ) -> None:
+        self.spend = spend or Spend()
+        self.counts = Counts()
+        self.expected: Mapping[str, Any] = {}
+        self.refusal: str | None = None
+        self._answered: set[str] = set()  # endpoints that have answered
+        self._unreachable: set[str] = set()  # endpoints to which the latest request could not be sent
+        self._lost: set[str] = set()  # keys of calls that were under way when the process ended
+        self._world = world
+        self._router = router
+        self._core = core
+        self._make_edge = edge
+        self._edge: OutsideClient | None = None
+        self._closing: list[OutsideClient] = []  # of models that are called no more
+        self._prices = prices or Prices.shipped()
+        self._access = access or Access()
+        self._max_tokens = max_tokens
+        self._tokenizer = tokenizer
+        self._requests = requests
+        world.services[SERVICE] = self
+
+    @classmethod
+    def of(cls, world: World) -> "Models":
+        """Return the models of a world.
+
+        Raises:
+            UsageError: if it has none.
+        """
+        service = world.services.get(SERVICE)
+        if not isinstance(service, cls):
+            raise UsageError("this world has no language models", hint="add `models:` to the scenario")
+        return service
+
+    async def complete(self, agent: Caller, request: ModelRequest, observe: Observer | None = None) -> Answer:
+        """Answer a request of an agent.
+
+        Args:
+            agent: who calls; limits, budgets and the route depend on it.
+            request: what is asked.
+            observe: told of every part of the answer while it comes; what it does is not recorded, so it must not
+                change the world.
+
+        Raises:
+            ModelError: if no model answered; of kind `quota` if the run's ceiling or a hard limit of the account is
+                reached.
+            LimitError: if a limit or budget of the agent does not allow it; `Skipped` if its policy is to skip.
+        """
+        plan = self.plan(agent, request)
+        request = attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=plan.max_tokens))
+        self._world.waits.begin(agent.agent_id)
+        try:
+            return await self._complete(agent, plan, request, observe)
+        finally:
+            self._world.waits.end(agent.agent_id)
+
+    async def embed(
+        self,
+        agent: Caller,
+        texts: Sequence[str],
+        *,
+        use: str = "embed",
+        tier: str | None = None,
+        dimensions: int | None = None,
+    ) -> tuple[tuple[float, ...], ...]:
+        """Return a vector for each text: from `/embeddings` of an endpoint, or scripted from its words.
+
+        Args:
+            agent: who calls; limits, budgets and the route depend on it.
+            texts: 1 to 2,048, none empty.
+            use: what the call is for: the router maps it to a model.
+            tier: a tier that overrides the use case's.
+            dimensions: how many numbers a vector has; None leaves it to the model (scripted: 64).
+
+        Raises:
+            UsageError: if there are no texts, too many, an empty one, or `dimensions` is below 1 or too large.
+            ModelError, LimitError: as `complete`.
+        """
+        if not 1 <= len(texts) <= MOST_TEXTS or not all(texts):
+            raise UsageError(f"1 to {MOST_TEXTS} texts can be embedded at once, none of them empty")
+        if dimensions is not None and not 1 <= dimensions * len(texts) <= MOST_NUMBERS:
+            raise UsageError(f"{len(texts)} vectors of {dimensions} numbers are not 1 to {MOST_NUMBERS} numbers")
+        request = ModelRequest((), use=use, tier=tier, texts=tuple(texts), dimensions=dimensions)
+        return (await self.complete(agent, request)).completion.vectors
+
+    async def _complete(self, agent: Caller, plan: Plan, request: ModelRequest, observe: Observer | None) -> Answer:
+        stake = await self._hold(agent, plan)
+        started = self._world.kernel.now
+        self.counts.in_flight += 1
+        try:
+            answer = await self._answer(agent, plan, request, observe)
+        except ModelError as error:
+            self._close(agent, plan, request, stake, started, error)
+            if error.kind == "quota":
+                _pause(agent)
+            raise
+        except (Cancelled, Exception):  # not GeneratorExit: nothing is settled while memory is freed
+            self._abandon(agent, plan, request, stake, started)
+            raise
+        self._close(agent, plan, request, stake, started, answer)
+        return answer
+
+    def plan(self, agent: Caller, request: ModelRequest) -> Plan:
+        """Return where a request would go and what it may take at most; nothing is called or set aside."""
+        max_tokens = 0 if request.texts else request.sampling.max_tokens or self._max_tokens
+        request = attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=max_tokens))
+        input_tokens = count_request(self._tokenizer, request)
+        route = self._router.route(agent.agent_id, agent.group, request, input_tokens)
+        return Plan(route, input_tokens, max_tokens, self._most(route.targets, request, input_tokens, max_tokens))
+
+    def _most(self, targets: Sequence[Target], request: ModelRequest, input_tokens: int, max_tokens: int) -> int:
+        """Return what a request may cost at most; numbers and the like are denser in tokens than is planned for."""
+        if not any(self._prices.find(target.model) for target in targets):
+            return 0
+        usage = TokenUsage(max(input_tokens, count_request(CAUTIOUS, request)), max_tokens)
+        return max(self.cost(target.model, usage) for target in targets)
+
+    def cost(self, model: str, usage: TokenUsage) -> int:
+        """Return what tokens of a model cost, in micro-units; nothing for a model without a price."""
+        return self._prices.cost(model, usage)
+
+    def summary(self) -> Mapping[str, Any]:
+        """Return what was called and what it cost, JSON-like: `total`, `models`, `groups`, and what was `expected`.
+
+        Models that no price is known for count as free, and are listed in `unpriced`.
+        """
+        if not (self.spend.models or self.expected):
+            return {}
+        models = [name.partition(":")[2] for name in self.spend.models]
+        unpriced = sorted({model for model in models if self._prices.find(model) is None})
+        ceiling = self.spend.ceiling_micro
+        return {**self.spend.summary(), "unpriced": unpriced, "ceiling_micro": ceiling, "expected": self.expected}
+
+    def lanes(self) -> Mapping[str, Lane]:
+        """Return the ways to providers that are open, by their names: what their governors and breakers do."""
+        edge = self._edge
+        return dict(self._core.lanes) | ({} if edge is None else dict(edge.lanes))
+
+    def change(self, router: Router, edge: Callable[[], OutsideClient] | None, access: Access) -> None:
+        """From now on route calls with `router`, and have those for endpoints made by what `edge` makes.
+
+        Calls under way end as they began.
+        """
+        self._router = router
+        self._access = access
+        self._make_edge = edge
+        if self._edge is not None:
+            self._closing.append(self._edge)
+        self._edge = None
+
+    async def prepare(self) -> None:
+        """Import what endpoints need, and see that there is one, before a run starts; nothing without endpoints.
+
+        Raises:
+            UsageError: if the endpoint refuses the key, or its address lacks `/v1`.
+            RunError: if it cannot be reached.
+        """
+        if self._make_edge is None:
+            return
+        if self._edge is None:
+            self._edge = self._make_edge()
+        try:
+            await self._edge.prepare()
+        except BaseException:
+            await self.aclose()
+            raise
+
+    def lose(self, keys: Iterable[str]) -> None:
+        """Say which calls were under way when the process ended: they are made again, and what was sent is billed.
+
+        Args:
+            keys: of their effects.
+        """
+        self._lost.update(keys)
+
+    async def aclose(self) -> None:
+        """Close the connections to endpoints; called by the host at the end of a run."""
+        edges = [*self._closing, *([] if self._edge is None else [self._edge])]
+        self._closing, self._edge = [], None
+        for edge in edges:
+            await edge.aclose()
+
+    # -- what a call takes
+
+    async def _hold(self, agent: Caller, plan: Plan) -> _Stake:
+        """Wait for capacity, then set aside what the call may take; all in the step in which it is there."""
+        agent_id, tracker, budgets = agent.agent_id, self._world.rate_tracker, self._world.budgets
+        wanted = {CALLS: 1, TOKENS: plan.tokens}
+        takes = {CALLS: 10**6, TOKENS: plan.tokens * 10**6, COST: plan.cost_micro}  # budgets count in millionths
+        needs = {name: micro for name, micro in takes.items() if name in budgets}
+        while True:  # while an agent waits for one, a call of its own may use up the other
+            await _until_funded(agent, budgets, needs)
+            lacking = tracker.blocked_by(agent_id, wanted)
+            if lacking is None:
+                break
+            if tracker.policy(lacking) == "skip":
+                raise Skipped(lacking, wanted[lacking], tracker.get_remaining(agent_id, lacking), agent_id)
+            await tracker.wait_for_capacity(agent_id, wanted)
+            if budgets.lacking(agent_id, needs) is None:
+                break
+        earmarks: dict[str, Earmark] = {}
+        try:
+            for name, micro in needs.items():
+                earmarks[name] = budgets.reserve(agent_id, name, micro)
+            money = self.spend.reserve(plan.cost_micro)
+        except (LimitError, ModelError) as error:
+            for earmark in earmarks.values():
+                budgets.release(earmark)
+            if isinstance(error, ModelError):
+                _pause(agent)
+            raise
+        return _Stake(money, {name: tracker.reserve(agent_id, name, n) for name, n in wanted.items()}, earmarks)
+
+    def _settle(self, stake: _Stake, tokens: int, cost_micro: int) -> None:
+        """Take what was used and give the rest back; a call counts as one, whatever came of it."""
+        tracker, budgets = self._world.rate_tracker, self._world.budgets
+        tracker.settle(stake.reservations[CALLS], 1)
+        tracker.settle(stake.reservations[TOKENS], tokens)
+        used = {CALLS: 10**6, TOKENS: tokens * 10**6, COST: cost_micro}
+        for name, earmark in stake.earmarks.items():
+            budgets.settle(earmark, used[name])
+
+    # -- the call itself
+
+    async def _answer(self, agent: Caller, plan: Plan, request: ModelRequest, observe: Observer | None) -> Answer:
+        targets = plan.route.targets
+        if all(target.provider in INSIDE for target in targets):
+            return await self._core.complete(targets, request, agent=agent.agent_id, observe=observe)
+        if self._make_edge is None:
+            raise ModelError("bad_request", f"{targets[0].provider} needs an endpoint, and this run has none")
+        return await self._outside(agent, targets, request, observe)
+
+    async def _outside(
+        self, agent: Caller, targets: Sequence[Target], request: ModelRequest, observe: Observer | None
+    ) -> Answer:
+        """Have an endpoint answer, in one effect: what it tried and how often is part of the recorded outcome."""
+        value = request_to_json(request)
+        value["agent"] = agent.agent_id
+        value["chain"] = [[target.provider, target.model] for target in targets]
+
+        async def call(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+            return await self._at_edge(value, observe, key)
+
+        outcome = await perform(
+            Effect("llm", value, call, deadline_ns=4 * _HOUR_NS, timeout=_LONGEST, safety="idempotent")
+        )
+        if outcome.kind != "ok":
+            detail = outcome.value["message"] if outcome.kind == "error" else "nobody answered in time"
+            raise ModelError("timeout" if outcome.kind == "timeout" else "server", f"the call failed: {detail}")
+        if "error" in outcome.value:
+            raise error_from_json(outcome.value["error"])
+        return answer_from_json(outcome.value["answer"])
+
+    async def _at_edge(self, value: Mapping[str, Any], observe: Observer | None, key: str) -> Mapping[str, Any]:
+        """Carry a call out (in a host task). Failures are values; no secret is in what comes back."""
+        assert self._make_edge is not None, "only calls for endpoints get here"
+        if self._edge is None:
+            self._edge = self._make_edge()
+        chain = tuple(Target(provider, model) for provider, model in value["chain"])
+        request = request_from_json(value)
+        lost = self._interrupted(chain[0], request) if key in self._lost else ()
+        result: Mapping[str, Any]
+        try:
+            answer = await self._edge.complete(chain, request, agent=value["agent"], observe=observe)
+            cost = answer.cost_micro + sum(self.cost(try_.model, try_.usage) for try_ in lost if try_.usage)
+            answer = attrs.evolve(answer, attempts=(*lost, *answer.attempts), cost_micro=cost)
+            result = {"answer": answer_to_json(answer)}
+        except ModelError as error:
+            error.attempts = (*lost, *error.attempts)
+            result = {"error": error_to_json(error)}
+        except Exception as error:  # a fault of ours or of a library: its text may hold anything
+            message = f"{type(error).__name__}: {error}"
+            result = {"error": error_to_json(ModelError("server", message))}
+        scrubbed: Mapping[str, Any] = self._access.scrub(result)
+        return scrubbed
+
+    def _interrupted(self, target: Target, request: ModelRequest) -> tuple[Attempt, ...]:
+        """Return the try that was under way when the process ended: nobody knows its answer, its input is billed."""
+        usage = TokenUsage(count_request(self._tokenizer, request), 0, estimated=True)
+        detail = "the process ended before the answer was recorded"
+        return (Attempt(target.provider, target.model, "interrupted", 0.0, detail=detail, usage=usage),)
+
+    # -- what came of it
+
+    def _note_endpoint(self, plan: Plan, outcome: Answer | ModelError) -> None:
+        """Learn whether the endpoint can be reached; end the run if it refuses before it has answered anything.
+
+        A wrong key, address or name of a model fails every call: the agents would try until the run is over.
+        """
+        if all(target.provider in INSIDE for target in plan.route.targets) or not outcome.attempts:
+            return
+        latest = outcome.attempts[-1]
+        if latest.usage is not None or latest.outcome not in ("network", "timeout"):
+            self._unreachable.discard(latest.provider)
+        else:
+            self._unreachable.add(latest.provider)
+        if isinstance(outcome, Answer):
+            self._answered.add(latest.provider)
+        elif outcome.kind in ("auth", "not_found") and latest.provider not in self._answered and self.refusal is None:
+            self.refusal = f"{latest.provider}:{latest.model} refused the first call ({outcome.kind}): {outcome}"[:500]
+            self._world.kernel.halt()
+
+    def _close(
+        self,
+        agent: Caller,
+        plan: Plan,
+        request: ModelRequest,
+        stake: _Stake,
+        started: int,
+        outcome: Answer | ModelError,
+    ) -> None:
+        """Settle a call that has ended, and say so in events."""
+        bills = self._bills(plan, outcome)
+        self._note_endpoint(plan, outcome)
+        self.counts.ended(bills[-1].model, to_seconds(self._world.kernel.now - started), outcome.attempts)
+        for number, attempt in enumerate(outcome.attempts, start=1):
+            self._emit("model.attempt", {"number": number, **_attempt(attempt)}, agent)
+        if isinstance(outcome, Answer):
+            how: dict[str, Any] = {
+                "stop": outcome.completion.stop,
+                "fallbacks": [*plan.route.skipped, *outcome.fallbacks],
+            }
+        else:
+            how = {"error": outcome.kind, "message": str(outcome)[:500]}
+        self._count(agent, plan, request, stake, started, bills, how)
+
+    def _count(
+        self,
+        agent: Caller,
+        plan: Plan,
+        request: ModelRequest,
+        stake: _Stake,
+        started: int,
+        bills: Sequence[Bill],
+        how: Mapping[str, Any],
+    ) -> None:
+        """Settle a call by what its requests took, and emit `model.call` with `how` it ended."""
+        usage, cost = total_usage(bill.usage for bill in bills), sum(bill.cost_micro for bill in bills)
+        self._settle(stake, 0 if usage is None else usage.input_tokens + usage.output_tokens, cost)
+        failed = "error" in how
+        most = plan.cost_micro * self._requests
+        self.spend.settle(
+            stake.money, agent=agent.agent_id, group=agent.group, bills=bills, failed=failed, most_micro=most
+        )
+        target = Target.parse(bills[-1].model)
+        note: dict[str, Any] = {
+            "group": agent.group, "use": request.use, "tier": plan.route.tier, "provider": target.provider,
+            "model": target.model, "seconds": to_seconds(self._world.kernel.now - started),
+            "attempts": sum(bill.attempts for bill in bills), "planned_tokens": plan.tokens,
+            "planned_cost_micro": plan.cost_micro, "cost_micro": cost,
+        }  # fmt: skip
+        if usage is not None:
+            note |= attrs.asdict(usage)
+        self._emit("model.call", {**note, **how}, agent)
+
+    def _bills(self, plan: Plan, outcome: Answer | ModelError) -> Sequence[Bill]:
+        """Return what each request took. What the latest did, the outcome says; what all cost together, an answer."""
+        last = outcome.completion.usage if isinstance(outcome, Answer) else outcome.usage
+        if not outcome.attempts:
+            return [self._bill(plan.route.targets[0], last, attempts=0)]
+        *failed, latest = outcome.attempts
+        bills = [self._bill(Target(attempt.provider, attempt.model), attempt.usage) for attempt in failed]
+        bill = self._bill(Target(latest.provider, latest.model), latest.usage or last)
+        if isinstance(outcome, Answer):
+            bill = attrs.evolve(bill, cost_micro=outcome.cost_micro - sum(bill.cost_micro for bill in bills))
+        return [*bills, bill]
+
+    def _bill(self, target: Target, usage: TokenUsage | None, attempts: int = 1) -> Bill:
+        return Bill(str(target), usage, 0 if usage is None else self.cost(target.model, usage), attempts)
+
+    def _abandon(self, agent: Caller, plan: Plan, request: ModelRequest, stake: _Stake, started: int) -> None:
+        """Settle a call whose agent waits no longer. What an endpoint was sent is billed; the core's is not, nor what
+        goes to an endpoint that cannot be reached.
+        """
+        target = plan.route.targets[0]
+        sent = target.provider not in INSIDE and target.provider not in self._unreachable
+        usage = TokenUsage(plan.input_tokens, 0, estimated=True) if sent else None
+        self.counts.in_flight -= 1
+        bills = [self._bill(target, usage, attempts=0)]
+        how = {"error": "abandoned", "message": "nobody waits for the answer any more"}
+        self._count(agent, plan, request, stake, started, bills, how)
+
+    def _emit(self, topic: str, note: Mapping[str, Any], agent: Caller) -> None:
+        self._world.kernel.emit(topic, freeze(note), agent.agent_id)
+
+
+def _pause(agent: Caller) -> None:
+    """A hard limit of the account, or the run's ceiling: trying again helps nobody until the operator says so."""
+    if isinstance(agent, Agent):
+        agent.loop.pause(PauseReason.OPERATOR)
+
+
+async def _until_funded(agent: Caller, budgets: Budgets, needs: Mapping[str, int]) -> None:
+    """Wait until the caller's budgets are renewed or raised; an agent is paused until then."""
+    if isinstance(agent, Agent):
+        await agent.loop.until_funded(needs)
+    else:
+        await budgets.wait_for(agent.agent_id, needs)
+
+
+def _attempt(attempt: Attempt) -> Mapping[str, Any]:
+    return {name: value for name, value in attrs.asdict(attempt).items() if value not in (None, "")}

@@ -1,0 +1,166 @@
+"""`branch`: a new run that shares the record of another one up to a time, and continues live (edge)."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Unpack
+
+import attrs
+
+from sim.assembly.live_parameters import check_live
+from sim.errors import UsageError
+from sim.kernel import Duration, to_ns, to_text
+from sim.kernel.codec import decode
+from sim.kernel.effects import EffectHandle
+from sim.llm import Access
+from sim.runner.in_doubt import InDoubtEffects
+from sim.runner.options import ReplayKeywords, ReplayOptions
+from sim.runner.rebuild import RebuiltSimulation, check_endpoint, check_not_running, scenario_text
+from sim.runner.result import RunResult
+from sim.runner.runner import SimulationRunner
+from sim.runner.running import blocking, run_async, running_on
+from sim.store import RunHeader, RunRecorder, create_run
+from sim.store.files import SCENARIO, remove_run
+from sim.store.history import RunHistory
+from sim.store.reader import StoredRun, open_run
+from sim.store.verifying_recorder import VerifyingRecorder
+
+
+def branch(
+    run: str | Path,
+    *,
+    at: Duration,
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    until: Duration | None = None,
+    out: str | Path | None = None,
+    effects: Mapping[int, str] | None = None,
+    models: Sequence[str] = (),
+    **options: Unpack[ReplayKeywords],
+) -> RunResult:
+    """Make a new run whose history is the record of another one, and whose future is live.
+
+    Args:
+        run: the folder of the run that it leaves.
+        at: the simulated time at which it leaves it; what is due then is future already.
+        overrides: `key=value` changes of live parameters; of any, at 0.
+        seed: of the draws after `at`.
+        until: simulated time at which the branch ends; by default that of the run that it leaves.
+        out: the folder for run folders; by default that of the run that it leaves.
+        effects: what becomes of effects that were begun before `at` and have no outcome on record; as in `resume`.
+        models: language models in place of those before `at`, as in `Access.models`.
+        options: see `ReplayOptions`.
+
+    Raises:
+        UsageError: if the time lies after the end of the record, or a parameter is structural.
+        ScenarioError: if a changed parameter is not valid.
+        RunError: as `resume`.
+    """
+    chosen = ReplayOptions.of(options)
+    work = partial(
+        _branch, Path(run), to_ns(at), chosen, overrides=tuple(overrides), seed=seed, until=until,
+        out=None if out is None else Path(out),
+        effects=effects or {}, models=tuple(models),
+    )  # fmt: skip
+    return blocking(work, chosen.backend)
+
+
+async def _branch(
+    folder: Path,
+    at_ns: int,
+    again: ReplayOptions,
+    *,
+    overrides: tuple[str, ...],
+    seed: int | None,
+    until: Duration | None,
+    out: Path | None,
+    effects: Mapping[int, str],
+    models: tuple[str, ...],
+) -> RunResult:
+    with open_run(folder) as stored:
+        check_not_running(stored)
+        info = stored.info
+        changes = {"set": list(overrides), "seed": seed, **({"model": list(models)} if models else {})}
+        origin = {"run": info.id, "at_ns": at_ns, **changes}
+        kept = {**info.options, "until": info.options.get("until") if until is None else until}
+        kept |= {
+            "endpoint": check_endpoint(stored, again, models),
+            **({"model_later": list(models)} if models else {}),
+        }
+        if at_ns == 0:
+            scenario_text(stored, again)
+            kept["model"] = list(models) or kept.get("model", [])
+            return await _from_start(stored, again, kept, overrides, seed, out or folder.parent)
+        end = _end_of(stored)
+        if at_ns > end:
+            raise UsageError(f"{folder} is on record up to {to_text(end)}, which is before {to_text(at_ns)}")
+        check_live(overrides, to_text(at_ns))
+        rebuilt = RebuiltSimulation.of(stored, again, checked=True, until=until)
+        rebuilt.check_branch(folder, at_ns, overrides, models)
+        doubts = InDoubtEffects(stored, effects, undecided=False, at_ns=at_ns)
+        header = RunHeader(
+            name=info.name, seed=info.seed, mode=info.mode, backend=running_on(), options=kept, code=rebuilt.code,
+            origin=origin,
+        )  # fmt: skip
+        await rebuilt.prepare()
+        new = create_run(out or folder.parent, header, rebuilt.text)
+        history = RunHistory(stored, at_ns)
+        gone_live = False
+
+        def live(runner: SimulationRunner, doubtful: list[EffectHandle]) -> bool:
+            nonlocal gone_live
+            if overrides or seed is not None or models:  # else nothing may show that there was something to do
+                runner.host.submit("branch", changes)
+            gone_live = doubts.settle(runner, doubtful)
+            return gone_live
+
+        with RunRecorder(new) as recorder:
+            keeper = VerifyingRecorder(history, rebuilt.pause, recorder, copy=True)
+            try:
+                result = await rebuilt.session(again, keeper, history, live, new, new.name).carry_out()
+            finally:
+                if not gone_live:  # its history could not be made, or a person decides first: nothing is worth keeping
+                    recorder.close()
+                    remove_run(new)
+            return attrs.evolve(result, run=result.run if gone_live else None, doubts=doubts.open)
+
+
+async def _from_start(
+    stored: StoredRun,
+    again: ReplayOptions,
+    kept: dict[str, Any],
+    overrides: tuple[str, ...],
+    seed: int | None,
+    out: Path,
+) -> RunResult:
+    """A branch at 0 has no history: it is a run of the same scenario."""
+    info = stored.info
+    return await run_async(
+        stored.path / SCENARIO,
+        progress=again.progress,
+        stuck=again.stuck,
+        seed=info.seed if seed is None else seed,
+        mode="tick" if info.mode == "tick" else "autonomous",
+        until=kept["until"],
+        clock=kept.get("clock"),
+        speed=kept.get("speed"),
+        out=out,
+        overrides=[*kept["set"], *overrides],
+        kinds=again.kinds,
+        allow=again.allow,
+        access=attrs.evolve(again.access or Access(), models=tuple(kept.get("model", ()))),
+        max_wall=again.max_wall,
+        on_interrupt=again.on_interrupt,
+    )
+
+
+def _end_of(stored: StoredRun) -> int:
+    """Return the simulated time up to which a run is on record, in nanoseconds."""
+    if stored.info.sim_ns is not None:
+        return stored.info.sim_ns
+    rows = stored.query("SELECT CAST(data AS BLOB) FROM chunks ORDER BY id DESC LIMIT 1")
+    last = int(decode(rows[0][0])[-1][0]) if rows else 0
+    ((outside,),) = stored.query(
+        "SELECT max(time_ns) FROM (SELECT time_ns FROM arrivals UNION ALL SELECT time_ns FROM effects)"
+    )
+    return max(last, outside or 0)

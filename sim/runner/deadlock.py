@@ -1,0 +1,50 @@
+"""DeadlockDetector: whether anything can still happen in a run, and which agents are blocked if not."""
+
+from typing import Any
+
+from sim.kernel import Timer
+from sim.world.world import Standing, World
+
+_NAMED = 5
+_AIMS = ("pool", "to")
+"""The arguments of an action that name what it waits for."""
+_HARMLESS = frozenset({"get"})
+"""Actions whose wait for ever is no deadlock: whoever gets from an empty store waits for work, and holds nobody up."""
+
+
+class DeadlockDetector:
+    """Looks whether all that is left to happen are the run's own timers, which change no agent.
+
+    Args:
+        world: whose agents may be blocked.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.own: list[Any] = []  # actors and timers of the run itself: ticks, samples, the health monitor
+
+    def reached(self, sampler: Timer | None) -> bool:
+        """Return whether nothing can happen any more that an agent notices.
+
+        Args:
+            sampler: the timer of the next sample, which is the run's own too.
+        """
+        kernel = self._world.kernel
+        own = [*self.own, sampler]
+        return not kernel.effects.pending and kernel.has_only(lambda target: any(target is one for one in own))
+
+    def deadlock(self) -> str | None:
+        """Return which agents are blocked for ever, in one sentence; None if only agents that wait for work are."""
+        blocked = list(self._world.standing.items())
+        if all(standing.action.kind in _HARMLESS for _, standing in blocked):
+            return None
+        named = ", ".join(f"{agent} on {_aim(standing)}" for agent, standing in blocked[:_NAMED])
+        more = f" and {len(blocked) - _NAMED} more" if len(blocked) > _NAMED else ""
+        count = "1 agent is" if len(blocked) == 1 else f"{len(blocked)} agents are"
+        return f"deadlock: {count} blocked: {named}{more}"
+
+
+def _aim(standing: Standing) -> str:
+    action = standing.action
+    aims = [action.arguments[name] for name in _AIMS if name in action.arguments]
+    return f"{action.kind} `{aims[0]}`" if aims else str(action.kind)

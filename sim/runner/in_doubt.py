@@ -1,0 +1,132 @@
+"""Effects in doubt: begun before a crash, not to be done twice, with no outcome on record. A person decides."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from sim.errors import UsageError
+from sim.kernel import to_seconds
+from sim.kernel.codec import decode
+from sim.kernel.duration import MAX_NS
+from sim.kernel.effects import EffectHandle
+from sim.runner.result import InDoubtEffect
+from sim.runner.runner import SimulationRunner
+from sim.store.head import UnsafeEffect
+from sim.store.reader import StoredRun
+from sim.store.writer import shortened
+
+DECISIONS: Final = ("retry", "done", "failed")
+
+
+class InDoubtEffects:
+    """The effects of a stored run that may be in doubt, and what a person has decided.
+
+    Args:
+        stored: the run.
+        decisions: by id: `retry`, `done`, `done:JSON` (with the value that its agent gets) or `failed`.
+        undecided: go on although some are not decided; their agents stay paused.
+        at_ns: simulated time at which a branch leaves the run.
+        lost: effects that may have been done in a part of the record that is lost; they are held when they are begun.
+
+    Attributes:
+        open: those that wait for a decision; known when the run has gone live.
+
+    Raises:
+        UsageError: if a decision is none, or is about an effect that is not in doubt.
+    """
+
+    def __init__(
+        self,
+        stored: StoredRun,
+        decisions: Mapping[int, str],
+        *,
+        undecided: bool,
+        at_ns: int = MAX_NS,
+        lost: Sequence[UnsafeEffect] = (),
+    ) -> None:
+        self.open: tuple[InDoubtEffect, ...] = ()
+        self._undecided = undecided
+        self._stored = stored
+        rows = stored.query(
+            "SELECT id, actor, ordinal FROM effects WHERE safety = 'unsafe' AND outcome IS NULL"
+            " AND (ending IS NULL OR ending = 'abandoned' OR (ending = 'delivered' AND ended_ns >= ?))",
+            (at_ns,),  # a branch may leave before its actor was cancelled, or a person decided
+        )
+        self._ids = {(actor, ordinal): id for id, actor, ordinal in rows}
+        self._lost = {(effect.actor, effect.ordinal): effect for effect in lost}
+        known = [str(id) for id in (*self._ids.values(), *(effect.id for effect in lost))]
+        for id in decisions:
+            if str(id) not in known:
+                hint = f"in doubt may be: {', '.join(known)}" if known else "no effect of this run is in doubt"
+                raise UsageError(f"effect {id} is not in doubt", hint=hint)
+        self._decided = {id: _decision(id, text) for id, text in decisions.items()}
+
+    def attach(self, runner: SimulationRunner) -> None:
+        """Let the run know which of its effects may have been done in the lost part of the record."""
+        if self._lost:
+            runner.host.lost = self._is_lost
+
+    def settle(self, runner: SimulationRunner, handles: list[EffectHandle]) -> bool:
+        """Tell the run what is in doubt and what was decided, and return whether it may go live.
+
+        If something is undecided that must not be, it may not, and nothing is told: decisions count together.
+        """
+        begun = {(handle.actor.name, handle.ordinal): handle for handle in handles}
+        self.open = (
+            *(self._describe(handle) for handle in handles if self._id(handle) not in self._decided),
+            *(
+                _described(effect)
+                for place, effect in self._lost.items()
+                if place not in begun and effect.id not in self._decided
+            ),
+        )
+        if self.open and not self._undecided:
+            return False
+        for handle in handles:
+            self._tell(runner, handle)
+        if self._lost:
+            runner.host.hold = partial(self._tell, runner)
+        return True
+
+    def _tell(self, runner: SimulationRunner, handle: EffectHandle) -> None:
+        """Hold an effect, and apply what was decided about it.
+
+        One that asks for something else than before the loss stays held: what was decided was not about this.
+        """
+        place = {"actor": handle.actor.name, "ordinal": handle.ordinal}
+        id, lost = self._id(handle), self._lost.pop((handle.actor.name, handle.ordinal), None)
+        if not handle.held:
+            runner.host.submit("effect.doubt", place)
+        if id in self._decided and (lost is None or lost.request_hash == handle.request_hash):
+            runner.host.submit("effect.decision", {**place, **self._decided[id]})
+
+    def _is_lost(self, handle: EffectHandle) -> bool:
+        return handle.effect.safety == "unsafe" and (handle.actor.name, handle.ordinal) in self._lost
+
+    def _id(self, handle: EffectHandle) -> int:
+        place = (handle.actor.name, handle.ordinal)
+        return self._ids[place] if place in self._ids else self._lost[place].id
+
+    def _describe(self, handle: EffectHandle) -> InDoubtEffect:
+        if (lost := self._lost.get((handle.actor.name, handle.ordinal))) is not None:
+            return _described(lost)
+        id = self._id(handle)
+        ((time_ns,),) = self._stored.query("SELECT time_ns FROM effects WHERE id = ?", (id,))
+        shown = shortened(handle.effect.request)
+        return InDoubtEffect(id, handle.actor.name, handle.ordinal, handle.effect.kind, to_seconds(time_ns), shown)
+
+
+def _described(effect: UnsafeEffect) -> InDoubtEffect:
+    return InDoubtEffect(
+        effect.id, effect.actor, effect.ordinal, effect.kind, to_seconds(effect.time_ns), effect.request, lost=True
+    )
+
+
+def _decision(id: int, text: str) -> dict[str, Any]:
+    word, separator, value = text.partition(":")
+    if word not in DECISIONS or (separator and word != "done"):
+        raise UsageError(f"effect {id} can be {', '.join(DECISIONS)} or done:JSON, not {text!r}")
+    try:
+        return {"decision": word, "value": decode(value.encode()) if separator else None}
+    except (RecursionError, ValueError) as error:
+        raise UsageError(f"effect {id}: what follows done: must be JSON, not {value[:80]!r}") from error

@@ -1,0 +1,225 @@
+"""The simulation of a stored run, built again from its scenario: what `replay`, `resume` and `branch` share."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from sim.assembly.build import Simulation, build
+from sim.assembly.live_parameters import change
+from sim.assembly.models import change_models, check_models
+from sim.assembly.world_builder import limits_per_tick
+from sim.errors import RunError, UsageError
+from sim.kernel import Duration, to_ns, to_text
+from sim.kernel.effects import EffectHandle
+from sim.llm import Access
+from sim.runner.fingerprint import code_hashes
+from sim.runner.options import ReplayOptions, RunOptions
+from sim.runner.runner import SimulationRunner
+from sim.runner.running import Session, running_on, speed_of
+from sim.scenario.load import loads
+from sim.store.files import SCENARIO
+from sim.store.history import RunHistory
+from sim.store.reader import StoredRun
+from sim.store.verifying_recorder import VerifyingRecorder
+
+
+@attrs.frozen
+class RebuiltSimulation:
+    """A stored run, ready to be made again."""
+
+    simulation: Simulation
+    text: str
+    overrides: tuple[str, ...]
+    until_ns: int
+    mode: Any
+    speed: float | None
+    access: Access
+    code: Mapping[str, str]
+    changed_code: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, stored: StoredRun, again: ReplayOptions, *, checked: bool, until: Duration | None = None
+    ) -> "RebuiltSimulation":
+        """Build the simulation of a stored run.
+
+        Args:
+            stored: the run.
+            again: how it is made again.
+            checked: refuse code that has changed.
+            until: end there instead.
+        """
+        info = stored.info
+        text = scenario_text(stored, again)
+        options = RunOptions(
+            until=info.options.get("until") if until is None else until,
+            clock=info.options.get("clock"),
+            speed=info.options.get("speed"),
+        )
+        overrides = tuple(info.options.get("set", ()))
+        scenario = loads(text, str(stored.path / SCENARIO), overrides)
+        access = attrs.evolve(again.access or Access(), models=tuple(info.options.get("model", ())))
+        until_ns = scenario.end_ns if options.until is None else to_ns(options.until)
+        simulation = build(
+            scenario, seed=info.seed, kinds=again.kinds, allow=again.allow, access=access, until_ns=until_ns
+        )
+        code = code_hashes(simulation.nursery.classes)
+        changed = tuple(name for name in sorted({*code, *info.code}) if code.get(name) != info.code.get(name))
+        if changed and checked and not again.allow_change:
+            raise RunError(
+                f"the code is not the one that {stored.path} was recorded with: {', '.join(changed)} changed",
+                hint="--allow-change goes on with it, and checks it against the record",
+            )
+        return cls(simulation, text, overrides, until_ns, info.mode, speed_of(scenario, options), access, code, changed)
+
+    async def prepare(self) -> None:
+        """See that the endpoint of models is there, if there is one."""
+        if self.simulation.models is not None:
+            await self.simulation.models.prepare()
+
+    def lose_calls(self) -> None:
+        """Have model calls billed that were under way when the process ended."""
+        models, kernel = self.simulation.models, self.simulation.world.kernel
+        if models is not None:
+            models.lose(handle.key for handle in kernel.effects.in_flight.values() if handle.effect.kind == "llm")
+
+    def pause(self) -> None:
+        """Let the kernel stop at the end of the present instant."""
+        self.simulation.world.kernel.pause()
+
+    def session(
+        self,
+        again: ReplayOptions,
+        keeper: VerifyingRecorder,
+        history: RunHistory,
+        live: Callable[[SimulationRunner, list[EffectHandle]], bool] | None = None,
+        folder: Path | None = None,
+        uid: str = "",
+    ) -> Session:
+        """Return what makes the run again, and goes on with `live` as the run `uid` in `folder`."""
+        return Session(
+            self.simulation, keeper, folder, uid, self.until_ns, self.mode, self.speed, running_on(),
+            progress=again.progress, stuck=again.stuck, history=history, live=live, inputs=self._inputs,
+            max_wall=again.max_wall, on_interrupt=again.on_interrupt,
+        )  # fmt: skip
+
+    def _inputs(self, runner: SimulationRunner) -> None:
+        applied = list(self.overrides)
+
+        def leave(data: Mapping[str, Any]) -> None:
+            """A branch leaves its origin: from here on parameters, or the seed, are others."""
+            if data["set"]:
+                applied.extend(data["set"])
+                scenario = loads(self.text, SCENARIO, applied)
+                change(self.simulation, scenario)
+                runner.feed.change(scenario)
+                runner.ticks.refreshed = limits_per_tick(scenario)
+            if data["seed"] is not None:
+                self.simulation.world.kernel.reseed(data["seed"])
+            if "model" in data:
+                self._change_models(tuple(data["model"]))
+
+        self.simulation.world.on_input("branch", leave)
+
+    def check_branch(self, folder: Path, at_ns: int, overrides: tuple[str, ...], models: tuple[str, ...]) -> None:
+        """Refuse a branch that cannot be, before there is a run of it.
+
+        Raises:
+            UsageError: if it would end before it begins, or there is no one moment to leave the run at, or the models
+                cannot stand in for the scenario's.
+            ScenarioError: if a changed parameter is not valid.
+        """
+        if self.until_ns <= at_ns:
+            raise UsageError(f"the branch ends at {to_text(self.until_ns)}, before it begins", hint="give --until")
+        loads(self.text, SCENARIO, [*self.overrides, *overrides])
+        if self.simulation.service is not None:
+            raise UsageError(
+                f"{folder} was run with execution.sync, in which agents stand at different times: it has no one moment"
+                f" {to_text(at_ns)} to leave it at",
+                hint="--at 0 begins anew with other parameters",
+            )
+        if models:
+            self.check_models(models)
+
+    def check_models(self, names: tuple[str, ...]) -> None:
+        """Check that these models can stand in for the scenario's.
+
+        Raises:
+            UsageError: if not.
+        """
+        models = self.simulation.scenario.models
+        if models is None:
+            raise UsageError("the scenario has no language models to replace", hint="add `models: {}` to it")
+        check_models(models, attrs.evolve(self.access, models=names))
+
+    def _change_models(self, names: tuple[str, ...]) -> None:
+        service, models = self.simulation.models, self.simulation.scenario.models
+        assert service is not None, "checked before"
+        assert models is not None, "checked before"
+        change_models(service, models, attrs.evolve(self.access, models=names))
+
+
+def models_asked(options: Mapping[str, Any]) -> list[str]:
+    """Return the language models that a stored run asks, if they are not its scenario's.
+
+    A branch may have changed them on the way; of those before and after, the ones at an endpoint count.
+
+    Args:
+        options: of the run.
+    """
+    before, later = (tuple(options.get(name) or ()) for name in ("model", "model_later"))
+    return list(later if Access(later).outside or not before else before)
+
+
+def check_endpoint(stored: StoredRun, again: ReplayOptions, models: Sequence[str] = ()) -> str | None:
+    """Refuse to send the prompts of a run to another endpoint than before, unless the operator says so.
+
+    Args:
+        stored: the run.
+        again: how it is made again.
+        models: those that it is to ask from now on.
+
+    Returns:
+        The fingerprint of the endpoint.
+
+    Raises:
+        UsageError: if the endpoint is not the one on record, or a key is missing.
+    """
+    options = stored.info.options
+    access = attrs.evolve(again.access or Access(), models=tuple(models or models_asked(options)))
+    recorded, now = options.get("endpoint"), access.fingerprint
+    if now is None:
+        return recorded
+    if now != recorded and not again.other_endpoint and (recorded is not None or not models):
+        which = "OpenAI's own" if any(access.at(name).is_openai for name in access.providers) else "not the same"
+        raise UsageError(
+            f"{stored.path} was run at another endpoint than the one that is given now, which is {which}: its prompts"
+            " would go there, so nothing was sent",
+            hint="--base-url URL (or OPENAI_BASE_URL) gives the endpoint of the run, --other-endpoint allows this one",
+        )
+    access.check_key()
+    return now
+
+
+def check_not_running(stored: StoredRun) -> None:
+    """Refuse a run that still grows."""
+    if stored.info.status == "running":
+        raise RunError(f"{stored.path} is being written by another process", hint="wait until that run has ended")
+
+
+def scenario_text(stored: StoredRun, again: ReplayOptions) -> str:
+    """Return the scenario that a stored run was made from; refuse one that has been edited since."""
+    path = stored.path / SCENARIO
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from error
+    if hashlib.sha256(text.encode()).hexdigest() != stored.info.scenario_hash and not again.allow_change:
+        raise RunError(
+            f"{path} is not the scenario that was run: it was changed",
+            hint="--allow-change goes on with it, and checks it against the record",
+        )
+    return text

@@ -1,0 +1,349 @@
+"""From a scenario file to a result, in plain code or inside a running event loop (edge)."""
+
+import contextlib
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal, NoReturn, TypeVar, Unpack
+
+import anyio
+import anyio.lowlevel
+import attrs
+
+from sim.assembly.build import Simulation, build
+from sim.errors import RunError, SimError, UsageError
+from sim.host.watchdog import Stuck, Watchdog
+from sim.kernel import Duration, to_ns, to_seconds, to_text
+from sim.kernel.effects import EffectHandle
+from sim.kernel.ports import History
+from sim.runner.fingerprint import code_hashes
+from sim.runner.options import Backend, OnInterrupt, RunKeywords, RunOptions, Watcher
+from sim.runner.result import RunResult
+from sim.runner.runner import Keeper, Mode, SimulationRunner, check_rounds
+from sim.scenario import Scenario, load
+from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
+
+T = TypeVar("T")
+
+_ENDINGS = (signal.SIGINT, signal.SIGTERM)
+"""Signals that suspend a run."""
+
+_THRESHOLDS = (50_000, 20, 20)
+"""Of the garbage collector during a run, in place of (700, 10, 10)."""
+
+_GRACE = 5.0
+"""Real seconds in which the present step may end after the first signal."""
+
+
+def run(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) -> RunResult:
+    """Run a scenario and return what came of it.
+
+    Works in plain code and, in a thread of its own, where an event loop is running already (a notebook).
+
+    Args:
+        scenario: a scenario, or the path of a scenario file.
+        options: see `RunOptions`.
+
+    Raises:
+        ScenarioError: if the file is not valid.
+        UsageError: if an option is wrong.
+        RunError: if the run fails.
+        KeyboardInterrupt: at Ctrl-C, and SystemExit at SIGTERM, when the record is closed; see `on_interrupt`.
+    """
+    return blocking(partial(run_async, scenario, **options), RunOptions.of(options).backend)
+
+
+def blocking(work: Callable[[], Coroutine[Any, Any, T]], backend: Backend) -> T:
+    """Run `work` in an event loop of its own; in a thread of its own where one is running already.
+
+    Args:
+        work: what is run.
+        backend: the library of the loop.
+    """
+    if not _inside_event_loop():
+        return anyio.run(work, backend=backend)
+    done: list[T] = []
+    failed: list[BaseException] = []
+
+    def in_thread() -> None:
+        try:
+            done.append(anyio.run(work, backend=backend))
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=in_thread, name="sim-run")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return done[0]
+
+
+async def run_async(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) -> RunResult:
+    """As `run`, inside an asyncio or trio program. The host program keeps getting turns."""
+    chosen = attrs.evolve(RunOptions.of(options), backend=running_on())
+    if isinstance(scenario, Scenario) and chosen.overrides:
+        raise UsageError("overrides change a scenario file, and this is a scenario that has been loaded")
+    path = None if isinstance(scenario, Scenario) else Path(scenario)
+    checked = scenario if isinstance(scenario, Scenario) else load(Path(scenario), chosen.overrides)
+    until_ns = checked.end_ns if chosen.until is None else to_ns(chosen.until)
+    if until_ns == 0:
+        raise UsageError("a run must last longer than 0 s")
+    autonomous = checked.execution.use_autonomous_loops
+    mode: Mode = chosen.mode or ("autonomous" if autonomous else "tick")
+    seed = checked.seed if chosen.seed is None else chosen.seed
+    simulation = build(
+        checked, seed=seed, kinds=chosen.kinds, allow=chosen.allow, access=chosen.access, until_ns=until_ns
+    )
+    if simulation.models is not None:
+        simulation.models.expected = chosen.expected
+    if chosen.access is not None:
+        chosen.access.check_key()
+    speed = speed_of(checked, chosen)
+    check_rounds(checked, mode, speed)  # before there is a folder
+    if simulation.models is not None:
+        await simulation.models.prepare()
+    keeper, folder = _keeper(simulation, path, chosen, seed, mode)
+    uid = "" if folder is None else folder.name
+    session = Session(
+        simulation, keeper, folder, uid, until_ns, mode, speed, chosen.backend, progress=chosen.progress,
+        stuck=chosen.stuck, begun=chosen.begun, max_wall=chosen.max_wall, on_interrupt=chosen.on_interrupt,
+    )  # fmt: skip
+    return await session.carry_out()
+
+
+@attrs.frozen
+class Session:
+    """All that one run needs, new or made again; see `SimulationRunner` and `RunOptions`."""
+
+    simulation: Simulation
+    keeper: Keeper
+    folder: Path | None
+    uid: str  # the run's name for the keys of its effects
+    until_ns: int
+    mode: Mode
+    speed: float | None
+    backend: Backend
+    progress: Watcher | None = None
+    stuck: Callable[[Stuck], None] | None = None
+    begun: Watcher | None = None
+    history: History | None = None
+    live: Callable[[SimulationRunner, list[EffectHandle]], bool] | None = None
+    inputs: Callable[[SimulationRunner], None] | None = None  # teaches the kernel further inputs
+    max_wall: Duration | None = None
+    on_interrupt: OnInterrupt = "raise"
+
+    async def carry_out(self) -> RunResult:
+        """Run to the end, or until a signal, and close the record.
+
+        Raises:
+            RunError: if the run fails; its record is closed as failed, unless it was still being made again, with the
+                rest of the instant in which it ended.
+            KeyboardInterrupt: at a second signal within one step; and at the first one, with SystemExit for SIGTERM,
+                if `on_interrupt` says so. The record is closed as interrupted before.
+        """
+        signals = Signals()
+        try:
+            result = await self._until_closed(signals)
+        except BaseException as error:
+            if signals.number is None or not _interrupts(error):
+                raise
+            _raise_for(signals.number, "the run was interrupted within a step", self.folder)
+        if signals.number is not None and result.status == "interrupted" and self.on_interrupt == "raise":
+            _raise_for(signals.number, f"the run was interrupted at {result.sim_seconds:g} s", self.folder)
+        return result
+
+    async def _until_closed(self, signals: "Signals") -> RunResult:
+        kernel = self.simulation.world.kernel
+        kernel.recorder = self.keeper
+        kernel.effects.namespace = self.uid
+        started = time.monotonic()
+        runner = SimulationRunner(
+            self.simulation, until_ns=self.until_ns, mode=self.mode, speed=self.speed, progress=self.progress,
+            history=self.history, live=self.live,
+        )  # fmt: skip
+        if self.inputs is not None:
+            self.inputs(runner)
+        if self.begun is not None:
+            self.begun(runner)
+        try:
+            with Watchdog(runner.clockwork, self.stuck or _ignore), _patient_collector(), self._limited(runner):
+                status = await _watched(runner, signals, self.keeper)
+            if status == "interrupted" and self.history is not None and not runner.host.live:
+                if signals.number is not None and self.on_interrupt == "raise":
+                    raise KeyboardInterrupt
+                raise RunError("interrupted while the record was made again: the run is as it was")
+            return runner.finish(
+                status, self.keeper, run=None if self.folder is None else str(self.folder), backend=self.backend,
+                wall_seconds=time.monotonic() - started,
+            )  # fmt: skip
+        except BaseException as error:
+            if runner.host.live and not _interrupts(error):
+                _fail(self.keeper, kernel.now, error)
+            else:
+                self.keeper.close()
+            raise
+        finally:
+            if self.simulation.models is not None:
+                await self.simulation.models.aclose()
+            runner.clockwork.close()
+            kernel.close()
+
+    @contextlib.contextmanager
+    def _limited(self, runner: SimulationRunner) -> Iterator[None]:
+        """Suspend the run when its real time is over."""
+        if self.max_wall is None:
+            yield
+            return
+
+        def suspend() -> None:
+            runner.interrupted_by = f"max_wall {to_text(to_ns(self.max_wall or 0))}"
+            runner.host.suspend()
+
+        timer = threading.Timer(to_seconds(to_ns(self.max_wall)), suspend)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+@contextlib.contextmanager
+def _patient_collector() -> Iterator[None]:
+    """Have the garbage collector look less often: a run makes few cycles, and a tenth of its time went into looking."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(*_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def _keeper(
+    simulation: Simulation, path: Path | None, options: RunOptions, seed: int, mode: Mode
+) -> tuple[HashRecorder | RunRecorder, Path | None]:
+    if options.out is None:
+        return HashRecorder(), None
+    if path is None:
+        raise UsageError("a run that is kept needs the path of its scenario file, not a scenario alone")
+    kept = {
+        "until": options.until,
+        "clock": options.clock,
+        "speed": options.speed,
+        "set": list(options.overrides),
+        "allow": list(options.allow),
+        "model": list(options.access.models) if options.access else [],
+        "endpoint": options.access.fingerprint if options.access else None,
+    }
+    header = RunHeader(
+        name=simulation.scenario.name, seed=seed, mode=mode, backend=options.backend, options=kept,
+        code=code_hashes(simulation.nursery.classes),
+    )  # fmt: skip
+    folder = create_run(options.out, header, path.read_text(encoding="utf-8"))
+    return RunRecorder(folder), folder
+
+
+def speed_of(scenario: Scenario, options: RunOptions) -> float | None:
+    """Return the simulated seconds a second, None if the run jumps from event to event."""
+    clock = options.clock or scenario.execution.clock
+    if options.speed is not None and clock == "virtual":
+        raise UsageError("a speed goes with the wall clock", hint="add --clock wall")
+    return None if clock == "virtual" else options.speed or scenario.execution.speed
+
+
+def _fail(keeper: Keeper, now: int, error: BaseException) -> None:
+    """Close the record of a run that failed; the failure itself is what the caller must see."""
+    try:
+        keeper.finish("failed", {}, now, {"error": f"{type(error).__name__}: {error}"})
+    except (SimError, OSError) as second:
+        error.add_note(f"and the record could not be closed: {second}")
+
+
+@attrs.define
+class Signals:
+    """Which signal interrupted a run, if one did."""
+
+    number: int | None = None
+
+
+def _interrupts(error: BaseException) -> bool:
+    """Return whether an error means that the run was interrupted from outside: Ctrl-C, or the host cancelled it.
+
+    A task group wraps what ends it, so an interruption may arrive within a group.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return any(_interrupts(part) for part in error.exceptions)
+    return isinstance(error, KeyboardInterrupt | anyio.get_cancelled_exc_class())
+
+
+def _raise_for(number: int, message: str, folder: Path | None) -> NoReturn:
+    """Raise what ends a program as the signal would: the record is closed by now."""
+    if number == signal.SIGTERM:
+        raise SystemExit(128 + number) from None
+    kept = "nothing was recorded" if folder is None else f"{folder} can be resumed"
+    raise KeyboardInterrupt(f"{message}; {kept}") from None
+
+
+async def _watched(runner: SimulationRunner, signals: Signals, keeper: Keeper) -> Literal["finished", "interrupted"]:
+    """Run; the first SIGINT or SIGTERM suspends at a step boundary, the second one interrupts the step itself."""
+    if threading.current_thread() is not threading.main_thread():
+        return await runner.run()
+    before = {number: signal.getsignal(number) for number in _ENDINGS}
+
+    ended = threading.Event()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        keeper.seal()  # what the step records while it is unwound is not what it records when it is resumed
+        signal.default_int_handler(number, frame)
+
+    def suspend(number: int, _: object) -> None:
+        signals.number = number
+        signal.signal(signal.SIGINT, interrupt)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        # From a thread, because the event loop may be asleep, or in a step that never ends: no handler of its own
+        # would be called then, and the second signal could not end it.
+        threading.Thread(target=_suspend, args=(runner, number, ended), name="sim-suspend", daemon=True).start()
+
+    try:
+        for number in _ENDINGS:
+            signal.signal(number, suspend)
+        return await runner.run()
+    finally:
+        ended.set()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _suspend(runner: SimulationRunner, number: int, ended: threading.Event) -> None:
+    """Suspend the run; if its present step does not end within the grace, end the process as the signal does."""
+    threading.Thread(target=runner.host.suspend, daemon=True).start()  # it waits for an event loop that may be stuck
+    if not ended.wait(_GRACE):
+        os.kill(os.getpid(), number)
+
+
+def running_on() -> Backend:
+    """Return the event loop that this code runs in."""
+    trio = sys.modules.get("trio")  # imported by now if it is the backend, and slow to import if not
+    return "trio" if trio is not None and trio.lowlevel.in_trio_run() else "asyncio"
+
+
+def _inside_event_loop() -> bool:
+    try:
+        anyio.lowlevel.current_token()
+    except anyio.NoEventLoopError:
+        return False
+    return True
+
+
+def _ignore(stuck: Stuck) -> None:
+    """Without a listener a stuck step is not reported."""

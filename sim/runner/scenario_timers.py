@@ -1,0 +1,126 @@
+"""What the scenario does during a run: injected events, samples of its metrics, its stop condition."""
+
+from collections.abc import Callable, Mapping
+from heapq import heappop, heappush
+
+from sim.assembly.build import Simulation
+from sim.errors import RunError
+from sim.expressions import Expression, ExpressionError
+from sim.kernel import Timer, to_seconds
+from sim.kernel.duration import MAX_NS
+from sim.scenario.schema import Event, Scenario
+
+Samples = dict[str, list[float]]
+
+
+class ScenarioTimers:
+    """The scenario's timers; their source is the scenario itself, so they stand before the agents at each instant.
+
+    Attributes:
+        times: when samples were taken, simulated seconds.
+        samples: the sampled values by name, one for each of `times`.
+        stopped_by: the stop condition that ended the run, or None.
+        sampler: the timer of the next sample.
+    """
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.times: list[float] = []
+        self.samples: Samples = {name: [] for name in simulation.scenario.metrics.values}
+        self.stopped_by: str | None = None
+        self.sampler: Timer | None = None
+        self._simulation = simulation
+        self._world = simulation.world
+        self._kernel = simulation.world.kernel
+        self._scenario = simulation.scenario
+        self._times: list[int] = []  # heap of when something happens
+        self._version = 0  # of the scenario's events: those of an earlier one no longer happen
+
+    def start(self) -> None:
+        """Set the first timers."""
+        for event in self._scenario.events:
+            self._inject_at(event, event.at, 1)
+        if self._scenario.metrics.values or self._scenario.stop:
+            self._sample_at(0)
+
+    def change(self, scenario: Scenario) -> None:
+        """From now on take injected events and the stop condition from `scenario`, which differs in live parameters
+        only. Events of the past are not made up for.
+        """
+        sampling = bool(self._scenario.metrics.values or self._scenario.stop)
+        same, self._scenario = scenario.events == self._scenario.events, scenario
+        now = self._kernel.now
+        if not same:
+            self._version += 1
+        for event in () if same else scenario.events:
+            number = 1
+            if event.at <= now and event.every is not None:
+                number += (now - event.at) // event.every + 1
+            time = event.at + (number - 1) * (event.every or 0)
+            if time > now and (event.times is None or number <= event.times):
+                self._inject_at(event, time, number)
+        if scenario.stop and not sampling:
+            self._sample_at(now)
+
+    def sample(self) -> Mapping[str, float]:
+        """Compute and record all metrics now."""
+        values = {name: self._value(name, e) for name, e in self._scenario.metrics.values.items()}
+        if values:
+            self.times.append(to_seconds(self._kernel.now))
+            for name, value in values.items():
+                self.samples[name].append(value)
+            self._kernel.emit("metric.sample", values, "scenario")
+        return values
+
+    def sample_end(self) -> None:
+        """Sample the final state, at the end of a run, unless a sample was taken at that time."""
+        kernel = self._kernel
+        if not self.times or self.times[-1] != to_seconds(kernel.now):
+            with kernel.acting_as(kernel.scenario):
+                self.sample()
+
+    def _inject_at(self, event: Event, time: int, number: int) -> None:
+        version = self._version
+
+        def inject() -> None:
+            if version != self._version:
+                return
+            self._world.event_bus.publish(event.topic, event.data)
+            if event.every is not None and (event.times is None or number < event.times):
+                self._inject_at(event, time + event.every, number + 1)
+
+        self._at(time, inject)  # also if it lies after the end: a branch may last longer, and nothing else may differ
+
+    def _sample_at(self, time: int) -> None:
+        def look() -> None:
+            self.sample()
+            stop = self._scenario.stop
+            if stop is not None and self._value("stop.when", stop.when):
+                self.stopped_by = stop.when.text
+                self._kernel.halt()
+            self._sample_at(time + self._scenario.metrics.every)
+
+        self.sampler = self._at(time, look)
+
+    def next_time(self) -> int:
+        """Return when something of this happens next, simulated nanoseconds: it may look at everything."""
+        return self._times[0] if self._times else MAX_NS
+
+    def _at(self, time: int, callback: Callable[[], None]) -> Timer:
+        time = max(time, self._kernel.now)
+        heappush(self._times, time)
+
+        def happen() -> None:
+            heappop(self._times)  # what happens is always the earliest
+            callback()
+
+        return self._kernel.call_at(time, happen, self._kernel.scenario)
+
+    def _value(self, name: str, expression: Expression) -> float:
+        census = self._simulation.census
+        try:
+            value = expression.evaluate(census.names(), census.functions)
+        except ExpressionError as error:
+            raise RunError(f"{name} cannot be computed: {error}") from error
+        if not isinstance(value, bool | int | float):
+            raise RunError(f"{name} must be a number or a truth value, not {value!r}")
+        return value

@@ -1,0 +1,171 @@
+"""Checks that span several parts of a file: names that collide, and sums that are too large.
+
+They read the tree, not the models, so that they are made even if other parts of the file are wrong.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from sim.errors import Problem, UsageError
+from sim.kernel.duration import MAX_NS, to_ns
+from sim.scenario.schema import MAX_AGENTS
+from sim.scenario.symbols import Symbols, actions_of, items, mapping
+from sim.scenario.town import VILLAGER
+from sim.scenario.units import HOUR, MINUTE, SECOND
+from sim.scenario.yaml_tree import Map, Mark
+
+MAX_EVENTS = 100_000_000
+"""Rounds, samples or injected events that one run may have."""
+
+
+def check_semantics(tree: Map, known: Symbols) -> Iterator[Problem]:
+    """Yield what is wrong between the parts of the tree of a scenario file."""
+    yield from _unique_names(items(tree, "agents"), "name", "agent")
+    yield from _unique_names(items(tree, "artifacts"), "id", "artifact")
+    yield from _numbered_names(tree, known)
+    yield from _groups(tree, known)
+    yield from _accounts(tree, known)
+    yield from _resources(tree)
+    yield from _total(tree)
+    yield from _repetitions(tree)
+    yield from _delays(tree)
+    yield from _models(tree)
+    yield from _partners(tree, known)
+
+
+def _unique_names(entries: list[dict[str, Any]], key: str, what: str) -> Iterator[Problem]:
+    first: dict[str, Mark] = {}
+    for entry in entries:
+        name = entry.get(key)
+        if not isinstance(name, str):
+            continue
+        mark = _at(entry, key)
+        if name in first:
+            message = f"the {what} {name!r} stands twice: in line {first[name].line} and in line {mark.line}"
+            yield mark.problem(message)
+        first.setdefault(name, mark)
+
+
+def _at(entry: dict[str, Any], key: str) -> Mark:
+    assert isinstance(entry, Map)
+    return entry.values_at[key]
+
+
+def _numbered_names(tree: Map, known: Symbols) -> Iterator[Problem]:
+    for entry in items(tree, "agents"):
+        base, _, number = str(entry.get("name")).rpartition("-")
+        if number.isdecimal() and len(number) < 7 and 1 <= int(number) <= known.entries.get(base, 0) > 1:
+            message = f"the agent {entry['name']!r} is also the number {number} of the {base!r} agents"
+            yield _at(entry, "name").problem(message)
+
+
+def _groups(tree: Map, known: Symbols) -> Iterator[Problem]:
+    """A message goes to an agent or a group by its name, so a name must not be both."""
+    for entry in items(tree, "agents"):
+        group = entry.get("group")
+        if isinstance(group, str) and group != entry.get("name") and known.entries.get(group) == 1:
+            message = f"the group {group!r} of {entry.get('name')!r} has the name of an agent"
+            yield _at(entry, "group").problem(message)
+
+
+def _partners(tree: Map, known: Symbols) -> Iterator[Problem]:
+    """Who looks at others, and they, must be in space. People of a town are, by its trace."""
+    inside = {
+        entry["name"]
+        for entry in items(tree, "agents")
+        if isinstance(entry.get("name"), str) and (entry.get("position") is not None or entry.get("kind") == VILLAGER)
+    }
+    for entry in items(tree, "agents"):
+        partners = entry.get("partners")
+        named = (entry.get("name"), *partners) if partners and isinstance(partners, list) else ()
+        for name in (name for name in named if isinstance(name, str)):
+            base = name if name in known.entries else name.rpartition("-")[0]
+            if base in known.entries and base not in inside:
+                message = f"{entry.get('name')!r} looks for its partners in space, where {name!r} has no position"
+                yield _at(entry, "partners").problem(message, "give it a position")
+
+
+def _accounts(tree: Map, known: Symbols) -> Iterator[Problem]:
+    accounts = mapping(tree, "accounts")
+    for name in accounts:
+        if name in known.entries and isinstance(accounts, Map):
+            yield accounts.keys_at[name].problem(
+                f"accounts.{name}: there is an agent of this name, which has an account"
+            )
+
+
+def _resources(tree: Map) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    for section in ("limits", "budgets", "quotas"):
+        names = mapping(tree, section)
+        for name in names:
+            if name in seen and isinstance(names, Map):
+                yield names.keys_at[name].problem(f"{section}.{name}: this name stands in {seen[name]} already")
+            seen.setdefault(name, section)
+
+
+def _total(tree: Map) -> Iterator[Problem]:
+    counts = [entry.get("count", 1) for entry in items(tree, "agents")]
+    total = sum(count for count in counts if isinstance(count, int) and 0 < count <= MAX_AGENTS)
+    if total > MAX_AGENTS:
+        message = f"agents: the file has {total} agents in total, at most {MAX_AGENTS} are allowed"
+        yield tree.keys_at["agents"].problem(message)
+
+
+def _repetitions(tree: Map) -> Iterator[Problem]:
+    if tree.get("until", HOUR) is None:  # how often is not known
+        return
+    until = _ns(tree, "until", HOUR)
+    execution = mapping(tree, "execution")
+    tick = mapping(execution, "tick")
+    if execution.get("use_autonomous_loops") is False:
+        yield from _too_many(tree, tick, "period", until, SECOND, "execution.tick.period: rounds")
+    yield from _too_many(tree, mapping(tree, "metrics"), "every", until, MINUTE, "metrics.every: samples")
+    for number, event in enumerate(items(tree, "events")):
+        if not isinstance(event.get("times"), int) or event["times"] > MAX_EVENTS:
+            yield from _too_many(tree, event, "every", until, until + 1, f"events[{number}].every: events")
+
+
+def _too_many(tree: Map, part: dict[str, Any], key: str, until: int, default: int, what: str) -> Iterator[Problem]:
+    step = _ns(part, key, default)
+    if step > 0 and until // step > MAX_EVENTS:
+        mark = part.values_at[key] if isinstance(part, Map) and key in part else tree.values_at.get("until", tree.mark)
+        path, _, noun = what.partition(": ")
+        yield mark.problem(f"{path}: the run would have {until // step} {noun}, at most {MAX_EVENTS} are allowed")
+
+
+def _ns(part: dict[str, Any], key: str, default: int) -> int:
+    try:
+        return to_ns(part[key]) if key in part else default
+    except UsageError:
+        return default
+
+
+def _delays(tree: Map) -> Iterator[Problem]:
+    """Where both delays are written, the shortest must not be over the longest."""
+    loops = [("execution.agent_loop", mapping(mapping(tree, "execution"), "agent_loop"))]
+    agents = tree.get("agents")
+    for number, entry in enumerate(agents if isinstance(agents, list) else []):
+        loops.append((f"agents[{number}].loop", mapping(entry, "loop")))
+    for path, loop in loops:
+        crossed = _ns(loop, "min_loop_delay", 0) > _ns(loop, "max_loop_delay", MAX_NS)
+        if crossed and isinstance(loop, Map):
+            yield loop.mark.problem(f"{path}: min_loop_delay is longer than max_loop_delay")
+
+
+def _models(tree: Map) -> Iterator[Problem]:
+    """Who asks needs models; and what they take of limits and budgets they take themselves."""
+    agents = tree.get("agents")
+    for number, entry in enumerate(agents if isinstance(agents, list) else []):
+        for rule, content in enumerate(items(entry, "rules")):
+            if "models" not in tree and any(kind == "ask" for kind, _ in actions_of(content)):
+                message = f"agents[{number}].rules[{rule}].do: ask needs language models, and the file has none"
+                yield _at(content, "do").problem(message, "add `models:` with `rules:`")
+    prices = mapping(mapping(tree, "costs"), "ask")
+    for name in prices:
+        if name in _TAKEN and isinstance(prices, Map):
+            message = f"costs.ask.{name}: every model call takes {name} by itself, so this would count twice"
+            yield prices.keys_at[name].problem(message)
+
+
+_TAKEN = ("llm_calls", "llm_tokens", "llm_cost")

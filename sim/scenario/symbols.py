@@ -1,0 +1,192 @@
+"""The names that a scenario file declares, collected before it is validated, and the check of a reference.
+
+The tree is read tolerantly here: what is malformed is skipped, because validation reports it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import attrs
+
+from sim.errors import UsageError
+from sim.expressions import did_you_mean
+
+Kind = Literal[
+    "agent", "entry", "group", "recipient", "account", "artifact", "pool", "limit", "budget", "resource",
+    "place", "record", "slots", "stock", "tier", "tool",
+]  # fmt: skip
+
+MAX_CELLS = 100_000
+"""Places of a grid."""
+
+_CALLED: Mapping[str, str] = {
+    "entry": "entry in agents", "recipient": "agent or group", "account": "agent or account",
+    "resource": "limit, budget or quota", "record": "recorded value", "slots": "pool", "stock": "pool",
+    "tier": "tier in models", "tool": "tool in models",
+}  # fmt: skip
+_POOL_KINDS = {"slots": ("resource", "priority", "preemptive"), "stock": ("container", "store")}
+
+
+@attrs.frozen
+class Symbols:
+    """What a file declares. A set that is None is not known before the run: nothing is checked against it."""
+
+    entries: Mapping[str, int]
+    spawned: bool
+    groups: frozenset[str]
+    accounts: frozenset[str]
+    artifacts: frozenset[str] | None
+    pools: Mapping[str, str]
+    limits: frozenset[str]
+    budgets: frozenset[str]
+    quotas: frozenset[str]
+    places: frozenset[str] | None
+    records: frozenset[str] | None
+    tiers: frozenset[str]
+    tools: frozenset[str]
+    _table: dict[Kind, frozenset[str] | None] = attrs.field(init=False, repr=False)
+
+    def require(self, kind: Kind, name: str) -> None:
+        """Check that `name` is declared as a `kind`.
+
+        Raises:
+            UsageError: if it is not, with the nearest declared name as hint.
+        """
+        if kind in ("agent", "recipient", "account") and self._is_agent(name):
+            return
+        declared = self._table[kind]
+        if declared is None or name in declared:
+            return
+        called = _CALLED.get(kind, kind)
+        if kind in _POOL_KINDS and name in self.pools:
+            needed = " or ".join(_POOL_KINDS[kind])
+            raise UsageError(f"the pool {name!r} is of kind {self.pools[name]}, but this needs {needed}")
+        hint = did_you_mean(name, declared | self._numbered(kind))
+        raise UsageError(f"there is no {called} {name[:80]!r} in this file", hint=hint)
+
+    @_table.default
+    def _make_table(self) -> dict[Kind, frozenset[str] | None]:
+        single = frozenset(name for name, count in self.entries.items() if count == 1)
+        return {
+            "agent": single,
+            "entry": frozenset(self.entries),
+            "group": self.groups,
+            "recipient": self.groups | single,
+            "account": self.accounts | single,
+            "artifact": self.artifacts,
+            "pool": frozenset(self.pools),
+            "slots": self._pools("slots"),
+            "stock": self._pools("stock"),
+            "limit": self.limits,
+            "budget": self.budgets,
+            "resource": self.limits | self.budgets | self.quotas,
+            "place": self.places,
+            "record": self.records,
+            "tier": self.tiers,
+            "tool": self.tools,
+        }
+
+    def _pools(self, kind: Kind) -> frozenset[str]:
+        return frozenset(name for name, what in self.pools.items() if what in _POOL_KINDS[kind])
+
+    def _numbered(self, kind: Kind) -> frozenset[str]:
+        """Return the first agent of each entry that has several, for hints."""
+        if kind not in ("agent", "recipient", "account"):
+            return frozenset()
+        return frozenset(f"{name}-1" for name, count in self.entries.items() if count > 1)
+
+    def _is_agent(self, name: str) -> bool:
+        """Return whether there is, or may come to be, an agent of this name."""
+        if self.entries.get(name) == 1:
+            return True
+        base, _, number = name.rpartition("-")
+        count = self.entries.get(base)
+        if count is None or not number.isdecimal() or number.startswith("0"):
+            return False
+        return self.spawned or (count > 1 and len(number) < 7 and int(number) <= count)
+
+
+def collect(tree: Any) -> Symbols:
+    """Return what the tree of a scenario file declares."""
+    agents = [entry for entry in items(tree, "agents") if isinstance(entry.get("name"), str)]
+    actions = list(_actions(agents))
+    pools = mapping(tree, "pools")
+    foreign = any(entry.get("kind", "policy") != "policy" for entry in agents)
+    return Symbols(
+        entries={entry["name"]: _count(entry) for entry in agents},
+        spawned=foreign or any(kind == "spawn" for kind, _ in actions),
+        groups=frozenset(_text(entry.get("group")) or entry["name"] for entry in agents),
+        accounts=frozenset(mapping(tree, "accounts")),
+        artifacts=None if foreign else _artifacts(tree, actions),
+        pools={name: str(mapping(pools, name).get("kind")) for name in pools},
+        limits=frozenset(mapping(tree, "limits")),
+        budgets=frozenset(mapping(tree, "budgets")),
+        quotas=frozenset(mapping(tree, "quotas")),
+        places=_places(mapping(tree, "places")),
+        records=None if foreign else frozenset(
+            key for entry in agents for rule in items(entry, "rules") for key in mapping(rule, "record")
+        ),
+        tiers=frozenset(mapping(mapping(tree, "models"), "tiers")),
+        tools=frozenset(mapping(mapping(tree, "models"), "tools")),
+    )  # fmt: skip
+
+
+def mapping(tree: Any, key: str) -> dict[str, Any]:
+    """Return the mapping below a key, empty if there is none."""
+    value = tree.get(key) if isinstance(tree, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def items(tree: Any, key: str) -> list[dict[str, Any]]:
+    """Return the mappings in the list below a key, empty if there is none."""
+    value = tree.get(key) if isinstance(tree, dict) else None
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _count(entry: dict[str, Any]) -> int:
+    count = entry.get("count", 1)
+    return count if isinstance(count, int) else 1
+
+
+def _actions(agents: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for entry in agents:
+        for rule in items(entry, "rules"):
+            for kind, arguments in actions_of(rule):
+                yield kind, arguments if isinstance(arguments, dict) else {}
+
+
+def actions_of(rule: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the kind and the arguments of each action of a rule."""
+    do = rule.get("do")
+    for action in do if isinstance(do, list) else [do]:
+        if isinstance(action, dict):
+            yield from action.items()
+        elif isinstance(action, str):
+            yield action, None
+
+
+def _artifacts(tree: Any, actions: list[tuple[str, dict[str, Any]]]) -> frozenset[str] | None:
+    """Return the artifacts that are declared or written; None if a rule computes such a name."""
+    names = {str(artifact.get("id")) for artifact in items(tree, "artifacts")}
+    for kind, arguments in actions:
+        if kind == "write":
+            name = arguments.get("artifact")
+            if isinstance(name, str) and name.startswith("="):
+                return None
+            names.add(str(name))
+    return frozenset(names)
+
+
+def _places(places: dict[str, Any]) -> frozenset[str] | None:
+    """Return the names of the places; None for a named graph, whose nodes are data of the world."""
+    if "graph" in places:
+        return None
+    grid = places.get("grid")
+    if isinstance(grid, list) and len(grid) == 2 and all(type(side) is int and 0 < side <= 1000 for side in grid):
+        return frozenset(f"{x},{y}" for x in range(grid[0]) for y in range(grid[1]))
+    nodes = places.get("nodes")
+    return frozenset(str(node) for node in nodes) if isinstance(nodes, list) else frozenset()

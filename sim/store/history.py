@@ -1,0 +1,192 @@
+"""What is on record of a run, for making it again: to replay it, to resume it, to branch from it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+
+from sim.errors import RunError
+from sim.kernel.codec import decode
+from sim.kernel.duration import MAX_NS
+from sim.kernel.effects import EffectHandle, Outcome
+from sim.kernel.ports import Arrival
+from sim.store.reader import StoredRun
+
+
+@attrs.frozen
+class Chunk:
+    """Events that were stored together: the number of the first (from 1), how many, the hash of all up to the last."""
+
+    first: int
+    count: int
+    hash: str
+    data: bytes
+
+
+@attrs.frozen
+class Intent:
+    """An effect on record, as far as it must be the same again; `ended` if how it ended for its actor is there too."""
+
+    actor: str
+    ordinal: int
+    kind: str
+    request_hash: str
+    latency: str
+    safety: str
+    time_ns: int
+    events_before: int
+    hash_before: str
+    ended: bool
+
+
+class RunHistory:
+    """The record of a run, read in the order in which it is made again.
+
+    Args:
+        run: an open, verified run.
+        until_ns: make it again up to this simulated time (exclusive); None is to its end.
+
+    Attributes:
+        chunk: the next events to compare with, None after the last.
+        intent: the next effect to compare with, None after the last.
+        cut: whether the rest of the record does not count.
+        partial: whether the record does not include the end of the run, so that the last events may be missing in it.
+        unfinished: whether all of such a record is made again.
+        over: whether all that is on record has been made again; never for a record that includes its end.
+        on_over: called when it is.
+    """
+
+    def __init__(self, run: StoredRun, until_ns: int | None = None) -> None:
+        self.run = run
+        self.until_ns = MAX_NS if until_ns is None else until_ns
+        self.over = False
+        self.on_over: Callable[[], None] | None = None
+        self.cut = until_ns is not None
+        self.partial = run.info.status != "finished"
+        self.unfinished = until_ns is None and self.partial
+        ((self._endings,),) = run.query("SELECT count(*) FROM effects WHERE ending IS NOT NULL")
+        self._chunks = self._read_chunks()
+        self._intents = self._read_intents()
+        self._arrivals = self._read_arrivals()
+        self.chunk = next(self._chunks, None)
+        self.intent = next(self._intents, None)
+        self._arrival = next(self._arrivals, None)
+
+    def start(self) -> None:
+        """Find out whether there is anything to make again."""
+        self._look()
+
+    def chunk_made(self) -> None:
+        """The present chunk has been made again."""
+        self.chunk = next(self._chunks, None)
+        self._look()
+
+    def intent_made(self) -> None:
+        """The present intent has been made again; its outcome may be on record too, so the history is not over yet."""
+        self.intent = next(self._intents, None)
+
+    def started(self) -> None:
+        """The effect of the intent that was made last has its outcome, if one is on record."""
+        self._look()
+
+    def ending_made(self) -> None:
+        """An effect whose end is on record has ended again."""
+        self._endings -= 1
+        self._look()
+
+    def next_arrival(self) -> Arrival | None:
+        """Return what came from outside next, None if nothing more did."""
+        return self._arrival
+
+    def arrived(self) -> None:
+        """It has been brought in again."""
+        self._arrival = next(self._arrivals, None)
+        self._look()
+
+    def reached(self) -> None:
+        """Simulated time has come to `until_ns`."""
+        self._end()
+
+    def answer(self, handle: EffectHandle) -> tuple[bool, Outcome | None]:
+        """Return whether it is on record what came of an effect, and the outcome if its place in the order is fixed.
+
+        The others are arrivals: those of measured effects, and of modelled ones about which a person had to decide.
+        """
+        rows = self._effect(handle)
+        if not rows or rows[0][0] is None:
+            return bool(rows) and rows[0][4] == "timeout", None  # an outcome that did not come in time never counts
+        kind, value, attempts, arrived, _ = rows[0]
+        late = arrived and not (handle.modelled and self._decided_later(handle))
+        return True, None if late else Outcome(kind, decode(value), attempts)
+
+    def _decided_later(self, handle: EffectHandle) -> bool:
+        """Whether a person decided about a modelled effect after this history ends: here its place is still fixed."""
+        if not self.cut:
+            return False
+        sql = (
+            "SELECT a.time_ns FROM arrivals AS a JOIN effects AS e ON e.id = a.effect"
+            " WHERE e.actor = ? AND e.ordinal = ?"
+        )
+        rows = self.run.query(sql, (handle.actor.name, handle.ordinal))
+        return bool(rows) and rows[0][0] >= self.until_ns
+
+    def in_doubt(self, handle: EffectHandle) -> bool:
+        """Whether an effect was begun, must not be done again without asking, and has no outcome on record."""
+        return handle.effect.safety == "unsafe" and bool(self._effect(handle))
+
+    def _effect(self, handle: EffectHandle) -> list[tuple[Any, ...]]:
+        return self.run.query(
+            "SELECT outcome, CAST(result AS BLOB), attempts, arrived, ending FROM effects"
+            " WHERE actor = ? AND ordinal = ?",
+            (handle.actor.name, handle.ordinal),
+        )
+
+    def _look(self) -> None:
+        rest = (self.chunk, self.intent, self._arrival)
+        if self.unfinished and self._endings == 0 and rest == (None, None, None):
+            self._end()
+
+    def _end(self) -> None:
+        if not self.over:
+            self.over = True
+            if self.on_over is not None:
+                self.on_over()
+
+    def _read_chunks(self) -> Iterator[Chunk]:
+        for _, first, count, hash, data in self.run.chunks():
+            yield Chunk(first, count, hash, data)
+
+    def _read_intents(self) -> Iterator[Intent]:
+        columns = (
+            "actor, ordinal, kind, request_hash, latency, safety, time_ns, events_before, hash_before,"
+            " ending IS NOT NULL"
+        )
+        last = 0
+        while rows := self.run.query(
+            f"SELECT id, {columns} FROM effects WHERE id > ? ORDER BY id LIMIT 256",  # noqa: S608 - constant
+            (last,),
+        ):
+            for id, *values in rows:
+                yield Intent(*values)
+                last = id
+
+    def _read_arrivals(self) -> Iterator[Arrival]:
+        """Yield what came from outside before `until_ns`, and later outcomes of effects that were begun before it."""
+        sql = (
+            "SELECT a.id, a.time_ns, a.delta, a.kind, CAST(a.data AS BLOB), e.actor, e.ordinal, e.outcome,"
+            " CAST(e.result AS BLOB), e.attempts, e.time_ns, e.latency FROM arrivals AS a LEFT JOIN effects AS e"
+            " ON e.id = a.effect WHERE a.id > ? ORDER BY a.id LIMIT 256"
+        )
+        last = 0
+        while rows := self.run.query(sql, (last,)):
+            for row in rows:
+                last = row[0]
+                time_ns, delta, kind, data, actor, ordinal, outcome, value, attempts, begun, latency = row[1:]
+                if begun is None and time_ns < self.until_ns:
+                    yield Arrival(time_ns, delta, kind, decode(data))
+                elif begun is not None and begun < self.until_ns and (time_ns < self.until_ns or latency == "measured"):
+                    if outcome is None:
+                        raise RunError(f"{self.run.path} is damaged: an outcome on record is missing")
+                    yield Arrival(
+                        time_ns, delta, effect=(actor, ordinal), outcome=Outcome(outcome, decode(value), attempts)
+                    )
