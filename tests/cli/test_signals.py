@@ -86,6 +86,7 @@ def test_a_closed_pipe_is_no_error(start, tmp_path):
     process.stdout = None
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_one_signal_is_enough_for_a_stuck_run(start, tmp_path, backend):
     """A run whose step never yields ends by one SIGTERM, a few seconds later: nobody sends a second one."""

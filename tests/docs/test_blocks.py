@@ -61,6 +61,7 @@ def test_yaml_blocks_are_valid(text, tmp_path):
 _SHOWN = [page for page in PAGES if "$ uv run sim" in page.read_text(encoding="utf-8")]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("page", _SHOWN, ids=[page.name for page in _SHOWN])
 def test_console_blocks_run(page, folder):
     """The commands of a page do what they say, in their order; the benchmark and the tests run elsewhere."""

@@ -9,7 +9,8 @@ import pytest
 
 import sim
 from sim.llm import Access, Models
-from sim.llm.embeddings import embedding
+from sim.llm.embeddings import EmbeddingAssembly, embedding
+from sim.llm.tokens import APPROXIMATE
 from sim.llm.types import ModelError, ModelRequest
 from sim.store import open_run
 from tests.llm.endpoint import Endpoint, Reply, Seen
@@ -113,21 +114,22 @@ def test_vectors_of_an_endpoint(tmp_path, backend):
         ({"data": [{"index": n, "embedding": ["1"]} for n in range(3)]}, "no list of numbers"),
     ],
 )
-def test_a_malformed_answer_is_refused(tmp_path, changes, what):
+def test_a_malformed_answer_is_refused(changes, what):
     """An answer that does not have one vector of one length for each text is an error that names what is wrong."""
-    with Endpoint(lambda seen: replied(seen, **changes)) as endpoint:
-        access = Access(("vectors=openai:embedder",), base_url=endpoint.url)
-        _, read = _run(tmp_path, access=access)
+    body = {"data": [{"index": n, "embedding": [float(n)]} for n in range(3)]} | changes
+    assembly = EmbeddingAssembly(ModelRequest((), texts=("a", "b", "c")), "embedder", APPROXIMATE)
 
-    assert read["error"].startswith("malformed: ")
-    assert what in read["error"]
+    with pytest.raises(ModelError, match=what) as refused:
+        assembly.feed_whole(body)
+    assert refused.value.kind == "malformed"
 
 
 def test_a_number_that_is_not_finite_is_refused(tmp_path):
-    """NaN, which some servers send for an empty text, does not get into the record."""
+    """NaN, which some servers send for an empty text, does not get into the record: the call fails, and says why."""
     body = json.dumps({"data": [{"index": n, "embedding": [math.nan]} for n in range(3)]}).encode()
     with Endpoint(lambda seen: Reply(body=body)) as endpoint:
-        _, read = _run(tmp_path, access=Access(("vectors=openai:embedder",), base_url=endpoint.url))
+        access = Access(("vectors=openai:embedder",), base_url=endpoint.url)
+        _, read = _run(tmp_path, access=access, overrides=["models.retry.requests=1"])
 
     assert read["error"].startswith("malformed: ")
 

@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 import sim
 from sim.report import write_report
 from tests.report.conftest import HOSTILE, states
@@ -144,6 +146,7 @@ def test_the_policy_stops_what_should_not_be_there(ran, browser):
     assert any("Content Security Policy" in line for line in browser.said)
 
 
+@pytest.mark.proof
 def test_many_agents_and_events_stay_quick(stored, browser):
     """With 1,000 agents and 100,000 events the report is there, and follows a filter and a scroll, without a wait."""
     chance = random.Random(3)

@@ -624,6 +624,7 @@ def test_inputs_replay(record, backend, host):
     same(made.run, Caller, backend)
 
 
+@pytest.mark.proof
 @both_hosts
 def test_inputs_of_a_killed_run_come_once(record, snapshots, backend):
     """A run that is gone on with brings in again what is on record, each once, and goes on with what is not."""

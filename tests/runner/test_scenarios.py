@@ -4,6 +4,8 @@ import math
 import statistics
 from pathlib import Path
 
+import pytest
+
 from sim.assembly.build import build
 from sim.kernel.ports import EventRow
 from sim.runner import SimulationRunner, run
@@ -29,6 +31,7 @@ def test_erlang_c() -> None:
     assert round(erlang_c_wait(30, 60, 4), 1) == 5.2
 
 
+@pytest.mark.proof
 def test_the_queue_waits_as_theory_says() -> None:
     """The mean wait of M/M/3 lies in the 99 % interval of 20 batch means (Law and Kelton), over two fixed seeds."""
     means: list[float] = []
@@ -107,6 +110,7 @@ def test_ecology_conserves_money_and_keeps_its_limits() -> None:
         assert simulation.world.rate_tracker.statistics()["llm_calls"].granted > 100
 
 
+@pytest.mark.proof
 def test_schelling_separates_as_published() -> None:
     """The share of like neighbours rises from about 0.5 to 0.7-0.95, with tolerances of 30 to 50 % (Schelling 1971)."""
     for wanted, low in ((0.3, 0.68), (0.4, 0.74), (0.5, 0.82)):

@@ -77,6 +77,7 @@ def talk(folder: Path, calls: int) -> Path:
     return Path(found.run)
 
 
+@pytest.mark.proof
 def test_a_conversation_grows_with_what_is_new(tmp_path: Path):
     """200 calls with prompts of up to 800 KB, a system prompt that changes each time, a history that is summarised:
     less than 5 MB, twice as much as 100 calls, each part stored once, and every request comes back as it was.

@@ -199,6 +199,7 @@ agents:
 """
 
 
+@pytest.mark.proof
 def test_scrapes_during_a_run_change_nothing_and_counters_only_grow(watch):
     """While agents come and go, scrapes from other threads never fail, and the run has the hash of one without."""
     alone, watched = watch(CHURN).run(), watch(CHURN)
