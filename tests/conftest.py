@@ -50,4 +50,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Hide what is compiled, before any test imports `sim`."""
     if config.getoption("--plain"):
-        sys.modules["sim.kernel._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
+        sys.modules["sim._speedups._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there

@@ -16,7 +16,6 @@ from sim.events.event import Event
 from sim.events.topic import check_pattern, check_topic, matches
 from sim.kernel import Kernel, Queue
 from sim.kernel.codec import Fact, Raw, freeze
-from sim.kernel.compiled import core
 
 DropPolicy = Literal["drop_oldest", "drop_newest"]
 
@@ -330,7 +329,3 @@ class EventBus:
         except Exception:  # a subscriber's fault must not reach the publisher; it is counted
             self._failed += 1
             return False
-
-
-if core is not None:
-    core.take_over_bus({"EventBus": EventBus, "Fact": Fact}, freeze)

@@ -3,14 +3,14 @@
 Layout, from the bottom: `duration` and `codec` (edges of time and data), `rng` (streams), `source` (who is in
 the order), `future_events` (the calendar), `effects` and `ports` (the outside, as protocols), `scheduler`
 (the loop), `waits`, `latch` and `all_of` (what an actor can wait for), `until` (how far a run goes), `host` and
-`watchdog` (the edge: asyncio or trio, threads, real time). What `compiled` finds in C takes over from the same
-functions in Python.
+`watchdog` (the edge: asyncio or trio, threads, real time). What `sim._speedups` holds in C takes over from the
+same functions in Python.
 """
 
+from sim._speedups import COMPILED, core, described
 from sim.errors import Cancelled
 from sim.kernel.actor import Actor, Exit, Source
 from sim.kernel.all_of import all_of
-from sim.kernel.compiled import COMPILED, core
 from sim.kernel.duration import NS, Duration, to_ns, to_seconds, to_text
 from sim.kernel.effects import Effect, Outcome, perform
 from sim.kernel.future_events import FutureEvents
@@ -30,6 +30,8 @@ __all__ = [
     "join", "perform", "run_until", "sleep", "to_ns", "to_seconds", "to_text",
 ]  # fmt: skip
 
+DRIVEN = (Source, Actor, Loop, Kernel, FutureEvents, WakeBatch, Signal, Waiters, Queue)
+"""The classes whose slots the C reads."""
+
 if core is not None:
-    _classes = (Source, Actor, Loop, Kernel, FutureEvents, WakeBatch, Signal, Waiters, Queue)
-    core.take_over({cls.__name__: cls for cls in _classes}, ARMED, Pause.BUDGET, Cancelled)
+    core.take_over({cls.__name__: cls for cls in DRIVEN}, ARMED, Pause.BUDGET, Cancelled, described)

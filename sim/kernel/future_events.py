@@ -17,7 +17,7 @@ from heapq import heapify, heappop, heappush
 from itertools import chain
 from typing import Any
 
-from sim.kernel.compiled import core
+from sim._speedups import core
 
 Entry = tuple[int, int, int, int, Any, int]
 """(time_ns, priority, source ordinal, source counter, target, token); the first four are unique and give the

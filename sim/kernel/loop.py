@@ -10,15 +10,15 @@ plain list, later ones in the future-event list.
 Actors are coroutines resumed by `send`. asyncio and trio tasks were rejected as actors: equal asyncio timers
 fire in heap order, trio shuffles every batch on purpose, and a wake-up costs two to six times as much.
 
-Where it could be compiled, `c/loop.c` takes the place of `_run_some`; what it does is what is written here.
+Where it could be compiled, `_speedups/loop.c` takes the place of `_run_some`; what it does is what is written here.
 """
 
 from abc import ABC, abstractmethod
 from typing import Any
 
+from sim._speedups import COMPILED
 from sim.errors import ActorError, Cancelled, ForeignAwaitError, KernelError, OutOfMemoryError, RunError, UsageError
 from sim.kernel.actor import SCENARIO, Actor, Exit, Source
-from sim.kernel.compiled import COMPILED
 from sim.kernel.duration import MAX_NS
 from sim.kernel.future_events import NEVER, Entry, FutureEvents
 from sim.kernel.order import livelock, sort, spread

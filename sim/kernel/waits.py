@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 import attrs
 
+from sim._speedups import core
 from sim.errors import Cancelled, ClosedError, UsageError
 from sim.kernel.actor import Actor
-from sim.kernel.compiled import core
 from sim.kernel.duration import Duration, to_ns
 from sim.kernel.loop import ARMED
 from sim.kernel.order import WakeBatch

@@ -15,7 +15,6 @@ import attrs
 from sim.errors import LimitError, UsageError
 from sim.kernel import Kernel, Source
 from sim.kernel.actor import FIRST_DERIVED
-from sim.kernel.compiled import core
 from sim.kernel.rng import derive
 from sim.resources.admission import Admission
 from sim.resources.capacity import Capacity, Tally, Watch
@@ -446,7 +445,3 @@ def _window(windows: dict[_Key, Window], key: _Key, resource: str, rate: Rate) -
     if window is None:
         window = windows[key] = Window(rate, resource)
     return window
-
-
-if core is not None:
-    core.take_over_rates({"RateTracker": RateTracker, "Tally": Tally, "Window": Window})

@@ -5,9 +5,9 @@ from collections.abc import Generator
 from types import TracebackType
 from typing import Any, final
 
+from sim._speedups import core
 from sim.errors import Cancelled, LimitError, UsageError
 from sim.kernel import Actor, Kernel
-from sim.kernel.compiled import core
 from sim.kernel.loop import ARMED
 from sim.kernel.waits import NOTHING
 from sim.resources.pool import Line, Pool
@@ -206,5 +206,12 @@ class PriorityResource(_Slots):
 
 
 if core is not None:
-    _classes = {"Line": Line, "PriorityResource": PriorityResource, "Resource": Resource, "Slots": _Slots}
-    core.take_over_resources(_classes)
+    _POOL = ("closed", "_free", "_kernel", "_line", "_one", "_served", "_waited")
+    _LINE = ("_arrivals", "places", "pop", "_purge_at", "_put")
+    core.take_over_slots(
+        _Slots,
+        (Resource, PriorityResource),
+        {name.lstrip("_"): getattr(_Slots, name) for name in _POOL},
+        Line,
+        {name.lstrip("_"): getattr(Line, name) for name in _LINE},
+    )

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import sim
-from sim.kernel.compiled import core
+from sim._speedups import core
 
 
 def code_hashes(classes: Iterable[type]) -> dict[str, str]:

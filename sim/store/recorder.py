@@ -9,7 +9,6 @@ from typing import Any, Self
 
 from sim.errors import ActorError, RunError, SimError
 from sim.kernel.codec import encode
-from sim.kernel.compiled import core
 from sim.kernel.ports import ClosedRow, Durable, EventRow, InputRow, IntentRow, ResultRow
 from sim.store.contents import split
 from sim.store.hashing import CHUNK, RunHash, bad_row, encode_events, final_hash
@@ -92,10 +91,6 @@ class _Buffer(ABC):
         self._taken += len(rows)
         self._chunk += len(rows)
         self._rows = []
-
-
-if core is not None:
-    core.take_over_buffer({"Buffer": _Buffer})
 
 
 class HashRecorder(_Buffer):

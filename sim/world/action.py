@@ -14,7 +14,6 @@ import attrs
 
 from sim.errors import UsageError
 from sim.kernel.codec import Record
-from sim.kernel.compiled import core
 from sim.permissions import Permission
 
 _NO_ARGUMENTS: Mapping[str, Any] = {}
@@ -146,10 +145,6 @@ class ActionHandler:
         for name in self.required:
             if name not in arguments:
                 raise Refused(f"{self.kind} needs the argument {name!r}")
-
-
-if core is not None:
-    core.take_over_actions({"ActionHandler": ActionHandler}, _ANY)
 
 
 class ActionRegistry:

@@ -23,7 +23,7 @@ PROGRAMS = 60
 BEGIN = """
 import datetime, gc, importlib, math, sys, threading, time, weakref
 if {plain}:
-    sys.modules["sim.kernel._core"] = None
+    sys.modules["sim._speedups._core"] = None
 import sim.kernel
 from sim.events import EventBus
 from sim.kernel import Kernel, Queue, Signal, first_of_ns
@@ -251,6 +251,25 @@ def test_harsh_use_ends_as_in_python(name):
     compiled, plain = (run(["-c", BEGIN.format(plain=plain) + HARSH[name]]) for plain in (False, True))
     assert compiled == plain
     assert compiled
+
+
+SIGNATURES = """
+import inspect
+from sim.resources import Resource
+for function in (
+    Kernel.emit, Kernel.wake, Queue.get, Queue.put_nowait, Signal.wait, Resource.acquire, Resource.release,
+):
+    parameters = [(p.name, p.default) for p in inspect.signature(function).parameters.values()]
+    print(function.__name__, parameters, inspect.getdoc(function))
+"""
+
+
+@pytest.mark.skipif(not COMPILED, reason="nothing was compiled")
+def test_functions_in_c_are_documented_as_in_python():
+    """Names and defaults of parameters, and docstrings, are those of the functions in Python."""
+    compiled, plain = (run(["-c", BEGIN.format(plain=plain) + SIGNATURES]) for plain in (False, True))
+    assert compiled == plain
+    assert "Add an item" in compiled
 
 
 @pytest.mark.parametrize("kind", ["get", "armed", "wait", "sleep", "put", "first_of_ns"])

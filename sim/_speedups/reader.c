@@ -20,6 +20,7 @@ reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 static int
 reader_traverse(Reader *self, visitproc visit, void *arg)
 {
+    Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->entries);
     return 0;
 }
@@ -34,9 +35,11 @@ reader_clear(Reader *self)
 static void
 reader_dealloc(Reader *self)
 {
+    PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     Py_XDECREF(self->entries);
-    Py_TYPE(self)->tp_free((PyObject *)self);
+    type->tp_free((PyObject *)self);
+    Py_DECREF(type);
 }
 
 static Py_ssize_t
@@ -75,17 +78,21 @@ static PyMethodDef reader_methods[] = {
     {NULL},
 };
 
-PyTypeObject Reader_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "sim.kernel._core.Reader",
-    .tp_doc = "An iterator over a list; it sees what is added behind it.",
-    .tp_basicsize = sizeof(Reader),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_new = reader_new,
-    .tp_traverse = (traverseproc)reader_traverse,
-    .tp_clear = (inquiry)reader_clear,
-    .tp_dealloc = (destructor)reader_dealloc,
-    .tp_iter = PyObject_SelfIter,
-    .tp_iternext = (iternextfunc)reader_next,
-    .tp_methods = reader_methods,
+static PyType_Slot reader_slots[] = {
+    {Py_tp_doc, "An iterator over a list; it sees what is added behind it."},
+    {Py_tp_new, reader_new},
+    {Py_tp_traverse, reader_traverse},
+    {Py_tp_clear, reader_clear},
+    {Py_tp_dealloc, reader_dealloc},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, reader_next},
+    {Py_tp_methods, reader_methods},
+    {0},
+};
+
+PyType_Spec reader_spec = {
+    .name = "sim._speedups._core.Reader",
+    .basicsize = sizeof(Reader),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = reader_slots,
 };

@@ -328,7 +328,7 @@ go_on(Run *run, long long *left)
     for (;;) {
         PyObject *reader = Py_NewRef(GET(run->calendar, FutureEvents_reader)), *pause;
         int failed;
-        if (!Py_IS_TYPE(reader, &Reader_Type) || !PyList_CheckExact(GET(run->calendar, FutureEvents__queue))) {
+        if (!Py_IS_TYPE(reader, Reader_type) || !PyList_CheckExact(GET(run->calendar, FutureEvents__queue))) {
             PyErr_SetString(PyExc_TypeError, "the calendar is not in order");
             Py_DECREF(reader);
             return NULL;

@@ -21,10 +21,10 @@ make_wait(PyObject *owner, State state)
     Wait *self;
     if (count_kept) {
         self = kept[--count_kept];
-        PyObject_Init((PyObject *)self, &Wait_Type);
+        PyObject_Init((PyObject *)self, Wait_type);
     }
     else {
-        self = PyObject_GC_New(Wait, &Wait_Type);
+        self = PyObject_GC_New(Wait, Wait_type);
         if (self == NULL) {
             return NULL;
         }
@@ -59,6 +59,7 @@ sleep_ns(PyObject *module, PyObject *delay)
 static int
 wait_traverse(Wait *self, visitproc visit, void *arg)
 {
+    Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->owner);
     Py_VISIT(self->inner);
     Py_VISIT(self->actor);
@@ -78,6 +79,7 @@ wait_clear(Wait *self)
 static void
 wait_dealloc(Wait *self)
 {
+    PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     Py_TRASHCAN_BEGIN(self, wait_dealloc)
     wait_clear(self); /* first: it may run anything, also this function */
@@ -87,6 +89,7 @@ wait_dealloc(Wait *self)
     else {
         PyObject_GC_Del(self);
     }
+    Py_DECREF(type);
     Py_TRASHCAN_END
 }
 
@@ -396,22 +399,22 @@ static PyMethodDef wait_methods[] = {
     {NULL},
 };
 
-static PyAsyncMethods wait_async = {
-    .am_await = PyObject_SelfIter,
-    .am_send = (sendfunc)wait_send,
+static PyType_Slot wait_slots[] = {
+    {Py_tp_doc, "The wait of one actor for one queue, signal or slot."},
+    {Py_tp_traverse, wait_traverse},
+    {Py_tp_clear, wait_clear},
+    {Py_tp_dealloc, wait_dealloc},
+    {Py_am_await, PyObject_SelfIter},
+    {Py_am_send, wait_send},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, wait_next},
+    {Py_tp_methods, wait_methods},
+    {0},
 };
 
-PyTypeObject Wait_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "sim.kernel._core.Wait",
-    .tp_doc = "The wait of one actor for one queue or signal.",
-    .tp_basicsize = sizeof(Wait),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_traverse = (traverseproc)wait_traverse,
-    .tp_clear = (inquiry)wait_clear,
-    .tp_dealloc = (destructor)wait_dealloc,
-    .tp_as_async = &wait_async,
-    .tp_iter = PyObject_SelfIter,
-    .tp_iternext = (iternextfunc)wait_next,
-    .tp_methods = wait_methods,
+PyType_Spec wait_spec = {
+    .name = "sim._speedups._core.Wait",
+    .basicsize = sizeof(Wait),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = wait_slots,
 };

@@ -15,34 +15,13 @@
 
 /* -- where the slots of the Python classes are: Actor_token is the place of Actor.token, Actor_type is Actor */
 
-#define SLOTS(X)                                                                                                       \
-    X(Source, counter) X(Source, name) X(Source, ordinal)                                                              \
-    X(Actor, cancelling) X(Actor, coro) X(Actor, token) X(Actor, value) X(Actor, via)                                  \
-    X(Loop, _begun) X(Loop, _blocked_from) X(Loop, _entry) X(Loop, _horizon) X(Loop, _max_deltas) X(Loop, _midway)     \
-    X(Loop, calendar) X(Loop, crowded) X(Loop, current) X(Loop, delta) X(Loop, now) X(Loop, ready) X(Loop, steps)      \
-    X(Kernel, recorder)                                                                                                \
-    X(FutureEvents, _queue) X(FutureEvents, buckets) X(FutureEvents, reader) X(FutureEvents, shift)                    \
-    X(WakeBatch, place) X(WakeBatch, value) X(WakeBatch, waiting)                                                                  \
-    X(Signal, _crowd) X(Signal, _kernel)                                                                               \
-    X(Waiters, actors)                                                                                                 \
-    X(Queue, _getters) X(Queue, _kernel) X(Queue, _putters) X(Queue, closed) X(Queue, items) X(Queue, limit)
-
-#define RESOURCE_SLOTS(X)                                                                                              \
-    X(Line, _arrivals) X(Line, _purge_at) X(Line, _put) X(Line, places) X(Line, pop)                                   \
-    X(Slots, _free) X(Slots, _kernel) X(Slots, _line) X(Slots, _one) X(Slots, _served) X(Slots, _waited)               \
-    X(Slots, closed)
-
-#define CLASSES(X) X(Source) X(Actor) X(Loop) X(Kernel) X(FutureEvents) X(WakeBatch) X(Signal) X(Waiters) X(Queue)
-
-#define RESOURCE_CLASSES(X) X(Line) X(PriorityResource) X(Resource) X(Slots)
+#include "layout.h"
 
 #define DECLARE_SLOT(class, name) extern Py_ssize_t class##_##name;
 SLOTS(DECLARE_SLOT)
-RESOURCE_SLOTS(DECLARE_SLOT)
 
 #define DECLARE_CLASS(class) extern PyTypeObject *class##_type;
 CLASSES(DECLARE_CLASS)
-RESOURCE_CLASSES(DECLARE_CLASS)
 
 #define PLACE(object, slot) (*(PyObject **)((char *)(object) + (slot)))
 
@@ -63,7 +42,7 @@ extern PyObject *python_acquire;
 
 /* Names of methods and attributes. */
 #define NAMES(X)                                                                                                       \
-    X(_arm) X(_caused) X(_ended) X(_go_on) X(_many) X(_rest) X(append) X(close) X(emit) X(event) X(fire)               \
+    X(_arm) X(_caused) X(_ended) X(_go_on) X(_rest) X(append) X(close) X(event) X(fire)               \
     X(lose_one) X(popleft) X(serve) X(sort) X(throw) X(token)
 #define DECLARE_NAME(name) extern PyObject *s_##name;
 NAMES(DECLARE_NAME)
@@ -79,7 +58,8 @@ typedef struct {
     Py_ssize_t index;  /* of what is read next */
 } Reader;
 
-extern PyTypeObject Reader_Type, Wait_Type;
+extern PyTypeObject *Reader_type, *Wait_type;
+extern PyType_Spec reader_spec, wait_spec;
 
 /* How far a wait is. */
 typedef enum { TO_GET, TO_WAIT, TO_ACQUIRE, TO_PAUSE, PAUSED, ARMED, IN_LINE, LEFT_TO_PYTHON, DONE } State;
@@ -99,6 +79,7 @@ typedef enum { TO_GET, TO_WAIT, TO_ACQUIRE, TO_PAUSE, PAUSED, ARMED, IN_LINE, LE
 
 int find_class(PyObject *classes, const char *name, PyTypeObject **type);
 int find_slot(PyTypeObject *type, const char *name, Py_ssize_t *offset);
+int find_declared(PyObject *layout, const char *name, Py_ssize_t *offset);
 PyObject *replace(PyTypeObject *type, PyMethodDef *definition);
 PyObject *in_python(PyObject *function, PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names);
 
@@ -108,11 +89,7 @@ void renew_stop(void);
 int is_kernel(PyObject *object);
 int begin_acquire(PyObject *pool);
 int decide(PyObject *kernel, PyObject *source, PyObject *actor, PyObject *value, PyObject *via);
-PyObject *take_over_actions(PyObject *module, PyObject *args);
-PyObject *take_over_buffer(PyObject *module, PyObject *classes);
-PyObject *take_over_bus(PyObject *module, PyObject *args);
-PyObject *take_over_rates(PyObject *module, PyObject *classes);
-PyObject *take_over_resources(PyObject *module, PyObject *classes);
+PyObject *take_over_slots(PyObject *module, PyObject *args);
 PyObject *run_some(PyObject *loop, PyObject *most);
 PyObject *queue_get(PyObject *queue, PyObject *nothing);
 PyObject *queue_put_nowait(PyObject *queue, PyObject *item);
