@@ -90,7 +90,7 @@ make_row(PyObject *kernel, PyObject *actor, PyObject *source, PyObject *counter,
     PyObject *row[] = {
         Py_NewRef(GET(kernel, Loop_now)),
         Py_NewRef(GET(kernel, Loop_delta)),
-        Py_NewRef(zero),
+        Py_NewRef(PyTuple_GET_ITEM(entry, 1)),
         Py_NewRef(GET(source, Source_ordinal)),
         Py_NewRef(counter),
         Py_NewRef(actor == NULL ? GET(source, Source_name) : actor),

@@ -253,13 +253,40 @@ leave_reader(Reader *reader, PyObject *entry)
     }
 }
 
+/* Whether what a member of a crowd waits for is still decided by this; -1 with an error. */
+static int
+is_valid(PyObject *target, PyObject *token)
+{
+    PyObject *present;
+    int valid;
+    if (Py_IS_TYPE(target, Actor_type)) {
+        return same_number(GET(target, Actor_token), token);
+    }
+    present = PyObject_GetAttr(target, s_token);
+    valid = present == NULL ? -1 : PyObject_RichCompareBool(present, token, Py_EQ);
+    Py_XDECREF(present);
+    return valid;
+}
+
+/* Run a member of a crowd that has been found to be valid. */
+static int
+run_member(Run *run, PyObject *entry)
+{
+    PyObject *target = PyTuple_GET_ITEM(entry, 4);
+    if (!Py_IS_TYPE(target, Actor_type)) {
+        return step(run, entry);
+    }
+    put(run->loop, Loop__entry, Py_NewRef(entry));
+    return resume(run, entry, target);
+}
+
 /* Run the members of a crowd, as if each had the entry that `spread` in order.py makes for it, as far as the budget
    goes: the crowd remembers its place, and its entry stays in the reader until the last one runs. */
 static int
 run_crowd(Run *run, PyObject *entry, long long *left)
 {
     PyObject *crowd = PyTuple_GET_ITEM(entry, 4), *waiting = GET(crowd, WakeBatch_waiting), *one = NULL;
-    long long first = number(PyTuple_GET_ITEM(entry, 3)), place;
+    long long place;
     int valid = 0;
     if (!PyList_CheckExact(waiting) || !PyLong_CheckExact(GET(crowd, WakeBatch_place))) {
         PyErr_SetString(PyExc_TypeError, "a crowd is a list");
@@ -275,14 +302,10 @@ run_crowd(Run *run, PyObject *entry, long long *left)
         if (actor == Py_None) { /* see `WakeBatch.thin_out` */
             continue;
         }
-        valid = Py_IS_TYPE(actor, Actor_type) ? same_number(GET(actor, Actor_token), token) : 0;
+        valid = is_valid(actor, token);
         if (valid > 0) {
-            one = member_entry(run->loop, one, entry, PyLong_FromLongLong(first + place), actor, token);
-            valid = one == NULL ? -1 : 1;
-        }
-        if (valid > 0) {
-            put(run->loop, Loop__entry, Py_NewRef(one));
-            valid = resume(run, one, PyTuple_GET_ITEM(one, 4));
+            one = member_entry(run->loop, one, entry, Py_NewRef(PyTuple_GET_ITEM(entry, 3)), actor, token);
+            valid = one == NULL ? -1 : run_member(run, one);
         }
         if (valid < 0) {
             break;

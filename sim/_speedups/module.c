@@ -144,6 +144,7 @@ is_taken(PyObject *module, PyObject *nothing)
 }
 
 static PyMethodDef functions[] = {
+    {"in_order", in_order, METH_O, "Whether actors stand in order of their ordinals."},
     {"is_taken", is_taken, METH_NOARGS, "Return whether these functions serve other classes already."},
     {"sleep_ns", sleep_ns, METH_O, "Pause the actor for whole nanoseconds of simulated time."},
     {"sort_entries", sort_entries, METH_O, "Sort entries as `list.sort` does."},

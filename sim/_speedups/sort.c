@@ -84,3 +84,23 @@ sort_entries(PyObject *module, PyObject *list)
     PyMem_Free(keyed);
     return PyObject_CallMethodNoArgs(list, s_sort);
 }
+
+/* `in_order` of order.py: whether actors, each followed by a token, stand in order of their ordinals. */
+PyObject *
+in_order(PyObject *module, PyObject *waiting)
+{
+    long long before = LLONG_MIN;
+    if (!PyList_Check(waiting)) {
+        PyErr_SetString(PyExc_TypeError, "those who wait are a list");
+        return NULL;
+    }
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(waiting); index += 2) {
+        PyObject *target = PyList_GET_ITEM(waiting, index);
+        long long ordinal = is_source(target) ? number(GET(target, Source_ordinal)) : LLONG_MIN;
+        if (ordinal < before || ordinal == LLONG_MIN) {
+            Py_RETURN_FALSE; /* or Python has to look */
+        }
+        before = ordinal;
+    }
+    Py_RETURN_TRUE;
+}

@@ -240,8 +240,10 @@ class _Armed:
 
     def fire(self, cause: str) -> None:
         if not self.done:
-            self.cancel()
-            self.met(cause)
+            actor = self.sleeper.loop.actor
+            with self.world.kernel.acting_as(actor):  # what wakes it must not count for who woke it
+                self.cancel()
+                self.met(cause)
 
     def cancel(self) -> None:
         self.done = True

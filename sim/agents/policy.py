@@ -15,7 +15,8 @@ from sim.agents.toolbox import Toolbox
 from sim.errors import ActorError
 from sim.events import Event, Subscription
 from sim.expressions import Expression
-from sim.kernel import to_seconds
+from sim.kernel import Stream, to_seconds
+from sim.kernel.rng import KeyedStream
 from sim.permissions import Permission
 from sim.world import Action, ActionResult, Message, Sharing, World
 
@@ -156,6 +157,18 @@ class PolicyAgent(Agent):
         self._seen = 0  # the sequence number of the event that woke it last
         self._patterns = subscribe
         self._subscriptions: tuple[Subscription, ...] = ()
+        self._draws: KeyedStream | None = None
+        self._drawn_for = -1  # the iteration whose draws they are
+
+    @property
+    def rng(self) -> Stream:
+        """The draws of this iteration. One draw more in one iteration moves those of no later one."""
+        iteration = 0 if self._loop is None else self._loop.iteration_count
+        draws = self._draws
+        if draws is None or self._drawn_for != iteration:
+            draws = self._draws = self.world.draws(self.agent_id, "rules", iteration)
+            self._drawn_for = iteration
+        return draws
 
     async def decide_action(self) -> Action | None:
         """Return the action of the first rule that applies, or None."""

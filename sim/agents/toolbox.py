@@ -21,7 +21,7 @@ class User(Protocol):
 
     @property
     def rng(self) -> Stream:
-        """The agent's own random stream."""
+        """The agent's own random draws."""
 
 
 class Toolbox:
@@ -53,7 +53,7 @@ class Toolbox:
         assert self._user is not None, "functions are handed out by used_by"
         return self._user.agent_id
 
-    # -- chance: each draws from the agent's own stream
+    # -- chance: each draws on behalf of the agent that asks
 
     def chance(self, probability: float) -> bool:
         """Whether something of this probability happens."""

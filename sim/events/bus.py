@@ -1,8 +1,8 @@
 """The event bus: carries what happened to whoever subscribed to its topic.
 
 A publisher never runs a subscriber: an event is put into each subscription's bounded queue, and who waits there is
-woken at the same instant, next delta, in the order of subscription. A mailbox carries what is addressed, the bus what
-happened; an event never commands.
+woken at the same instant, next delta, in the order of the actors' ordinals. A mailbox carries what is addressed, the
+bus what happened; an event never commands.
 """
 
 from collections import deque
@@ -182,6 +182,13 @@ class EventBus:
         audience = self._audience.get(topic)
         if audience is None:
             audience = self._gather(topic)
+        if audience:
+            by, mark = kernel.acting(), len(kernel.ready)
+            self._deliver(event, audience)
+            kernel.wake_as_one(mark, by, identity[1])  # so that keys do not tell who listens
+        return event
+
+    def _deliver(self, event: Event, audience: tuple[Subscription, ...]) -> None:
         for subscription in audience:
             if subscription.filter is not None and not self._passes(subscription.filter, event):
                 continue
@@ -194,7 +201,6 @@ class EventBus:
             elif not queue.put_nowait(event):
                 subscription.make_room(event)
                 self._dropped += 1
-        return event
 
     def tell(self, topic: str, data: Any = None) -> None:
         """As `publish`, for who does not want the event: if nobody else does, none is made.

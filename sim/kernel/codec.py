@@ -34,6 +34,7 @@ as_dict = msgspec.structs.asdict
 """Return the fields of a record as a dict of its own."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+_items = msgspec.json.Decoder(list[Raw]).decode
 _decode = msgspec.json.Decoder().decode
 
 
@@ -138,3 +139,8 @@ def recordable(value: object, name: str) -> object:
 def decode(data: bytes | Raw) -> Any:
     """Return the value that canonical JSON bytes stand for, made anew at each call."""
     return _decode(data)
+
+
+def json_items(body: bytes) -> list[bytes]:
+    """Return the texts of the items of a JSON list, which is given without its brackets."""
+    return [bytes(item) for item in _items(b"[" + body + b"]")]

@@ -44,7 +44,7 @@ class Latch:
         return (yield self) if value is NOTHING else value
 
     def set(self, value: Any = None) -> int:
-        """Let the event happen, and return how many actors it woke, in order of arrival.
+        """Let the event happen, and return how many actors it woke, in order of their ordinals.
 
         Raises:
             UsageError: if it has happened already.
@@ -52,9 +52,10 @@ class Latch:
         self._happen()
         self.value = value
         woken = 0
-        while self._waiters is not None and (actor := self._waiters.pop()) is not None:
-            self._kernel.wake(actor, value, self)
-            woken += 1
+        with self._kernel.one_event():
+            while self._waiters is not None and (actor := self._waiters.pop()) is not None:
+                self._kernel.wake(actor, value, self)
+                woken += 1
         return woken
 
     def fail(self, error: Exception) -> None:
@@ -65,8 +66,9 @@ class Latch:
         """
         self._happen()
         self._error = error
-        while self._waiters is not None and (actor := self._waiters.pop()) is not None:
-            self._kernel.throw(actor, error)
+        with self._kernel.one_event():
+            while self._waiters is not None and (actor := self._waiters.pop()) is not None:
+                self._kernel.throw(actor, error)
 
     def clear(self) -> None:
         """Forget that it has happened: who waits from now on waits for the next time."""

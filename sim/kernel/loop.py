@@ -1,6 +1,7 @@
 """The loop: one actor at a time, in an order fixed by a key.
 
-The key of a step is (time, delta, priority, source ordinal, source counter). Time is superdense (Lee and
+The key of a step is (time, delta, priority, source ordinal, source counter); of those that one event wakes, also the
+ordinal of the actor. Time is superdense (Lee and
 Zheng, "Operational semantics of hybrid systems", 2005): what a step causes at the same instant runs at its
 cause's delta + 1, a later time starts at delta 0. So all that runs at one (time, delta) is known before the
 first of it runs: it is sorted once, and nothing can enter behind it. The source is whoever caused the step
@@ -217,6 +218,8 @@ class Loop(ABC):
         self.ready.clear()
         if self.crowded:
             self.crowded = False
+            if self._shuffled:
+                return spread(batch, self._ties)
             return batch if COMPILED else spread(batch)  # the loop in C makes the entries as it goes
         return batch
 

@@ -1,9 +1,10 @@
 """The order of what runs at one (time, delta), and the error when that never ends."""
 
 from collections.abc import Callable, Iterator
-from itertools import count, repeat
+from itertools import chain
 from typing import Any, Final
 
+from sim._speedups import core
 from sim.errors import KernelError, LivelockError
 from sim.kernel.future_events import Entry, sort_entries
 
@@ -11,13 +12,13 @@ _MANY = 32
 
 
 class WakeBatch:
-    """The target of one entry that stands for many: the actors that one event wakes, in order of arrival.
+    """The target of one entry that stands for many: the actors that one event wakes, in order of their ordinals.
 
-    They run one after the other, as if each had an entry of its own: one source causes them all, with consecutive
-    counters, so nothing can come between them.
+    They run one after the other, as if each had an entry of its own with the same key. An event takes one counter of
+    its source, however many it wakes: so what the source causes later has the same keys, whoever listens.
 
     Attributes:
-        waiting: who runs, each followed by the token under which it waited.
+        waiting: who runs, each followed by the token under which it waited; in order of arrival until `sort` is called.
         value: what they get.
         fired: whether they have been woken.
         place: how many of them have run; only the loop in C knows, for in Python each has an entry in the end.
@@ -41,6 +42,13 @@ class WakeBatch:
     def __iter__(self) -> Iterator[tuple[Any, int]]:
         return zip(self.waiting[::2], self.waiting[1::2], strict=True)
 
+    def sort(self, ties: Callable[[int], int] | None = None) -> None:
+        """Put them in order of their ordinals, or of what `ties` gives for these."""
+        if ties is None and in_order(self.waiting):
+            return
+        pairs = sorted(self, key=lambda pair: _ordinal(pair[0], ties))
+        self.waiting[:] = chain.from_iterable(pairs)
+
     def lose_one(self) -> None:
         """One of them waits no longer: they are looked for when they are many, unless each has its counter already."""
         self.lost += 1
@@ -48,10 +56,7 @@ class WakeBatch:
             self.purge()
 
     def thin_out(self) -> int:
-        """Forget, of those who have not run, who does not wait any longer, and return how many are left.
-
-        The others keep their places, and so their counters.
-        """
+        """Forget, of those who have not run, who does not wait any longer, and return how many are left."""
         left, waiting = 0, self.waiting
         for place in range(2 * self.place, len(waiting), 2):
             if waiting[place] is not None and waiting[place].token == waiting[place + 1]:
@@ -66,15 +71,30 @@ class WakeBatch:
         self.lost = 0
 
 
-def spread(batch: list[Entry]) -> list[Entry]:
-    """Return the same entries with one for each actor of a crowd."""
+def _ordinal(target: Any, ties: Callable[[int], int] | None) -> tuple[int, int]:
+    ordinal: int = getattr(target, "actor", target).ordinal  # an error that is raised in an actor has its place
+    return (ordinal if ties is None else ties(ordinal), ordinal)
+
+
+def in_order(waiting: list[Any], /) -> bool:
+    """Whether actors, each followed by a token, stand in order of their ordinals."""
+    ordinals = [getattr(target, "actor", target).ordinal for target in waiting[::2]]
+    return ordinals == sorted(ordinals)
+
+
+if core is not None:
+    in_order = core.in_order
+
+
+def spread(batch: list[Entry], ties: Callable[[int], int] | None = None) -> list[Entry]:
+    """Return the same entries with one for each actor of a `WakeBatch`."""
     spread = list[Entry]()
     for entry in batch:
-        crowd = entry[4]
-        if crowd.__class__ is WakeBatch:
-            time, priority, ordinal, first = entry[:4]
-            keys = repeat(time), repeat(priority), repeat(ordinal), count(first)
-            spread.extend(zip(*keys, crowd.waiting[::2], crowd.waiting[1::2]))  # noqa: B905 - the keys have no end
+        wakes = entry[4]
+        if wakes.__class__ is WakeBatch:
+            if ties is not None:
+                wakes.sort(ties)
+            spread.extend((*entry[:4], target, token) for target, token in wakes)
         else:
             spread.append(entry)
     return spread

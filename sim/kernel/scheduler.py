@@ -18,6 +18,7 @@ from sim.kernel.targets import Interruption, Throw, Ticker, Timer
 
 _CHILD_BITS = 20  # of an ordinal: the number of an actor among those of its maker
 _PURGE_FROM = 1024  # stale timers before they are looked for
+_WOKEN = (Actor, Throw, Interruption, WakeBatch)  # targets of entries that are wake-ups
 
 
 class Kernel(Loop):
@@ -273,10 +274,66 @@ class Kernel(Loop):
         ordinal = source.ordinal
         source.counter = counter = source.counter + 1
         entry = self._entry
+        cause = entry[2], entry[3]
         self.recorder.event(
-            (self.now, self.delta, 0, ordinal, counter, actor or source.name, topic, data, (entry[2], entry[3]))
+            (self.now, self.delta, entry[1], ordinal, counter, actor or source.name, topic, data, cause)
         )
         return ordinal, counter
+
+    @contextlib.contextmanager
+    def one_event(self) -> Iterator[None]:
+        """What is woken within is woken by one event, which takes one counter of the source, however many wait."""
+        source = self.acting()
+        source.counter += 1
+        counter, mark = source.counter, len(self.ready)
+        yield
+        self.wake_as_one(mark, source, counter)
+
+    def wake_as_one(self, mark: int, source: Source, counter: int) -> None:
+        """Give all wake-ups that one event caused one place in the order, below it by the ordinals of who is woken.
+
+        Args:
+            mark: how many entries `ready` held before.
+            source: whose event it is.
+            counter: that of the event. The source counts on from there, if wake-ups alone have counted since.
+        """
+        ready = self.ready
+        if len(ready) <= mark + 1 and self._wake_one(mark, source, counter):
+            return
+        woken, rest, counted = list[Any](), list[Entry](), 0
+        for entry in ready[mark:]:
+            _, priority, ordinal, _, target, token = entry
+            if priority or target.__class__ not in _WOKEN:
+                rest.append(entry)
+                continue
+            counted += ordinal == source.ordinal
+            woken += target.waiting if target.__class__ is WakeBatch else (target, token)
+        ready[mark:] = rest
+        if woken:
+            ready.append(self._entry_for(woken, source, counter))
+        if source.counter - counter == counted:
+            source.counter = counter
+
+    def _wake_one(self, mark: int, source: Source, counter: int) -> bool:
+        """Do the same if there is one plain wake-up, or none: the hot path of messages. Return whether that was so."""
+        if len(self.ready) == mark:
+            return True
+        time, priority, ordinal, _, target, token = self.ready[mark]
+        if priority or target.__class__ is not Actor or ordinal != source.ordinal or source.counter != counter + 1:
+            return False
+        self.ready[mark] = (time, 0, ordinal, counter, target, token)
+        source.counter = counter
+        return True
+
+    def _entry_for(self, woken: list[Any], source: Source, counter: int) -> Entry:
+        if len(woken) == 2:
+            return (self.now, 0, source.ordinal, counter, woken[0], woken[1])
+        batch = WakeBatch(self.throws)
+        batch.waiting = woken
+        batch.fired = True
+        batch.sort()
+        self.crowded = True
+        return (self.now, 0, source.ordinal, counter, batch, 0)
 
     def step_under_way(self) -> object:
         """Return something that is another object at each step, or None between runs; for the watchdog."""

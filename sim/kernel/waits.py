@@ -17,7 +17,7 @@ import attrs
 
 from sim._speedups import core
 from sim.errors import Cancelled, ClosedError, UsageError
-from sim.kernel.actor import Actor
+from sim.kernel.actor import Actor, Source
 from sim.kernel.duration import Duration, to_ns
 from sim.kernel.loop import ARMED
 from sim.kernel.order import WakeBatch
@@ -117,37 +117,42 @@ class Signal:
         return crowd.value
 
     def fire(self, value: Any = None) -> int:
-        """Wake everyone who waits, in order of arrival, and return how many that were."""
+        """Wake everyone who waits, in order of their ordinals, and return how many that were."""
         kernel, crowd = self._kernel, self._crowd
         source = kernel.acting()  # refuses a call from outside before anything has changed
+        source.counter = counter = source.counter + 1
         if not crowd.waiting:
             return 0
         self._crowd = WakeBatch(kernel.throws)
         crowd.value = value
-        before = source.counter
         if self._others or crowd.throws != kernel.throws:
-            self._wake_each(crowd)
-        else:
-            crowd.fired = True
-            source.counter += len(crowd.waiting) // 2
-            kernel.ready.append((kernel.now, 0, source.ordinal, before + 1, crowd, 0))
-            kernel.crowded = True
-        return source.counter - before
+            return self._wake_each(crowd, source, counter)
+        crowd.fired = True
+        crowd.sort()
+        kernel.ready.append((kernel.now, 0, source.ordinal, counter, crowd, 0))
+        kernel.crowded = True
+        return len(crowd.waiting) // 2
 
-    def _wake_each(self, crowd: WakeBatch) -> None:
+    def _wake_each(self, crowd: WakeBatch, source: Source, counter: int) -> int:
         """Decide the waits one by one: some have ended, or may be decided by something else as well."""
+        kernel, woken = self._kernel, 0
+        mark = len(kernel.ready)
         self._others = False
         for actor, token in crowd:
             if actor.token == token:
-                self._kernel.wake(actor, crowd.value, self)
+                kernel.wake(actor, crowd.value, self)
+                woken += 1
+        kernel.wake_as_one(mark, source, counter)
+        return woken
 
     def fail(self, error: Exception) -> None:
         """Raise `error` in everyone who waits."""
-        self._kernel.acting()
-        crowd, self._crowd = self._crowd, WakeBatch(self._kernel.throws)
-        for actor, token in crowd:
-            if actor.token == token:
-                self._kernel.throw(actor, error)
+        kernel = self._kernel
+        with kernel.one_event():
+            crowd, self._crowd = self._crowd, WakeBatch(kernel.throws)
+            for actor, token in crowd:
+                if actor.token == token:
+                    kernel.throw(actor, error)
 
     def take(self) -> Any:
         """A signal that was fired before is gone."""
@@ -256,16 +261,16 @@ class Queue:
 
     def close(self) -> list[Any]:
         """Refuse new items, answer everyone who waits with `ClosedError`, and return what was left."""
-        self._kernel.acting()
-        self.closed = True
-        left = list(self.items or ())
-        self.items = None
-        while (actor := self._next()) is not None:
-            self._kernel.throw(actor, ClosedError("what was waited on has been closed"))
-        for actor, token, _ in self._putters or ():
-            if actor.token == token:
+        with self._kernel.one_event():
+            self.closed = True
+            left = list(self.items or ())
+            self.items = None
+            while (actor := self._next()) is not None:
                 self._kernel.throw(actor, ClosedError("what was waited on has been closed"))
-        self._putters = None
+            for actor, token, _ in self._putters or ():
+                if actor.token == token:
+                    self._kernel.throw(actor, ClosedError("what was waited on has been closed"))
+            self._putters = None
         return left
 
     def take(self) -> Any:

@@ -65,20 +65,25 @@ class Container(Pool):
         """Serve those who wait on either side, each side up to the first whose amount is not there or does
         not fit.
         """
-        wake = self._kernel.wake
-        while True:
-            getter, putter = self._getters.head(), self._putters.head()
-            if getter and getter[4] <= self._level:
-                wake(getter[2], getter[4], getter[5])
-                self._getters.pop()
-                self._level -= getter[4]
-            elif putter and putter[4] + self._level <= self.capacity:
-                wake(putter[2], None, putter[5])
-                self._putters.pop()
-                self._level += putter[4]
-            else:
-                return
-            self._served += 1
+        if self._getters.head() is None and self._putters.head() is None:
+            return
+        with self._kernel.one_event():
+            while self._serve_one():
+                self._served += 1
+
+    def _serve_one(self) -> bool:
+        getter, putter = self._getters.head(), self._putters.head()
+        if getter and getter[4] <= self._level:
+            self._kernel.wake(getter[2], getter[4], getter[5])
+            self._getters.pop()
+            self._level -= getter[4]
+            return True
+        if putter and putter[4] + self._level <= self.capacity:
+            self._kernel.wake(putter[2], None, putter[5])
+            self._putters.pop()
+            self._level += putter[4]
+            return True
+        return False
 
     def _checked(self, amount: float) -> float:
         if not 0 < amount < math.inf:

@@ -138,8 +138,11 @@ class Pool(ABC):
         taken.
         """
         self.closed = True
-        for place in list(self._waiting()):
-            self._kernel.throw(place[2], ClosedError("what was waited on has been closed"))
+        waiting = list(self._waiting())
+        if waiting:
+            with self._kernel.one_event():
+                for place in waiting:
+                    self._kernel.throw(place[2], ClosedError("what was waited on has been closed"))
 
     @abstractmethod
     def serve(self) -> None:

@@ -117,10 +117,13 @@ class PreemptiveResource(Pool):
 
     def serve(self) -> None:
         """Hand out free slots in order."""
-        while len(self._users) < self.capacity and (place := self._line.head()) is not None:
-            wait: UseWait = place[5]
-            self._line.pop()
-            self._kernel.wake(place[2], self._hand_out(wait), wait)
+        if len(self._users) >= self.capacity or self._line.head() is None:
+            return
+        with self._kernel.one_event():
+            while len(self._users) < self.capacity and (place := self._line.head()) is not None:
+                wait: UseWait = place[5]
+                self._line.pop()
+                self._kernel.wake(place[2], self._hand_out(wait), wait)
 
     def take(self, wait: "UseWait") -> Use | None:
         """Take a slot if one is free and no waiting actor comes first."""

@@ -102,20 +102,17 @@ class _Slots(Pool):
 
     def serve(self) -> None:
         """Hand out free slots in order, up to the first that needs more than are free."""
-        kernel, line = self._kernel, self._line
-        places = line.places
-        while places and self._free:
-            _, _, actor, token, amount, wait = places[0]
-            if actor.token != token:
-                line.pop()
-            elif amount > self._free:
-                return
-            else:
-                kernel.acting()  # refuses while the run is paused, before anything has changed
-                line.pop()
+        place = self._line.head()
+        if place is None or place[4] > self._free:
+            return
+        with self._kernel.one_event():  # refuses while the run is paused, before anything has changed
+            while place is not None and 0 < place[4] <= self._free:
+                _, _, actor, _, amount, wait = place
+                self._line.pop()
                 self._free -= amount
                 self._served += 1
-                kernel.wake(actor, amount, wait)  # last: with what it had before anything may die, and come back here
+                self._kernel.wake(actor, amount, wait)  # last: with what it had before anything may die, and serve
+                place = self._line.head()
 
     def _refuse(self, amount: int) -> None:
         self._check_open()

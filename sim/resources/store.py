@@ -83,10 +83,13 @@ class Store(Pool, Generic[T]):
 
     def serve(self) -> None:
         """Let those in who wait to put, as far as there is room."""
-        while len(self._items) < self.capacity and (place := self._putters.head()) is not None:
-            self._kernel.wake(place[2], None, place[5])
-            self._putters.pop()
-            self.take_in(place[4])
+        if len(self._items) >= self.capacity or self._putters.head() is None:
+            return
+        with self._kernel.one_event():
+            while len(self._items) < self.capacity and (place := self._putters.head()) is not None:
+                self._kernel.wake(place[2], None, place[5])
+                self._putters.pop()
+                self.take_in(place[4])
 
     def take_in(self, item: T) -> None:
         """Number an item that fits, and hand it to the first who waits for such a one or keep it."""

@@ -1,7 +1,7 @@
 """What the hash of a run covers: every event, every effect's request, and a final digest of the state.
 
-It leaves out what may differ between two equal runs: seed, run id, wall times, versions. Events are hashed as
-one stream of canonical JSON, each event followed by a comma, so the hash does not depend on how events are
+It leaves out what may differ between two equal runs: seed, run id, wall times, versions. The events of a lane are
+hashed as one stream of canonical JSON, each event followed by a comma, so the hash does not depend on how events are
 cut into chunks (hashing event by event costs over ten times as much).
 """
 
@@ -10,42 +10,77 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sim.errors import ActorError, RunError
-from sim.kernel.codec import NOT_JSON_HINT, Raw, encode, json_fault
+from sim.kernel.codec import NOT_JSON_HINT, Raw, encode, json_fault, json_items
 from sim.kernel.ports import EventRow
 
 CHUNK = 4096
 """Events that are encoded, hashed and stored together."""
 
 
-class RunHash:
-    """The two running hashes of a run: its events, and the requests of its effects."""
+LANES = 256
+"""Lanes of a run. Each agent's events and effects are in one lane, so what belongs to others leaves it as it is."""
 
-    __slots__ = ("_effects", "_events")
+
+class RunHash:
+    """The running hashes of a run.
+
+    Its events and the requests of its effects are hashed in lanes, by the agent that they happen to: two runs that
+    differ in what some agents do have equal hashes in all other lanes, and a part of the agents can be hashed alone.
+    """
+
+    __slots__ = ("_effects", "_events", "_lane_of", "_stream")
 
     def __init__(self) -> None:
-        self._events = hashlib.sha256()
-        self._effects = hashlib.sha256()
+        self._stream = hashlib.sha256()
+        self._events = [hashlib.sha256() for _ in range(LANES)]
+        self._effects = [hashlib.sha256() for _ in range(LANES)]
+        self._lane_of: dict[bytes, int] = {}  # by the beginning of an agent's name
 
     def add_events(self, body: bytes) -> None:
         """Add events as `encode_events` gives them."""
-        if body:
-            self._events.update(body)
-            self._events.update(b",")
+        if not body:
+            return
+        self._stream.update(body)
+        self._stream.update(b",")
+        lanes = dict[int, list[bytes]]()
+        known = self._lane_of
+        for row in json_items(body):
+            name = row.split(b'"', 2)[1]  # numbers come before the agent's name
+            lane = known.get(name)
+            if lane is None:
+                lane = known[name] = _lane(name)
+            if lane in lanes:
+                lanes[lane].append(row)
+            else:
+                lanes[lane] = [row]
+        for lane, rows in lanes.items():
+            rows.append(b"")  # so that each is followed by a comma
+            self._events[lane].update(b",".join(rows))
 
     def add_effect(self, actor: str, ordinal: int, kind: str, request_hash: str) -> None:
         """Add one effect's request. Order counts: the core makes intents in key order."""
-        self._effects.update(encode((actor, ordinal, kind, request_hash)))
-        self._effects.update(b",")
+        self._effects[lane_of(actor)].update(encode((actor, ordinal, kind, request_hash)) + b",")
 
     @property
-    def events(self) -> str:
-        """Hash of the events added so far (64 hex digits)."""
-        return self._events.hexdigest()
+    def stream(self) -> str:
+        """Hash of the events added so far in the order in which they were added (64 hex digits)."""
+        return self._stream.hexdigest()
 
     @property
-    def effects(self) -> str:
-        """Hash of the requests added so far (64 hex digits)."""
-        return self._effects.hexdigest()
+    def lanes(self) -> tuple[str, ...]:
+        """For each lane, the hash of its events and of its requests (128 hex digits)."""
+        pairs = zip(self._events, self._effects, strict=True)
+        return tuple(events.hexdigest() + effects.hexdigest() for events, effects in pairs)
+
+
+def lane_of(actor: str) -> int:
+    """Return the number of the lane in which the events of an agent are."""
+    return _lane(encode(actor).split(b'"', 2)[1])
+
+
+def _lane(name: bytes) -> int:
+    """Return the lane for a name as it stands in a row, up to the first quotation mark or its escape."""
+    return hashlib.blake2b(name, digest_size=1).digest()[0]
 
 
 def encode_events(rows: Sequence[EventRow]) -> bytes:
@@ -85,19 +120,18 @@ def arrival_hash(time_ns: int, delta: int, kind: str, data: bytes, effect: int |
     return hashlib.sha256(encode((time_ns, delta, kind, Raw(data), effect))).hexdigest()
 
 
-def final_hash(events_hash: str, effects_hash: str, digest: Mapping[str, Any]) -> str:
+def final_hash(lanes: Sequence[str], digest: Mapping[str, Any]) -> str:
     """Return the hash of a whole run.
 
     Args:
-        events_hash: `RunHash.events` (64 hex digits).
-        effects_hash: `RunHash.effects` (64 hex digits).
-        digest: final states, artifacts, ledger, resources and draw counters, as JSON.
+        lanes: `RunHash.lanes`.
+        digest: final states, artifacts, ledger, resources and what the random streams would draw next, as JSON.
 
     Returns:
         64 hex digits.
     """
-    parts = (
-        f"sim run 1\nevents {events_hash}\neffects {effects_hash}\ndigest ".encode(),
-        hashlib.sha256(encode(dict(digest))).hexdigest().encode(),
-    )
-    return hashlib.sha256(b"".join(parts)).hexdigest()
+    whole = hashlib.sha256(b"sim run 2\n")
+    for lane in lanes:
+        whole.update(lane.encode() + b"\n")
+    whole.update(hashlib.sha256(encode(dict(digest))).hexdigest().encode())
+    return whole.hexdigest()

@@ -131,7 +131,7 @@ class StoredRun:
         total = 0
         for chunk, first, count, stored, data in self.chunks():
             running.add_events(data[1:-1])
-            if (stored, first) != (running.events, total + 1) or data[:1] + data[-1:] != b"[]":
+            if (stored, first) != (running.stream, total + 1) or data[:1] + data[-1:] != b"[]":
                 raise self._damaged(f"chunk {chunk} (from event {first} on) does not match its hash")
             total += count
         self._verify_outside()
@@ -271,7 +271,7 @@ class StoredRun:
         for effect in self._database.stream(f"SELECT {columns} FROM effects ORDER BY id"):  # noqa: S608 - constant
             running.add_effect(*effect)
         try:
-            match = stored == final_hash(running.events, running.effects, decode(digest))
+            match = stored == final_hash(running.lanes, decode(digest))
         except ValueError:
             match = False
         if not match:

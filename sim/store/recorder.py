@@ -110,6 +110,11 @@ class HashRecorder(_Buffer):
         self.results: list[ResultRow] = []
         self.endings: list[ClosedRow] = []
 
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The hashes of the lanes, of all that was flushed; `lane_of` says which is an agent's."""
+        return self._hash.lanes
+
     def input(self, row: InputRow, /) -> None:
         """Record a call from outside."""
         if self._keep:
@@ -142,7 +147,7 @@ class HashRecorder(_Buffer):
     def finish(self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
         """Return the hash of the run (64 hex digits): the one a `RunRecorder` would return."""
         self.flush()
-        return final_hash(self._hash.events, self._hash.effects, digest)
+        return final_hash(self._hash.lanes, digest)
 
     def close(self) -> None:
         """Nothing is open."""

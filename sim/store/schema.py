@@ -8,7 +8,7 @@ from typing import Final, Literal
 Status = Literal["finished", "interrupted", "failed"]
 """How a run ended; one that has not ended, or was killed, is `running`."""
 
-SCHEMA: Final = 3
+SCHEMA: Final = 4
 """Version of the tables; a file with another one is refused."""
 
 APPLICATION: Final = 0x73696D31

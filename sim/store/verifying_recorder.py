@@ -131,13 +131,13 @@ class VerifyingRecorder:
         if self._held is not None:
             if status != "finished":  # it waits for a person, or has failed before it went on: it stays as it was
                 self.close()
-                return final_hash(self._hash.events, self._hash.effects, digest)
+                return final_hash(self._hash.lanes, digest)
             self.proceed()
         if self._then is not None:
             self._history.run.close()  # a reader would keep the writer from folding the log into the file
             return self._then.finish(status, digest, sim_ns, summary)
         self._feed()
-        return final_hash(self._hash.events, self._hash.effects, digest)
+        return final_hash(self._hash.lanes, digest)
 
     def close(self) -> None:
         """Close the record."""
@@ -174,7 +174,7 @@ class VerifyingRecorder:
                 self._differ()
             self._wait += CHUNK
             return
-        if self._hash.events != chunk.hash and "events" in self._parts:
+        if self._hash.stream != chunk.hash and "events" in self._parts:
             self._differ()
         self.compared += chunk.count
         self._rows = []
@@ -206,7 +206,7 @@ class VerifyingRecorder:
         if there is None:
             self._event_differs()
             raise DivergenceError(f"{name} is begun now, and is not on record")
-        now = (self.compared + len(self._rows), self._hash.events)
+        now = (self.compared + len(self._rows), self._hash.stream)
         if (there.events_before, there.hash_before) != now and "events" in self._parts:
             self._event_differs()
             raise self._out_of_step(name, there)

@@ -173,7 +173,7 @@ class Tables:
         self._pending[0] = b"[" + self._pending[0]
         self._pending[-1] += b"]"
         data = b",".join(self._pending)  # a chunk is long: it is put together once
-        fact = (first, self._pending_events, self._hash.events)
+        fact = (first, self._pending_events, self._hash.stream)
         id = self._insert(
             "INSERT INTO chunks (first_event, count, hash, data) VALUES (?, ?, ?, CAST(? AS TEXT))", *fact, data
         )
@@ -202,7 +202,7 @@ class Tables:
         actor, ordinal, kind, request_hash, asked, latency, safety, time_ns = row
         skeleton, parts = request
         ids = encode([self._content(part) for part in parts])
-        place = (latency, safety, time_ns, self._events, self._hash.events)
+        place = (latency, safety, time_ns, self._events, self._hash.stream)
         self._last_effect += 1
         id = self._insert(
             "INSERT INTO effects (id, actor, ordinal, kind, request_hash, request, parts, latency, safety, time_ns,"
@@ -253,7 +253,7 @@ class Tables:
     def finish(self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
         """Write the end of the run into the run row and return its hash."""
         self.flush()
-        total = final_hash(self._hash.events, self._hash.effects, digest)
+        total = final_hash(self._hash.lanes, digest)
         self._set_run(
             status=status, ended_at=wall_label(), sim_ns=sim_ns, events=self._events, hash=total,
             digest=encode(dict(digest)), summary=encode(dict(summary)),

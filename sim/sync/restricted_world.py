@@ -6,6 +6,7 @@ from typing import Any
 from sim.actors import Agent
 from sim.errors import CausalityError
 from sim.kernel import Kernel, Stream
+from sim.kernel.rng import KeyedStream
 from sim.world import Action, ActionResult, World
 
 _OWN = frozenset({"now", "observe", "services", "space"})
@@ -48,6 +49,12 @@ class RestrictedWorld:
         if owner != self._agent.agent_id and not self._open:
             raise self._refusal(f"the random stream of {owner!r}")
         return self._world.stream(owner, purpose)
+
+    def draws(self, owner: str, purpose: str, *key: object) -> KeyedStream:
+        """Return keyed draws of the agent itself."""
+        if owner != self._agent.agent_id and not self._open:
+            raise self._refusal(f"the random draws of {owner!r}")
+        return self._world.draws(owner, purpose, *key)
 
     def _check(self, action: Action) -> None:
         handler = self._world.actions.find(action.kind)

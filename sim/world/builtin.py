@@ -107,9 +107,14 @@ def _send_later(
 
 def deliver(world: "World", message: Message) -> str | None:
     """Put a message into its mailbox and record that; or return why it was refused."""
-    known = world.agents.get(message.to)
+    kernel, known = world.kernel, world.agents.get(message.to)
+    source, mark = kernel.acting(), len(kernel.ready)
+    source.counter = counter = source.counter + 1
     why = f"{message.to} has stopped" if known is None else known.receive(message)
+    kernel.wake_as_one(mark, source, counter)  # so that the sender's keys do not tell whether the receiver waited
     if why is None:
+        if source.counter == counter:
+            source.counter -= 1  # the event below gets the place of the wake-up that it causes
         world.messages += 1
         note = {"sender": message.sender, "to": message.to, "topic": message.topic, "data": message.raw}
         world.kernel.emit("message.sent", note, message.sender)

@@ -205,11 +205,12 @@ async def _within(world: "World", wait: Wait, timeout: Any, or_event: Any) -> An
     waits, topics = [wait], list[str]()
     subscription = None
     if or_event is not None:
-        happened = Signal(world.kernel)
+        happened, actor = Signal(world.kernel), world.kernel.acting()
 
         def on_event(event: Event) -> None:
             topics.append(event.topic)
-            happened.fire()
+            with world.kernel.acting_as(actor):
+                happened.fire()
 
         subscription = world.event_bus.subscribe(or_event, callback=on_event)
         waits.append(happened)

@@ -15,6 +15,7 @@ from sim.host.host import Host
 from sim.host.until import run_host_until
 from sim.kernel import Actor, Kernel, Recorder, Stream, to_seconds
 from sim.kernel.codec import ABSENT, Absent, Fact, Raw, Record, as_dict, decode, freeze, recordable
+from sim.kernel.rng import KeyedStream
 from sim.kernel.until import Until
 from sim.permissions import Permission
 from sim.resources import MICRO, Budgets, Ledger, Pool, Quotas, RateTracker, Use
@@ -246,6 +247,10 @@ class World:
     def stream(self, owner: str, purpose: str = "") -> Stream:
         """Return the random stream of `owner` for `purpose`."""
         return self.kernel.streams.get(owner, purpose)
+
+    def draws(self, owner: str, purpose: str, *key: object) -> KeyedStream:
+        """Return the random draws of `owner` for one thing: they depend on the seed and the arguments alone."""
+        return self.kernel.streams.at(owner, purpose, *key)
 
     def add(self, agent: Inhabitant) -> None:
         """Let an agent into the world.

@@ -9,6 +9,7 @@ from sim.agents import PolicyAction, PolicyAgent, PolicyRule, Rulebook, Toolbox
 from sim.agents.policy import Value
 from sim.assembly.build import build
 from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.kernel.rng import Streams
 from sim.scenario import load
 from sim.world import Places
 from sim.world.artifact import make
@@ -174,9 +175,9 @@ def toolbox() -> tuple[Lab, Toolbox]:
 
 
 def test_chance(toolbox: tuple[Lab, Toolbox]) -> None:
-    """Random functions draw from the agent's own stream and keep their bounds."""
+    """Random functions draw for the agent and its iteration, and keep their bounds."""
     _, box = toolbox
-    other = Lab(3).world.stream("p")
+    other = Streams(3).at("p", "rules", 0)
     assert [box.chance(0.5) for _ in range(20)] == [other.random() < 0.5 for _ in range(20)]
     assert all(2 <= box.uniform(2, 3) < 3 for _ in range(100))
     assert {box.randint(1, 3) for _ in range(100)} == {1, 2, 3}

@@ -57,7 +57,7 @@ def keys(entry: Entry) -> list[tuple[int, ...]]:
     *key, counter, target, token = entry
     if not isinstance(target, WakeBatch):
         return [(*key, counter, token)]
-    return [(*key, counter + n, token) for n, (actor, token) in enumerate(target) if n >= target.place and actor]
+    return [(*key, counter, token) for n, (actor, token) in enumerate(target) if n >= target.place and actor]
 
 
 class Foreign:

@@ -33,7 +33,7 @@ def _events_are_those(record: Record) -> None:
     for row in record.effects:
         running.add_events(encode_events(record.events[done : row.events_before]))
         done = row.events_before
-        assert running.events == row.hash_before
+        assert running.stream == row.hash_before
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

@@ -1,5 +1,6 @@
 """What changes the hash of a run, and what does not."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from sim.kernel.codec import Raw, encode
 from sim.kernel.effects import hash_request
 from sim.kernel.ports import EventRow, IntentRow
 from sim.store import HashRecorder, final_hash, open_run
+from sim.store.hashing import RunHash, encode_events, lane_of
 from tests.store import resealed
 
 EVENT: EventRow = (
@@ -27,6 +29,7 @@ EVENT: EventRow = (
 EVENTS: list[EventRow] = [(1, 0, 0, 3, 3, "a1", "start", None, None), EVENT]
 INTENTS: list[IntentRow] = [
     ("a1", 0, "llm", "aa", {"p": 1}, "modelled", "pure", 5),
+    ("a1", 1, "tool", "bb", None, "measured", "unsafe", 6),
     ("a2", 0, "tool", "bb", None, "measured", "unsafe", 6),
 ]
 DIGEST: dict[str, Any] = {"states": {"a1": "idle"}, "ledger": {"town": 10}, "draws": {"a1": {"latency": 3}}}
@@ -81,7 +84,7 @@ def test_missing_added_and_swapped_events_change_the_hash():
 
 
 def test_each_effect_request_changes_the_hash():
-    """The hash covers actor, ordinal, kind and request hash of every effect, and their order."""
+    """The hash covers actor, ordinal, kind and request hash of every effect, and the order of those of one actor."""
     original = run_hash(EVENTS, INTENTS, DIGEST)
     hashes = [run_hash(EVENTS, intents, DIGEST) for intents in ([], INTENTS[:1], INTENTS[::-1])]
     for place, intent in enumerate(INTENTS):
@@ -104,7 +107,30 @@ def test_each_part_of_the_digest_changes_the_hash():
 
 def test_events_effects_and_digest_cannot_be_exchanged():
     """The same bytes count differently as events, effects or digest."""
-    assert final_hash("a", "b", {}) != final_hash("b", "a", {})
+    body = encode(("a1", 0, "llm", "aa"))
+    events, effects = RunHash(), RunHash()
+    events.add_events(body)
+    effects.add_effect("a1", 0, "llm", "aa")
+    hashes = {final_hash(hash.lanes, digest) for hash in (events, effects, RunHash()) for digest in ({}, {"a": 1})}
+    assert len(hashes) == 6
+
+
+@given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=30), st.data())
+def test_a_lane_holds_the_events_of_its_agents_in_their_order(told, data):
+    """However rows are cut into bodies, and whatever names hold, each lane is the hash of its agents' rows alone."""
+    rows = [(n, 0, 0, 1, n, actor, topic, None, None) for n, (actor, topic) in enumerate(told)]
+    whole, parts = RunHash(), RunHash()
+    whole.add_events(encode_events(rows))
+    cuts = [0, *sorted(data.draw(st.lists(st.integers(0, len(rows))))), len(rows)]
+    for since, until in pairwise(cuts):
+        parts.add_events(encode_events(rows[since:until]))
+    assert parts.lanes == whole.lanes
+    assert parts.stream == whole.stream
+    for lane in {lane_of(actor) for actor, _ in told}:
+        alone = RunHash()
+        alone.add_events(encode_events([row for row in rows if lane_of(row[5]) == lane]))
+        assert alone.lanes[lane] == whole.lanes[lane]
+        assert sum(one != other for one, other in zip(alone.lanes, RunHash().lanes, strict=True)) == 1
 
 
 def test_seed_run_id_wall_times_and_versions_do_not_change_the_hash(start):

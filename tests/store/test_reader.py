@@ -129,7 +129,7 @@ def test_a_newer_schema_is_refused(folder):
     """A run that a newer version wrote is refused with both numbers."""
     change(folder, "PRAGMA user_version = 99")
 
-    with pytest.raises(UsageError, match=r"newer sim \(schema 99, this one reads 3\)"):
+    with pytest.raises(UsageError, match=r"newer sim \(schema 99, this one reads 4\)"):
         open_run(folder)
 
 
@@ -137,7 +137,7 @@ def test_an_older_schema_is_refused(folder):
     """A run that an older version wrote is refused with both numbers."""
     change(folder, "PRAGMA user_version = 1")
 
-    with pytest.raises(UsageError, match=r"older sim \(schema 1, this one reads 3\)"):
+    with pytest.raises(UsageError, match=r"older sim \(schema 1, this one reads 4\)"):
         open_run(folder)
 
 

@@ -165,6 +165,15 @@ def test_budgets_and_prices_of_agents():
     assert_equal(scene(walkers(6, "{busy: 0.4}", more=ROUGH), more=more), range(3))
 
 
+def test_rules_draw_while_they_run_ahead():
+    """Rules of agents that share nothing draw by agent and iteration, and leave one record under all rules."""
+    rules = '[{when: chance(0.5), do: {ask: {prompt: "=str(randint(1, 9))"}}}, {do: noop}]'
+    text = scene(walkers(3), f"{{name: r, count: 3, position: {ANYWHERE}, rules: {rules}}}")
+    last = assert_equal(text, range(3))
+    assert last.result.errors == 0
+    assert last.service["calls"] > 0
+
+
 def trader(part: str, count: int) -> str:
     """Return an entry of agents that share."""
     return f"{{name: {part}, count: {count}, kind: trader, state: {{part: {part}}}}}"
