@@ -2,13 +2,13 @@
 
 #include "core.h"
 
-/* Whether an object has the slots of a `Loop`. */
+/* Whether an object has the slots of a `Kernel`. */
 int
 is_kernel(PyObject *object)
 {
     static PyTypeObject *seen; /* looking through the bases takes longer than all the rest */
     if (!Py_IS_TYPE(object, seen)) {
-        if (!PyObject_TypeCheck(object, Loop_type)) {
+        if (!PyObject_TypeCheck(object, Kernel_type)) {
             return 0;
         }
         Py_XSETREF(seen, (PyTypeObject *)Py_NewRef(Py_TYPE(object)));
@@ -45,7 +45,7 @@ decide(PyObject *kernel, PyObject *source, PyObject *actor, PyObject *value, PyO
     put(actor, Actor_token, Py_NewRef(token));
     put(actor, Actor_value, Py_NewRef(value));
     put(actor, Actor_via, Py_NewRef(via));
-    failed = append_entry(GET(kernel, Loop_ready), GET(kernel, Loop_now), source, actor, token);
+    failed = append_entry(GET(kernel, Kernel_ready), GET(kernel, Kernel_now), source, actor, token);
     Py_DECREF(token);
     return failed;
 }
@@ -53,7 +53,7 @@ decide(PyObject *kernel, PyObject *source, PyObject *actor, PyObject *value, PyO
 PyObject *
 kernel_wake(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    PyObject *source = count == 4 && args[3] != Py_None ? args[3] : GET(kernel, Loop_current);
+    PyObject *source = count == 4 && args[3] != Py_None ? args[3] : GET(kernel, Kernel_current);
     if (names != NULL || count < 3 || count > 4 || !PyObject_TypeCheck(args[0], Actor_type) ||
         !is_source(source)) {
         return in_python(python_wake, kernel, args, count, names);
@@ -84,12 +84,12 @@ pack(PyObject *const *parts, Py_ssize_t count)
 static PyObject *
 make_row(PyObject *kernel, PyObject *actor, PyObject *source, PyObject *counter, PyObject *topic, PyObject *data)
 {
-    PyObject *entry = GET(kernel, Loop__entry);
+    PyObject *entry = GET(kernel, Kernel__entry);
     /* All references before the first tuple is made, for that may run the collector, and so anything. */
     PyObject *cause[] = {Py_NewRef(PyTuple_GET_ITEM(entry, 2)), Py_NewRef(PyTuple_GET_ITEM(entry, 3))};
     PyObject *row[] = {
-        Py_NewRef(GET(kernel, Loop_now)),
-        Py_NewRef(GET(kernel, Loop_delta)),
+        Py_NewRef(GET(kernel, Kernel_now)),
+        Py_NewRef(GET(kernel, Kernel_delta)),
         Py_NewRef(PyTuple_GET_ITEM(entry, 1)),
         Py_NewRef(GET(source, Source_ordinal)),
         Py_NewRef(counter),
@@ -129,7 +129,7 @@ record(PyObject *kernel, PyObject *source, PyObject *counter, PyObject *actor, P
 PyObject *
 kernel_emit(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    PyObject *source = GET(kernel, Loop_current), *entry = GET(kernel, Loop__entry), *counter, *result;
+    PyObject *source = GET(kernel, Kernel_current), *entry = GET(kernel, Kernel__entry), *counter, *result;
     int named = count == 3 && names == NULL && args[2] != Py_None;
     if (names != NULL || count < 2 || count > 3 || !is_source(source) || !PyTuple_CheckExact(entry) ||
         PyTuple_GET_SIZE(entry) != 6 ||
@@ -177,12 +177,12 @@ queue_put_nowait(PyObject *queue, PyObject *item)
     PyObject *kernel = GET(queue, Queue__kernel), *getters = GET(queue, Queue__getters), *items, *done;
     PyObject *waiting = Py_IS_TYPE(getters, Waiters_type) ? GET(getters, Waiters_actors) : Py_None;
     Py_ssize_t length;
-    if (GET(queue, Queue_closed) != Py_False || !is_kernel(kernel) || !is_source(GET(kernel, Loop_current)) ||
+    if (GET(queue, Queue_closed) != Py_False || !is_kernel(kernel) || !is_source(GET(kernel, Kernel_current)) ||
         !PyLong_CheckExact(GET(queue, Queue_limit)) || !(waiting == Py_None || PyList_CheckExact(waiting))) {
         return PyObject_CallFunctionObjArgs(python_put_nowait, queue, item, NULL);
     }
     if (waiting != Py_None) {
-        PyObject *source = Py_NewRef(GET(kernel, Loop_current));
+        PyObject *source = Py_NewRef(GET(kernel, Kernel_current));
         int found;
         Py_INCREF(waiting); /* what is let go may run anything, and put other things in their places */
         Py_INCREF(kernel);

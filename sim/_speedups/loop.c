@@ -1,4 +1,4 @@
-/* The loop: `Loop._run_some` and its shortest ways through `_caused` and `_go_on`. */
+/* The loop: `Kernel._run_some` and its shortest ways through `_caused` and `_go_on`. */
 
 #include "core.h"
 
@@ -13,8 +13,8 @@ typedef struct {
 static int
 alone(Run *run)
 {
-    return PyList_GET_SIZE(run->ready) == 1 && GET(run->loop, Loop_crowded) == Py_False &&
-           same_number(GET(run->loop, Loop_delta), GET(run->loop, Loop__max_deltas)) == 0;
+    return PyList_GET_SIZE(run->ready) == 1 && GET(run->loop, Kernel_crowded) == Py_False &&
+           same_number(GET(run->loop, Kernel_delta), GET(run->loop, Kernel__max_deltas)) == 0;
 }
 
 /* Take the only entry that was caused at this instant. */
@@ -23,15 +23,15 @@ pop_caused(Run *run)
 {
     PyObject *entry;
     take_first(run->ready, &entry, 1);
-    if (!is_entry(entry) || put(run->loop, Loop_delta, plus_one(GET(run->loop, Loop_delta))) < 0) {
+    if (!is_entry(entry) || put(run->loop, Kernel_delta, plus_one(GET(run->loop, Kernel_delta))) < 0) {
         Py_DECREF(entry);
         return NULL;
     }
-    run->begun = number(GET(run->loop, Loop_now));
+    run->begun = number(GET(run->loop, Kernel_now));
     return entry;
 }
 
-/* What `Loop._caused` does: what was caused at this instant comes before the entry that is read next. */
+/* What `Kernel._caused` does: what was caused at this instant comes before the entry that is read next. */
 static PyObject *
 caused(Run *run)
 {
@@ -42,7 +42,7 @@ caused(Run *run)
     run->reader->index++; /* `_caused` gives it back */
     entry = PyObject_CallMethodNoArgs(run->loop, s__caused);
     if (entry != NULL) {
-        run->begun = number(GET(run->loop, Loop_now));
+        run->begun = number(GET(run->loop, Kernel_now));
     }
     return entry;
 }
@@ -56,7 +56,7 @@ next_entry(Run *run)
     long long time, now;
     if (reader->index >= PyList_GET_SIZE(reader->entries)) {
         int nothing_else = PyList_GET_SIZE(GET(run->calendar, FutureEvents__queue)) == 0;
-        if (nothing_else && alone(run) && number(GET(loop, Loop_now)) < number(GET(loop, Loop__blocked_from))) {
+        if (nothing_else && alone(run) && number(GET(loop, Kernel_now)) < number(GET(loop, Kernel__blocked_from))) {
             return pop_caused(run);
         }
         return NULL;
@@ -67,16 +67,16 @@ next_entry(Run *run)
     }
     time = number(PyTuple_GET_ITEM(entry, 0));
     if (time != run->begun) {
-        now = number(GET(loop, Loop_now));
+        now = number(GET(loop, Kernel_now));
         if (PyList_GET_SIZE(run->ready) && time > now) {
-            return now < number(GET(loop, Loop__blocked_from)) ? caused(run) : NULL;
+            return now < number(GET(loop, Kernel__blocked_from)) ? caused(run) : NULL;
         }
-        if (time >= number(GET(loop, Loop__horizon))) {
+        if (time >= number(GET(loop, Kernel__horizon))) {
             return NULL;
         }
         run->begun = time;
-        put(loop, Loop_now, Py_NewRef(PyTuple_GET_ITEM(entry, 0)));
-        put(loop, Loop_delta, Py_NewRef(zero));
+        put(loop, Kernel_now, Py_NewRef(PyTuple_GET_ITEM(entry, 0)));
+        put(loop, Kernel_delta, Py_NewRef(zero));
     }
     reader->index++;
     return Py_NewRef(entry);
@@ -152,7 +152,7 @@ resume(Run *run, PyObject *entry, PyObject *actor)
     PyObject *request, *coro, *value, *token;
     PySendResult outcome;
     int failed = 0;
-    put(run->loop, Loop_current, Py_NewRef(actor));
+    put(run->loop, Kernel_current, Py_NewRef(actor));
     token = PyLong_FromLongLong((number(PyTuple_GET_ITEM(entry, 5)) | 1) + 1);
     if (token == NULL) {
         return -1;
@@ -195,7 +195,7 @@ step(Run *run, PyObject *entry)
         if (valid <= 0) {
             return valid;
         }
-        put(run->loop, Loop__entry, Py_NewRef(entry));
+        put(run->loop, Kernel__entry, Py_NewRef(entry));
         return resume(run, entry, target);
     }
     token = PyObject_GetAttr(target, s_token);
@@ -207,7 +207,7 @@ step(Run *run, PyObject *entry)
     if (valid <= 0) {
         return valid;
     }
-    put(run->loop, Loop__entry, Py_NewRef(entry));
+    put(run->loop, Kernel__entry, Py_NewRef(entry));
     done = PyObject_CallMethodNoArgs(target, s_fire);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
@@ -219,7 +219,7 @@ static PyObject *
 member_entry(PyObject *loop, PyObject *before, PyObject *crowded, PyObject *counter, PyObject *actor, PyObject *token)
 {
     PyObject *parts[] = {counter, actor, token};
-    if (before == NULL || Py_REFCNT(before) != 2 || GET(loop, Loop__entry) != before) { /* ours, and that of the loop */
+    if (before == NULL || Py_REFCNT(before) != 2 || GET(loop, Kernel__entry) != before) { /* ours, and that of the loop */
         Py_XDECREF(before);
         return make_entry(PyTuple_GET_ITEM(crowded, 0), PyTuple_GET_ITEM(crowded, 1), PyTuple_GET_ITEM(crowded, 2),
                           counter, actor, token);
@@ -276,7 +276,7 @@ run_member(Run *run, PyObject *entry)
     if (!Py_IS_TYPE(target, Actor_type)) {
         return step(run, entry);
     }
-    put(run->loop, Loop__entry, Py_NewRef(entry));
+    put(run->loop, Kernel__entry, Py_NewRef(entry));
     return resume(run, entry, target);
 }
 
@@ -343,7 +343,7 @@ run_entries(Run *run, long long *left)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Between two buckets, or two rounds, `Loop._go_on` in Python says what runs next, or why nothing may. */
+/* Between two buckets, or two rounds, `Kernel._go_on` in Python says what runs next, or why nothing may. */
 static PyObject *
 go_on(Run *run, long long *left)
 {
@@ -366,22 +366,22 @@ go_on(Run *run, long long *left)
         if (*left <= 0) {
             return Py_NewRef(budget_is_spent);
         }
-        if (put(loop, Loop__begun, PyLong_FromLongLong(run->begun)) < 0) {
+        if (put(loop, Kernel__begun, PyLong_FromLongLong(run->begun)) < 0) {
             return NULL;
         }
         pause = PyObject_CallMethodNoArgs(loop, s__go_on);
         if (pause != Py_None) {
             if (pause != NULL) {
-                put(loop, Loop__midway, Py_NewRef(Py_False));
+                put(loop, Kernel__midway, Py_NewRef(Py_False));
             }
             return pause;
         }
         Py_DECREF(pause);
-        run->begun = number(GET(loop, Loop__begun));
+        run->begun = number(GET(loop, Kernel__begun));
     }
 }
 
-/* `Loop._run_some` */
+/* `Kernel._run_some` */
 PyObject *
 run_some(PyObject *loop, PyObject *most)
 {
@@ -392,16 +392,16 @@ run_some(PyObject *loop, PyObject *most)
         return NULL;
     }
     run.loop = loop;
-    run.calendar = Py_NewRef(GET(loop, Loop_calendar));
+    run.calendar = Py_NewRef(GET(loop, Kernel_calendar));
     if (!PyObject_TypeCheck(run.calendar, FutureEvents_type)) {
         PyErr_SetString(PyExc_TypeError, "the loop has no calendar");
         Py_DECREF(run.calendar);
         return NULL;
     }
-    run.ready = Py_NewRef(GET(loop, Loop_ready));
+    run.ready = Py_NewRef(GET(loop, Kernel_ready));
     run.buckets = Py_NewRef(GET(run.calendar, FutureEvents_buckets));
-    run.begun = number(GET(loop, Loop__begun));
-    put(loop, Loop__midway, Py_NewRef(Py_True));
+    run.begun = number(GET(loop, Kernel__begun));
+    put(loop, Kernel__midway, Py_NewRef(Py_True));
     if (PyList_CheckExact(run.ready) && PyDict_CheckExact(run.buckets)) {
         pause = go_on(&run, &left);
     }
@@ -410,9 +410,9 @@ run_some(PyObject *loop, PyObject *most)
         pause = NULL;
     }
     PyErr_Fetch(&type, &error, &trace); /* whatever happened, the loop is left in order */
-    put(loop, Loop__begun, PyLong_FromLongLong(run.begun));
-    put(loop, Loop_current, Py_NewRef(Py_None));
-    put(loop, Loop_steps, PyLong_FromLongLong(number(GET(loop, Loop_steps)) + budget - left));
+    put(loop, Kernel__begun, PyLong_FromLongLong(run.begun));
+    put(loop, Kernel_current, Py_NewRef(Py_None));
+    put(loop, Kernel_steps, PyLong_FromLongLong(number(GET(loop, Kernel_steps)) + budget - left));
     PyErr_Restore(type, error, trace);
     Py_DECREF(run.calendar);
     Py_DECREF(run.ready);

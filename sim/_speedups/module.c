@@ -1,6 +1,6 @@
 /* The hot paths of the kernel once more, in C.
 
-Every function here does what the Python function of the same name does (`Loop._run_some` in loop.py, the waits in
+Every function here does what the Python function of the same name does (`Kernel._run_some` in loop.py, the waits in
 waits.py, ...); see there for why. The data stays in the Python classes: `take_over` looks up where their slots are and
 puts these functions in the place of the Python ones. What is rare is left to the Python function, so its rules are
 written once. Without a compiler the package is complete all the same, and slower; the order of a run is the same.
@@ -124,7 +124,7 @@ take_over(PyObject *module, PyObject *args)
     describe = Py_NewRef(text_of);
     CLASSES(FIND_CLASS)
     SLOTS(FIND_SLOT)
-    python_run = replace(Loop_type, &method_run_some);
+    python_run = replace(Kernel_type, &method_run_some);
     python_emit = replace(Kernel_type, &method_emit);
     python_wake = replace(Kernel_type, &method_wake);
     python_get = replace(Queue_type, &method_get);

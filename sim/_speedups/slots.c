@@ -146,10 +146,10 @@ release(PyObject *pool, PyObject *const *args, Py_ssize_t count, PyObject *names
     PyObject *line = GET(pool, pool_line), *kernel = GET(pool, pool_kernel), *place, *source;
     int done = 0;
     if (count || names || !is_kernel(kernel) || !is_plain(pool, line) || number(GET(pool, pool_free)) != 0 ||
-        !is_source(GET(kernel, Loop_current)) || PyObject_Size(GET(line, line_places)) <= 0) {
+        !is_source(GET(kernel, Kernel_current)) || PyObject_Size(GET(line, line_places)) <= 0) {
         return PyErr_Occurred() ? NULL : in_python(python_release, pool, args, count, names);
     }
-    source = Py_NewRef(GET(kernel, Loop_current));
+    source = Py_NewRef(GET(kernel, Kernel_current));
     Py_INCREF(line);
     Py_INCREF(kernel);
     place = PySequence_GetItem(GET(line, line_places), 0);

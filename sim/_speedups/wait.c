@@ -101,7 +101,7 @@ actor_of(PyObject *kernel)
     if (!is_kernel(kernel)) {
         return NULL;
     }
-    actor = GET(kernel, Loop_current);
+    actor = GET(kernel, Kernel_current);
     return Py_IS_TYPE(actor, Actor_type) && GET(actor, Actor_cancelling) == Py_False ? actor : NULL;
 }
 

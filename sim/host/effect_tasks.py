@@ -19,7 +19,7 @@ from sim.crashpoints import reach
 from sim.errors import SimError
 from sim.kernel.codec import decode, encode
 from sim.kernel.effects import EffectHandle, Outcome
-from sim.kernel.scheduler import Kernel
+from sim.kernel.kernel import Kernel
 
 LARGEST_RESULT = 16 * 2**20
 """Bytes of a result as canonical JSON. A larger one would be kept in memory, in the record and in every replay."""

@@ -24,9 +24,8 @@ from sim.host.time_slicer import TimeSlicer
 from sim.kernel.codec import decode, encode
 from sim.kernel.duration import MAX_NS, NS
 from sim.kernel.effects import EffectHandle, Outcome
+from sim.kernel.kernel import Kernel, Pause
 from sim.kernel.ports import Clock, History
-from sim.kernel.scheduler import Kernel
-from sim.kernel.targets import Pause
 
 GRACE = 3.0
 """Real seconds in which effects in flight may end when a run is suspended; the rest are in flight again on resuming."""

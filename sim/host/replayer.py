@@ -4,9 +4,8 @@ from sim.errors import DivergenceError, RunError
 from sim.host.time_slicer import TimeSlicer
 from sim.kernel.duration import to_text
 from sim.kernel.effects import EffectHandle
+from sim.kernel.kernel import Kernel, Pause
 from sim.kernel.ports import Arrival, History
-from sim.kernel.scheduler import Kernel
-from sim.kernel.targets import Pause
 
 
 class Replayer:

@@ -1,9 +1,8 @@
 """Runs a kernel in slices of real time (edge), so that the host program gets its turns."""
 
 from sim.kernel.duration import NS
+from sim.kernel.kernel import Kernel, Pause
 from sim.kernel.ports import Clock
-from sim.kernel.scheduler import Kernel
-from sim.kernel.targets import Pause
 
 SLICE = 0.004
 """Real seconds the kernel runs before the host program gets a turn."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from sim.host.host import Host
 from sim.kernel.duration import MAX_NS, to_ns
-from sim.kernel.targets import Pause
+from sim.kernel.kernel import Pause
 from sim.kernel.until import Until, Watch, never_happened
 
 

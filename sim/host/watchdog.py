@@ -12,7 +12,7 @@ from typing import Self
 
 import attrs
 
-from sim.kernel.scheduler import Kernel
+from sim.kernel.kernel import Kernel
 
 THRESHOLD = 2.0
 """Real seconds that a step may take before it is reported."""

@@ -7,7 +7,7 @@ from typing import Any
 from sim.errors import Cancelled
 from sim.kernel.actor import Actor, Exit
 from sim.kernel.duration import Duration, to_ns
-from sim.kernel.scheduler import Kernel
+from sim.kernel.kernel import Kernel
 from sim.kernel.waits import NOTHING, Wait
 
 

@@ -18,8 +18,8 @@ from sim.kernel.codec import encode
 from sim.kernel.duration import MAX_NS
 
 if TYPE_CHECKING:
+    from sim.kernel.kernel import Kernel
     from sim.kernel.ports import Performer
-    from sim.kernel.scheduler import Kernel
 
 Safety = Literal["pure", "idempotent", "unsafe"]
 """What may be done again after a crash: anything, the same call with the same key, or nothing without asking.

@@ -6,8 +6,7 @@ from typing import Any
 
 from sim.errors import ActorError, UsageError
 from sim.kernel.actor import Actor, Exit
-from sim.kernel.loop import crash_of
-from sim.kernel.scheduler import Kernel
+from sim.kernel.kernel import Kernel, crash_of
 from sim.kernel.waits import NOTHING, Waiters
 
 

@@ -7,9 +7,8 @@ from sim.errors import Cancelled, UsageError
 from sim.kernel.actor import Actor, Exit
 from sim.kernel.all_of import armed
 from sim.kernel.duration import Duration, to_ns
+from sim.kernel.kernel import Kernel, Pause
 from sim.kernel.latch import Join
-from sim.kernel.scheduler import Kernel
-from sim.kernel.targets import Pause
 from sim.kernel.waits import NOTHING, Wait
 
 Until = Duration | Wait | Actor | Callable[[], object]

@@ -19,9 +19,8 @@ from sim._speedups import core
 from sim.errors import Cancelled, ClosedError, UsageError
 from sim.kernel.actor import Actor, Source
 from sim.kernel.duration import Duration, to_ns
-from sim.kernel.loop import ARMED
+from sim.kernel.kernel import ARMED, Kernel
 from sim.kernel.order import WakeBatch
-from sim.kernel.scheduler import Kernel
 
 NOTHING = object()
 """What `take` returns when an actor has to wait."""

@@ -8,7 +8,7 @@ from typing import Any, final
 from sim._speedups import core
 from sim.errors import Cancelled, LimitError, UsageError
 from sim.kernel import Actor, Kernel
-from sim.kernel.loop import ARMED
+from sim.kernel.kernel import ARMED
 from sim.kernel.waits import NOTHING
 from sim.resources.pool import Line, Pool
 

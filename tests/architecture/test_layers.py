@@ -57,7 +57,7 @@ FORBIDDEN = [  # module, its text, what the report must say
     ("errors", "def late():\n    import sim.kernel", "sim.errors -> sim.kernel"),
     ("rogue", "", "- sim.rogue"),
     ("kernel/clock", "def now():\n    import time", "sim.kernel.clock -> time"),
-    ("kernel/scheduler", "from anyio.abc import TaskGroup", "sim.kernel.scheduler -> anyio"),
+    ("kernel/kernel", "from anyio.abc import TaskGroup", "sim.kernel.kernel -> anyio"),
     ("store/reader", "from datetime import datetime", "sim.store.reader -> datetime"),
     ("kernel/dice", "from random import Random", "sim.kernel.dice -> random"),
     ("host/host", "import sqlite3", "sim.host.host -> sqlite3"),

@@ -24,8 +24,8 @@ from sim.errors import (
 from sim.host.host import Host
 from sim.kernel import NS, Actor, Effect, Exit, Kernel, Pause, Queue, Signal, first_of_ns, perform, sleep
 from sim.kernel.actor import FIRST_ACTOR, FIRST_DERIVED
+from sim.kernel.kernel import Timer
 from sim.kernel.ports import NullRecorder
-from sim.kernel.targets import Timer
 from sim.kernel.waits import sleep_ns
 from tests.helpers import as_host
 
