@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     )
     from sim.runner import ReplayResult, RunResult, SimulationRunner, branch, replay, resume, run, run_async
     from sim.scenario import Scenario, load
-    from sim.world import Action, ActionResult, Message, Tool, World
+    from sim.standalone import World
+    from sim.world import Action, ActionResult, Message, Tool
 
 __version__ = "0.1.0"
 
@@ -71,7 +72,8 @@ _HOMES = {
     "resources": "Container Preempted PreemptiveResource PriorityResource RateTracker Resource Store",
     "runner": "ReplayResult RunResult SimulationRunner branch replay resume run run_async",
     "scenario": "Scenario load",
-    "world": "Action ActionResult Message Tool World",
+    "standalone": "World",
+    "world": "Action ActionResult Message Tool",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

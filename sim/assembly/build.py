@@ -26,7 +26,8 @@ from sim.scenario.actions import Do, SleepSpec
 from sim.scenario.scopes import WHERE_NAMES
 from sim.scenario.town import VILLAGER
 from sim.scenario.values import ValueTemplate
-from sim.world import ActionHandler, Refused, World
+from sim.standalone import World
+from sim.world import ActionHandler, Refused
 
 Kinds = Mapping[str, type[Agent]]
 """Classes of agents that a scenario may name as `kind`, as the host program allows."""

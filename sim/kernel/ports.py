@@ -98,6 +98,13 @@ class Performer(Protocol):
         """Nobody waits for the outcome of `handle` any more."""
 
 
+class Intake(Protocol):
+    """Takes calls from outside a run; the host is one."""
+
+    def submit(self, kind: str, data: object, /) -> None:
+        """Queue a call, from any thread."""
+
+
 @attrs.frozen
 class Arrival:
     """What came from outside, as it is on record: an input, or the outcome of a measured effect.

@@ -106,9 +106,8 @@ class SimulationRunner:
         self._standstill = DeadlockDetector(simulation.world)
         self.sync = self._synchroniser()
         going = None if live is None else (lambda doubtful: live(self, doubtful))
-        self.host = simulation.world.attach(
-            Host(self.clockwork, speed=speed, progress=told, history=history, live=going)
-        )
+        self.host = Host(self.clockwork, speed=speed, progress=told, history=history, live=going)
+        simulation.world.attach(self.host)
         tick, shuffled = simulation.scenario.execution.tick, simulation.scenario.execution.tick.order == "shuffled"
         self.ticks = TickDriver(
             simulation.manager, tick.period, tick.concurrency, shuffled, refreshed=simulation.per_tick

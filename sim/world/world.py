@@ -4,19 +4,17 @@ import math
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Collection, Coroutine, Mapping
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import attrs
 
 from sim.errors import Interrupt, RunError, SimError, UsageError
 from sim.events import EventBus
 from sim.events.bus import too_much
-from sim.host.host import Host
-from sim.host.until import run_host_until
 from sim.kernel import Actor, Kernel, Recorder, Stream, to_seconds
 from sim.kernel.codec import ABSENT, Absent, Fact, Raw, Record, as_dict, decode, freeze, recordable
+from sim.kernel.ports import Intake
 from sim.kernel.rng import KeyedStream
-from sim.kernel.until import Until
 from sim.permissions import Permission
 from sim.resources import MICRO, Budgets, Ledger, Pool, Quotas, RateTracker, Use
 from sim.text import of_error
@@ -143,7 +141,7 @@ class World:
         self.crashes = 0  # loops that were stopped because they failed too often, or ended in an error
         self.running = 0  # loops that have been started and have not stopped
         self.on_all_stopped: Callable[[], None] | None = None
-        self._host: Host | None = None
+        self._intake: Intake | None = None
         self._left_at: dict[str, str] = {}  # where stopped agents stood
         self._groups: dict[str, dict[str, None]] = {}
         for handler in BUILT_IN:
@@ -154,44 +152,7 @@ class World:
         """Simulated seconds since the start."""
         return to_seconds(self.kernel.now)
 
-    # -- running it, for code without a scenario
-
-    async def __aenter__(self) -> Self:
-        """Let effects live from one `run` to the next; leaving ends the run (`close`)."""
-        await self.attach(Host(self.kernel)).__aenter__()
-        return self
-
-    async def __aexit__(self, kind: object, *rest: object) -> None:
-        try:
-            self.close()
-        except Exception:
-            if kind is None:  # else the run has failed already, and that failure is what the caller must see
-                raise
-        finally:
-            if self._host is not None:
-                await self._host.__aexit__(kind, *rest)
-            self.kernel.close()
-
-    async def run(self, until: Until) -> Any:
-        """Run up to a time or until something has happened; call it again to go on.
-
-        Effects in flight live on from one call to the next only inside `async with`; else they are abandoned.
-
-        Awaitable in any asyncio or trio program; the program keeps getting turns.
-
-        Args:
-            until: a simulated time since the start (seconds, or text such as `10m`), a wait (a latch, a signal,
-                `join`), an actor, whose end is waited for, or a function without arguments that is asked after each
-                instant. All that is due at the instant in which it happens runs first.
-
-        Returns:
-            The value of the wait, what the actor returned, or the first true answer of the function; None for a time.
-
-        Raises:
-            UsageError: if nothing is due any more and what is waited for has not happened.
-            BaseException: what an actor that nobody supervises raised, or the awaited actor.
-        """
-        return await run_host_until(self._host or self.attach(Host(self.kernel)), until)
+    # -- processes, and calls from outside
 
     def spawn(self, name: str, process: Coroutine[Any, Any, Any]) -> Actor:
         """Start a process, a plain coroutine, at this instant, and return its actor, for `join` and `interrupt`.
@@ -208,10 +169,9 @@ class World:
         """
         return self.kernel.interrupt(actor, cause)
 
-    def attach(self, host: Host) -> Host:
-        """Make `host` the one that runs this world and that calls from outside go through, and return it."""
-        self._host = host
-        return host
+    def attach(self, intake: Intake) -> None:
+        """Let calls from outside go through `intake`, the host that runs this world."""
+        self._intake = intake
 
     def on_input(self, kind: str, handler: Callable[[Any], object]) -> None:
         """Say what a call from outside of this kind does: `handler` gets its data, and may change the world.
@@ -231,9 +191,9 @@ class World:
             UsageError: if there is no such kind, or no run.
             ActorError: if the data is not JSON-like.
         """
-        if self._host is None:
+        if self._intake is None:
             raise UsageError("there is no run to submit to", hint="call submit while World.run is under way")
-        self._host.submit(kind, data)
+        self._intake.submit(kind, data)
 
     def close(self) -> None:
         """End a run: effects in flight are abandoned, and recorded so, and then all agents are stopped."""

@@ -13,8 +13,9 @@ from sim.kernel.ports import EventRow
 from sim.kernel.waits import sleep_ns
 from sim.resources import Limit, Rate
 from sim.runner.tick import TickDriver
+from sim.standalone import World
 from sim.store import HashRecorder
-from sim.world import Action, ActionResult, World
+from sim.world import Action, ActionResult
 
 Step = Callable[["Script"], Action | Awaitable[Action | None] | None]
 

@@ -15,6 +15,7 @@ import pytest
 from sim import crashpoints
 from sim.actors import Agent
 from sim.errors import DivergenceError, RunError, ScenarioError, UsageError
+from sim.host.host import Host
 from sim.kernel import NS, Effect, perform
 from sim.runner import RunResult, branch, replay, resume, run
 from sim.runner.options import Backend
@@ -212,8 +213,8 @@ class Interrupts(Pure):
 
     async def decide_action(self) -> Action | None:
         if self.state.get("turn") == 3 and self.suspend:
-            assert self.world._host is not None
-            self.world._host.suspend()
+            assert isinstance(self.world._intake, Host)
+            self.world._intake.suspend()
         return await super().decide_action()
 
 

@@ -12,6 +12,7 @@ import pytest
 from sim import crashpoints
 from sim.actors import Agent
 from sim.errors import DivergenceError, RunError
+from sim.host.host import Host
 from sim.kernel import NS, Effect, perform, sleep
 from sim.runner import branch, replay, resume, run
 from sim.store import RunHeader, RunRecorder, create_run, open_run
@@ -375,8 +376,8 @@ class Asks(Once):
     async def decide_action(self) -> Action | None:
         now = self.world.now
         if self.suspend_at is not None and now >= self.suspend_at:
-            assert self.world._host is not None
-            self.world._host.suspend()
+            assert isinstance(self.world._intake, Host)
+            self.world._intake.suspend()
         if self.silent_from is not None and now >= self.silent_from:
             await sleep(0.5)
         else:

@@ -14,8 +14,9 @@ from sim.kernel import NS, Effect, perform, sleep
 from sim.runner import RunResult, SimulationRunner, run, run_async
 from sim.runner.result import Distribution
 from sim.scenario import Scenario, load
+from sim.standalone import World
 from sim.store import HashRecorder
-from sim.world import NOOP, Action, World
+from sim.world import NOOP, Action
 
 HEAD = "name: test\nuntil: 10s\nexecution: {agent_loop: {min_loop_delay: 1s}}\n"
 IDLER = "agents: [{name: a, rules: [{do: {sleep: {event: go}}}]}]\n"
