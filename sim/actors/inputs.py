@@ -11,7 +11,7 @@ from sim.kernel.codec import freeze
 from sim.kernel.effects import EffectHandle
 from sim.world import Message
 from sim.world.action import Refused
-from sim.world.builtin import deliver
+from sim.world.actions.messages import deliver
 
 if TYPE_CHECKING:
     from sim.actors.loop import AgentLoop

@@ -5,16 +5,15 @@ from typing import Any
 
 import attrs
 
+from sim.actors import actions
 from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
 from sim.actors.inputs import Inputs
 from sim.actors.loop import AgentLoop
 from sim.actors.state import AgentState
-from sim.actors.wake import WakeCondition
 from sim.errors import UsageError
 from sim.kernel import Duration, to_ns, to_seconds
-from sim.permissions import Permission
-from sim.world import ActionHandler, Refused, World
+from sim.world import World
 from sim.world.action import near
 
 
@@ -69,9 +68,8 @@ class AgentLoopManager:
         self.on_forgotten: Callable[[AgentLoop], None] | None = None  # called with a loop that is kept no more
         self._loops: dict[str, AgentLoop] = {}
         self._made = 0
-        world.actions.register(ActionHandler("sleep", _sleep, Permission.GUEST))
-        world.actions.register(ActionHandler("rest", _rest, Permission.GUEST, scope="own"))
-        world.actions.register(ActionHandler("stop", _stop, Permission.GUEST))
+        for handler in (actions.sleep, actions.rest, actions.stop):
+            world.actions.register(handler)
         Inputs(self)
 
     def create_loop(self, agent: Agent, config: AgentLoopConfig | None = None) -> AgentLoop:
@@ -189,22 +187,3 @@ class AgentLoopManager:
         for loop in self._loops.values():
             counts[loop.state] += 1
         return {str(state): count for state, count in counts.items()}
-
-
-def _sleep(world: World, agent: Any, condition: dict) -> None:  # type: ignore[type-arg]  # the schema wants the bare type
-    try:
-        parsed = WakeCondition.parse(condition)
-    except UsageError as error:
-        raise Refused(str(error)) from error
-    agent.loop.sleep(parsed)
-
-
-def _rest(world: World, agent: Any, until: Any) -> None:
-    try:
-        agent.loop.rest(to_ns(until))
-    except UsageError as error:
-        raise Refused(f"rest: {error}") from error
-
-
-def _stop(world: World, agent: Any) -> None:
-    agent.shutdown()

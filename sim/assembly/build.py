@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
+from sim.actors.actions import spawn
 from sim.agents import PolicyAction, PolicyAgent, PolicyRule, Rulebook, Toolbox
 from sim.agents.town import Villager, villagers
 from sim.assembly.metric_functions import PI, MetricFunctions
@@ -27,7 +28,7 @@ from sim.scenario.scopes import WHERE_NAMES
 from sim.scenario.town import VILLAGER
 from sim.scenario.values import ValueTemplate
 from sim.standalone import World
-from sim.world import ActionHandler, Refused
+from sim.world import Refused
 
 Kinds = Mapping[str, type[Agent]]
 """Classes of agents that a scenario may name as `kind`, as the host program allows."""
@@ -98,7 +99,8 @@ def build(
         check_sync(scenario, nursery.class_of, access or Access())
     starts = nursery.populate()
     if service is None:  # in synchronised rounds nobody could wait for agents that come during the run
-        world.actions.register(ActionHandler("spawn", nursery.spawn))
+        world.services["spawn"] = nursery.spawn_for
+        world.actions.register(spawn)
         manager.entries.update(
             {entry.name: partial(nursery.spawn_for, "host", entry.name) for entry in scenario.agents}
         )
@@ -176,10 +178,6 @@ class AgentFactory:
                 newborn = self._conceive(entry, name, index)
                 starts.append((self._admit(newborn), newborn.delay_ns))
         return tuple(starts)
-
-    def spawn(self, world: World, parent: Any, agent: str, count: int = 1, state: Any = None) -> dict[str, Any]:
-        """Start copies of an entry (the action `spawn`)."""
-        return {"agents": self.spawn_for(parent.agent_id, agent, count, state)}
 
     def spawn_for(self, parent: str, agent: str, count: int = 1, state: Mapping[str, Any] | None = None) -> list[str]:
         """Start copies of an entry and return their names, which begin with those of the entry and of the parent.

@@ -9,8 +9,8 @@ from sim.resources import Container, Limit, Pool, PreemptiveResource, PriorityRe
 from sim.scenario import schema, units
 from sim.scenario.values import ValueTemplate
 from sim.world import Places, World
+from sim.world.actions.pools import preempted
 from sim.world.artifact import Artifact
-from sim.world.pool_actions import preempted
 
 
 def furnish(world: World, scenario: schema.Scenario) -> None:

@@ -7,7 +7,7 @@ same holds for an answer that does not fit `response_format` or `tool_choice`.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import attrs
 
@@ -16,6 +16,7 @@ from sim.llm.service import Models, Skipped
 from sim.llm.types import Answer, ChatMessage, Completion, ModelError, ModelRequest, Sampling, ToolSpec
 from sim.resources import MICRO
 from sim.world import ActionHandler, Inhabitant, Refused, World
+from sim.world.action import Means, action
 
 ASKS = 3
 """Requests for one question, if the answers cannot be used."""
@@ -29,6 +30,59 @@ class Asked:
     said: str
 
 
+async def _unbound(world: World, agent: Inhabitant, **arguments: Any) -> Asked:
+    raise AssertionError("each scenario gives the action its own wait, with its tools")
+
+
+Number = Annotated[Any, Means("number")]
+
+
+@action("ask", ends=True, scope="own", wait=_unbound, everywhere=False)
+def ask(
+    world: World,
+    agent: Inhabitant,
+    granted: Asked,
+    prompt: str,
+    system: str = "",
+    use: str = "agent",
+    tier: Annotated[str, Means("tier")] = "",
+    tools: Annotated[Any, Means("tools")] = (),
+    history: Annotated[str, Means("history")] = "",
+    max_tokens: Number = None,
+    temperature: Number = None,
+    top_p: Number = None,
+    seed: Number = None,
+    stop: Any = None,
+    response_format: Annotated[Any, Means("answer schema")] = None,
+    tool_choice: Annotated[Any, Means("text")] = None,
+    extra_body: Annotated[Any, Means("extra body")] = None,
+    stream: Any = None,
+) -> Mapping[str, Any]:
+    """Ask a language model.
+
+    Args:
+        prompt: what is asked.
+        system: the system prompt.
+        use: what the call is for, as in `models.uses`.
+        tier: the tier of the model, in place of that of its use.
+        tools: names of tools in `models.tools` that the model may call.
+        history: the state variable that holds the conversation so far.
+        max_tokens: the most tokens of the answer.
+        temperature: of the sampling.
+        top_p: of the sampling.
+        seed: of the sampling, for endpoints that take one.
+        stop: texts before which the answer ends
+        response_format: a JSON Schema that the text must fit
+        tool_choice: auto, none, required or the name of a tool
+        extra_body: further fields for the endpoint
+        stream: whether the endpoint sends the answer in parts
+    """
+    if history:
+        new = [{"role": "user", "content": prompt}, {"role": "assistant", "content": granted.said}]
+        agent.state[history] = [*agent.state[history], *new]
+    return granted.data
+
+
 @attrs.frozen
 class Ask:
     """The action, with the tools that a scenario declares."""
@@ -37,7 +91,7 @@ class Ask:
 
     def handler(self) -> ActionHandler:
         """Return the action for a world's registry."""
-        return ActionHandler("ask", _done, wait=self._ask, ends=True, scope="own")
+        return attrs.evolve(ask, wait=self._ask)
 
     async def _ask(
         self,
@@ -119,32 +173,6 @@ def _asked(answers: Sequence[Answer], request: ModelRequest) -> Asked:
         data["value"] = value_of(completion, request)
     made = [f"{call.name}({call.arguments})" for call in completion.tool_calls]
     return Asked(data, "\n".join(part for part in (completion.text, *made) if part))
-
-
-def _done(
-    world: World,
-    agent: Inhabitant,
-    granted: Asked,
-    prompt: str,
-    system: str = "",
-    use: str = "agent",
-    tier: str = "",
-    tools: Any = (),
-    history: str = "",
-    max_tokens: Any = None,
-    temperature: Any = None,
-    top_p: Any = None,
-    seed: Any = None,
-    stop: Any = None,
-    response_format: Any = None,
-    tool_choice: Any = None,
-    extra_body: Any = None,
-    stream: Any = None,
-) -> Mapping[str, Any]:
-    if history:
-        new = [{"role": "user", "content": prompt}, {"role": "assistant", "content": granted.said}]
-        agent.state[history] = [*agent.state[history], *new]
-    return granted.data
 
 
 def _past(agent: Inhabitant, history: str) -> Sequence[ChatMessage]:

@@ -1,16 +1,37 @@
-"""What a rule may do: one model per kind of action, and the records that they become."""
+"""What a rule may do: how a scenario file gives the arguments of actions, and the records that they become.
+
+The model of each kind is derived from its definition (`sim.world.action`). `sleep` alone is written otherwise: its
+argument is a condition, whose parts stand in the place of arguments.
+"""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from functools import cache
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 
 import attrs
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationInfo, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    TypeAdapter,
+    ValidationInfo,
+    create_model,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
 
+from sim.actors.actions import rest, sleep, spawn, stop
 from sim.expressions import Expression, did_you_mean
+from sim.llm.ask import ask
 from sim.scenario import fields as f
 from sim.scenario.units import FieldError, shown
 from sim.scenario.values import Filter, ValueTemplate
 from sim.scenario.yaml_tree import Map
+from sim.world.action import DEFINED, ActionHandler, Meaning
+
+_OF_HIGHER_LAYERS = (ask, rest, sleep, spawn, stop)  # named here, so that they are defined beside those of the world
 
 SleepKind = Literal["time", "until", "event", "resource", "message", "any", "all"]
 
@@ -53,183 +74,6 @@ class Do:
     kind: str
     arguments: Mapping[str, ValueTemplate] = attrs.field(factory=dict)
     sleep: SleepSpec | None = None
-
-
-class _Noop(f.Part):
-    """Do nothing."""
-
-
-class _Stop(f.Part):
-    """Stop this agent."""
-
-
-class _Send(f.Part):
-    """Send a message to an agent, or to every member of a group."""
-
-    to: f.RecipientValue
-    data: f.Value | None = None
-    topic: f.TextValue | None = None
-    after: Annotated[f.TimeValue | None, Field(description="how long until it arrives")] = None
-
-
-class _Publish(f.Part):
-    """Publish an event."""
-
-    topic: f.TopicValue
-    data: f.Value | None = None
-
-
-class _Transfer(f.Part):
-    """Pay from the own account to another."""
-
-    to: f.AccountValue
-    amount: f.NumberValue
-
-
-class _Read(f.Part):
-    """Read an artifact."""
-
-    artifact: f.ArtifactValue
-
-
-class _Write(f.Part):
-    """Create an artifact or replace its content."""
-
-    artifact: f.TextValue
-    content: f.Value
-    readers: f.AudienceValue | None = None
-    writers: f.AudienceValue | None = None
-    price: f.NumberValue | None = None
-    formula: f.FormulaValue | None = None
-
-
-class _Edit(f.Part):
-    """Replace one piece of text in an artifact."""
-
-    artifact: f.ArtifactValue
-    old: f.TextValue
-    new: f.TextValue
-
-
-class _Delete(f.Part):
-    """Delete an artifact."""
-
-    artifact: f.ArtifactValue
-
-
-class _Invoke(f.Part):
-    """Compute the formula of an artifact and pay its price."""
-
-    artifact: f.ArtifactValue
-    args: f.MappingValue | None = None
-
-
-class _Move(f.Part):
-    """Go to another place."""
-
-    to: f.PlaceValue
-
-
-class _Walk(f.Part):
-    """Be somewhere in space, and show something, from the next step on."""
-
-    to: Annotated[f.Value | None, Field(description="[x, y], or the name of a place; default: stay")] = None
-    doing: f.TextValue | None = None
-    met: Annotated[f.Value | None, Field(description="kept in the record")] = None
-
-
-class _Rest(f.Part):
-    """Do nothing before a moment, whatever happens; others can rely on it."""
-
-    until: Annotated[f.TimeValue, Field(description="counted from the start of the run")]
-
-
-class _UseTool(f.Part):
-    """Call a tool."""
-
-    tool: f.TextValue
-    args: f.MappingValue | None = None
-
-
-class _CreateTask(f.Part):
-    """Create a task, for an agent or for whoever takes it."""
-
-    title: f.TextValue
-    to: f.RecipientValue | None = None
-    data: f.Value | None = None
-
-
-class _Spawn(f.Part):
-    """Start copies of an entry in `agents`."""
-
-    agent: f.EntryValue
-    count: f.NumberValue | None = None
-    state: f.MappingValue | None = None
-
-
-class _Wait(f.Part):
-    """When an action that waits gives up."""
-
-    timeout: Annotated[f.TimeValue | None, Field(description="after how long to give up")] = None
-    or_event: Annotated[f.PatternValue | None, Field(description="topics of events at which to give up")] = None
-
-
-class _Acquire(_Wait):
-    """Take slots of a pool, waiting for them if need be."""
-
-    pool: f.SlotsValue
-    amount: f.NumberValue | None = None
-    priority: f.NumberValue | None = None
-    preempt: Annotated[f.Value | None, Field(description="preemptive pools: whether it may take a slot away")] = None
-
-
-class _Release(f.Part):
-    """Give slots of a pool back."""
-
-    pool: f.SlotsValue
-    amount: f.NumberValue | None = None
-
-
-class _Put(_Wait):
-    """Put an item into a store, or an amount into a container."""
-
-    pool: f.StockValue
-    item: f.Value | None = None
-    amount: f.NumberValue | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> "_Put":
-        if (self.item is None) == (self.amount is None):
-            raise FieldError("expected either item (for a store) or amount (for a container)")
-        return self
-
-
-class _Get(_Wait):
-    """Take an item out of a store, or an amount out of a container."""
-
-    pool: f.StockValue
-    amount: f.NumberValue | None = None
-    where: Annotated[f.ItemFilter | None, Field(description="which item of a store; it is called `item`")] = None
-
-
-class _Ask(f.Part):
-    """Ask a language model."""
-
-    prompt: f.TextValue
-    system: f.TextValue | None = None
-    use: f.TextValue | None = None
-    tier: f.TierValue | None = None
-    tools: f.ToolsValue | None = None
-    history: f.HistoryValue | None = None
-    max_tokens: f.NumberValue | None = None
-    temperature: f.NumberValue | None = None
-    top_p: f.NumberValue | None = None
-    seed: f.NumberValue | None = None
-    stop: Annotated[f.Value | None, Field(description="texts before which the answer ends")] = None
-    response_format: Annotated[f.SchemaValue | None, Field(description="a JSON Schema that the text must fit")] = None
-    tool_choice: Annotated[f.TextValue | None, Field(description="auto, none, required or the name of a tool")] = None
-    extra_body: Annotated[f.ExtraBodyValue | None, Field(description="further fields for the endpoint")] = None
-    stream: Annotated[f.Value | None, Field(description="whether the endpoint sends the answer in parts")] = None
 
 
 class _Sleep(f.Part):
@@ -276,35 +120,73 @@ class _Sleep(f.Part):
 _HEADS = {name: name.rstrip("_") for name in ("for_", "until", "event", "resource", "message", "any", "all")}
 
 
-class _Actions(f.Part):
-    """One action: its kind and its arguments."""
+_FIELDS: Final[Mapping[Meaning, Any]] = {
+    "account": f.AccountValue,
+    "answer schema": f.SchemaValue,
+    "artifact": f.ArtifactValue,
+    "audience": f.AudienceValue,
+    "entry": f.EntryValue,
+    "extra body": f.ExtraBodyValue,
+    "formula": f.FormulaValue,
+    "history": f.HistoryValue,
+    "item filter": f.ItemFilter,
+    "mapping": f.MappingValue,
+    "number": f.NumberValue,
+    "pattern": f.PatternValue,
+    "place": f.PlaceValue,
+    "recipient": f.RecipientValue,
+    "slots": f.SlotsValue,
+    "stock": f.StockValue,
+    "text": f.TextValue,
+    "tier": f.TierValue,
+    "time": f.TimeValue,
+    "tools": f.ToolsValue,
+    "topic": f.TopicValue,
+    "value": f.Value,
+}
+"""How a scenario file reads an argument, by what it means."""
 
-    noop: _Noop | None = None
-    send: _Send | None = None
-    publish: _Publish | None = None
-    transfer: _Transfer | None = None
-    read: _Read | None = None
-    write: _Write | None = None
-    edit: _Edit | None = None
-    delete: _Delete | None = None
-    invoke: _Invoke | None = None
-    move: _Move | None = None
-    walk: _Walk | None = None
-    use_tool: _UseTool | None = None
-    create_task: _CreateTask | None = None
-    spawn: _Spawn | None = None
-    acquire: _Acquire | None = None
-    release: _Release | None = None
-    put: _Put | None = None
-    get: _Get | None = None
-    ask: _Ask | None = None
-    stop: _Stop | None = None
-    sleep: _Sleep | None = None
-    rest: _Rest | None = None
+if missing := set(get_args(Meaning)).difference(_FIELDS):
+    raise AssertionError(f"no field reads arguments that mean {', '.join(sorted(missing))}")
 
 
-KINDS = tuple(_Actions.model_fields)
-"""Every kind of action, in the order of the documentation."""
+class _Arguments(f.Part):
+    """The arguments of an action."""
+
+    either: ClassVar[Mapping[str, str]] = {}
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if self.either and sum(getattr(self, name) is not None for name in self.either) != 1:
+            raise FieldError("expected either " + " or ".join(f"{name} ({what})" for name, what in self.either.items()))
+        return self
+
+
+def _arguments_of(handler: ActionHandler) -> type[_Arguments]:
+    """Return the model of the arguments that a rule gives to a kind of action."""
+    fields: dict[str, Any] = {}
+    for argument in handler.arguments():
+        read, told = _FIELDS[argument.meaning], Field(description=argument.description)
+        fields[argument.name] = Annotated[read, told] if argument.required else (Annotated[read | None, told], None)
+    model = create_model(handler.kind, __base__=_Arguments, __doc__=handler.summary, **fields)
+    model.either = handler.either
+    return model
+
+
+@cache
+def _model(kinds: tuple[str, ...]) -> type[f.Part]:
+    """Return the model of one action: its kind and its arguments."""
+    fields: dict[str, Any] = {
+        kind: ((_Sleep if kind == "sleep" else _arguments_of(DEFINED[kind])) | None, None) for kind in kinds
+    }
+    told = "One action: its kind and its arguments."
+    model: type[f.Part] = create_model("action", __base__=f.Part, __doc__=told, **fields)
+    return model
+
+
+def action_kinds() -> tuple[str, ...]:
+    """Return every kind of action that has been defined, also by a host program."""
+    return tuple(DEFINED)
 
 
 def _spread(raw: Any) -> Any:
@@ -319,13 +201,14 @@ def _spread(raw: Any) -> Any:
     if arguments is None:
         return {kind: {}}
     if isinstance(raw, Map):
-        raw.allowed = KINDS
+        raw.allowed = action_kinds()
     return raw
 
 
 def _do(raw: Any, info: ValidationInfo) -> Do:
-    actions = _Actions.model_validate(_spread(raw), context=info.context)
-    kind = next(name for name in KINDS if getattr(actions, name) is not None)
+    kinds = action_kinds()
+    actions = _model(kinds).model_validate(_spread(raw), context=info.context)
+    kind = next(name for name in kinds if getattr(actions, name) is not None)
     chosen = getattr(actions, kind)
     if isinstance(chosen, _Sleep):
         return Do(kind, {}, chosen.spec())
@@ -339,12 +222,21 @@ def _value(value: Any) -> Any:
 
 def action_kind(value: str) -> str:
     """Check the name of a kind of action; for validators."""
-    if value not in KINDS:
-        raise FieldError(f"there is no action {value[:80]!r}", did_you_mean(value, KINDS))
+    if value not in DEFINED:
+        raise FieldError(f"there is no action {value[:80]!r}", did_you_mean(value, DEFINED))
     return value
 
 
-_One = Annotated[Do, PlainValidator(_do, json_schema_input_type=_Actions | Literal[KINDS])]
+class _ActionSchema:
+    """Gives the JSON Schema of one action: that of the kinds that are defined when it is asked for."""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        kinds = action_kinds()
+        one_of: Any = _model(kinds) | Literal[kinds]
+        return handler(TypeAdapter(one_of).core_schema)
+
+
+_One = Annotated[Do, PlainValidator(_do), _ActionSchema()]
 
 
 def _listed(raw: Any) -> Any:

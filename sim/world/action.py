@@ -1,14 +1,18 @@
 """Actions: the narrow waist through which agents change the world.
 
 `Action(kind, arguments, reasoning)` → check (schema, permission, costs) → apply, in one step with no await → event →
-`ActionResult(success, data | error)`. A refused action changes nothing and says why. The registry is open: higher
-layers add kinds; the built-in ones are in `builtin`.
+`ActionResult(success, data | error)`. A refused action changes nothing and says why.
+
+A kind of action is said once, by a function with `@action`: what it does, who may do it, and, by the types and the
+docstring of its parameters, what a rule of a scenario may give it. The model of a rule, its JSON Schema and its errors
+are derived from that. The built-in kinds are in the package `actions`.
 """
 
 import difflib
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 import attrs
 
@@ -78,10 +82,63 @@ _TYPES: dict[Any, tuple[type, ...]] = {
 
 Sharing = Literal["own", "space", "shared"]
 
+Meaning = Literal[
+    "account", "answer schema", "artifact", "audience", "entry", "extra body", "formula", "history", "item filter",
+    "mapping", "number", "pattern", "place", "recipient", "slots", "stock", "text", "tier", "time", "tools", "topic",
+    "value",
+]  # fmt: skip
+"""What an argument is in a scenario file: which literal values it takes, and to what in the file it may refer."""
+
+
+@attrs.frozen
+class Means:
+    """Says in an annotation, `Annotated[str, Means("artifact")]`, what an argument is in a scenario file."""
+
+    meaning: Meaning
+
+
+Account = Annotated[str, Means("account")]
+ArtifactId = Annotated[str, Means("artifact")]
+Audience = Annotated[Any, Means("audience")]
+Formula = Annotated[str, Means("formula")]
+ItemFilter = Annotated[Any, Means("item filter")]
+Pattern = Annotated[Any, Means("pattern")]
+PlaceName = Annotated[Any, Means("place")]
+Recipient = Annotated[str, Means("recipient")]
+SlotPool = Annotated[str, Means("slots")]
+StockPool = Annotated[str, Means("stock")]
+Time = Annotated[Any, Means("time")]
+Topic = Annotated[str, Means("topic")]
+Values = Annotated[Any, Means("mapping")]
+
+_MEANS: Final[dict[Any, Meaning]] = {
+    Any: "value", bool: "value", dict: "mapping", float: "number", int: "number", str: "text",
+    str | None: "text",
+}  # fmt: skip
+
+
+@attrs.frozen
+class Argument:
+    """An argument of an action.
+
+    Attributes:
+        name: its name.
+        meaning: what it is in a scenario file.
+        description: one sentence, from the docstring.
+        required: whether it must be given.
+        types: the types of its values in Python.
+    """
+
+    name: str
+    meaning: Meaning
+    description: str
+    required: bool
+    types: tuple[type, ...]
+
 
 @attrs.frozen
 class ActionHandler:
-    """How one kind of action is done.
+    """How one kind of action is done. `@action` makes it.
 
     Args:
         kind: its name.
@@ -94,6 +151,7 @@ class ActionHandler:
         ends: whether the wait ends by itself; one for what others have may last for ever, and a stop ends it.
         scope: what it reads and changes: of its agent alone (`own`), also what is near in space (`space`), or anything
             (`shared`). Only the first two can be done by an agent that runs ahead of others.
+        either: arguments of which a rule gives exactly one, and for what it is given.
     """
 
     kind: str
@@ -103,6 +161,7 @@ class ActionHandler:
     undo: Callable[..., None] | None = None
     ends: bool = False
     scope: Sharing = "shared"
+    either: Mapping[str, str] = attrs.field(factory=dict)
     allowed: Mapping[str, tuple[type, ...]] = attrs.field(init=False)
     required: tuple[str, ...] = attrs.field(init=False)
     topic: str = attrs.field(init=False)
@@ -110,7 +169,7 @@ class ActionHandler:
 
     @allowed.default
     def _allowed(self) -> Mapping[str, tuple[type, ...]]:
-        return {p.name: _TYPES.get(p.annotation, _ANY) for p in self._parameters()}
+        return {p.name: _TYPES.get(_bare(p.annotation), _ANY) for p in self._parameters()}
 
     @required.default
     def _required(self) -> tuple[str, ...]:
@@ -122,6 +181,36 @@ class ActionHandler:
 
     def _parameters(self) -> list[inspect.Parameter]:
         return list(inspect.signature(self.apply).parameters.values())[2 if self.wait is None else 3 :]
+
+    @property
+    def summary(self) -> str:
+        """What it does, in one sentence."""
+        return (inspect.getdoc(self.apply) or "").split("\n\n", 1)[0].replace("\n", " ")
+
+    def arguments(self) -> tuple[Argument, ...]:
+        """Return its arguments, as rules may give them.
+
+        Raises:
+            UsageError: if one has no description, or an annotation that means nothing in a scenario.
+        """
+        described = _described(self.apply)
+        found = []
+        for parameter in self._parameters():
+            name, meaning = parameter.name, _meaning(parameter.annotation)
+            if meaning is None:
+                raise UsageError(
+                    f"the argument {name!r} of the action {self.kind!r} is annotated with {parameter.annotation!r:.80},"
+                    " which has no meaning in a scenario",
+                    hint="use a plain type, or Annotated[..., Means(...)] as in sim.world.action",
+                )
+            if name not in described:
+                raise UsageError(
+                    f"the argument {name!r} of the action {self.kind!r} has no description",
+                    hint="add it under `Args:` in the docstring of the function",
+                )
+            required = parameter.default is inspect.Parameter.empty
+            found.append(Argument(name, meaning, described[name], required, self.allowed[name]))
+        return tuple(found)
 
     def forbidden(self) -> Refused:
         """Return what to raise if an agent's permission is too low."""
@@ -145,6 +234,80 @@ class ActionHandler:
         for name in self.required:
             if name not in arguments:
                 raise Refused(f"{self.kind} needs the argument {name!r}")
+
+
+def _bare(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def _meaning(annotation: Any) -> Meaning | None:
+    for part in get_args(annotation) if get_origin(annotation) is Annotated else ():
+        if isinstance(part, Means):
+            return part.meaning
+    return _MEANS.get(_bare(annotation))
+
+
+def _described(function: Callable[..., Any]) -> dict[str, str]:
+    """Return the descriptions of parameters in a docstring."""
+    section = (inspect.getdoc(function) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^    (\w+): (.*(?:\n     +.*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()).rstrip(".") for name, text in entries}
+
+
+DEFINED: Final[dict[str, ActionHandler]] = {}
+"""All kinds of action that have been defined with `@action`, by name: rules of a scenario may use them."""
+
+BUILT_IN: Final[dict[str, ActionHandler]] = {}
+"""Those of them that every world has."""
+
+
+def action(
+    kind: str,
+    *,
+    permission: Permission = Permission.USER,
+    wait: Callable[..., Awaitable[Any]] | None = None,
+    undo: Callable[..., None] | None = None,
+    ends: bool = False,
+    scope: Sharing = "shared",
+    either: Mapping[str, str] | None = None,
+    everywhere: bool = True,
+) -> Callable[[Callable[..., Any]], ActionHandler]:
+    """Define a kind of action by the function that does it.
+
+    Args:
+        kind, permission, wait, undo, ends, scope, either: see `ActionHandler`.
+        everywhere: whether every world has it; else whoever makes it possible registers it.
+
+    Returns:
+        A decorator that turns the function into its `ActionHandler`.
+
+    Raises:
+        UsageError: if the kind is defined already, its docstring is missing or lacks an argument, an annotation means
+            nothing in a scenario, or `wait` takes other arguments.
+    """
+
+    def define(function: Callable[..., Any]) -> ActionHandler:
+        handler = ActionHandler(kind, function, permission, wait, undo, ends, scope, either or {})
+        if kind in DEFINED:
+            raise UsageError(f"the action {kind!r} is defined already")
+        if not handler.summary:
+            raise UsageError(f"the action {kind!r} has no docstring", hint="say in its first line what it does")
+        names = [argument.name for argument in handler.arguments()]
+        if wait is not None and not _takes(wait, names):
+            raise UsageError(f"the wait of the action {kind!r} must take the same arguments: {', '.join(names)}")
+        DEFINED[kind] = handler
+        if everywhere:
+            BUILT_IN[kind] = handler
+        return handler
+
+    return define
+
+
+def _takes(wait: Callable[..., Any], names: list[str]) -> bool:
+    parameters = inspect.signature(wait).parameters.values()
+    free = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
+    taken = {parameter.name for parameter in parameters}
+    return free or taken.issuperset(names)
 
 
 class ActionRegistry:

@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from sim.errors import Cancelled, RunError
-from sim.kernel import Duration, Effect, Outcome, perform, to_ns
-from sim.kernel.codec import decode, encode
+from sim.kernel import Duration, Effect, to_ns
 from sim.kernel.effects import Safety
-from sim.text import of_error
 from sim.world.action import Refused, near
 
 if TYPE_CHECKING:
-    from sim.world.world import Inhabitant, World
+    from sim.world.world import World
 
 ToolFunction = Callable[[Mapping[str, Any]], Any]
 
@@ -58,47 +55,15 @@ class Tool:
         )
 
 
-async def wait_for_tool(world: "World", agent: "Inhabitant", tool: str, args: Any = None) -> Outcome | None:
-    """Have a tool outside the simulation do its work; None for one that is a plain function."""
-    found = _find(world, tool)
-    if not isinstance(found, Tool):
-        if not _is_async(found):
-            return None
-        found = Tool(found)
-    outcome = await perform(found.effect(tool, args or {}))
-    if outcome.kind == "error":
-        raise Refused(f"the tool {tool!r} failed: {outcome.value['type']}: {outcome.value['message']}")
-    if outcome.kind != "ok":
-        raise Refused(f"the tool {tool!r} has not answered in time")
-    return outcome
-
-
-def use_tool(world: "World", agent: "Inhabitant", outcome: Outcome | None, tool: str, args: Any = None) -> Any:
-    """Return what a tool returned, or call it now if it is a plain function."""
-    if outcome is not None:
-        return outcome.value
-    function = _find(world, tool)
-    assert not isinstance(function, Tool), "a tool outside has been waited for"
-    try:
-        value = function(decode(encode(args or {})))  # a copy: what a tool does to it stays there
-    except (KeyboardInterrupt, MemoryError, RunError, Cancelled):
-        raise  # they concern the process, the run or the agent
-    except BaseException as error:
-        raise Refused(f"the tool {tool!r} failed: {of_error(error)}") from error
-    if inspect.isawaitable(value):
-        if inspect.iscoroutine(value):
-            value.close()
-        raise Refused(f"the tool {tool!r} returned an awaitable: define it with `async def`, or as sim.Tool(function)")
-    return value
-
-
-def _find(world: "World", name: str) -> Tool | ToolFunction:
+def find_tool(world: "World", name: str) -> Tool | ToolFunction:
+    """Return a tool of a world, or raise `Refused` with the nearest name."""
     found = world.tools.get(name)
     if found is None:
         raise Refused(f"there is no tool {name!r}{near(name, world.tools)}")
     return found
 
 
-def _is_async(function: ToolFunction) -> bool:
+def is_async(function: ToolFunction) -> bool:
+    """Whether calling a tool gives something to await."""
     call = getattr(function, "__call__", None)  # noqa: B004 - an object that is called
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)

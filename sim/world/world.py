@@ -18,14 +18,14 @@ from sim.kernel.rng import KeyedStream
 from sim.permissions import Permission
 from sim.resources import MICRO, Budgets, Ledger, Pool, Quotas, RateTracker, Use
 from sim.text import of_error
-from sim.world.action import Action, ActionHandler, ActionRegistry, ActionResult, Refused
+from sim.world.action import BUILT_IN, Action, ActionHandler, ActionRegistry, ActionResult, Refused
+from sim.world.actions.pools import give_back
 from sim.world.artifact import Artifacts
-from sim.world.builtin import BUILT_IN
 from sim.world.costs import FREE, Charge, ChargeHold, Costs, Lack
 from sim.world.message import Message
 from sim.world.places import Places
-from sim.world.pool_actions import give_back
 from sim.world.space import Space
+from sim.world.task import Task
 from sim.world.tool import Tool, ToolFunction
 from sim.world.waits import KnownWaits
 
@@ -71,16 +71,6 @@ class Standing:
 
     action: Action
     handler: ActionHandler
-
-
-@attrs.frozen
-class Task:
-    """Something to be done: its title, who made it, whose it is, and data as canonical JSON."""
-
-    title: str
-    creator: str
-    assignee: str | None
-    raw: Raw
 
 
 def _reason(error: Exception) -> str:
@@ -144,7 +134,7 @@ class World:
         self._intake: Intake | None = None
         self._left_at: dict[str, str] = {}  # where stopped agents stood
         self._groups: dict[str, dict[str, None]] = {}
-        for handler in BUILT_IN:
+        for handler in BUILT_IN.values():
             self.actions.register(handler)
 
     @property

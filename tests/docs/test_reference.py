@@ -12,7 +12,7 @@ import pytest
 
 from sim.expressions import PURE_FUNCTIONS
 from sim.scenario import scopes
-from sim.scenario.actions import KINDS
+from sim.scenario.actions import action_kinds
 from sim.scenario.load import json_schema
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scenario.md").read_text(encoding="utf-8")
@@ -40,7 +40,7 @@ def _rows(kind: str) -> list[str]:
 
 def _model(kind: str) -> Any:
     definitions = json_schema()["$defs"]
-    name = definitions["_Actions"]["properties"][kind]["anyOf"][0]["$ref"].rpartition("/")[2]
+    name = definitions["action"]["properties"][kind]["anyOf"][0]["$ref"].rpartition("/")[2]
     return definitions[name]
 
 
@@ -51,7 +51,7 @@ def test_every_key_is_described():
     assert sorted(keys - WORDS) == []
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "sleep"])
+@pytest.mark.parametrize("kind", [kind for kind in action_kinds() if kind != "sleep"])
 def test_every_action_is_described_with_its_arguments(kind):
     """Each kind of action has a row that names its arguments."""
     arguments = _model(kind)["properties"]

@@ -23,7 +23,7 @@ def test_each_tutorial_is_short():
         chapter = PAGE.partition(f"## Tutorial: {subject}\n")[2].partition("\n## ")[0]
         (program,) = (text for language, text in BLOCK.findall(chapter) if language == "python")
         assert len(program.splitlines()) < 45
-        assert "ActionHandler" in program or "WakeCondition" in program
+        assert "@action" in program or "WakeCondition" in program
 
 
 def test_a_metric_is_added_as_the_tutorial_says(tmp_path):

@@ -16,7 +16,7 @@ from sim.kernel.codec import Raw, decode, freeze
 from sim.kernel.duration import to_ns
 from sim.kernel.waits import NOTHING, Signal, Wait, first_of_ns
 from sim.resources import Container, Pool, PreemptiveResource, PriorityResource, Resource, Store, Use
-from sim.world.action import ActionHandler, Refused
+from sim.world.action import ItemFilter, Pattern, Refused, SlotPool, StockPool, Time, action
 
 if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
@@ -44,18 +44,6 @@ async def _stand_in_line(
     return amount
 
 
-def _acquire(
-    world: "World", agent: "Inhabitant", granted: int | Use, pool: str, amount: int = 1, priority: float = 0,
-    preempt: bool = True, timeout: Any = None, or_event: Any = None,
-) -> None:  # fmt: skip
-    if isinstance(granted, Use):
-        if not granted.held:
-            raise Refused(f"the slot of {pool!r} was preempted at once", skip=True)
-        world.uses.setdefault((agent.agent_id, pool), []).append(granted)
-    held = world.held.setdefault(agent.agent_id, {})
-    held[pool] = held.get(pool, 0) + amount
-
-
 def _hand_back(world: "World", agent: "Inhabitant", granted: int | Use, pool: str, **arguments: Any) -> None:
     slots = world.pools[pool]
     if isinstance(granted, Use):
@@ -66,7 +54,37 @@ def _hand_back(world: "World", agent: "Inhabitant", granted: int | Use, pool: st
         slots.release(granted)
 
 
-def _release(world: "World", agent: "Inhabitant", pool: str, amount: int = 1) -> None:
+@action("acquire", wait=_stand_in_line, undo=_hand_back)
+def acquire(
+    world: "World", agent: "Inhabitant", granted: int | Use, pool: SlotPool, amount: int = 1, priority: float = 0,
+    preempt: bool = True, timeout: Time = None, or_event: Pattern = None,
+) -> None:  # fmt: skip
+    """Take slots of a pool, waiting for them if need be.
+
+    Args:
+        pool: its name.
+        amount: how many slots.
+        priority: in a pool with priorities, the lowest number comes first.
+        preempt: preemptive pools: whether it may take a slot away
+        timeout: after how long to give up
+        or_event: topics of events at which to give up
+    """
+    if isinstance(granted, Use):
+        if not granted.held:
+            raise Refused(f"the slot of {pool!r} was preempted at once", skip=True)
+        world.uses.setdefault((agent.agent_id, pool), []).append(granted)
+    held = world.held.setdefault(agent.agent_id, {})
+    held[pool] = held.get(pool, 0) + amount
+
+
+@action("release")
+def release(world: "World", agent: "Inhabitant", pool: SlotPool, amount: int = 1) -> None:
+    """Give slots of a pool back.
+
+    Args:
+        pool: its name.
+        amount: how many slots.
+    """
     if not 1 <= amount <= world.held.get(agent.agent_id, {}).get(pool, 0):
         raise Refused(f"{agent.agent_id} does not hold {amount} of {pool!r}")
     give_back(world, agent.agent_id, pool, amount)
@@ -125,11 +143,21 @@ async def _wait_to_put(
     return amount
 
 
-def _put(
-    world: "World", agent: "Inhabitant", granted: float, pool: str, item: Any = None, amount: float = 1,
-    timeout: Any = None, or_event: Any = None,
+@action("put", wait=_wait_to_put, either={"item": "for a store", "amount": "for a container"})
+def put(
+    world: "World", agent: "Inhabitant", granted: float, pool: StockPool, item: Any = None, amount: float = 1,
+    timeout: Time = None, or_event: Pattern = None,
 ) -> None:  # fmt: skip
-    return None
+    """Put an item into a store, or an amount into a container.
+
+    Args:
+        pool: its name.
+        item: what goes into a store.
+        amount: how much goes into a container.
+        timeout: after how long to give up
+        or_event: topics of events at which to give up
+    """
+    return
 
 
 async def _wait_to_get(
@@ -148,13 +176,6 @@ async def _wait_to_get(
     return await _within(world, wait, timeout, or_event)
 
 
-def _get(
-    world: "World", agent: "Inhabitant", granted: Any, pool: str, amount: float = 1, where: Any = None,
-    timeout: Any = None, or_event: Any = None,
-) -> Any:  # fmt: skip
-    return decode(granted) if isinstance(granted, Raw) else granted
-
-
 def _put_back(world: "World", agent: "Inhabitant", granted: Any, pool: str, **arguments: Any) -> None:
     match _pool(world, pool):
         case Container() as container:
@@ -163,6 +184,23 @@ def _put_back(world: "World", agent: "Inhabitant", granted: Any, pool: str, **ar
             store.put_back(0, granted)
         case _:
             raise AssertionError("nothing is got from slots")
+
+
+@action("get", wait=_wait_to_get, undo=_put_back)
+def get(
+    world: "World", agent: "Inhabitant", granted: Any, pool: StockPool, amount: float = 1, where: ItemFilter = None,
+    timeout: Time = None, or_event: Pattern = None,
+) -> Any:  # fmt: skip
+    """Take an item out of a store, or an amount out of a container.
+
+    Args:
+        pool: its name.
+        amount: how much to take out of a container.
+        where: which item of a store; it is called `item`
+        timeout: after how long to give up
+        or_event: topics of events at which to give up
+    """
+    return decode(granted) if isinstance(granted, Raw) else granted
 
 
 def _filter(where: Any) -> Callable[[Any], bool]:
@@ -229,11 +267,3 @@ def _timeout(timeout: Any) -> int:
         return to_ns(timeout)
     except UsageError as error:
         raise Refused(f"the timeout is no duration: {error}") from error
-
-
-POOL_ACTIONS = (
-    ActionHandler("acquire", _acquire, wait=_stand_in_line, undo=_hand_back),
-    ActionHandler("release", _release),
-    ActionHandler("put", _put, wait=_wait_to_put),
-    ActionHandler("get", _get, wait=_wait_to_get, undo=_put_back),
-)

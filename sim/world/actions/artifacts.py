@@ -1,0 +1,170 @@
+"""Actions: artifacts."""
+
+from typing import TYPE_CHECKING, Any
+
+from sim.errors import LimitError, UsageError
+from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.kernel.codec import Fact, Raw, encode, freeze
+from sim.permissions import Permission
+from sim.resources import to_micro
+from sim.world.action import ArtifactId, Audience, Formula, Refused, Values, action
+from sim.world.artifact import FORMULA_NAMES, Access, Artifact
+
+if TYPE_CHECKING:
+    from sim.world.world import Inhabitant, World
+
+_MAX_CONTENT = 1_000_000  # bytes of an artifact's content
+
+
+class _Written(Fact, frozen=True, gc=False):
+    """The data of `artifact.written`. The fields are in order of name, so that it is canonical JSON."""
+
+    artifact: str
+    by: str
+    version: int
+
+
+class _Version(Fact, frozen=True, gc=False):
+    """What writing an artifact returns."""
+
+    version: int
+
+
+def _artifact(world: "World", agent: "Inhabitant", id: str, change: bool = False) -> Artifact:
+    artifact = world.artifacts.get(id)
+    if artifact is None:
+        raise Refused(f"there is no artifact {id!r}")
+    _check_access(artifact, agent, change)
+    return artifact
+
+
+def _check_access(artifact: Artifact, agent: "Inhabitant", change: bool) -> None:
+    if not artifact.allows(artifact.writers if change else artifact.readers, agent.agent_id, agent.group):
+        raise Refused(f"{agent.agent_id} may not {'change' if change else 'read'} the artifact {artifact.id!r}")
+
+
+@action("read", permission=Permission.GUEST)
+def read(world: "World", agent: "Inhabitant", artifact: ArtifactId) -> Any:
+    """Read an artifact.
+
+    Args:
+        artifact: its name.
+    """
+    return _artifact(world, agent, artifact).raw
+
+
+@action("write")
+def write(
+    world: "World",
+    agent: "Inhabitant",
+    artifact: str,
+    content: Any,
+    readers: Audience = None,
+    writers: Audience = None,
+    price: float = 0.0,
+    formula: Formula = "",
+) -> _Version:
+    """Create an artifact or replace its content.
+
+    Args:
+        artifact: its name.
+        content: what it holds.
+        readers: who may read a new one; all by default.
+        writers: who may change a new one; its owner by default.
+        price: what invoking a new one costs.
+        formula: what invoking a new one computes.
+    """
+    raw = _content(content)
+    old = world.artifacts.get(artifact)
+    if old is None:
+        new = _new_artifact(artifact, agent.agent_id, raw, readers, writers, price, formula)
+    else:
+        if old.owner != agent.agent_id:  # the owner always may, and writes most often
+            _check_access(old, agent, change=True)
+        new = old.rewritten(raw)
+    world.artifacts.put(new)
+    world.event_bus.tell("artifact.written", _Written(artifact, agent.agent_id, new.version))
+    return _Version(new.version)
+
+
+def _new_artifact(id: str, owner: str, raw: Raw, readers: Any, writers: Any, price: float, formula: str) -> Artifact:
+    try:
+        computed = Expression.parse(formula, FORMULA_NAMES, PURE_FUNCTIONS) if formula else None
+        micro = to_micro(price) if price else 0
+    except UsageError as error:
+        raise Refused(str(error)) from error
+    if micro < 0:
+        raise Refused(f"a price cannot be below 0, as {price:g} is")
+    return Artifact(id, owner, raw, 1, _access(readers, "all"), _access(writers, "owner"), micro, computed)
+
+
+@action("edit")
+def edit(world: "World", agent: "Inhabitant", artifact: ArtifactId, old: str, new: str) -> _Version:
+    """Replace one piece of text in an artifact.
+
+    Args:
+        artifact: its name.
+        old: text that occurs once in it.
+        new: what takes its place.
+    """
+    before = _artifact(world, agent, artifact, change=True)
+    text = before.content
+    if not isinstance(text, str) or not old or text.count(old) != 1:
+        raise Refused(f"edit needs text that occurs once in {artifact!r}, and {old[:40]!r} does not")
+    after = before.rewritten(_content(text.replace(old, new)))
+    world.artifacts.put(after)
+    world.event_bus.tell("artifact.written", _Written(artifact, agent.agent_id, after.version))
+    return _Version(after.version)
+
+
+@action("delete")
+def delete(world: "World", agent: "Inhabitant", artifact: ArtifactId) -> None:
+    """Delete an artifact.
+
+    Args:
+        artifact: its name.
+    """
+    _artifact(world, agent, artifact, change=True)
+    world.artifacts.remove(artifact)
+    world.costs.give_back(artifact)
+    world.event_bus.tell("artifact.deleted", {"artifact": artifact, "by": agent.agent_id})
+
+
+@action("invoke")
+def invoke(world: "World", agent: "Inhabitant", artifact: ArtifactId, args: Values = None) -> Any:
+    """Compute the formula of an artifact and pay its price.
+
+    Args:
+        artifact: its name.
+        args: what the formula calls `args`.
+    """
+    thing = _artifact(world, agent, artifact)
+    if thing.formula is None:
+        raise Refused(f"the artifact {artifact!r} has no formula to invoke")
+    names = {"args": args, "content": thing.content, "now": world.now, "caller": agent.agent_id}
+    try:
+        value = thing.formula.evaluate(names, PURE_FUNCTIONS)
+        encode(value)
+        if thing.price and thing.owner != agent.agent_id:
+            world.ledger.transfer(agent.agent_id, thing.owner, thing.price)
+    except (ExpressionError, LimitError, UsageError) as error:
+        raise Refused(str(error)) from error
+    world.event_bus.tell("artifact.invoked", {"artifact": artifact, "by": agent.agent_id})
+    return value
+
+
+def _content(content: Any) -> Raw:
+    raw = freeze(content)
+    if len(raw) > _MAX_CONTENT:
+        raise Refused(f"the content has {len(raw)} bytes, and an artifact holds at most {_MAX_CONTENT}")
+    return raw
+
+
+def _access(given: Any, default: Access) -> Access:
+    if given is None:
+        return default
+    if given in ("all", "owner"):
+        return "all" if given == "all" else "owner"
+    if isinstance(given, list | tuple) and all(isinstance(name, str) for name in given):
+        return tuple(given)
+    raise Refused(f"access is 'all', 'owner' or a list of names, not {given!r}")

@@ -1,0 +1,140 @@
+"""Actions: messages, events and tasks."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from sim.errors import UsageError
+from sim.events.topic import check_free
+from sim.kernel.codec import Raw, freeze
+from sim.kernel.duration import to_ns
+from sim.world.action import Means, Recipient, Refused, Time, Topic, action
+from sim.world.message import Message
+from sim.world.task import Task
+
+if TYPE_CHECKING:
+    from sim.world.world import Inhabitant, World
+
+
+async def _wait_to_send(
+    world: "World", agent: "Inhabitant", to: str, topic: str = "", data: Any = None, after: Any = None
+) -> list[str]:
+    receivers = _receivers(world, agent, to)
+    for receiver in receivers if after is None else ():
+        known = world.agents.get(receiver)  # it may have left while another one was waited for
+        if known is not None and known is not agent:  # nobody can wait for itself
+            await known.wait_for_room()
+    return receivers
+
+
+@action("send", wait=_wait_to_send)
+def send(
+    world: "World", agent: "Inhabitant", receivers: list[str], to: Recipient, data: Any = None, topic: str = "",
+    after: Time = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Send a message to an agent, or to every member of a group.
+
+    Args:
+        to: an agent or a group.
+        data: what the message holds.
+        topic: what it is about.
+        after: how long until it arrives.
+    """
+    raw = freeze(data)
+    if after is not None:
+        return _send_later(world, agent.agent_id, receivers, topic, raw, _delay(after))
+    refused: dict[str, str] = {}
+    for receiver in receivers:
+        why = deliver(world, Message(agent.agent_id, receiver, topic, raw, world.kernel.now))
+        if why is not None:
+            refused[receiver] = why
+    if len(refused) == len(receivers):
+        raise Refused(f"no message was taken: {next(iter(refused.values()))}")
+    return {"sent": len(receivers) - len(refused), "refused": refused}
+
+
+def _delay(after: Any) -> int:
+    try:
+        return to_ns(after)
+    except UsageError as error:
+        raise Refused(f"after is no duration: {error}") from error
+
+
+def _send_later(
+    world: "World", sender: str, receivers: list[str], topic: str, raw: Raw, delay_ns: int
+) -> dict[str, Any]:
+    """Send in so much time. Nobody waits for room then: a message that a full mailbox does not take is reported."""
+    kernel = world.kernel
+
+    def arrive() -> None:
+        for receiver in receivers:
+            why = deliver(world, Message(sender, receiver, topic, raw, kernel.now))
+            if why is not None:
+                kernel.emit("message.refused", {"to": receiver, "topic": topic, "reason": why}, sender)
+
+    kernel.call_at(kernel.now + delay_ns, arrive)
+    return {"sent": len(receivers), "refused": {}}
+
+
+def deliver(world: "World", message: Message) -> str | None:
+    """Put a message into its mailbox and record that; or return why it was refused."""
+    kernel, known = world.kernel, world.agents.get(message.to)
+    source, mark = kernel.acting(), len(kernel.ready)
+    source.counter = counter = source.counter + 1
+    why = f"{message.to} has stopped" if known is None else known.receive(message)
+    kernel.wake_as_one(mark, source, counter)  # so that the sender's keys do not tell whether the receiver waited
+    if why is None:
+        if source.counter == counter:
+            source.counter -= 1  # the event below gets the place of the wake-up that it causes
+        world.messages += 1
+        note = {"sender": message.sender, "to": message.to, "topic": message.topic, "data": message.raw}
+        world.kernel.emit("message.sent", note, message.sender)
+    return why
+
+
+def _receivers(world: "World", agent: "Inhabitant", to: str) -> list[str]:
+    receivers = [to] if to in world.agents else [id for id in world.group(to) if id != agent.agent_id]
+    if not receivers:
+        raise Refused(f"there is nobody called {to!r} to send to")
+    return receivers
+
+
+@action("publish")
+def publish(world: "World", agent: "Inhabitant", topic: Topic, data: Any = None) -> int:
+    """Publish an event.
+
+    Args:
+        topic: words with dots between them.
+        data: what the event holds.
+    """
+    try:
+        check_free(topic)
+        return world.event_bus.publish(topic, data).sequence
+    except UsageError as error:
+        raise Refused(str(error)) from error
+
+
+@action("create_task")
+def create_task(
+    world: "World",
+    agent: "Inhabitant",
+    title: str,
+    to: Annotated[str | None, Means("recipient")] = None,
+    data: Any = None,
+) -> dict[str, Any]:
+    """Create a task, for an agent or for whoever takes it.
+
+    Args:
+        title: what is to be done.
+        to: whose task it is.
+        data: what belongs to it.
+    """
+    if to is not None and to not in world.agents:
+        raise Refused(f"there is no agent {to!r} to give the task to")
+    id, raw = len(world.tasks) + 1, freeze(data)
+    note = {"id": id, "title": title, "creator": agent.agent_id, "assignee": to, "data": raw}
+    if to is not None:
+        why = deliver(world, Message(agent.agent_id, to, "task", freeze(note), world.kernel.now))
+        if why is not None:
+            raise Refused(why)
+    world.tasks[id] = Task(title, agent.agent_id, to, raw)
+    world.event_bus.tell("task.created", note)
+    return {"id": id}

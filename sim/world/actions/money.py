@@ -1,0 +1,26 @@
+"""Actions: money."""
+
+from typing import TYPE_CHECKING
+
+from sim.errors import LimitError, UsageError
+from sim.resources import MICRO, to_micro
+from sim.world.action import Account, Refused, action
+
+if TYPE_CHECKING:
+    from sim.world.world import Inhabitant, World
+
+
+@action("transfer")
+def transfer(world: "World", agent: "Inhabitant", to: Account, amount: float) -> dict[str, float]:
+    """Pay from the own account to another.
+
+    Args:
+        to: the account.
+        amount: how much, from 0.
+    """
+    try:
+        world.ledger.transfer(agent.agent_id, to, to_micro(amount))
+    except (LimitError, UsageError) as error:
+        raise Refused(str(error)) from error
+    world.event_bus.tell("ledger.transferred", {"from": agent.agent_id, "to": to, "amount": amount})
+    return {"balance": world.ledger.balance(agent.agent_id) / MICRO}

@@ -1,0 +1,55 @@
+"""Actions: places and space."""
+
+from typing import TYPE_CHECKING, Any
+
+from sim.errors import UsageError
+from sim.kernel.waits import sleep_ns
+from sim.world.action import PlaceName, Refused, action
+
+if TYPE_CHECKING:
+    from sim.world.world import Inhabitant, World
+
+
+@action("walk", scope="space")
+def walk(world: "World", agent: "Inhabitant", to: Any = None, doing: str = "", met: Any = None) -> None:
+    """Be somewhere in space, and show something, from the next step on.
+
+    Args:
+        to: [x, y], or the name of a place; default: stay
+        doing: what others see it do.
+        met: kept in the record
+    """
+    space = world.space
+    if space is None:
+        raise Refused("there is no space to walk in")
+    try:
+        space.show(agent.agent_id, space.where(agent.agent_id) if to is None else to, doing)
+    except UsageError as error:
+        raise Refused(str(error)) from error
+
+
+async def _travel(world: "World", agent: "Inhabitant", to: Any) -> str:
+    if world.places is None:
+        raise Refused("this world has no places")
+    place = world.places.named(to)
+    start = world.places.where(agent.agent_id)
+    time = None if place is None else 0 if start is None else world.places.travel_ns(start, place)
+    if time is None or place is None:
+        raise Refused(f"no way leads from {start!r} to {to!r}")
+    if time:
+        await sleep_ns(time)
+    return start or ""
+
+
+@action("move", wait=_travel, ends=True)
+def move(world: "World", agent: "Inhabitant", start: str, to: PlaceName) -> dict[str, str]:
+    """Go to another place.
+
+    Args:
+        to: its name.
+    """
+    assert world.places is not None, "travelling comes first and needs places"
+    to = world.places.named(to) or ""
+    world.places.place(agent.agent_id, to)
+    world.event_bus.tell("place.entered", {"agent": agent.agent_id, "from": start, "to": to})
+    return {"from": start, "to": to}

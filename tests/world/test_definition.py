@@ -1,0 +1,151 @@
+"""A kind of action is said once: everything else is derived from one function."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, get_args
+
+import pytest
+
+import sim
+from sim.errors import ScenarioError, UsageError
+from sim.scenario.load import json_schema, loads
+from sim.world import Action, Refused
+from sim.world.action import BUILT_IN, DEFINED, Meaning, Means, Recipient, action
+from tests.actors.helpers import Lab
+
+SCENARIO = """
+name: praise
+until: 3s
+metrics: {every: 3s, values: {praises: "total('star', 'praises')"}}
+agents:
+  - {name: star, state: {praises: 0}, rules: [{do: {sleep: {for: 1h}}}]}
+  - {name: fan, loop: {min_loop_delay: 1s}, rules: [{do: PRAISE}]}
+"""
+
+
+@pytest.fixture
+def praise() -> Iterator[None]:
+    """A new kind of action, defined by one function."""
+
+    @action("praise")
+    def praise(world: Any, agent: Any, whom: Recipient, times: int = 1) -> dict[str, int]:
+        """Add to the praises of another agent.
+
+        Args:
+            whom: who is praised.
+            times: how often.
+        """
+        if whom not in world.agents:
+            raise Refused(f"there is no agent {whom!r} to praise")
+        state = world.agents[whom].state
+        state["praises"] = state.get("praises", 0) + times
+        return {"praises": state["praises"]}
+
+    yield
+    del DEFINED["praise"], BUILT_IN["praise"]
+
+
+@pytest.mark.usefixtures("praise")
+def test_a_new_action_is_done_in_python():
+    """Every world that is made from then on has it, and checks its arguments."""
+    lab = Lab(1)
+    fan, star = lab.add("fan").agent, lab.add("star").agent
+    with lab.world.kernel.acting_as(lab.world.kernel.scenario):
+        assert lab.world.act(fan, Action("praise", {"whom": "star"})).data == {"praises": 1}
+        wrong = lab.world.act(fan, Action("praise", {"whom": "star", "tims": 2}))
+    assert wrong.error == "praise has no argument 'tims'; did you mean 'times'?"
+    assert star.state == {"praises": 1}
+
+
+@pytest.mark.usefixtures("praise")
+def test_a_new_action_is_done_by_rules(tmp_path):
+    """A rule of a scenario can do it, with arguments that are computed."""
+    file = tmp_path / "praise.yaml"
+    file.write_text(SCENARIO.replace("PRAISE", "{praise: {whom: star, times: '=1 + 1'}}"))
+    result = sim.run(file, out=tmp_path / "runs")
+    assert result.errors == 0
+    assert result.metrics["praises"][-1] == 6
+
+
+@pytest.mark.usefixtures("praise")
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("{praise: {whom: stra}}", "there is no agent, group.*'stra'|no .*'stra'"),
+        ("{praise: {who: star}}", "unknown key 'who'"),
+        ("{praise: {whom: star, times: many}}", "expected a number or an expression"),
+        ("{prais: {whom: star}}", "prais"),
+    ],
+)
+def test_what_a_rule_gives_it_is_checked(given, message):
+    """References, names and types of arguments are checked in the file, before anything runs."""
+    with pytest.raises(ScenarioError, match=message):
+        loads(SCENARIO.replace("PRAISE", given))
+
+
+@pytest.mark.usefixtures("praise")
+def test_a_new_action_is_in_the_json_schema():
+    """Editors know it, with the descriptions of its docstring."""
+    found = json_schema()["$defs"]["praise"]
+    assert found["description"] == "Add to the praises of another agent."
+    assert found["properties"]["whom"]["description"] == "who is praised"
+    assert found["required"] == ["whom"]
+
+
+def _undocumented(world: Any, agent: Any) -> None: ...
+
+
+def _undescribed(world: Any, agent: Any, whom: str) -> None:
+    """Do it."""
+
+
+def _untyped(world, agent, whom):
+    """Do it.
+
+    Args:
+        whom: who.
+    """
+
+
+def _unknown(world: Any, agent: Any, whom: Annotated[bytes, "odd"]) -> None:
+    """Do it.
+
+    Args:
+        whom: who.
+    """
+
+
+def _whole(world: Any, agent: Any, granted: Any, whom: str) -> None:
+    """Do it.
+
+    Args:
+        whom: who.
+    """
+
+
+async def _other_wait(world: Any, agent: Any, who: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("kind", "function", "options", "message"),
+    [
+        ("odd", _undocumented, {}, "the action 'odd' has no docstring"),
+        ("odd", _undescribed, {}, "the argument 'whom' of the action 'odd' has no description"),
+        ("odd", _untyped, {}, "the argument 'whom' of the action 'odd' is annotated with .* no meaning"),
+        ("odd", _unknown, {}, "the argument 'whom' of the action 'odd' is annotated with .* no meaning"),
+        ("odd", _whole, {"wait": _other_wait}, "the wait of the action 'odd' must take the same arguments: whom"),
+        ("noop", _undescribed, {}, "the action 'noop' is defined already"),
+    ],
+)
+def test_a_forgotten_part_fails_when_the_action_is_defined(kind, function, options, message):
+    """Whatever is missing, one sentence says so at once, and nothing is defined."""
+    before = dict(DEFINED)
+    with pytest.raises(UsageError, match=message):
+        action(kind, **options)(function)
+    assert before == DEFINED
+
+
+def test_every_meaning_is_used():
+    """No word of the closed set says what no argument means."""
+    used = {argument.meaning for handler in DEFINED.values() for argument in handler.arguments()}
+    assert used == set(get_args(Meaning))
+    assert Means("text").meaning in used
