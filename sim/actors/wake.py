@@ -1,15 +1,18 @@
 """Wake conditions: what a sleeping agent waits for. Nothing is polled.
 
 `WakeCondition` is the seed's record (`condition_type`, `value`) with messages, any-of, all-of, timeouts and filters
-added.
-Arming one registers with the clock, the bus, the rate tracker or the mailbox, which call back when it is met; so the
-same condition serves an autonomous loop and the tick mode.
+added. A type of condition is said once, by a class with `@wake_condition`: how it is written, which values it has, how
+it is armed. The `sleep` of a rule, its JSON Schema and its errors are derived from that.
+
+Arming a condition registers with the clock, the bus, the rate tracker or the mailbox, which call back when it is met;
+so the same condition serves an autonomous loop and the tick mode.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import attrs
 
@@ -20,8 +23,7 @@ from sim.expressions import PURE_FUNCTIONS, Expression, did_you_mean
 from sim.kernel import Duration, to_ns, to_seconds
 from sim.kernel.codec import decode, encode
 from sim.world import World
-
-ConditionType = Literal["time", "event", "resource", "message", "any", "all", "never"]
+from sim.world.action import Argument
 
 Met = Callable[[str], None]
 """Called once, with what met the condition: a condition type, or `timeout`."""
@@ -68,7 +70,7 @@ class WakeCondition:
         UsageError: if there is no such type of condition, or the value does not fit it.
     """
 
-    condition_type: ConditionType
+    condition_type: str
     value: Any = None
     where: Expression | None = None
     timeout_ns: int | None = None
@@ -81,12 +83,13 @@ class WakeCondition:
         return to_ns(self.value) if self.condition_type == "time" else 0
 
     def __attrs_post_init__(self) -> None:
-        valid = _VALID.get(self.condition_type)
-        if valid is None:
+        kind = CONDITIONS.get(self.condition_type)
+        if kind is None:
             raise UsageError(
-                f"there is no wake condition {self.condition_type!r:.100}", hint=_hint(str(self.condition_type), _VALID)
+                f"there is no wake condition {self.condition_type!r:.100}",
+                hint=_hint(str(self.condition_type), CONDITIONS),
             )
-        if not valid(self.value):
+        if not kind.valid(self.value):
             raise UsageError(f"a wake condition on {self.condition_type} cannot have the value {self.value!r:.100}")
         if self.where is not None and not isinstance(self.where, Expression):
             raise UsageError(
@@ -150,18 +153,14 @@ class WakeCondition:
         Raises:
             UsageError: if it describes none.
         """
-        kinds = [key for key in given if key in _PARSERS]
-        allowed = {
-            *kinds,
-            "timeout",
-            *(("where", "given") if kinds == ["event"] else ()),
-            *(("at_least",) if kinds == ["resource"] else ()),
-        }
-        if len(kinds) != 1 or not allowed >= given.keys():
+        written = {head.name: kind for kind in CONDITIONS.values() for head in kind.heads}
+        heads = [key for key in given if key in written]
+        kind = written[heads[0]] if len(heads) == 1 else None
+        if kind is None or not {*heads, "timeout", *kind.besides()} >= given.keys():
             raise UsageError(
-                f"a wake condition has one of {', '.join(_PARSERS)}, not {', '.join(map(str, given)) or 'nothing'}"
+                f"a wake condition has one of {', '.join(written)}, not {', '.join(map(str, given)) or 'nothing'}"
             )
-        condition = _PARSERS[kinds[0]](given[kinds[0]], given)
+        condition = kind.parse(heads[0], given)
         if given.get("timeout") is not None:
             condition = attrs.evolve(condition, timeout_ns=to_ns(given["timeout"]))
         return condition
@@ -169,11 +168,7 @@ class WakeCondition:
     @property
     def ends_in_time(self) -> bool:
         """Whether it is met by time alone at the latest: it has a timeout, or waits for a time."""
-        if self.timeout_ns is not None or self.condition_type == "time":
-            return True
-        if self.condition_type == "any":
-            return any(part.ends_in_time for part in self.value)
-        return self.condition_type == "all" and all(part.ends_in_time for part in self.value)
+        return self.timeout_ns is not None or CONDITIONS[self.condition_type].ends_in_time(self)
 
     def describe(self) -> Any:
         """Return the condition as a JSON-like value, for the record.
@@ -181,14 +176,9 @@ class WakeCondition:
         Raises:
             ActorError: if what is given to its filter is not JSON-like.
         """
-        value = self.value
-        if self.condition_type in ("any", "all"):
-            value = [part.describe() for part in self.value]
-        elif self.condition_type == "time":
-            value = to_seconds(self.time_ns)
         return {
             "type": self.condition_type,
-            "value": value,
+            "value": CONDITIONS[self.condition_type].describe(self),
             **({"where": self.where.text} if self.where else {}),
             **({"given": decode(encode(self.given))} if self.given else {}),
             **({"timeout": to_seconds(self.timeout_ns)} if self.timeout_ns is not None else {}),
@@ -201,27 +191,23 @@ def check(condition: WakeCondition, world: World) -> None:
     Raises:
         UsageError: if it names a resource without a limit: such a condition would be met at once, for ever.
     """
-    if condition.condition_type in ("any", "all"):
-        for part in condition.value:
-            check(part, world)
-    elif condition.condition_type == "resource":
-        name = condition.value[0]
-        tracker = world.rate_tracker
-        if not tracker.limits(name):
-            raise UsageError(
-                f"a wake condition names the resource {name!r}, which has no limit", hint=_hint(name, tracker.resources)
-            )
+    CONDITIONS[condition.condition_type].check(condition, world)
 
 
 def arm(condition: WakeCondition, world: World, sleeper: Sleeper, met: Met) -> Registration:
     """Register `condition` for `sleeper`; `met` is called once when it is met, maybe at once."""
-    armed = _Armed(world, sleeper, met)
+    armed = Armed(world, sleeper, met)
     armed.add(condition)
     return armed
 
 
-class _Armed:
-    """One armed condition: whatever fires first ends it. There is one for each sleeper, so it is small."""
+class Armed:
+    """One armed condition: whatever fires first ends it. There is one for each sleeper, so it is small.
+
+    Attributes:
+        world, sleeper: where it is armed, and for whom.
+        done: whether it has been met or taken back.
+    """
 
     __slots__ = ("done", "met", "registrations", "sleeper", "world")
 
@@ -233,12 +219,14 @@ class _Armed:
         self.registrations: tuple[Registration, ...] = ()
 
     def add(self, condition: WakeCondition) -> None:
+        """Arm a condition, and its timeout."""
         if condition.timeout_ns is not None:
-            self._after(condition.timeout_ns, self._timed_out)
+            self.after(condition.timeout_ns, self._timed_out)
         if not self.done:
-            getattr(self, f"_{condition.condition_type}")(condition)
+            CONDITIONS[condition.condition_type].arm(self, condition)
 
     def fire(self, cause: str) -> None:
+        """The condition is met: `cause` is its type. More than once is fine."""
         if not self.done:
             actor = self.sleeper.loop.actor
             with self.world.kernel.acting_as(actor):  # what wakes it must not count for who woke it
@@ -246,38 +234,33 @@ class _Armed:
                 self.met(cause)
 
     def cancel(self) -> None:
+        """Take it back."""
         self.done = True
         registrations, self.registrations = self.registrations, ()
         for registration in registrations:
             registration.cancel()
 
-    def _keep(self, registration: Registration) -> None:
+    def keep(self, registration: Registration) -> None:
+        """Have a registration cancelled when this is met or taken back."""
         self.registrations += (registration,)
 
-    def _after(self, delay: int, ring: Callable[[], None]) -> None:
+    def after(self, delay: int, ring: Callable[[], None]) -> None:
+        """Have `ring` called after so many nanoseconds."""
         kernel = self.world.kernel
-        self._keep(kernel.call_at(kernel.now + delay, ring))
+        self.keep(kernel.call_at(kernel.now + delay, ring))
+
+    def part(self, part: WakeCondition, met: Met) -> None:
+        """Arm a part, and have `met` called when that is met."""
+        armed = Armed(self.world, self.sleeper, met)
+        self.keep(armed)
+        armed.add(part)
 
     def _timed_out(self) -> None:
         self.fire("timeout")
 
-    def _time_came(self) -> None:
+    def time_came(self) -> None:
+        """The time that is waited for has come."""
         self.fire("time")
-
-    def _time(self, condition: WakeCondition) -> None:
-        due = condition.time_ns
-        self._after(due if condition.after else max(0, due - self.world.kernel.now), self._time_came)
-
-    def _event(self, condition: WakeCondition) -> None:
-        bus, where = self.world.event_bus, condition.where
-        test = None if where is None else (lambda event: _passes(where, condition.given, event))
-        missed = bus.missed_event(self.sleeper.agent_id, condition.value, test)
-        if missed is not None:
-            self(missed)
-        elif bus.overtaken(self.sleeper.agent_id):
-            self.fire("event")  # perhaps for nothing, but never too late
-        else:
-            self._keep(bus.subscribe(condition.value, filter=test, callback=self))
 
     def __call__(self, event: Event) -> None:
         """An event has happened: the condition is the subscriber, which spares a bound method for each sleeper.
@@ -289,45 +272,284 @@ class _Armed:
             self.sleeper.woken_event = event
             self.fire("event")
 
-    def _resource(self, condition: WakeCondition) -> None:
-        name, threshold = condition.value
-        id, source = self.sleeper.agent_id, self.sleeper.loop.actor  # its own: what others watch leaves no trace here
-        self._keep(self.world.rate_tracker.on_level(id, name, threshold, lambda: self.fire("resource"), source))
 
-    def _message(self, condition: WakeCondition) -> None:
-        mailbox = self.sleeper.mailbox
-        if len(mailbox):
-            self.fire("message")
+class ConditionType(ABC):
+    """A type of wake condition.
+
+    Attributes:
+        name: the `condition_type` of its conditions.
+        heads: the keys under which a mapping gives its value, one at a time; none if it is not written in files.
+        more: keys that go together with it; with one that is required, each needs the other.
+    """
+
+    name: ClassVar[str]
+    heads: ClassVar[tuple[Argument, ...]] = ()
+    more: ClassVar[tuple[Argument, ...]] = ()
+    inner: ClassVar[tuple[str, ...]] = ()
+    """Further keys that only `parse` takes: a rule does not give them."""
+
+    def besides(self) -> tuple[str, ...]:
+        """Return the keys that go together with the head."""
+        return (*(argument.name for argument in self.more), *self.inner)
+
+    @abstractmethod
+    def valid(self, value: Any) -> bool:
+        """Whether a condition of this type can have this value; may raise `UsageError` to say more."""
+
+    @abstractmethod
+    def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
+        """Return the condition that a mapping describes in which `head` is its head."""
+
+    @abstractmethod
+    def arm(self, armed: Armed, condition: WakeCondition) -> None:
+        """Register a callback with `armed.keep` that calls `armed.fire` once it is met; or call it now. Never poll."""
+
+    def describe(self, condition: WakeCondition) -> Any:
+        """Return its value, JSON-like."""
+        return condition.value
+
+    def ends_in_time(self, condition: WakeCondition) -> bool:
+        """Whether it is met by time alone."""
+        return False
+
+    def check(self, condition: WakeCondition, world: World) -> None:
+        """Raise `UsageError` if it cannot be armed in `world`."""
+
+
+CONDITIONS: Final[dict[str, ConditionType]] = {}
+"""All types of wake conditions, by name."""
+
+_Type = TypeVar("_Type", bound=type[ConditionType])
+
+
+def wake_condition(cls: _Type) -> _Type:
+    """Define a type of wake condition by its class.
+
+    Raises:
+        UsageError: if its name or a key is taken already, it has no docstring, or a method is missing.
+    """
+    name = getattr(cls, "name", None)
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"the wake condition {cls.__name__} has no name", hint='write name = "..." in the class')
+    if missing := sorted(cls.__abstractmethods__):
+        raise UsageError(f"the wake condition {name!r} lacks {', '.join(missing)}")
+    if not (cls.__doc__ or "").strip():
+        raise UsageError(f"the wake condition {name!r} has no docstring", hint="say what it waits for")
+    taken = {"timeout", *(key.name for kind in CONDITIONS.values() for key in (*kind.heads, *kind.more))}
+    twice = sorted(taken.intersection(key.name for key in (*cls.heads, *cls.more)))
+    if name in CONDITIONS or twice:
+        raise UsageError(f"there is a wake condition {(twice or [name])[0]!r} already")
+    CONDITIONS[name] = cls()
+    return cls
+
+
+@wake_condition
+class TimeCondition(ConditionType):
+    """A time, or a span of time."""
+
+    name = "time"
+    heads = (
+        Argument("for", "time", "how long", False),
+        Argument("until", "time", "a moment, counted from the start of the run", False),
+    )
+
+    def valid(self, value: Any) -> bool:
+        """Leave it to `to_ns`."""
+        return True
+
+    def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
+        """See `ConditionType`."""
+        return WakeCondition("time", given[head], after=head == "for")
+
+    def arm(self, armed: Armed, condition: WakeCondition) -> None:
+        """Set a timer."""
+        due = condition.time_ns
+        armed.after(due if condition.after else max(0, due - armed.world.kernel.now), armed.time_came)
+
+    def describe(self, condition: WakeCondition) -> Any:
+        """Return seconds."""
+        return to_seconds(condition.time_ns)
+
+    def ends_in_time(self, condition: WakeCondition) -> bool:
+        """It is time alone."""
+        return True
+
+
+@wake_condition
+class EventCondition(ConditionType):
+    """An event whose topic matches a pattern."""
+
+    name = "event"
+    heads = (Argument("event", "pattern", "topics, for instance rain.*", False),)
+    more = (Argument("where", "event filter", "which of these events", False),)
+    inner = ("given",)
+
+    def valid(self, value: Any) -> bool:
+        """A pattern."""
+        return isinstance(value, str) and bool(check_pattern(value))
+
+    def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
+        """See `ConditionType`."""
+        return WakeCondition.event(given["event"], where=given.get("where"), given=given.get("given"))
+
+    def arm(self, armed: Armed, condition: WakeCondition) -> None:
+        """Look at what happened since the iteration began, then subscribe."""
+        bus, where, id = armed.world.event_bus, condition.where, armed.sleeper.agent_id
+        test = None if where is None else (lambda event: _passes(where, condition.given, event))
+        missed = bus.missed_event(id, condition.value, test)
+        if missed is not None:
+            armed(missed)
+        elif bus.overtaken(id):
+            armed.fire("event")  # perhaps for nothing, but never too late
         else:
-            self._keep(mailbox.watch(lambda: self.fire("message")))
+            armed.keep(bus.subscribe(condition.value, filter=test, callback=armed))
 
-    def _never(self, condition: WakeCondition) -> None:
-        pass
 
-    def _any(self, condition: WakeCondition) -> None:
+@wake_condition
+class ResourceCondition(ConditionType):
+    """So much left of a rate-limited resource."""
+
+    name = "resource"
+    heads = (Argument("resource", "limit", "a rate limit", False),)
+    more = (Argument("at_least", "number", "how much of it must be left", True),)
+
+    def valid(self, value: Any) -> bool:
+        """A name and a finite number."""
+        if not isinstance(value, tuple) or len(value) != 2:
+            return False
+        name, threshold = value
+        number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+        return isinstance(name, str) and number and math.isfinite(threshold)
+
+    def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
+        """See `ConditionType`."""
+        return WakeCondition.resource(given["resource"], given.get("at_least", 1))
+
+    def arm(self, armed: Armed, condition: WakeCondition) -> None:
+        """Have the tracker call back; as the sleeper itself, so that what others watch leaves no trace there."""
+        name, threshold = condition.value
+        id, source = armed.sleeper.agent_id, armed.sleeper.loop.actor
+        armed.keep(armed.world.rate_tracker.on_level(id, name, threshold, lambda: armed.fire("resource"), source))
+
+    def check(self, condition: WakeCondition, world: World) -> None:
+        """Refuse a resource without a limit: the condition would be met at once, for ever."""
+        name, tracker = condition.value[0], world.rate_tracker
+        if not tracker.limits(name):
+            raise UsageError(
+                f"a wake condition names the resource {name!r}, which has no limit", hint=_hint(name, tracker.resources)
+            )
+
+
+@wake_condition
+class MessageCondition(ConditionType):
+    """A message in the mailbox."""
+
+    name = "message"
+    heads = (Argument("message", "true", "a message", False),)
+
+    def valid(self, value: Any) -> bool:
+        """No value."""
+        return value is None
+
+    def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
+        """See `ConditionType`."""
+        return WakeCondition.message()
+
+    def arm(self, armed: Armed, condition: WakeCondition) -> None:
+        """Watch the mailbox."""
+        mailbox = armed.sleeper.mailbox
+        if len(mailbox):
+            armed.fire("message")
+        else:
+            armed.keep(mailbox.watch(lambda: armed.fire("message")))
+
+
+class _Several(ConditionType):
+    """Several conditions."""
+
+    def valid(self, value: Any) -> bool:
+        """At least one condition."""
+        return isinstance(value, tuple) and bool(value) and all(isinstance(part, WakeCondition) for part in value)
+
+    def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
+        """See `ConditionType`."""
+        parts = given[head]
+        if not isinstance(parts, list | tuple) or not all(isinstance(part, Mapping) for part in parts):
+            raise UsageError("any and all take a list of wake conditions")
+        return WakeCondition(self.name, tuple(WakeCondition.parse(part) for part in parts))
+
+    def describe(self, condition: WakeCondition) -> Any:
+        """Return the parts."""
+        return [part.describe() for part in condition.value]
+
+    def check(self, condition: WakeCondition, world: World) -> None:
+        """Check the parts."""
         for part in condition.value:
-            if self.done:
-                return
-            self._part(part, self.fire)
+            check(part, world)
 
-    def _all(self, condition: WakeCondition) -> None:
+
+@wake_condition
+class AnyCondition(_Several):
+    """One of several conditions."""
+
+    name = "any"
+    heads = (Argument("any", "conditions", "one of these conditions", False),)
+
+    def arm(self, armed: Armed, condition: WakeCondition) -> None:
+        """Arm each, until one is met."""
+        for part in condition.value:
+            if armed.done:
+                return
+            armed.part(part, armed.fire)
+
+    def ends_in_time(self, condition: WakeCondition) -> bool:
+        """One part is enough."""
+        return any(part.ends_in_time for part in condition.value)
+
+
+@wake_condition
+class AllCondition(_Several):
+    """All of several conditions, in any order."""
+
+    name = "all"
+    heads = (Argument("all", "conditions", "all of these conditions, in any order", False),)
+
+    def arm(self, armed: Armed, condition: WakeCondition) -> None:
+        """Arm each, and count."""
         missing = len(condition.value)
 
         def one_met(cause: str) -> None:
             nonlocal missing
             missing -= 1
             if missing == 0:
-                self.fire(cause)
+                armed.fire(cause)
 
         for part in condition.value:
-            if self.done:
+            if armed.done:
                 return
-            self._part(part, one_met)
+            armed.part(part, one_met)
 
-    def _part(self, part: WakeCondition, met: Met) -> None:
-        armed = _Armed(self.world, self.sleeper, met)
-        self._keep(armed)
-        armed.add(part)
+    def ends_in_time(self, condition: WakeCondition) -> bool:
+        """Each part must."""
+        return all(part.ends_in_time for part in condition.value)
+
+
+@wake_condition
+class NeverCondition(ConditionType):
+    """Nothing: only `wake` ends the sleep. A rule cannot write it."""
+
+    name = "never"
+
+    def valid(self, value: Any) -> bool:
+        """No value."""
+        return value is None
+
+    def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
+        """See `ConditionType`."""
+        return WakeCondition.never()
+
+    def arm(self, armed: Armed, condition: WakeCondition) -> None:
+        """Nothing to wait for."""
 
 
 @lru_cache(maxsize=4096)
@@ -350,49 +572,5 @@ def _timeout(value: Duration | None) -> int | None:
     return None if value is None else to_ns(value)
 
 
-def _is_pattern(value: Any) -> bool:
-    return isinstance(value, str) and bool(check_pattern(value))
-
-
-def _is_level(value: Any) -> bool:
-    if not isinstance(value, tuple) or len(value) != 2:
-        return False
-    name, threshold = value
-    number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
-    return isinstance(name, str) and number and math.isfinite(threshold)
-
-
-def _are_conditions(value: Any) -> bool:
-    return isinstance(value, tuple) and bool(value) and all(isinstance(part, WakeCondition) for part in value)
-
-
-_VALID: dict[str, Callable[[Any], bool]] = {
-    "time": lambda value: True,  # checked by to_ns
-    "event": _is_pattern,
-    "resource": _is_level,
-    "any": _are_conditions,
-    "all": _are_conditions,
-    "message": lambda value: value is None,
-    "never": lambda value: value is None,
-}
-
-
 def _hint(word: str, known: Iterable[str]) -> str:
     return did_you_mean(word, known) or f"known are: {', '.join(list(known)[:20]) or 'none'}"
-
-
-def _parts(given: Any) -> tuple[WakeCondition, ...]:
-    if not isinstance(given, list | tuple) or not all(isinstance(part, Mapping) for part in given):
-        raise UsageError("any and all take a list of wake conditions")
-    return tuple(WakeCondition.parse(part) for part in given)
-
-
-_PARSERS: dict[str, Callable[[Any, Mapping[str, Any]], WakeCondition]] = {
-    "for": lambda value, given: WakeCondition.after_delay(value),
-    "until": lambda value, given: WakeCondition.at(value),
-    "event": lambda value, given: WakeCondition.event(value, where=given.get("where"), given=given.get("given")),
-    "resource": lambda value, given: WakeCondition.resource(value, given.get("at_least", 1)),
-    "message": lambda value, given: WakeCondition.message(),
-    "any": lambda value, given: WakeCondition("any", _parts(value)),
-    "all": lambda value, given: WakeCondition("all", _parts(value)),
-}

@@ -17,14 +17,15 @@ from sim.assembly.sync_checks import check_sync, reach_of
 from sim.assembly.town import make_town, space_of
 from sim.assembly.world_builder import furnish, limits_per_tick, to_rate
 from sim.errors import LimitError, UsageError
-from sim.expressions import did_you_mean
+from sim.expressions import Expression, did_you_mean
 from sim.kernel import Recorder, to_ns, to_seconds
 from sim.llm import Access, Models
 from sim.llm.service_time import ServiceTime
 from sim.resources import to_micro
 from sim.scenario import schema
-from sim.scenario.actions import Do, SleepSpec
+from sim.scenario.actions import Do
 from sim.scenario.scopes import WHERE_NAMES
+from sim.scenario.sleep import SleepSpec
 from sim.scenario.town import VILLAGER
 from sim.scenario.values import ValueTemplate
 from sim.standalone import World
@@ -384,37 +385,28 @@ class SleepValue:
     """A `sleep` of a scenario as the value of the action's argument `condition`."""
 
     def __init__(self, spec: SleepSpec) -> None:
-        self._spec = spec
-        self._parts: tuple[SleepValue, ...] = tuple(SleepValue(part) for part in spec.parts)
-        self._outer = () if spec.where is None else tuple(sorted(spec.where.names - WHERE_NAMES))
-        own = (spec.time, spec.pattern, spec.at_least, spec.timeout)
-        constant = all(value is None or value.constant for value in own) and not self._outer
-        self.constant: bool = constant and all(part.constant for part in self._parts)
-        inner = (name for value in (*own, *self._parts) if value is not None for name in value.names)
-        self.names: frozenset[str] = frozenset((*inner, *self._outer))
+        self._given = {key: _part(value) for key, value in spec.given.items()}
+        filters = [value for value in self._given.values() if isinstance(value, Expression)]
+        self._outer = tuple(sorted({name for one in filters for name in one.names - WHERE_NAMES}))
+        inner = [part for value in self._given.values() for part in (value if isinstance(value, tuple) else (value,))]
+        evaluated = [part for part in inner if isinstance(part, ValueTemplate | SleepValue)]
+        self.constant: bool = not self._outer and all(part.constant for part in evaluated)
+        self.names: frozenset[str] = frozenset((*(name for part in evaluated for name in part.names), *self._outer))
 
     def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> dict[str, Any]:
         """Return the condition as the mapping that the action takes."""
-        spec = self._spec
         result: dict[str, Any] = {}
-        match spec.kind:
-            case "time" | "until":
-                assert spec.time is not None
-                result["for" if spec.kind == "time" else "until"] = spec.time.evaluate(names, functions)
-            case "event":
-                assert spec.pattern is not None
-                result["event"] = spec.pattern.evaluate(names, functions)
-                if spec.where is not None:
-                    result["where"] = spec.where.text
+        for key, value in self._given.items():
+            if isinstance(value, tuple):
+                result[key] = [part.evaluate(names, functions) for part in value]
+            elif isinstance(value, Expression):
+                result[key] = value.text
                 if self._outer:  # what they are as the agent falls asleep
                     result["given"] = {name: names[name] for name in self._outer}
-            case "resource":
-                assert spec.at_least is not None
-                result.update(resource=spec.resource, at_least=spec.at_least.evaluate(names, functions))
-            case "message":
-                result["message"] = True
-            case "any" | "all":
-                result[spec.kind] = [part.evaluate(names, functions) for part in self._parts]
-        if spec.timeout is not None:
-            result["timeout"] = spec.timeout.evaluate(names, functions)
+            else:
+                result[key] = value.evaluate(names, functions) if isinstance(value, ValueTemplate) else value
         return result
+
+
+def _part(value: Any) -> Any:
+    return tuple(SleepValue(part) for part in value) if isinstance(value, tuple) else value

@@ -6,7 +6,7 @@ argument is a condition, whose parts stand in the place of arguments.
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import attrs
 from pydantic import (
@@ -23,42 +23,18 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 
 from sim.actors.actions import rest, sleep, spawn, stop
+from sim.actors.wake import CONDITIONS
 from sim.expressions import Expression, did_you_mean
 from sim.llm.ask import ask
 from sim.scenario import fields as f
+from sim.scenario.meanings import FIELDS
+from sim.scenario.sleep import SleepPart, SleepSpec, sleep_model
 from sim.scenario.units import FieldError, shown
 from sim.scenario.values import Filter, ValueTemplate
 from sim.scenario.yaml_tree import Map
-from sim.world.action import DEFINED, ActionHandler, Meaning
+from sim.world.action import DEFINED, ActionHandler
 
 _OF_HIGHER_LAYERS = (ask, rest, sleep, spawn, stop)  # named here, so that they are defined beside those of the world
-
-SleepKind = Literal["time", "until", "event", "resource", "message", "any", "all"]
-
-
-@attrs.frozen
-class SleepSpec:
-    """What an agent sleeps for.
-
-    Attributes:
-        kind: what ends the sleep.
-        time: `time`: how long; `until`: the moment. Seconds or duration text when evaluated, else None.
-        pattern: `event`: the topics, as text when evaluated.
-        where: `event`: which events of these topics, or None for all.
-        resource: `resource`: its name.
-        at_least: `resource`: how much of it must be left.
-        parts: `any` and `all`: the conditions.
-        timeout: after how long the sleep ends anyway (seconds or duration text), or None.
-    """
-
-    kind: SleepKind
-    time: ValueTemplate | None = None
-    pattern: ValueTemplate | None = None
-    where: Expression | None = None
-    resource: str | None = None
-    at_least: ValueTemplate | None = None
-    parts: "tuple[SleepSpec, ...]" = ()
-    timeout: ValueTemplate | None = None
 
 
 @attrs.frozen
@@ -74,80 +50,6 @@ class Do:
     kind: str
     arguments: Mapping[str, ValueTemplate] = attrs.field(factory=dict)
     sleep: SleepSpec | None = None
-
-
-class _Sleep(f.Part):
-    """Sleep until something happens; exactly one of for, until, event, resource, message, any, all."""
-
-    for_: Annotated[f.TimeValue | None, Field(alias="for", description="how long")] = None
-    until: Annotated[f.TimeValue | None, Field(description="a moment, counted from the start of the run")] = None
-    event: Annotated[f.PatternValue | None, Field(description="topics, for instance rain.*")] = None
-    where: Annotated[f.Where | None, Field(description="which of these events")] = None
-    resource: Annotated[f.Limit | None, Field(description="a rate limit")] = None
-    at_least: Annotated[f.NumberValue | None, Field(description="how much of it must be left")] = None
-    message: Annotated[Literal[True] | None, Field(description="a message")] = None
-    any: "Annotated[tuple[_Sleep, ...] | None, Field(strict=False, min_length=1)]" = None
-    all: "Annotated[tuple[_Sleep, ...] | None, Field(strict=False, min_length=1)]" = None
-    timeout: Annotated[f.TimeValue | None, Field(description="after how long to wake anyway")] = None
-
-    @model_validator(mode="after")
-    def _one(self) -> "_Sleep":
-        heads = [name for name in _HEADS if getattr(self, name) is not None]
-        if len(heads) != 1:
-            found = " and ".join(name.rstrip("_") for name in heads) or "none"
-            raise FieldError(f"expected exactly one of {', '.join(_HEADS.values())}, found {found}")
-        if self.where is not None and self.event is None:
-            raise FieldError("where goes together with event")
-        if (self.at_least is None) != (self.resource is None):
-            raise FieldError("resource and at_least go together")
-        return self
-
-    def spec(self) -> SleepSpec:
-        """Return the condition as a record."""
-        head = next(name for name in _HEADS if getattr(self, name) is not None)
-        return SleepSpec(
-            kind="time" if head == "for_" else head,  # type: ignore[arg-type]  # the other names are the kinds
-            time=self.for_ or self.until,
-            pattern=self.event,
-            where=self.where,
-            resource=self.resource,
-            at_least=self.at_least,
-            parts=tuple(part.spec() for part in self.any or self.all or ()),
-            timeout=self.timeout,
-        )
-
-
-_HEADS = {name: name.rstrip("_") for name in ("for_", "until", "event", "resource", "message", "any", "all")}
-
-
-_FIELDS: Final[Mapping[Meaning, Any]] = {
-    "account": f.AccountValue,
-    "answer schema": f.SchemaValue,
-    "artifact": f.ArtifactValue,
-    "audience": f.AudienceValue,
-    "entry": f.EntryValue,
-    "extra body": f.ExtraBodyValue,
-    "formula": f.FormulaValue,
-    "history": f.HistoryValue,
-    "item filter": f.ItemFilter,
-    "mapping": f.MappingValue,
-    "number": f.NumberValue,
-    "pattern": f.PatternValue,
-    "place": f.PlaceValue,
-    "recipient": f.RecipientValue,
-    "slots": f.SlotsValue,
-    "stock": f.StockValue,
-    "text": f.TextValue,
-    "tier": f.TierValue,
-    "time": f.TimeValue,
-    "tools": f.ToolsValue,
-    "topic": f.TopicValue,
-    "value": f.Value,
-}
-"""How a scenario file reads an argument, by what it means."""
-
-if missing := set(get_args(Meaning)).difference(_FIELDS):
-    raise AssertionError(f"no field reads arguments that mean {', '.join(sorted(missing))}")
 
 
 class _Arguments(f.Part):
@@ -166,7 +68,7 @@ def _arguments_of(handler: ActionHandler) -> type[_Arguments]:
     """Return the model of the arguments that a rule gives to a kind of action."""
     fields: dict[str, Any] = {}
     for argument in handler.arguments():
-        read, told = _FIELDS[argument.meaning], Field(description=argument.description)
+        read, told = FIELDS[argument.meaning], Field(description=argument.description)
         fields[argument.name] = Annotated[read, told] if argument.required else (Annotated[read | None, told], None)
     model = create_model(handler.kind, __base__=_Arguments, __doc__=handler.summary, **fields)
     model.either = handler.either
@@ -174,10 +76,10 @@ def _arguments_of(handler: ActionHandler) -> type[_Arguments]:
 
 
 @cache
-def _model(kinds: tuple[str, ...]) -> type[f.Part]:
+def _model(kinds: tuple[str, ...], conditions: tuple[str, ...]) -> type[f.Part]:
     """Return the model of one action: its kind and its arguments."""
     fields: dict[str, Any] = {
-        kind: ((_Sleep if kind == "sleep" else _arguments_of(DEFINED[kind])) | None, None) for kind in kinds
+        kind: ((sleep_model() if kind == "sleep" else _arguments_of(DEFINED[kind])) | None, None) for kind in kinds
     }
     told = "One action: its kind and its arguments."
     model: type[f.Part] = create_model("action", __base__=f.Part, __doc__=told, **fields)
@@ -207,10 +109,10 @@ def _spread(raw: Any) -> Any:
 
 def _do(raw: Any, info: ValidationInfo) -> Do:
     kinds = action_kinds()
-    actions = _model(kinds).model_validate(_spread(raw), context=info.context)
+    actions = _model(kinds, tuple(CONDITIONS)).model_validate(_spread(raw), context=info.context)
     kind = next(name for name in kinds if getattr(actions, name) is not None)
     chosen = getattr(actions, kind)
-    if isinstance(chosen, _Sleep):
+    if isinstance(chosen, SleepPart):
         return Do(kind, {}, chosen.spec())
     given = ((name, getattr(chosen, name)) for name in type(chosen).model_fields)
     return Do(kind, {name: _value(value) for name, value in given if value is not None})
@@ -232,7 +134,7 @@ class _ActionSchema:
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         kinds = action_kinds()
-        one_of: Any = _model(kinds) | Literal[kinds]
+        one_of: Any = _model(kinds, tuple(CONDITIONS)) | Literal[kinds]
         return handler(TypeAdapter(one_of).core_schema)
 
 

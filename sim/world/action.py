@@ -83,9 +83,9 @@ _TYPES: dict[Any, tuple[type, ...]] = {
 Sharing = Literal["own", "space", "shared"]
 
 Meaning = Literal[
-    "account", "answer schema", "artifact", "audience", "entry", "extra body", "formula", "history", "item filter",
-    "mapping", "number", "pattern", "place", "recipient", "slots", "stock", "text", "tier", "time", "tools", "topic",
-    "value",
+    "account", "answer schema", "artifact", "audience", "conditions", "entry", "event filter", "extra body", "formula",
+    "history", "item filter", "limit", "mapping", "number", "pattern", "place", "recipient", "slots", "stock", "text",
+    "tier", "time", "tools", "topic", "true", "value",
 ]  # fmt: skip
 """What an argument is in a scenario file: which literal values it takes, and to what in the file it may refer."""
 
@@ -119,7 +119,7 @@ _MEANS: Final[dict[Any, Meaning]] = {
 
 @attrs.frozen
 class Argument:
-    """An argument of an action.
+    """An argument of an action, or of a wake condition.
 
     Attributes:
         name: its name.
@@ -133,7 +133,7 @@ class Argument:
     meaning: Meaning
     description: str
     required: bool
-    types: tuple[type, ...]
+    types: tuple[type, ...] = _ANY
 
 
 @attrs.frozen

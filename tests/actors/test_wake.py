@@ -393,7 +393,7 @@ def test_a_record_with_nonsense_cannot_be_made(kind: Any, value: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: W("evnt", "rain.*"), "did you mean"),  # type: ignore[arg-type]
+        (lambda: W("evnt", "rain.*"), "did you mean"),
         (lambda: W("resource", "calls"), "resource"),
         (lambda: W("resource", ("calls", 1, 2)), "cannot have"),
         (lambda: W("event", 7), "event"),

@@ -61,16 +61,12 @@ def test_sleep_conditions_become_a_tree():
     sleep = load(FULL).agents[0].rules[1].do[0].sleep
 
     assert sleep is not None
-    for_, event = sleep.parts
-    assert (sleep.kind, for_.kind, event.kind) == ("any", "time", "event")
-    assert event.pattern is not None
-    assert event.pattern.raw == "rain.*"
-    assert for_.time is not None
-    assert for_.time.evaluate({}, {}) == "5m"
-    assert event.where is not None
-    assert event.where.evaluate({"data": {"mm": 3}}, {})
-    assert sleep.timeout is not None
-    assert sleep.timeout.evaluate({"energy": 7}, {}) == 7
+    for_, event = sleep.given["any"]
+    assert (set(sleep.given), set(for_.given), set(event.given)) == ({"any", "timeout"}, {"for"}, {"event", "where"})
+    assert event.given["event"].raw == "rain.*"
+    assert for_.given["for"].evaluate({}, {}) == "5m"
+    assert event.given["where"].evaluate({"data": {"mm": 3}}, {})
+    assert sleep.given["timeout"].evaluate({"energy": 7}, {}) == 7
 
 
 def test_loop_overrides_take_the_rest_from_the_base():

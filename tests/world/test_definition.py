@@ -6,10 +6,11 @@ from typing import Annotated, Any, get_args
 import pytest
 
 import sim
+from sim.actors.wake import CONDITIONS
 from sim.errors import ScenarioError, UsageError
 from sim.scenario.load import json_schema, loads
 from sim.world import Action, Refused
-from sim.world.action import BUILT_IN, DEFINED, Meaning, Means, Recipient, action
+from sim.world.action import BUILT_IN, DEFINED, Meaning, Recipient, action
 from tests.actors.helpers import Lab
 
 SCENARIO = """
@@ -147,5 +148,5 @@ def test_a_forgotten_part_fails_when_the_action_is_defined(kind, function, optio
 def test_every_meaning_is_used():
     """No word of the closed set says what no argument means."""
     used = {argument.meaning for handler in DEFINED.values() for argument in handler.arguments()}
+    used |= {argument.meaning for kind in CONDITIONS.values() for argument in (*kind.heads, *kind.more)}
     assert used == set(get_args(Meaning))
-    assert Means("text").meaning in used
