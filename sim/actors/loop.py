@@ -217,7 +217,7 @@ class AgentLoop(Lifecycle):
             if self._gate is not None:
                 await self._at_gate(self._gate, action)
             while action is not None and agent.alive:
-                charge = world.costs.fixed(action.kind) or world.price(action)
+                charge = world.costs.fixed(action.kind) or world.dispatcher.price(action)
                 if charge.budgets:
                     await self.until_funded(charge.budgets)
                 rates = charge.rates
@@ -226,7 +226,7 @@ class AgentLoop(Lifecycle):
                     await self._until_capacity(short, rates)
                 handler = world.actions.find(action.kind)
                 if self._direct and (handler is None or handler.wait is None):
-                    result = world.apply(agent, action, handler)
+                    result = world.dispatcher.apply(agent, action, handler)
                 else:
                     result = await agent.execute_action(action)
                 if not (result.success or result.skipped):

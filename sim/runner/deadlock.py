@@ -3,7 +3,8 @@
 from typing import Any
 
 from sim.kernel import Timer
-from sim.world.world import Standing, World
+from sim.world.dispatcher import Standing
+from sim.world.world import World
 
 _NAMED = 5
 _AIMS = ("pool", "to")

@@ -1,7 +1,7 @@
 """The world: what agents share and how they change it.
 
-`world` holds the parts; `action` is the narrow waist and its registry, `builtin` the kinds every world has, `costs`
-what they take; `artifact`, `places`, `space` and `message` are the things in it.
+`world` holds the parts; `dispatcher` is the one way to change it, by actions: `action` defines what they are, `actions`
+has the kinds of every world, `costs` what they take. `artifact`, `places`, `space` and `message` are the things in it.
 """
 
 from sim.world.action import DONE, NOOP, Action, ActionHandler, ActionResult, Refused, Sharing

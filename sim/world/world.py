@@ -1,4 +1,4 @@
-"""The world: holds the parts and coordinates; it decides nothing."""
+"""The world: what agents share. It holds the parts; the dispatcher is the one way to change it."""
 
 import math
 from array import array
@@ -8,20 +8,19 @@ from typing import Any, Protocol
 
 import attrs
 
-from sim.errors import Interrupt, RunError, SimError, UsageError
+from sim.errors import UsageError
 from sim.events import EventBus
-from sim.events.bus import too_much
 from sim.kernel import Actor, Kernel, Recorder, Stream, to_seconds
-from sim.kernel.codec import ABSENT, Absent, Fact, Raw, Record, as_dict, decode, freeze, recordable
+from sim.kernel.codec import recordable
 from sim.kernel.ports import Intake
 from sim.kernel.rng import KeyedStream
 from sim.permissions import Permission
 from sim.resources import MICRO, Budgets, Ledger, Pool, Quotas, RateTracker, Use
-from sim.text import of_error
-from sim.world.action import BUILT_IN, Action, ActionHandler, ActionRegistry, ActionResult, Refused
+from sim.world.action import BUILT_IN, Action, ActionRegistry, ActionResult
 from sim.world.actions.pools import give_back
 from sim.world.artifact import Artifacts
-from sim.world.costs import FREE, Charge, ChargeHold, Costs, Lack
+from sim.world.costs import Costs
+from sim.world.dispatcher import Dispatcher, Standing
 from sim.world.message import Message
 from sim.world.places import Places
 from sim.world.space import Space
@@ -52,30 +51,8 @@ class Inhabitant(Protocol):
         """Return all that makes up the agent's state, JSON-like."""
 
 
-class _Done(Record, frozen=True, gc=False):
-    """What is recorded of an action that was done. The fields are in order of name, so that it is canonical JSON."""
-
-    arguments: Raw
-    reasoning: str | Absent
-    result: Any
-    success: bool
-
-
 _ALONE: dict[str, None] = {}  # the group of an agent that has none but itself: shared by all of them, never changed
 _MANY_ERRORS = 1000  # different ones that are counted
-
-
-@attrs.frozen
-class Standing:
-    """An action that waits, and its handler."""
-
-    action: Action
-    handler: ActionHandler
-
-
-def _reason(error: Exception) -> str:
-    """Return why an action failed: an error of ours says it all, of any other the type does too."""
-    return str(error) if isinstance(error, Refused | SimError) else of_error(error)
 
 
 class World:
@@ -88,6 +65,7 @@ class World:
         max_deltas: rounds at one instant before it counts as a livelock.
 
     Attributes:
+        dispatcher: the one way to change it, by actions.
         kernel, event_bus, rate_tracker, budgets, quotas, ledger, artifacts, costs, pools, places, space: its parts.
         agents: by id, in the order in which they came.
         actions: the kinds of action that agents can take.
@@ -134,6 +112,7 @@ class World:
         self._intake: Intake | None = None
         self._left_at: dict[str, str] = {}  # where stopped agents stood
         self._groups: dict[str, dict[str, None]] = {}
+        self.dispatcher = Dispatcher(self)
         for handler in BUILT_IN.values():
             self.actions.register(handler)
 
@@ -274,7 +253,11 @@ class World:
         self.waits.forget(agent.agent_id)
         self._left_at.pop(agent.agent_id, None)
 
-    # -- the narrow waist
+    # -- actions: see `Dispatcher`
+
+    def act(self, agent: Inhabitant, action: Action) -> ActionResult:
+        """Check and apply an action in one step, and record what came of it."""
+        return self.dispatcher.apply(agent, action, self.actions.find(action.kind))
 
     async def execute(self, agent: Inhabitant, action: Action) -> ActionResult:
         """Do an action that may take time or stand in line: wait first, then check and apply in one step.
@@ -283,127 +266,8 @@ class World:
         """
         handler = self.actions.find(action.kind)
         if handler is None or handler.wait is None:
-            return self.apply(agent, action, handler)
-        try:
-            if agent.permission < handler.permission:
-                raise handler.forbidden()
-            handler.check(action.arguments)
-        except Refused as refusal:
-            return self._refuse(agent, action, freeze(action.arguments), str(refusal))
-        charge = self.price(action)
-        lack = self._lacking(agent, action, charge)
-        if lack is not None:  # who cannot pay does not stand in line
-            return self._refuse(agent, action, freeze(action.arguments), lack.text, skipped=lack.skip)
-        held = self.costs.hold(agent.agent_id, charge)
-        self.standing[agent.agent_id] = Standing(action, handler)
-        self.waits.begin(agent.agent_id)
-        try:
-            granted = await handler.wait(self, agent, **action.arguments)
-        except BaseException as error:
-            held.release()
-            if not isinstance(error, Exception) or isinstance(error, Interrupt | MemoryError | RunError):
-                raise
-            skipped = isinstance(error, Refused) and error.skip
-            return self._refuse(agent, action, freeze(action.arguments), _reason(error), skipped=skipped)
-        finally:
-            self.standing.pop(agent.agent_id, None)
-            self.waits.end(agent.agent_id)
-        return self._finish(agent, action, handler, granted, held)
-
-    def _finish(
-        self, agent: Inhabitant, action: Action, handler: ActionHandler, granted: Any, held: ChargeHold
-    ) -> ActionResult:
-        """Apply what was waited for; if that fails, what was granted and what was set aside go back."""
-        done = False
-        try:
-            result = self.apply(agent, action, handler, (granted,))
-            done = result.success
-        finally:
-            if done:
-                held.settle()
-            else:
-                held.release()
-                if handler.undo is not None:
-                    handler.undo(self, agent, granted, **action.arguments)
-        return result
-
-    def act(self, agent: Inhabitant, action: Action) -> ActionResult:
-        """Check and apply an action in one step, and record what came of it."""
-        return self.apply(agent, action, self.actions.find(action.kind))
-
-    def price(self, action: Action) -> Charge:
-        """Return what an action takes."""
-        return self.costs.price(action.kind, action.arguments)
-
-    def apply(
-        self, agent: Inhabitant, action: Action, handler: ActionHandler | None, granted: tuple[Any, ...] = ()
-    ) -> ActionResult:
-        """As `act`, for who has looked for the handler of the action already.
-
-        Args:
-            agent, action: who does what.
-            handler: how, or None if there is no such kind.
-            granted: what the agent waited for, if it did; it has paid then.
-        """
-        arguments = action.arguments
-        raw = freeze(arguments)
-        try:
-            if handler is None:
-                handler = self.actions.get(action.kind)  # which says what it might be
-            if agent.permission < handler.permission:
-                raise handler.forbidden()
-            handler.check(arguments)
-            if len(raw) > self.event_bus.max_data_bytes:
-                raise self._too_much(agent, action, len(raw))
-            if handler.wait is not None and not granted:
-                raise Refused(f"{action.kind} takes time: it has to be awaited (execute)")
-            costs = self.costs
-            charge = FREE if granted else costs.fixed(action.kind) or costs.charge(action.kind, len(raw))  # or has paid
-            if charge is not FREE:
-                artifact = arguments.get("artifact")
-                if charge.pots or self.rate_tracker.blocked_by(agent.agent_id, charge.rates) is not None:
-                    lack = costs.lacking(agent.agent_id, charge, artifact)
-                    if lack is not None:
-                        return self._refuse(agent, action, raw, lack.text, skipped=lack.skip)
-            if granted:
-                data = handler.apply(self, agent, *granted, **arguments)
-            else:  # most actions; without a star the call makes no list first
-                data = handler.apply(self, agent, **arguments)
-            outcome = _Done(raw, action.reasoning or ABSENT, data, True)
-            fact = data.__class__.__base__ is Fact  # `isinstance` takes three times as long
-            late = fact and not action.reasoning  # then nothing in it can change, or be refused by the encoder
-            kept = outcome if late else freeze(outcome)
-        except (MemoryError, RunError):
-            raise  # they concern the process or the run
-        except Exception as error:  # also of a handler of the host program: the attempt is on record all the same
-            return self._refuse(agent, action, raw, _reason(error), skipped=isinstance(error, Refused) and error.skip)
-        if charge is not FREE:
-            costs.take(agent.agent_id, charge, artifact)
-        self.kernel.emit(handler.topic, kept, agent.agent_id)
-        self.done[handler.kind] += 1
-        return ActionResult(True, as_dict(data) if fact else decode(data) if isinstance(data, Raw) else data)
-
-    def _lacking(self, agent: Inhabitant, action: Action, charge: Charge) -> Lack | None:
-        if charge is FREE:
-            return None
-        return self.costs.lacking(agent.agent_id, charge, action.arguments.get("artifact"))
-
-    def _refuse(
-        self, agent: Inhabitant, action: Action, raw: Raw, error: str, *, skipped: bool = False
-    ) -> ActionResult:
-        if len(raw) > self.event_bus.max_data_bytes:
-            raw = freeze({"bytes": len(raw)})  # what was too large to do is too large to record
-        outcome = {"arguments": raw, "success": False, "error": error}
-        if action.reasoning:
-            outcome["reasoning"] = action.reasoning
-        self.kernel.emit(f"action.{action.kind}", freeze(outcome), agent.agent_id)
-        self.refused[action.kind] += 1
-        return ActionResult(False, error=error, skipped=skipped)
-
-    def _too_much(self, agent: Inhabitant, action: Action, size: int) -> Refused:
-        topic = action.arguments.get("topic")
-        what = f"{agent.agent_id}: the action {action.kind}" + (f" with topic {topic!r}" if topic else "")
-        return Refused(str(too_much(what, size, self.event_bus.max_data_bytes)))
+            return self.dispatcher.apply(agent, action, handler)
+        return await self.dispatcher.wait_and_apply(agent, action, handler)
 
     # -- what is measured
 

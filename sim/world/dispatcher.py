@@ -1,0 +1,164 @@
+"""The dispatcher: checks an action, waits for what it needs, applies it in one step, and records what came of it."""
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from sim.errors import Interrupt, RunError, SimError
+from sim.events.bus import too_much
+from sim.kernel.codec import ABSENT, Absent, Fact, Raw, Record, as_dict, decode, freeze
+from sim.text import of_error
+from sim.world.action import Action, ActionHandler, ActionResult, Refused
+from sim.world.costs import FREE, Charge, ChargeHold
+
+if TYPE_CHECKING:
+    from sim.world.world import Inhabitant, World
+
+
+class _Done(Record, frozen=True, gc=False):
+    """What is recorded of an action that was done. The fields are in order of name, so that it is canonical JSON."""
+
+    arguments: Raw
+    reasoning: str | Absent
+    result: Any
+    success: bool
+
+
+@attrs.frozen
+class Standing:
+    """An action that waits, and its handler."""
+
+    action: Action
+    handler: ActionHandler
+
+
+class Dispatcher:
+    """Does the actions of a world's agents.
+
+    Args:
+        world: the world that they change.
+    """
+
+    __slots__ = ("_world",)
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    def price(self, action: Action) -> Charge:
+        """Return what an action takes."""
+        return self._world.costs.price(action.kind, action.arguments)
+
+    async def wait_and_apply(self, agent: "Inhabitant", action: Action, handler: ActionHandler) -> ActionResult:
+        """Wait for what the action needs, with its price set aside, then apply it."""
+        world, raw = self._world, freeze(action.arguments)
+        try:
+            charge = self._admit(agent, action, handler, len(raw))  # who cannot pay does not stand in line
+        except Refused as refusal:
+            return self._refuse(agent, action, raw, refusal)
+        held = world.costs.hold(agent.agent_id, charge)
+        world.standing[agent.agent_id] = Standing(action, handler)
+        world.waits.begin(agent.agent_id)
+        try:
+            granted = await handler.wait(world, agent, **action.arguments)  # type: ignore[misc]  # it has one
+        except BaseException as error:
+            held.release()
+            if not isinstance(error, Exception) or isinstance(error, Interrupt | MemoryError | RunError):
+                raise
+            return self._refuse(agent, action, raw, error)
+        finally:
+            world.standing.pop(agent.agent_id, None)
+            world.waits.end(agent.agent_id)
+        return self._finish(agent, action, handler, granted, held)
+
+    def _finish(
+        self, agent: "Inhabitant", action: Action, handler: ActionHandler, granted: Any, held: ChargeHold
+    ) -> ActionResult:
+        """Apply what was waited for; if that fails, what was granted and what was set aside go back."""
+        done = False
+        try:
+            result = self.apply(agent, action, handler, (granted,))
+            done = result.success
+        finally:
+            if done:
+                held.settle()
+            else:
+                held.release()
+                if handler.undo is not None:
+                    handler.undo(self._world, agent, granted, **action.arguments)
+        return result
+
+    def apply(
+        self, agent: "Inhabitant", action: Action, handler: ActionHandler | None, granted: tuple[Any, ...] = ()
+    ) -> ActionResult:
+        """Check and apply an action in one step, and record what came of it.
+
+        Args:
+            agent, action: who does what.
+            handler: how, or None if there is no such kind.
+            granted: what the agent waited for, if it did; it has paid then.
+        """
+        world, arguments = self._world, action.arguments
+        raw = freeze(arguments)
+        try:
+            if handler is None:
+                handler = world.actions.get(action.kind)  # which says what it might be
+            if handler.wait is not None and not granted:
+                raise Refused(f"{action.kind} takes time: it has to be awaited (execute)")
+            charge = self._admit(agent, action, handler, len(raw), paid=bool(granted))
+            if granted:
+                data = handler.apply(world, agent, *granted, **arguments)
+            else:  # most actions; without a star the call makes no list first
+                data = handler.apply(world, agent, **arguments)
+            outcome = _Done(raw, action.reasoning or ABSENT, data, True)
+            fact = data.__class__.__base__ is Fact  # `isinstance` takes three times as long
+            late = fact and not action.reasoning  # then nothing in it can change, or be refused by the encoder
+            kept = outcome if late else freeze(outcome)
+        except (MemoryError, RunError):
+            raise  # they concern the process or the run
+        except Exception as error:  # also of a handler of the host program: the attempt is on record all the same
+            return self._refuse(agent, action, raw, error)
+        if charge is not FREE:
+            world.costs.take(agent.agent_id, charge, arguments.get("artifact"))
+        world.kernel.emit(handler.topic, kept, agent.agent_id)
+        world.done[handler.kind] += 1
+        return ActionResult(True, as_dict(data) if fact else decode(data) if isinstance(data, Raw) else data)
+
+    def _admit(
+        self, agent: "Inhabitant", action: Action, handler: ActionHandler, size: int, *, paid: bool = False
+    ) -> Charge:
+        """Ask all that must hold before an action is done: permission, arguments, size, price. Return its price.
+
+        Raises:
+            Refused: naming what does not hold.
+        """
+        world, kind = self._world, action.kind
+        if agent.permission < handler.permission:
+            raise handler.forbidden()
+        handler.check(action.arguments)
+        if size > world.event_bus.max_data_bytes:
+            raise self._too_much(agent, action, size)
+        costs = world.costs
+        charge = FREE if paid else costs.fixed(kind) or costs.charge(kind, size)
+        if charge is FREE:
+            return charge
+        if charge.pots or world.rate_tracker.blocked_by(agent.agent_id, charge.rates) is not None:
+            lack = costs.lacking(agent.agent_id, charge, action.arguments.get("artifact"))
+            if lack is not None:
+                raise Refused(lack.text, skip=lack.skip)
+        return charge
+
+    def _refuse(self, agent: "Inhabitant", action: Action, raw: Raw, error: Exception) -> ActionResult:
+        world, reason = self._world, str(error) if isinstance(error, Refused | SimError) else of_error(error)
+        if len(raw) > world.event_bus.max_data_bytes:
+            raw = freeze({"bytes": len(raw)})  # what was too large to do is too large to record
+        outcome = {"arguments": raw, "success": False, "error": reason}
+        if action.reasoning:
+            outcome["reasoning"] = action.reasoning
+        world.kernel.emit(f"action.{action.kind}", freeze(outcome), agent.agent_id)
+        world.refused[action.kind] += 1
+        return ActionResult(False, error=reason, skipped=isinstance(error, Refused) and error.skip)
+
+    def _too_much(self, agent: "Inhabitant", action: Action, size: int) -> Refused:
+        topic = action.arguments.get("topic")
+        what = f"{agent.agent_id}: the action {action.kind}" + (f" with topic {topic!r}" if topic else "")
+        return Refused(str(too_much(what, size, self._world.event_bus.max_data_bytes)))
