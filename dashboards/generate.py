@@ -209,7 +209,7 @@ MODELS = Board(
             _panel("Answered", "Share of the calls.", "stat", "percentunit",
                    ('sum(sim_model_calls_total{outcome="answered",%}) / sum(sim_model_calls_total%)', ""), most=1),
             _panel("429s a second", "Requests that the endpoint refused.", "stat", "none",
-                   (f"sum(rate(sim_model_lane_refused_total%{_RATE}))", "")),
+                   (f"sum(rate(sim_model_endpoint_refused_total%{_RATE}))", "")),
         ),
         "Calls": (
             _panel("Calls", "A second, by model.", "lines", "none",
@@ -239,14 +239,14 @@ MODELS = Board(
         ),
         "Governor": (
             _panel("Requests", "Under way, and waiting for their turn.", "lines", "none",
-                   ("sim_model_lane_in_flight%", "{{provider}} under way"),
-                   ("sim_model_lane_waiting%", "{{provider}} waiting")),
+                   ("sim_model_endpoint_in_flight%", "{{provider}} under way"),
+                   ("sim_model_endpoint_waiting%", "{{provider}} waiting")),
             _panel("Limits", "What the governor allows a minute now; nothing while no limit is known.", "lines", "none",
-                   ("sim_model_lane_requests_per_minute% < +Inf", "{{provider}} requests"),
-                   ("sim_model_lane_tokens_per_minute% < +Inf", "{{provider}} tokens")),
+                   ("sim_model_endpoint_requests_per_minute% < +Inf", "{{provider}} requests"),
+                   ("sim_model_endpoint_tokens_per_minute% < +Inf", "{{provider}} tokens")),
             _panel("Pace", "Share of the limits in use: it falls after 429s and grows back. 0 while the breaker is "
                    "open.", "lines", "percentunit",
-                   ("sim_model_lane_pace_ratio% * on (instance, job, provider) (1 - sim_model_lane_open%)",
+                   ("sim_model_endpoint_pace_ratio% * on (instance, job, provider) (1 - sim_model_endpoint_open%)",
                     "{{provider}}"), most=1),
         ),
     },

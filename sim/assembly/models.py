@@ -8,7 +8,7 @@ from sim.expressions import did_you_mean
 from sim.kernel import to_seconds
 from sim.llm.access import INSIDE, Access
 from sim.llm.ask import Ask
-from sim.llm.client import Client, lane
+from sim.llm.client import Client, make_endpoint
 from sim.llm.limits.governor import Limits
 from sim.llm.limits.retry import RetryPolicy
 from sim.llm.limits.spend import Spend
@@ -49,15 +49,15 @@ def furnish_models(
     policy = _policy(models)
     clock = CoreClock(world.kernel)
     limits = {"simulated": _limits(models)}
-    lanes = {
-        provider.name: lane(clock, _wrap(models, provider, clock), limits.get(provider.name))
+    endpoints = {
+        provider.name: make_endpoint(clock, _wrap(models, provider, clock), limits.get(provider.name))
         for provider in _providers(world, models, toolbox, time)
     }
     world.actions.register(Ask({name: _tool(name, tool) for name, tool in models.tools.items()}).handler())
     return Models(
         world,
         router=_router(models, access, prices),
-        core=Client(clock, lanes, policy, cost=prices.cost),
+        core=Client(clock, endpoints, policy, cost=prices.cost),
         edge=_edge(models, access, policy, prices),
         prices=prices,
         spend=Spend(None if models.ceiling is None else to_micro(models.ceiling)),

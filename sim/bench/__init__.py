@@ -16,7 +16,7 @@ From a plan to a page:
 
 from sim.bench.files import PAGE, make_folder, to_json, write
 from sim.bench.modes import MODES
-from sim.bench.plan import Plan, make_plan, overrides_of
+from sim.bench.plan import TrialPlan, make_plan, overrides_of
 from sim.bench.processes import cores, machine, measure
 from sim.bench.rows import FIGURES, Bench, Row, evaluate, problems_of
 from sim.bench.trial import BASES, Trial
@@ -27,9 +27,9 @@ __all__ = [
     "MODES",
     "PAGE",
     "Bench",
-    "Plan",
     "Row",
     "Trial",
+    "TrialPlan",
     "cores",
     "evaluate",
     "machine",

@@ -46,7 +46,7 @@ class Job:
 
 
 @attrs.frozen
-class Plan:
+class TrialPlan:
     """A bench before it is run.
 
     Attributes:
@@ -103,7 +103,7 @@ def make_plan(
     overrides: Sequence[str] = (),
     sweeps: Sequence[str] = (),
     allow: Sequence[str] = (),
-) -> Plan:
+) -> TrialPlan:
     """Return what is to be measured; the scenario is checked with each combination of swept values.
 
     Args:
@@ -140,7 +140,7 @@ def make_plan(
     used = tuple(seeds) or tuple(range(own, own + (count or SEEDS)))
     if max(used) > _MAX_SEED:
         raise UsageError(f"seeds go up to {_MAX_SEED}, and these would go to {max(used)}")
-    return Plan(
+    return TrialPlan(
         file, scenario, chosen, bool(modes), points, used, tuple(overrides), tuple(allow),
         tuple(variant.execution.sync is not None for variant in variants),
     )  # fmt: skip

@@ -18,7 +18,7 @@ import attrs
 
 from sim.bench.concurrency import Concurrency
 from sim.bench.modes import ORACLE, PARALLEL, Mode
-from sim.bench.plan import Job, Plan
+from sim.bench.plan import Job, TrialPlan
 from sim.bench.trial import Status, Trial, figures_of, sentence
 from sim.errors import UsageError
 from sim.runner import SimulationRunner, run
@@ -82,7 +82,7 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def measure(plan: Plan, processes: int) -> Generator[Trial]:
+def measure(plan: TrialPlan, processes: int) -> Generator[Trial]:
     """Run all that is planned and yield each run as soon as it is through.
 
     What is running is killed when the caller wants no more; nothing of it is on disk.

@@ -11,7 +11,7 @@ import attrs
 from sim.bench.estimate import Estimate
 from sim.bench.modes import ORACLE, PARALLEL
 from sim.bench.outcome_distance import distance, outcome_distance, relative
-from sim.bench.plan import Plan
+from sim.bench.plan import TrialPlan
 from sim.bench.trial import Basis, Trial
 
 T = TypeVar("T")
@@ -110,7 +110,7 @@ class Bench:
         about: when and where it was run.
     """
 
-    plan: Plan
+    plan: TrialPlan
     trials: tuple[Trial, ...]
     rows: tuple[Row, ...]
     noise: tuple[float | None, ...]
@@ -142,7 +142,7 @@ def problems_of(rows: Iterable[Row]) -> dict[str, list[str]]:
     return found
 
 
-def evaluate(plan: Plan, trials: Iterable[Trial], about: Mapping[str, Any]) -> Bench:
+def evaluate(plan: TrialPlan, trials: Iterable[Trial], about: Mapping[str, Any]) -> Bench:
     """Return what the runs of a plan come to; some of them may be missing."""
     modes = [mode.name for mode in plan.modes]
     turn = {seed: number for number, seed in enumerate(plan.seeds)}

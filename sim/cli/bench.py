@@ -16,9 +16,9 @@ from sim.bench import (
     MODES,
     PAGE,
     Bench,
-    Plan,
     Row,
     Trial,
+    TrialPlan,
     cores,
     evaluate,
     machine,
@@ -96,7 +96,7 @@ def command(scenario: Path, *, jobs: int | None, out: Path | None, as_json: bool
     return _verdict(bench, folder)
 
 
-def _carry_out(plan: Plan, processes: int) -> Bench:
+def _carry_out(plan: TrialPlan, processes: int) -> Bench:
     """Run what is planned, or what of it there is time for until Ctrl-C."""
     began, label = time.monotonic(), wall_label()
     trials: list[Trial] = []
@@ -128,7 +128,7 @@ def _stoppable() -> Iterator[None]:
 class Progress:
     """Says on stderr which runs are through: on a line that is written over, or on one now and then."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: TrialPlan) -> None:
         self._plan = plan
         self._line = StatusLine(live=sys.stderr.isatty())
         self._done = 0

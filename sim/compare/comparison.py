@@ -57,7 +57,7 @@ Pairs = dict[str, Pair]
 
 
 @attrs.frozen
-class Part:
+class DigestPart:
     """A part of the final digest that differs.
 
     Attributes:
@@ -107,7 +107,7 @@ class Comparison:
     observations: Mapping[str, Pairs]
     standardized: Mapping[str, float | None]
     topics: Pairs
-    digest: Mapping[str, Part] | None
+    digest: Mapping[str, DigestPart] | None
 
     @property
     def equal(self) -> bool | None:
@@ -245,21 +245,21 @@ def _standardized(pairs: Pairs) -> float | None:
     return mean / pooled if pooled else None
 
 
-def _parts(left: Fields | None, right: Fields | None) -> dict[str, Part] | None:
+def _parts(left: Fields | None, right: Fields | None) -> dict[str, DigestPart] | None:
     if not left or not right:
         return None
     found = {name: _part(left.get(name, {}), right.get(name, {})) for name in sorted({**left, **right})}
     return {name: part for name, part in found.items() if part is not None}
 
 
-def _part(left: Any, right: Any) -> Part | None:
+def _part(left: Any, right: Any) -> DigestPart | None:
     first = first_value(left, right)
     if first is None:
         return None
     one, other = _entries(left), _entries(right)
     both = one.keys() & other.keys()
     differ = len(one.keys() ^ other.keys()) + sum(first_value(one[key], other[key]) is not None for key in both)
-    return Part(Pair(len(one), len(other)), differ, first.path, Pair(*first.texts()))
+    return DigestPart(Pair(len(one), len(other)), differ, first.path, Pair(*first.texts()))
 
 
 def _entries(value: Any) -> Fields:

@@ -39,7 +39,7 @@ _FREE = frozenset({"rate_limit", "overload", "quota", "auth", "not_found", "bad_
 
 
 @attrs.define
-class Lane:
+class Endpoint:
     """One endpoint: who answers there, who may ask, and what is known about it."""
 
     provider: Provider
@@ -57,9 +57,9 @@ class Lane:
         self.mean_output += _MEMORY * (usage.output_tokens - self.mean_output)
 
 
-def lane(clock: ClientClock, provider: Provider, limits: Limits | None = None) -> Lane:
-    """Return a lane to `provider` with a governor and a breaker of its own."""
-    return Lane(provider, Governor(clock, limits), Breaker(clock))
+def make_endpoint(clock: ClientClock, provider: Provider, limits: Limits | None = None) -> Endpoint:
+    """Return an endpoint to `provider` with a governor and a breaker of its own."""
+    return Endpoint(provider, Governor(clock, limits), Breaker(clock))
 
 
 class Client:
@@ -67,7 +67,7 @@ class Client:
 
     Args:
         clock: time, real or simulated.
-        lanes: provider's name → its lane.
+        endpoints: provider's name → its endpoint.
         policy: how often and how long a call tries.
         tokenizer: estimates what a request will cost.
         cost: (model, usage) → micro-units of money.
@@ -76,14 +76,14 @@ class Client:
     def __init__(
         self,
         clock: ClientClock,
-        lanes: Mapping[str, Lane],
+        endpoints: Mapping[str, Endpoint],
         policy: RetryPolicy | None = None,
         *,
         tokenizer: Tokenizer = APPROXIMATE,
         cost: Callable[[str, TokenUsage], int] = lambda model, usage: 0,
     ) -> None:
         self.clock = clock
-        self.lanes = lanes
+        self.endpoints = endpoints
         self.policy = policy or RetryPolicy()
         self.tokenizer = tokenizer
         self._cost = cost
@@ -110,9 +110,9 @@ class Client:
             ModelError: the last failure, with all attempts, if nobody answers.
             UsageError: if the chain is empty, or names a provider that is not there.
         """
-        missing = [target.provider for target in chain if target.provider not in self.lanes]
+        missing = [target.provider for target in chain if target.provider not in self.endpoints]
         if missing or not chain:
-            there = ", ".join(sorted(self.lanes)) or "none"
+            there = ", ".join(sorted(self.endpoints)) or "none"
             raise UsageError(f"a model of {missing[0] if missing else 'no provider'!r} was asked for; there is {there}")
         call = _Call(self, agent, request, observe, on_attempt)
         fallbacks: list[str] = []
@@ -191,12 +191,12 @@ class _Call:
 
     async def _turn(self, target: Target, *, wait: bool) -> Permit | ModelError:
         """Wait for the breaker, if that is worth it, and for one's turn."""
-        lane = self._client.lanes[target.provider]
+        endpoint = self._client.endpoints[target.provider]
         while True:
-            shut = lane.breaker.wait()
+            shut = endpoint.breaker.wait()
             if not shut:
-                permit = await lane.governor.admit(self._agent, lane.expect(self._request, self._input_tokens))
-                shut = lane.breaker.wait()  # it may have opened in the meantime
+                permit = await endpoint.governor.admit(self._agent, endpoint.expect(self._request, self._input_tokens))
+                shut = endpoint.breaker.wait()  # it may have opened in the meantime
                 if not shut:
                     return permit
                 permit.close(0.0, answered=False)
@@ -206,14 +206,14 @@ class _Call:
 
     async def _request_once(self, target: Target, permit: Permit) -> Completion | ModelError:
         """Make one request, and let the governor, the breaker and the mean learn from how it ends."""
-        lane = self._client.lanes[target.provider]
+        endpoint = self._client.endpoints[target.provider]
         watch = _Watch(self._observe)
-        lane.breaker.begin()
+        endpoint.breaker.begin()
         seconds = min(self._policy.timeout, max(1.0, self._policy.deadline - self.spent))
         outcome: Completion | ModelError
         try:
             outcome = await self._clock.within(
-                seconds, lambda: lane.provider.complete(target.model, self._request, watch.observer)
+                seconds, lambda: endpoint.provider.complete(target.model, self._request, watch.observer)
             )
         except TimeoutError:
             outcome = ModelError("timeout", f"{target} did not answer within {seconds:g} s", usage=self._sent())
@@ -225,12 +225,12 @@ class _Call:
                 raise
             outcome = _unforeseen(error, self._sent())
         if isinstance(outcome, ModelError):
-            lane.breaker.record(outcome.kind)
+            endpoint.breaker.record(outcome.kind)
             permit.close(_tokens(outcome), outcome)
             watch.discard(outcome)
         else:
-            lane.breaker.record(None)
-            lane.learn(outcome.usage)
+            endpoint.breaker.record(None)
+            endpoint.learn(outcome.usage)
             permit.close(outcome.usage.input_tokens + outcome.usage.output_tokens)
         return outcome
 

@@ -13,7 +13,7 @@ import sniffio
 
 from sim.kernel.rng import Stream
 from sim.llm.access import Access
-from sim.llm.client import Client, Lane
+from sim.llm.client import Client, Endpoint
 from sim.llm.limits.breaker import Breaker
 from sim.llm.limits.governor import Governor, Limits
 from sim.llm.limits.pacing import SLACK, ClockPacer, Pacer
@@ -106,8 +106,8 @@ class EdgeClient:
         self._access = access
         self._wrap = wrap
         self._clock = clock or EdgeClock()
-        self._lanes: dict[str, Lane] = {}
-        self._client = Client(self._clock, self._lanes, policy, tokenizer=tokenizer, cost=cost)
+        self._endpoints: dict[str, Endpoint] = {}
+        self._client = Client(self._clock, self._endpoints, policy, tokenizer=tokenizer, cost=cost)
         self._providers = tuple(self._provider(name, tokenizer) for name in access.providers or ("openai",))
 
     def _provider(self, name: str, tokenizer: Tokenizer) -> OpenAIProvider:
@@ -115,7 +115,7 @@ class EdgeClient:
             self._access.at(name),
             name=name,
             tokenizer=tokenizer,
-            on_rates=lambda rates: self._lanes[name].governor.learn(rates),
+            on_rates=lambda rates: self._endpoints[name].governor.learn(rates),
             timeout=self._client.policy.timeout,
         )
 
@@ -123,7 +123,7 @@ class EdgeClient:
         self, chain: Sequence[Target], request: ModelRequest, *, agent: str, observe: Observer | None = None
     ) -> Answer:
         """Have `request` answered: see `Client.complete`."""
-        if not self._lanes:
+        if not self._endpoints:
             self._open()
         return await self._client.complete(chain, request, agent=agent, observe=observe)
 
@@ -133,7 +133,7 @@ class EdgeClient:
         Raises:
             UsageError, RunError: see `OpenAIProvider.probe`.
         """
-        if not self._lanes:
+        if not self._endpoints:
             self._open()
         self._client.tokenizer.count("")
         for provider in self._providers:
@@ -145,18 +145,18 @@ class EdgeClient:
             await provider.aclose()
 
     @property
-    def lanes(self) -> Mapping[str, Lane]:
+    def endpoints(self) -> Mapping[str, Endpoint]:
         """The way to each endpoint by its name; empty until something was asked."""
-        return self._lanes
+        return self._endpoints
 
     @property
-    def lane(self) -> Lane:
+    def endpoint(self) -> Endpoint:
         """The way to the first endpoint, once something was asked: what its governor and breaker do."""
-        return self._lanes[self._providers[0].name]
+        return self._endpoints[self._providers[0].name]
 
     def _open(self) -> None:
         for provider in self._providers:
             access = self._access.at(provider.name)
             limits = Limits(access.requests_per_minute, access.tokens_per_minute, access.concurrency)
             governor = Governor(self._clock, limits, pacer=self._clock.pacer)
-            self._lanes[provider.name] = Lane(self._wrap(provider, self._clock), governor, Breaker(self._clock))
+            self._endpoints[provider.name] = Endpoint(self._wrap(provider, self._clock), governor, Breaker(self._clock))

@@ -28,7 +28,7 @@ def _whole(instance: object, attribute: "attrs.Attribute[int]", value: int) -> N
 
 
 @attrs.frozen
-class Rates:
+class TokenPrices:
     """Micro-units of money per million tokens.
 
     Args:
@@ -53,10 +53,10 @@ class Price:
         long: the rates of long calls, or None if they are the usual ones.
     """
 
-    rates: Rates
+    rates: TokenPrices
     context: int | None = None
     above: int = 0
-    long: Rates | None = None
+    long: TokenPrices | None = None
 
     def cost(self, usage: TokenUsage) -> int:
         """Return what a call cost in micro-units, rounded up: a sum of calls is never below the true cost."""
@@ -125,8 +125,8 @@ def read_price(entry: Mapping[str, Any]) -> Price:
     )
 
 
-def _rates(entry: Mapping[str, Any]) -> Rates:
-    return Rates(entry["input"], entry["output"], entry.get("cached", entry["input"]))
+def _rates(entry: Mapping[str, Any]) -> TokenPrices:
+    return TokenPrices(entry["input"], entry["output"], entry.get("cached", entry["input"]))
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from sim.errors import Cancelled, LimitError, UsageError
 from sim.kernel import Effect, perform, to_seconds
 from sim.kernel.codec import freeze
 from sim.llm.access import INSIDE, Access
-from sim.llm.client import Lane
+from sim.llm.client import Endpoint
 from sim.llm.counts import Counts
 from sim.llm.embeddings import MOST_NUMBERS, MOST_TEXTS
 from sim.llm.limits.retry import MOST_REQUESTS
@@ -58,7 +58,7 @@ class Client(Protocol):
     """Who retries, waits for the endpoint's limits and falls back."""
 
     @property
-    def lanes(self) -> Mapping[str, Lane]:
+    def endpoints(self) -> Mapping[str, Endpoint]:
         """The ways to providers, by their names."""
 
     async def complete(
@@ -82,7 +82,7 @@ class Skipped(LimitError):
 
 
 @attrs.frozen
-class Plan:
+class CallPlan:
     """What a call may take at most."""
 
     route: Route
@@ -224,7 +224,7 @@ class Models:
         request = ModelRequest((), use=use, tier=tier, texts=tuple(texts), dimensions=dimensions)
         return (await self.complete(agent, request)).completion.vectors
 
-    async def _complete(self, agent: Caller, plan: Plan, request: ModelRequest, observe: Observer | None) -> Answer:
+    async def _complete(self, agent: Caller, plan: CallPlan, request: ModelRequest, observe: Observer | None) -> Answer:
         stake = await self._hold(agent, plan)
         started = self._world.kernel.now
         self.counts.in_flight += 1
@@ -241,13 +241,13 @@ class Models:
         self._close(agent, plan, request, stake, started, answer)
         return answer
 
-    def plan(self, agent: Caller, request: ModelRequest) -> Plan:
+    def plan(self, agent: Caller, request: ModelRequest) -> CallPlan:
         """Return where a request would go and what it may take at most; nothing is called or set aside."""
         max_tokens = 0 if request.texts else request.sampling.max_tokens or self._max_tokens
         request = attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=max_tokens))
         input_tokens = count_request(self._tokenizer, request)
         route = self._router.route(agent.agent_id, agent.group, request, input_tokens)
-        return Plan(route, input_tokens, max_tokens, self._most(route.targets, request, input_tokens, max_tokens))
+        return CallPlan(route, input_tokens, max_tokens, self._most(route.targets, request, input_tokens, max_tokens))
 
     def _most(self, targets: Sequence[Target], request: ModelRequest, input_tokens: int, max_tokens: int) -> int:
         """Return what a request may cost at most; numbers and the like are denser in tokens than is planned for."""
@@ -272,10 +272,10 @@ class Models:
         ceiling = self.spend.ceiling_micro
         return {**self.spend.summary(), "unpriced": unpriced, "ceiling_micro": ceiling, "expected": self.expected}
 
-    def lanes(self) -> Mapping[str, Lane]:
+    def endpoints(self) -> Mapping[str, Endpoint]:
         """Return the ways to providers that are open, by their names: what their governors and breakers do."""
         edge = self._edge
-        return dict(self._core.lanes) | ({} if edge is None else dict(edge.lanes))
+        return dict(self._core.endpoints) | ({} if edge is None else dict(edge.endpoints))
 
     def change(self, router: Router, edge: Callable[[], OutsideClient] | None, access: Access) -> None:
         """From now on route calls with `router`, and have those for endpoints made by what `edge` makes.
@@ -323,7 +323,7 @@ class Models:
 
     # -- what a call takes
 
-    async def _hold(self, agent: Caller, plan: Plan) -> _Stake:
+    async def _hold(self, agent: Caller, plan: CallPlan) -> _Stake:
         """Wait for capacity, then set aside what the call may take; all in the step in which it is there."""
         agent_id, tracker, budgets = agent.agent_id, self._world.rate_tracker, self._world.budgets
         wanted = {CALLS: 1, TOKENS: plan.tokens}
@@ -363,7 +363,7 @@ class Models:
 
     # -- the call itself
 
-    async def _answer(self, agent: Caller, plan: Plan, request: ModelRequest, observe: Observer | None) -> Answer:
+    async def _answer(self, agent: Caller, plan: CallPlan, request: ModelRequest, observe: Observer | None) -> Answer:
         targets = plan.route.targets
         if all(target.provider in INSIDE for target in targets):
             return await self._core.complete(targets, request, agent=agent.agent_id, observe=observe)
@@ -423,7 +423,7 @@ class Models:
 
     # -- what came of it
 
-    def _note_endpoint(self, plan: Plan, outcome: Answer | ModelError) -> None:
+    def _note_endpoint(self, plan: CallPlan, outcome: Answer | ModelError) -> None:
         """Learn whether the endpoint can be reached; end the run if it refuses before it has answered anything.
 
         A wrong key, address or name of a model fails every call: the agents would try until the run is over.
@@ -444,7 +444,7 @@ class Models:
     def _close(
         self,
         agent: Caller,
-        plan: Plan,
+        plan: CallPlan,
         request: ModelRequest,
         stake: _Stake,
         started: int,
@@ -468,7 +468,7 @@ class Models:
     def _count(
         self,
         agent: Caller,
-        plan: Plan,
+        plan: CallPlan,
         request: ModelRequest,
         stake: _Stake,
         started: int,
@@ -494,7 +494,7 @@ class Models:
             note |= attrs.asdict(usage)
         self._emit("model.call", {**note, **how}, agent)
 
-    def _bills(self, plan: Plan, outcome: Answer | ModelError) -> Sequence[Bill]:
+    def _bills(self, plan: CallPlan, outcome: Answer | ModelError) -> Sequence[Bill]:
         """Return what each request took. What the latest did, the outcome says; what all cost together, an answer."""
         last = outcome.completion.usage if isinstance(outcome, Answer) else outcome.usage
         if not outcome.attempts:
@@ -509,7 +509,7 @@ class Models:
     def _bill(self, target: Target, usage: TokenUsage | None, attempts: int = 1) -> Bill:
         return Bill(str(target), usage, 0 if usage is None else self.cost(target.model, usage), attempts)
 
-    def _abandon(self, agent: Caller, plan: Plan, request: ModelRequest, stake: _Stake, started: int) -> None:
+    def _abandon(self, agent: Caller, plan: CallPlan, request: ModelRequest, stake: _Stake, started: int) -> None:
         """Settle a call whose agent waits no longer. What an endpoint was sent is billed; the core's is not, nor what
         goes to an endpoint that cannot be reached.
         """

@@ -4,7 +4,7 @@ One pass over the events feeds collectors, each of which keeps a bounded amount 
 
     bins      the span of a run in equal parts, over which everything is counted
     words     what an event says, in words
-    states    how many agents were in each state, and a lane for each agent
+    states    how many agents were in each state, and a swimlane for each agent
     topics    how many events of each kind; actions; what the scenario sampled and agents observed
     usage     what was taken from limits, against what they allow
     models    calls of language models; effects

@@ -105,7 +105,7 @@ class _Collector:
                 self.models.attempt(data)
             case _ if topic.startswith("action.") and self.usage is not None:
                 self.usage.action(time_ns, actor, topic[7:], data)
-        self.people.add(row, data, agent=actor in self.states.lanes)
+        self.people.add(row, data, agent=actor in self.states.swimlanes)
 
     def _run(self) -> dict[str, Any]:
         """What ran."""
@@ -131,7 +131,7 @@ class _Collector:
             "actions": done,
             "refused": refused,
             "errors": summary.get("errors"),
-            "wakeups": sum(lane.wakeups for lane in self.states.lanes.values()),
+            "wakeups": sum(swimlane.wakeups for swimlane in self.states.swimlanes.values()),
             "messages": sum(self.graphs["messages"].sent.values()),
         }
 
@@ -142,15 +142,15 @@ class _Collector:
         sent, received = self.graphs["messages"].sent, self.graphs["messages"].received
         rows = []
         for name in chosen:
-            person, lane = self.people.known[name], self.states.lanes[name]
+            person, swimlane = self.people.known[name], self.states.swimlanes[name]
             micro = balances.get(name)
             state = known.get(name, {}).get("state")
             rows.append({
-                "name": name, "group": self.groups.of(name), "state": lane.final, "done": person.done,
-                "refused": person.refused, "errors": self.errors.by_agent.get(name, 0), "wakeups": lane.wakeups,
+                "name": name, "group": self.groups.of(name), "state": swimlane.final, "done": person.done,
+                "refused": person.refused, "errors": self.errors.by_agent.get(name, 0), "wakeups": swimlane.wakeups,
                 "sent": sent[name], "received": received[name], "calls": person.calls,
                 "cost": person.cost_micro / MICRO, "balance": None if micro is None else micro / MICRO,
-                "lane": lane.signs.decode(), "has": None if state is None else state_text(state),
+                "swimlane": swimlane.signs.decode(), "has": None if state is None else state_text(state),
                 **self.people.story(name, len(chosen)),
             })  # fmt: skip
         return rows

@@ -18,7 +18,7 @@ _KNOWN = frozenset(map(str, AgentState))
 
 
 @attrs.define
-class Lane:
+class Swimlane:
     """One agent's states over time.
 
     Attributes:
@@ -48,7 +48,7 @@ class States:
     """Adds up how long agents were in each state, for each part of the run."""
 
     def __init__(self, bins: Bins) -> None:
-        self.lanes: dict[str, Lane] = {}
+        self.swimlanes: dict[str, Swimlane] = {}
         self._bins = bins
         self._spent = {state: bins.zeros() for state in LIVE}
 
@@ -57,22 +57,22 @@ class States:
         before, after = str(data.get("from")), str(data.get("to"))
         if before not in _KNOWN or after not in _KNOWN:
             return
-        lane = self.lanes.get(agent)
-        if lane is None:
+        swimlane = self.swimlanes.get(agent)
+        if swimlane is None:
             signs = bytearray(b"." * self._bins.count)
-            lane = self.lanes[agent] = Lane(before, time_ns, signs, before)
-        self._spend(lane, time_ns)
-        lane.state = after
-        lane.wakeups += after == "running" and before in ("sleeping", "paused")
-        lane.ended = lane.ended or data.get("reason") == "end"
-        if not lane.ended:
-            lane.final = after
+            swimlane = self.swimlanes[agent] = Swimlane(before, time_ns, signs, before)
+        self._spend(swimlane, time_ns)
+        swimlane.state = after
+        swimlane.wakeups += after == "running" and before in ("sleeping", "paused")
+        swimlane.ended = swimlane.ended or data.get("reason") == "end"
+        if not swimlane.ended:
+            swimlane.final = after
 
     def finish(self) -> None:
         """Bring all agents to the end of the run."""
-        for lane in self.lanes.values():
-            self._spend(lane, self._bins.end_ns)
-            lane.close()
+        for swimlane in self.swimlanes.values():
+            self._spend(swimlane, self._bins.end_ns)
+            swimlane.close()
 
     def to_json(self) -> dict[str, Any]:
         """Return the mean number of agents in each state, for each part; states that never were are left out."""
@@ -82,22 +82,22 @@ class States:
     def finals(self) -> dict[str, int]:
         """Return how many agents ended in each state."""
         counts = dict.fromkeys(sorted(_KNOWN), 0)
-        for lane in self.lanes.values():
-            counts[lane.final] += 1
+        for swimlane in self.swimlanes.values():
+            counts[swimlane.final] += 1
         return {state: count for state, count in counts.items() if count}
 
-    def _spend(self, lane: Lane, until_ns: int) -> None:
+    def _spend(self, swimlane: Swimlane, until_ns: int) -> None:
         """Count the time since the last change for the state that the agent was in."""
-        bins, state, time = self._bins, lane.state, lane.since_ns
-        lane.since_ns = until_ns
+        bins, state, time = self._bins, swimlane.state, swimlane.since_ns
+        swimlane.since_ns = until_ns
         parts = self._spent.get(state)
         while time < until_ns:
             part = bins.at(time)
             edge = until_ns if part == bins.count - 1 else min(until_ns, bins.begin(part + 1))
             if parts is not None:
                 parts[part] += edge - time
-            if part != lane.part:
-                lane.close()
-                lane.part = part
-            lane.longest_ns[state] = lane.longest_ns.get(state, 0) + edge - time
+            if part != swimlane.part:
+                swimlane.close()
+                swimlane.part = part
+            swimlane.longest_ns[state] = swimlane.longest_ns.get(state, 0) + edge - time
             time = edge

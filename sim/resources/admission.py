@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 
 from sim.errors import LimitError
 from sim.kernel import Kernel, Source, Timer
-from sim.resources.capacity import LAST, Capacity, Tally, Watch
+from sim.resources.capacity import LAST, Capacity, ResourceCounts, Watch
 from sim.resources.windows import QUEUE_PURGE, Need, Reservation, Window, time_until
 
 _FIRST = -1  # the priority of the timer: who waits comes before those who act at the same instant
@@ -42,7 +42,7 @@ class Admission:
         kernel: Kernel,
         source: Source,
         needs: Callable[[str, dict[str, int]], tuple[Need, ...]],
-        tally: Callable[[str], Tally],
+        tally: Callable[[str], ResourceCounts],
     ) -> None:
         self.kernel = kernel
         self.needs = needs

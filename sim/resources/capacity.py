@@ -20,7 +20,7 @@ LAST = 1
 """The priority of what comes after all of a round in which actors run who have waited."""
 
 
-class Tally:
+class ResourceCounts:
     """Counts of one resource, see `RateStatistics`."""
 
     __slots__ = ("granted", "overspent", "refused", "waited")

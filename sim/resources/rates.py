@@ -17,7 +17,7 @@ from sim.kernel import Kernel, Source
 from sim.kernel.actor import FIRST_DERIVED
 from sim.kernel.rng import derive
 from sim.resources.admission import Admission
-from sim.resources.capacity import Capacity, Tally, Watch
+from sim.resources.capacity import Capacity, ResourceCounts, Watch
 from sim.resources.uses import RateStatistics, RateUse, Scope, uses
 from sim.resources.windows import Need, Rate, Reservation, Window, check_amount, time_until
 
@@ -64,7 +64,7 @@ class RateTracker:
         self._group_windows: dict[tuple[str, str], Window] = {}
         self._total_windows: dict[str, Window] = {}
         self._plans: dict[str, tuple[Window, ...]] = {}  # by agent: all its windows, few enough to go through
-        self._tallies: dict[str, Tally] = {}
+        self._tallies: dict[str, ResourceCounts] = {}
         self._purge_at = _PURGE_FROM
 
     # -- limits
@@ -369,10 +369,10 @@ class RateTracker:
         if not reservation.open:
             raise UsageError(f"{reservation} was settled or released before; each is possible once only")
 
-    def _tally(self, resource: str) -> Tally:
+    def _tally(self, resource: str) -> ResourceCounts:
         tally = self._tallies.get(resource)
         if tally is None:
-            tally = self._tallies[resource] = Tally()
+            tally = self._tallies[resource] = ResourceCounts()
         return tally
 
     def _make_plan(self, agent_id: str) -> tuple[Window, ...]:

@@ -26,7 +26,7 @@ STANDSTILL_NS = NS
 """How often a run without a time limit looks whether anything is left to happen: each simulated second."""
 
 
-class Keeper(Recorder, Protocol):
+class RunSink(Recorder, Protocol):
     """What a runner records with."""
 
     @property
@@ -204,7 +204,7 @@ class SimulationRunner:
                 self.feed.stopped_by = "nothing is left to do" if self.deadlock is None else "deadlock"
 
     def finish(
-        self, status: Status, keeper: Keeper, *, run: str | None, backend: str, wall_seconds: float
+        self, status: Status, keeper: RunSink, *, run: str | None, backend: str, wall_seconds: float
     ) -> RunResult:
         """End the run and sum it up.
 

@@ -26,7 +26,7 @@ from sim.kernel.ports import History
 from sim.runner.fingerprint import code_hashes
 from sim.runner.options import Backend, OnInterrupt, RunKeywords, RunOptions, Watcher
 from sim.runner.result import RunResult
-from sim.runner.runner import Keeper, Mode, SimulationRunner, check_rounds
+from sim.runner.runner import Mode, RunSink, SimulationRunner, check_rounds
 from sim.scenario import Scenario, load
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
 
@@ -124,7 +124,7 @@ class Session:
     """All that one run needs, new or made again; see `SimulationRunner` and `RunOptions`."""
 
     simulation: Simulation
-    keeper: Keeper
+    keeper: RunSink
     folder: Path | None
     uid: str  # the run's name for the keys of its effects
     until_ns: int
@@ -261,7 +261,7 @@ def speed_of(scenario: Scenario, options: RunOptions) -> float | None:
     return None if clock == "virtual" else options.speed or scenario.execution.speed
 
 
-def _fail(keeper: Keeper, now: int, error: BaseException) -> None:
+def _fail(keeper: RunSink, now: int, error: BaseException) -> None:
     """Close the record of a run that failed; the failure itself is what the caller must see."""
     try:
         keeper.finish("failed", {}, now, {"error": f"{type(error).__name__}: {error}"})
@@ -294,7 +294,7 @@ def _raise_for(number: int, message: str, folder: Path | None) -> NoReturn:
     raise KeyboardInterrupt(f"{message}; {kept}") from None
 
 
-async def _watched(runner: SimulationRunner, signals: Signals, keeper: Keeper) -> Literal["finished", "interrupted"]:
+async def _watched(runner: SimulationRunner, signals: Signals, keeper: RunSink) -> Literal["finished", "interrupted"]:
     """Run; the first SIGINT or SIGTERM suspends at a step boundary, the second one interrupts the step itself."""
     if threading.current_thread() is not threading.main_thread():
         return await runner.run()

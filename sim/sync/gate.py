@@ -9,7 +9,7 @@ from sim.sync.policies import LogicalProcess
 from sim.world import Action
 
 
-class Keeper(Protocol):
+class GateKeeper(Protocol):
     """Opens the gates."""
 
     def must_wait(self, process: LogicalProcess, action: Action | None, /) -> bool:
@@ -35,7 +35,7 @@ class Gate:
 
     __slots__ = ("_keeper", "_process")
 
-    def __init__(self, keeper: Keeper, process: LogicalProcess) -> None:
+    def __init__(self, keeper: GateKeeper, process: LogicalProcess) -> None:
         self._keeper = keeper
         self._process = process
 

@@ -224,13 +224,13 @@ def read_models(runner: SimulationRunner, sheet: Sheet) -> None:
     if spend.ceiling_micro is not None:
         sheet.add("model_ceiling_units", spend.ceiling_micro / MICRO)
         sheet.add("model_spent_ratio", spend.total.cost_micro / max(1, spend.ceiling_micro))
-    for provider, lane in models.lanes().items():
-        governor = lane.governor.statistics()
-        sheet.add("model_lane_granted", governor.granted, provider)
-        sheet.add("model_lane_refused", governor.refused, provider)
-        sheet.add("model_lane_in_flight", governor.in_flight, provider)
-        sheet.add("model_lane_waiting", governor.waiting, provider)
-        sheet.add("model_lane_pace_ratio", governor.pace, provider)
-        sheet.add("model_lane_requests_per_minute", governor.requests_per_minute, provider)
-        sheet.add("model_lane_tokens_per_minute", governor.tokens_per_minute, provider)
-        sheet.add("model_lane_open", lane.breaker.is_open, provider)
+    for provider, endpoint in models.endpoints().items():
+        governor = endpoint.governor.statistics()
+        sheet.add("model_endpoint_granted", governor.granted, provider)
+        sheet.add("model_endpoint_refused", governor.refused, provider)
+        sheet.add("model_endpoint_in_flight", governor.in_flight, provider)
+        sheet.add("model_endpoint_waiting", governor.waiting, provider)
+        sheet.add("model_endpoint_pace_ratio", governor.pace, provider)
+        sheet.add("model_endpoint_requests_per_minute", governor.requests_per_minute, provider)
+        sheet.add("model_endpoint_tokens_per_minute", governor.tokens_per_minute, provider)
+        sheet.add("model_endpoint_open", endpoint.breaker.is_open, provider)

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from sim.errors import UsageError
-from sim.llm.client import Client, Lane, lane
+from sim.llm.client import Client, Endpoint, make_endpoint
 from sim.llm.endpoint import EdgeClock
 from sim.llm.limits.governor import Limits
 from sim.llm.limits.retry import MOST_REQUESTS, RetryPolicy
@@ -65,8 +65,10 @@ def ask(
 
     async def main() -> Answer:
         clock = EdgeClock(1)
-        lanes = {provider.name: lane(clock, provider, limits) for provider in providers}
-        client = Client(clock, lanes, policy, cost=lambda model, usage: usage.input_tokens + 2 * usage.output_tokens)
+        endpoints = {provider.name: make_endpoint(clock, provider, limits) for provider in providers}
+        client = Client(
+            clock, endpoints, policy, cost=lambda model, usage: usage.input_tokens + 2 * usage.output_tokens
+        )
         chain = [Target(provider.name, "abcdef"[place]) for place, provider in enumerate(providers)]
         return await client.complete(chain, request, agent="x", on_attempt=None if heard is None else heard.append)
 
@@ -161,7 +163,7 @@ def test_turns_are_not_counted():
     async def main() -> float:
         clock = EdgeClock(1)
         provider = Scripted("here")
-        client = Client(clock, {"here": lane(clock, provider, Limits(1))}, RetryPolicy(deadline=30))
+        client = Client(clock, {"here": make_endpoint(clock, provider, Limits(1))}, RetryPolicy(deadline=30))
         for _ in range(4):
             await client.complete([HERE], ASK, agent="x")
         return trio.current_time()
@@ -220,9 +222,9 @@ def test_an_open_breaker_steps_down_at_once():
     async def main() -> None:
         clock = EdgeClock(1)
         first, second = Scripted("here", ["server"] * 10), Scripted("there")
-        lanes = {provider.name: lane(clock, provider) for provider in (first, second)}
-        client = Client(clock, lanes)
-        while not lanes["here"].breaker.is_open:
+        endpoints = {provider.name: make_endpoint(clock, provider) for provider in (first, second)}
+        client = Client(clock, endpoints)
+        while not endpoints["here"].breaker.is_open:
             await client.complete([HERE, THERE], ASK, agent="x")
         requests = len(first.times)
         answer = await client.complete([HERE, THERE], ASK, agent="x")
@@ -231,7 +233,7 @@ def test_an_open_breaker_steps_down_at_once():
         answer = await client.complete([HERE], ASK, agent="x")
         assert answer.completion.model == "a"
         assert first.times[-1] - first.times[-2] >= 15
-        assert not lanes["here"].breaker.is_open
+        assert not endpoints["here"].breaker.is_open
 
     jump(main)
 
@@ -257,7 +259,7 @@ def test_what_is_reserved_follows_what_is_seen():
     async def main() -> None:
         clock = EdgeClock(1)
         provider = Scripted("here")
-        way: Lane = lane(clock, provider)
+        way: Endpoint = make_endpoint(clock, provider)
         client = Client(clock, {"here": way})
         free = ModelRequest(ASK.messages)
         assert way.expect(free, 30) == 30 + 256
@@ -280,7 +282,7 @@ def test_nothing_leaks(how: str):
 
     async def main() -> None:
         clock = EdgeClock(1)
-        way = lane(clock, Broken("here"), Limits(concurrency=1))
+        way = make_endpoint(clock, Broken("here"), Limits(concurrency=1))
         client = Client(clock, {"here": way})
 
         async def one() -> None:
@@ -347,7 +349,7 @@ def test_no_suspension_without_a_wait():
 
     async def main() -> None:
         clock = Still(1)
-        client = Client(clock, {"here": lane(clock, Prompt("here"))})
+        client = Client(clock, {"here": make_endpoint(clock, Prompt("here"))})
         bare(lambda: client.complete([HERE], ASK, agent="x"))
 
     jump(main)

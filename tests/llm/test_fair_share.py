@@ -7,9 +7,9 @@ import attrs
 import pytest
 import trio
 
-from sim.llm.client import Client, Lane, lane
+from sim.llm.client import Client, Endpoint, make_endpoint
 from sim.llm.endpoint import EdgeClock
-from sim.llm.limits.governor import Limits, Rates
+from sim.llm.limits.governor import Limits, ReportedLimits
 from sim.llm.router import Target
 from sim.llm.types import ChatMessage, Completion, ModelError, ModelRequest, Observer, Sampling, TokenUsage
 from tests.llm.timing import jump
@@ -18,7 +18,7 @@ LIMIT = 30_000
 MINUTES = 30
 
 
-class Endpoint:
+class LimitedProvider:
     """Allows so many tokens in any minute, and refuses what exceeds them until there is room.
 
     Args:
@@ -30,7 +30,7 @@ class Endpoint:
 
     def __init__(self, charge: str, *, headers: bool, seed: int = 1) -> None:
         self.charged = self.requests = self.refused = 0
-        self.lane: Lane | None = None
+        self.at: Endpoint | None = None
         self._charge = charge
         self._headers = headers
         self._draw = random.Random(seed)
@@ -50,9 +50,9 @@ class Endpoint:
             self._window.append((now, cost))
             self._used += cost
             self.charged += cost
-        if self._headers and self.lane is not None:
+        if self._headers and self.at is not None:
             left = LIMIT - self._used
-            self.lane.governor.learn(Rates(limit_tokens=LIMIT, remaining_tokens=left, reset_tokens=1))
+            self.at.governor.learn(ReportedLimits(limit_tokens=LIMIT, remaining_tokens=left, reset_tokens=1))
         if refused:
             self.refused += 1
             raise ModelError("rate_limit", "later", retry_after=self._window[0][0] + 60 - now)
@@ -76,7 +76,7 @@ class Share:
         return sum(counts) ** 2 / (len(counts) * sum(count * count for count in counts))
 
 
-def share(endpoint: Endpoint, limits: Limits, agents: int = 500) -> Share:
+def share(endpoint: LimitedProvider, limits: Limits, agents: int = 500) -> Share:
     """Return what comes of agents that ask all the time."""
     calls = Counter({f"agent-{number}": 0 for number in range(agents)})
     given_up = 0
@@ -85,8 +85,8 @@ def share(endpoint: Endpoint, limits: Limits, agents: int = 500) -> Share:
     async def main() -> None:
         nonlocal given_up
         clock = EdgeClock(1)
-        endpoint.lane = lane(clock, endpoint, limits)
-        client = Client(clock, {"endpoint": endpoint.lane})
+        endpoint.at = make_endpoint(clock, endpoint, limits)
+        client = Client(clock, {"endpoint": endpoint.at})
 
         async def one(agent: str) -> None:
             nonlocal given_up
@@ -117,7 +117,7 @@ def test_500_agents(headers: bool, known: bool):
 
     Whether the operator says the limit or the endpoint does.
     """
-    endpoint = Endpoint("actual", headers=headers)
+    endpoint = LimitedProvider("actual", headers=headers)
     result = share(endpoint, Limits(tokens_per_minute=LIMIT if known else None, concurrency=64))
     assert result.used >= 0.9
     assert result.refused < 0.01
@@ -131,7 +131,7 @@ def test_an_endpoint_that_counts_otherwise():
 
     One request in thirty may be refused, each is tried again, and nobody is left out.
     """
-    result = share(Endpoint("most", headers=True), Limits(tokens_per_minute=LIMIT, concurrency=64))
+    result = share(LimitedProvider("most", headers=True), Limits(tokens_per_minute=LIMIT, concurrency=64))
     assert result.used >= 0.9
     assert result.refused < 1 / 30
     assert result.given_up == 0

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.llm.endpoint import EdgeClock
-from sim.llm.limits.governor import CALM, CUT, GROWTH, HEADROOM, Governor, Limits, Rates
+from sim.llm.limits.governor import CALM, CUT, GROWTH, HEADROOM, Governor, Limits, ReportedLimits
 from sim.llm.limits.pacing import ClockPacer
 from sim.llm.types import ModelError
 from tests.llm.timing import jump
@@ -226,8 +226,8 @@ def test_tokens_are_shared_evenly():
     async def main() -> Counter[str]:
         governor, spent = Governor(EdgeClock(), Limits(tokens_per_minute=60_000)), Counter[str]()
 
-        async def one(agent: str, tokens: int, lanes: int) -> None:
-            async def lane() -> None:
+        async def one(agent: str, tokens: int, endpoints: int) -> None:
+            async def endpoint() -> None:
                 while True:
                     permit = await governor.admit(agent, tokens)
                     spent[agent] += tokens
@@ -235,8 +235,8 @@ def test_tokens_are_shared_evenly():
                     permit.close(tokens)
 
             async with trio.open_nursery() as nursery:
-                for _ in range(lanes):
-                    nursery.start_soon(lane)
+                for _ in range(endpoints):
+                    nursery.start_soon(endpoint)
 
         with trio.move_on_after(600):
             async with trio.open_nursery() as nursery:
@@ -439,11 +439,11 @@ def test_learns_from_headers():
 
     async def main() -> None:
         governor = Governor(EdgeClock(), Limits(requests_per_minute=100))
-        governor.learn(Rates(limit_requests=1000, limit_tokens=5000))
+        governor.learn(ReportedLimits(limit_requests=1000, limit_tokens=5000))
         statistics = governor.statistics()
         assert statistics.requests_per_minute == pytest.approx(95)
         assert statistics.tokens_per_minute == pytest.approx(4750)
-        governor.learn(Rates(limit_requests=50, remaining_requests=0, reset_requests=30))
+        governor.learn(ReportedLimits(limit_requests=50, remaining_requests=0, reset_requests=30))
         (await governor.admit("a", 1)).close(1)
         assert trio.current_time() == pytest.approx(30, abs=1.5)
         assert governor.statistics().requests_per_minute == pytest.approx(47.5)
@@ -456,7 +456,7 @@ def test_tokens_used_up_come_in_at_the_rate_of_their_limit():
 
     async def main() -> None:
         governor = Governor(EdgeClock())
-        governor.learn(Rates(limit_tokens=60_000, remaining_tokens=0, reset_tokens=60))
+        governor.learn(ReportedLimits(limit_tokens=60_000, remaining_tokens=0, reset_tokens=60))
         (await governor.admit("a", 950)).close(950)
         assert trio.current_time() == pytest.approx(3000 / 950 + 1, abs=0.01)  # at 950 a second
 
@@ -468,7 +468,7 @@ def test_without_a_limit_tokens_are_there_when_they_are_reset():
 
     async def main() -> None:
         governor = Governor(EdgeClock())
-        governor.learn(Rates(remaining_tokens=0, reset_tokens=20))
+        governor.learn(ReportedLimits(remaining_tokens=0, reset_tokens=20))
         (await governor.admit("a", 950)).close(950)
         assert trio.current_time() == pytest.approx(20, abs=0.01)
 
@@ -481,7 +481,7 @@ def test_absurd_headers_do_not_stop_everything(values: list[float | None]):
 
     async def main() -> None:
         governor = Governor(EdgeClock())
-        governor.learn(Rates(*values))
+        governor.learn(ReportedLimits(*values))
         with trio.fail_after(300):
             (await governor.admit("a", 100)).close(100)
 

@@ -31,7 +31,7 @@ class Edge:
     """A client of endpoints that answers what it is told to, after a little real time, or as long as it is told."""
 
     def __init__(self, *outcomes):
-        self.lanes = {}
+        self.endpoints = {}
         self.outcomes = list(outcomes)
         self.asked = []
         self.closed = False

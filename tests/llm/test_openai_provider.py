@@ -14,7 +14,7 @@ import pytest
 
 from sim.llm.access import Access
 from sim.llm.endpoint import EdgeClient
-from sim.llm.limits.governor import Rates
+from sim.llm.limits.governor import ReportedLimits
 from sim.llm.limits.retry import RetryPolicy
 from sim.llm.providers.openai.provider import OpenAIProvider, limit_name
 from sim.llm.tokens import APPROXIMATE, count_request
@@ -560,17 +560,17 @@ def test_a_429_for_tokens_waits_as_long_as_they_take_to_come_in():
 
 def test_retry_after_goes_before_the_resets():
     """An endpoint that asks to wait 2 s is asked again after 2 s, whatever it says about when its limits are reset."""
-    heard: list[Rates] = []
+    heard: list[ReportedLimits] = []
     headers = {f"x-ratelimit-{name}-requests": text for name, text in USED_UP} | {"retry-after": "2"}
     with Endpoint(lambda seen: Reply(429, headers, {})) as endpoint, pytest.raises(ModelError) as caught:
         with_provider(endpoint, lambda provider: provider.complete("m", ASK), on_rates=heard.append)
     assert caught.value.retry_after == 2
-    assert heard == [Rates(limit_requests=100, remaining_requests=0)]
+    assert heard == [ReportedLimits(limit_requests=100, remaining_requests=0)]
 
 
 def test_rates_are_passed_on():
     """What a response says about limits is passed on, also with an answer."""
-    heard: list[Rates] = []
+    heard: list[ReportedLimits] = []
     headers = {
         "x-ratelimit-limit-requests": "60",
         "x-ratelimit-remaining-requests": "59",
@@ -578,7 +578,7 @@ def test_rates_are_passed_on():
     }
     with Endpoint(lambda seen: Reply(headers=headers, body=whole())) as endpoint:
         with_provider(endpoint, lambda provider: provider.complete("m", ASK), on_rates=heard.append)
-    assert heard == [Rates(limit_requests=60, remaining_requests=59, reset_requests=0.02)]
+    assert heard == [ReportedLimits(limit_requests=60, remaining_requests=59, reset_requests=0.02)]
 
 
 @both_backends

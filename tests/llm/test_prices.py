@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.errors import UsageError
-from sim.llm.prices import Price, Prices, Rates, read_price
+from sim.llm.prices import Price, Prices, TokenPrices, read_price
 from sim.llm.types import TokenUsage
 
 TOKENS = st.integers(0, 10**7)
@@ -40,7 +40,7 @@ def test_a_known_cost(shipped):
 
 def test_long_calls_have_their_own_rates():
     """Above the threshold the whole call is charged at the rates of long calls, at the threshold none of it."""
-    price = Price(Rates(1_000_000, 2_000_000, 0), above=100, long=Rates(3_000_000, 4_000_000, 0))
+    price = Price(TokenPrices(1_000_000, 2_000_000, 0), above=100, long=TokenPrices(3_000_000, 4_000_000, 0))
     assert price.cost(TokenUsage(100, 10)) == 120
     assert price.cost(TokenUsage(101, 10)) == 343
 
@@ -50,7 +50,7 @@ def test_costs_are_exact_and_rounded_up(inputs, outputs, cached, a, b, c):
     """A cost is the exact one rounded up to a micro-unit, whatever the numbers; cached beyond input counts once."""
     cached_part = min(cached, inputs)
     true = Fraction((inputs - cached_part) * a + cached_part * c + outputs * b, 10**6)
-    cost = Price(Rates(a, b, c)).cost(TokenUsage(inputs, outputs, cached))
+    cost = Price(TokenPrices(a, b, c)).cost(TokenUsage(inputs, outputs, cached))
     assert type(cost) is int
     assert true <= cost < true + 1
 
@@ -73,16 +73,16 @@ def test_a_name_that_begins_alike_is_another_model(shipped, name):
 def test_own_prices_go_above_the_shipped_ones(shipped):
     """An own price adds or replaces; the shipped list stays as it is."""
     own = shipped.updated(
-        {"gpt-4o": Price(Rates(0, 0, 0)), "mine": read_price({"input": 1, "output": 2, "context": 10})}
+        {"gpt-4o": Price(TokenPrices(0, 0, 0)), "mine": read_price({"input": 1, "output": 2, "context": 10})}
     )
     assert own.cost("gpt-4o", TokenUsage(1000, 1000)) == 0
-    assert own.find("mine") == Price(Rates(1, 2, 1), 10)
+    assert own.find("mine") == Price(TokenPrices(1, 2, 1), 10)
     assert own.as_of == shipped.as_of
     assert shipped.cost("gpt-4o", TokenUsage(1000, 1000)) > 0
 
 
 @pytest.mark.parametrize("wrong", [-1, 0.5, "1", True, None])
 def test_a_price_is_a_whole_number(wrong):
-    """Rates that are negative, broken or no numbers are refused."""
+    """TokenPrices that are negative, broken or no numbers are refused."""
     with pytest.raises(UsageError, match="whole number"):
         read_price({"input": wrong, "output": 1})

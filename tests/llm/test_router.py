@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from sim.errors import UsageError
-from sim.llm.prices import Price, Prices, Rates
+from sim.llm.prices import Price, Prices, TokenPrices
 from sim.llm.router import Router, Target, step_down, steps_down
 from sim.llm.types import ChatMessage, ErrorClass, ModelError, ModelRequest, Sampling
 
@@ -61,7 +61,7 @@ def test_a_route_names_its_tier(router):
 
 def windows(**sizes):
     """Return prices that only tell windows."""
-    return Prices({name: Price(Rates(0, 0, 0), context=size) for name, size in sizes.items()})
+    return Prices({name: Price(TokenPrices(0, 0, 0), context=size) for name, size in sizes.items()})
 
 
 @pytest.mark.parametrize(

@@ -300,6 +300,6 @@ def test_a_bucket_holds_one_minute():
     ],
 )
 def test_a_server_needs_something_to_work_with(wrong):
-    """Rates and numbers that make no server are refused."""
+    """ReportedLimits and numbers that make no server are refused."""
     with pytest.raises(UsageError, match=next(iter(wrong))):
         ServerSpec(**wrong)

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from sim.kernel import Kernel
-from sim.llm.client import Client, lane
+from sim.llm.client import Client, make_endpoint
 from sim.llm.limits.governor import Limits
 from sim.llm.limits.retry import MOST_REQUESTS
 from sim.llm.providers.fault_injection import Fault, Faulty
@@ -37,7 +37,7 @@ class Town:
         self.clock = CoreClock(self.kernel)
         self.server = ModelServer(self.kernel, spec or ServerSpec(replicas=4))
         provider = Faulty(Simulated(self.kernel, Profile(), server=self.server), faults, self.clock)
-        self.client = Client(self.clock, {"simulated": lane(self.clock, provider, limits)})
+        self.client = Client(self.clock, {"simulated": make_endpoint(self.clock, provider, limits)})
         self.ends: list[tuple[str, float, Any]] = []
         for number in range(agents):
             self.kernel.spawn(f"agent-{number}", self._live(f"agent-{number}", calls))

@@ -81,7 +81,7 @@ def test_models_and_effects_are_drawn(ran, stored, browser):
 
 
 def test_a_story_is_a_click_away(ran, browser):
-    """A click on a row shows the agent's lane, its variables and its story; the address remembers it."""
+    """A click on a row shows the agent's swimlane, its variables and its story; the address remembers it."""
     file = write_report(ran(RICH))
     browser.open(file)
     browser.evaluate("document.querySelectorAll('.grid .row')[2].click()")

@@ -77,7 +77,7 @@ def test_agents_are_in_one_state_at_a_time(ran):
 
 
 def test_lanes_show_the_state_that_took_longest(stored):
-    """A lane has one sign for each part: of the state that the agent was in for most of it, none while it is away."""
+    """A swimlane has one sign for each part: of the state the agent was in for most of it, none while it is away."""
     run = stored(
         states(
             "a", (10, "starting"), (10, "running"), (40, "sleeping"), (70, "running"), (80, "stopping"), (80, "stopped")
@@ -85,7 +85,7 @@ def test_lanes_show_the_state_that_took_longest(stored):
     )
     (row,) = collect(run)["agents"]
 
-    assert [row["lane"][int(2.4 * second)] for second in (5, 15, 35, 45, 65, 75, 85, 99)] == [*".rrssr.."]
+    assert [row["swimlane"][int(2.4 * second)] for second in (5, 15, 35, 45, 65, 75, 85, 99)] == [*".rrssr.."]
     assert row["wakeups"] == 1
     assert row["state"] == "stopped"
 

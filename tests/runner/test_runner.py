@@ -141,7 +141,7 @@ def test_effects_in_flight_at_the_end_are_abandoned(tmp_path: Path, mode: str) -
     """At the end what is in flight is recorded as abandoned, before the agents stop."""
     order: list[str] = []
 
-    class Keeper(HashRecorder):
+    class RunSink(HashRecorder):
         def event(self, row: Any, /) -> None:
             order.append(row[6])
             super().event(row)
@@ -150,7 +150,7 @@ def test_effects_in_flight_at_the_end_are_abandoned(tmp_path: Path, mode: str) -
             order.append(row[2])
             super().closed(row)
 
-    keeper = Keeper(keep=True)
+    keeper = RunSink(keep=True)
     simulation = build(
         scenario(tmp_path, "agents: [{name: a, kind: caller}]\n"), recorder=keeper, kinds={"caller": Caller}
     )

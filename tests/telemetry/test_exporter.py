@@ -78,7 +78,7 @@ def test_the_numbers_are_those_of_the_run(watch, everything):
     model = result.models["models"]["simulated:small"]
     assert total("sim_model_calls_total", outcome="answered") == model["calls"]
     assert total("sim_model_requests_total") == model["attempts"]
-    assert total("sim_model_requests_total", outcome="rate_limit") == total("sim_model_lane_refused_total") > 0
+    assert total("sim_model_requests_total", outcome="rate_limit") == total("sim_model_endpoint_refused_total") > 0
     assert total("sim_model_retries_total") == model["attempts"] - model["calls"] - model["failed"]
     assert total("sim_model_tokens_total", kind="input") == model["input_tokens"]
     assert total("sim_model_cost_units_total") == pytest.approx(model["cost_micro"] / 1e6)

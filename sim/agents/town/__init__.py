@@ -6,7 +6,17 @@ class of agents that play it. `critical_path` is a bound for how fast it can be 
 
 from sim.agents.town.bounds import critical_path
 from sim.agents.town.generate import MAX_AGENTS, generate
-from sim.agents.town.trace import DAY_STEPS, Call, Path, Trace
+from sim.agents.town.trace import DAY_STEPS, Path, Trace, TraceCall
 from sim.agents.town.villager import Villager, villagers
 
-__all__ = ["DAY_STEPS", "MAX_AGENTS", "Call", "Path", "Trace", "Villager", "critical_path", "generate", "villagers"]
+__all__ = [
+    "DAY_STEPS",
+    "MAX_AGENTS",
+    "Path",
+    "Trace",
+    "TraceCall",
+    "Villager",
+    "critical_path",
+    "generate",
+    "villagers",
+]

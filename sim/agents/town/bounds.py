@@ -1,6 +1,6 @@
 """What no way of running a trace can beat."""
 
-from sim.agents.town.trace import Call, Trace
+from sim.agents.town.trace import Trace, TraceCall
 from sim.llm.providers.server import ServerSpec
 
 
@@ -29,6 +29,6 @@ def critical_path(trace: Trace, server: ServerSpec) -> float:
     return max(ready)
 
 
-def _alone(call: Call, server: ServerSpec) -> float:
+def _alone(call: TraceCall, server: ServerSpec) -> float:
     rate = server.decode_rate if server.decode_total is None else min(server.decode_rate, server.decode_total)
     return call.input_tokens / server.prefill_rate + call.output_tokens / rate

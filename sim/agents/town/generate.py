@@ -25,7 +25,7 @@ from typing import Literal
 import attrs
 
 from sim.agents.town.routine import HEIGHT, HOUR, TOWN, WIDTH, Resident, path, residents
-from sim.agents.town.trace import DAY_STEPS, Call, Path, Trace
+from sim.agents.town.trace import DAY_STEPS, Path, Trace, TraceCall
 from sim.errors import UsageError
 from sim.kernel.rng import Stream, derive
 
@@ -46,7 +46,7 @@ _SHORTEST = 16  # tokens of input
 RADIUS, SPEED = 4, 1
 """Cells that an agent of Generative Agents sees, and goes in a step."""
 
-Chains = Mapping[int, tuple[Call, ...]]
+Chains = Mapping[int, tuple[TraceCall, ...]]
 """The calls of one agent, by step."""
 
 Kind = Literal["look", "act", "reflect", "talk", "plan"]
@@ -161,9 +161,9 @@ class _Hour:
         self._paths = paths
         self._begin = begin  # the step at which the paths begin
         self._weights = list(accumulate(person.liveliness * math.exp(stream.gauss(0.0, _MOOD)) for person in people))
-        self._chains: list[dict[int, list[Call]]] = [{} for _ in people]
+        self._chains: list[dict[int, list[TraceCall]]] = [{} for _ in people]
 
-    def chains(self) -> list[dict[int, list[Call]]]:
+    def chains(self) -> list[dict[int, list[TraceCall]]]:
         """Return the calls of each, by step."""
         for agent, person in enumerate(self._people):
             if self._first <= person.wakes < self._first + HOUR:
@@ -193,7 +193,7 @@ class _Hour:
         for _ in range(count):
             tokens_in = round(math.exp(inputs + gauss(0.0, _INPUT_SPREAD)))
             tokens_out = round(math.exp(outputs + gauss(0.0, _OUTPUT_SPREAD)))
-            calls.append(Call(max(_SHORTEST, tokens_in), max(1, tokens_out)))
+            calls.append(TraceCall(max(_SHORTEST, tokens_in), max(1, tokens_out)))
         self._left -= count
         return count
 

@@ -15,7 +15,7 @@ DAY_STEPS = 8640
 """Steps of 10 s in a day."""
 
 
-class Call(NamedTuple):  # not a frozen class: a trace has hundreds of thousands, and this takes half as long
+class TraceCall(NamedTuple):  # not a frozen class: a trace has hundreds of thousands, and this takes half as long
     """One call of a model, by its tokens."""
 
     input_tokens: int
@@ -55,7 +55,7 @@ class Trace:
     steps: int
     agents: tuple[str, ...]
     positions: tuple[Path, ...]
-    calls: tuple[Mapping[int, tuple[Call, ...]], ...]
+    calls: tuple[Mapping[int, tuple[TraceCall, ...]], ...]
     step_s: int = 10
     radius: int = 4
     speed: int = 1
@@ -75,7 +75,7 @@ class Trace:
         path, index = self.positions[agent], step - self.first_step
         return path.x[index], path.y[index]
 
-    def all_calls(self) -> Iterator[Call]:
+    def all_calls(self) -> Iterator[TraceCall]:
         """Yield every call, agent by agent."""
         for chains in self.calls:
             for chain in chains.values():

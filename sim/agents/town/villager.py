@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from sim.actors import Agent
-from sim.agents.town.trace import Call, Trace
+from sim.agents.town.trace import Trace, TraceCall
 from sim.errors import UsageError
 from sim.llm import ChatMessage, ModelRequest, Models, Sampling
 from sim.llm.tokens import APPROXIMATE, count_request
@@ -83,7 +83,7 @@ def villagers(trace: Trace) -> type[Villager]:
     return type("Villager", (Villager,), {"trace": trace, "__doc__": Villager.__doc__})
 
 
-def _request(call: Call, step: int, seen: tuple[Sighting, ...]) -> ModelRequest:
+def _request(call: TraceCall, step: int, seen: tuple[Sighting, ...]) -> ModelRequest:
     """Return a request of as many tokens as the call has, with who was seen in it."""
     near = "; ".join(f"{who.agent} at {_words(who.position)}, {who.doing}" for who in seen)
     text = f"It is step {step}. Near you: {near or 'nobody'}.\n"

@@ -69,7 +69,7 @@ class Limits:
 
 
 @attrs.frozen
-class Rates:
+class ReportedLimits:
     """What an endpoint says about its limits in a response (`x-ratelimit-*`); None for what it does not say.
 
     Args:
@@ -307,7 +307,7 @@ class Governor:
         elif refused:
             self._back_off(error.retry_after or 0.0, now)
 
-    def learn(self, rates: Rates) -> None:
+    def learn(self, rates: ReportedLimits) -> None:
         """Take over what the endpoint says about its limits: the lower of it and of what is known counts."""
         now = self._clock.now()
         known = (self._requests, self._tokens_limit)

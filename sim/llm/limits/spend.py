@@ -46,7 +46,7 @@ def total_usage(usages: Iterable[TokenUsage | None]) -> TokenUsage | None:
 
 
 @attrs.define
-class Tally:
+class ModelUsage:
     """Calls of one kind, summed up. Money in micro-units.
 
     Attributes:
@@ -109,10 +109,10 @@ class Spend:
         if ceiling_micro is not None and ceiling_micro < 0:
             raise UsageError(f"a ceiling must not be below 0, as {ceiling_micro} is")
         self.ceiling_micro = ceiling_micro
-        self.total = Tally()
-        self.models: dict[str, Tally] = {}
-        self.groups: dict[str, Tally] = {}
-        self.agents: dict[str, Tally] = {}
+        self.total = ModelUsage()
+        self.models: dict[str, ModelUsage] = {}
+        self.groups: dict[str, ModelUsage] = {}
+        self.agents: dict[str, ModelUsage] = {}
         self._held = 0
 
     @property
@@ -160,13 +160,13 @@ class Spend:
         self.release(held)
         for tally in (
             self.total,
-            self.groups.setdefault(group, Tally()),
-            self.agents.setdefault(agent, Tally()),
+            self.groups.setdefault(group, ModelUsage()),
+            self.agents.setdefault(agent, ModelUsage()),
         ):
             tally.add(bills, failed=failed, most_micro=most_micro)
         for model in dict.fromkeys(bill.model for bill in bills):
             parts = [bill for bill in bills if bill.model == model]
-            tally = self.models.setdefault(model, Tally())
+            tally = self.models.setdefault(model, ModelUsage())
             tally.add(parts, ended=model == bills[-1].model, failed=failed, most_micro=most_micro)
 
     def release(self, held: FundsHold) -> None:

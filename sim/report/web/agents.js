@@ -1,4 +1,4 @@
-// Agents: the lanes of all of them, the table, and the story of one.
+// Agents: the swimlanes of all of them, the table, and the story of one.
 
 const SIGNS = { i: "starting", r: "running", s: "sleeping", p: "paused", x: "stopping" };
 const ROW = 28; // pixels, of a row of the table
@@ -10,27 +10,27 @@ function laneColours() {
   return Object.fromEntries(Object.entries(SIGNS).map(([sign, state]) => [sign, style.getPropertyValue("--" + state).trim()]));
 }
 
-/** Draw the lane of one agent: neighbours that are alike as one stretch. */
-function paintLane(context, lane, top, height, width, colours) {
-  const part = width / lane.length;
-  for (let from = 0, to; from < lane.length; from = to) {
-    for (to = from + 1; to < lane.length && lane[to] === lane[from]; to++);
-    if (lane[from] === ".") continue;
-    context.fillStyle = colours[lane[from]] || "#888";
+/** Draw the swimlane of one agent: neighbours that are alike as one stretch. */
+function paintLane(context, swimlane, top, height, width, colours) {
+  const part = width / swimlane.length;
+  for (let from = 0, to; from < swimlane.length; from = to) {
+    for (to = from + 1; to < swimlane.length && swimlane[to] === swimlane[from]; to++);
+    if (swimlane[from] === ".") continue;
+    context.fillStyle = colours[swimlane[from]] || "#888";
     context.fillRect(from * part, top, (to - from) * part, height);
   }
 }
 
-const stateAt = (agent, share) => SIGNS[agent.lane[Math.min(agent.lane.length - 1, Math.floor(share * agent.lane.length))]] || "not there";
+const stateAt = (agent, share) => SIGNS[agent.swimlane[Math.min(agent.swimlane.length - 1, Math.floor(share * agent.swimlane.length))]] || "not there";
 
-/** The lanes of all agents, one above the other. */
-function lanes() {
+/** The swimlanes of all agents, one above the other. */
+function swimlanes() {
   const agents = DATA.agents;
   const each = agents.length > 560 ? 560 / agents.length : Math.max(1, Math.min(16, Math.floor(560 / agents.length)));
   const height = Math.max(16, Math.round(each * agents.length));
   const canvas = drawing(height, (context, width) => {
     const colours = laneColours();
-    agents.forEach((agent, index) => paintLane(context, agent.lane, index * each, each > 3 ? each - 1 : Math.max(1, each), width, colours));
+    agents.forEach((agent, index) => paintLane(context, agent.swimlane, index * each, each > 3 ? each - 1 : Math.max(1, each), width, colours));
   });
   const under = (event) => {
     const box = canvas.getBoundingClientRect();
@@ -61,7 +61,7 @@ function agentTable() {
 
   function cells(agent, colours) {
     return COLUMNS.map(([, key], index) => {
-      if (key === null) return drawing(14, (context, width) => paintLane(context, agent.lane, 0, 14, width, colours));
+      if (key === null) return drawing(14, (context, width) => paintLane(context, agent.swimlane, 0, 14, width, colours));
       const value = agent[key];
       const text = typeof value === "number" ? (key === "cost" || key === "balance" ? money(value) : value === 0 ? "·" : number(value)) : value;
       const red = value > 0 && (key === "refused" || key === "errors");
@@ -136,7 +136,7 @@ function follow() {
   const share = (event) => (event.clientX - event.currentTarget.getBoundingClientRect().left) / event.currentTarget.clientWidth;
   detail.replaceChildren(h("div", { id: "agent" },
     h("div", { class: "head title" }, h("h3", {}, agent.name), h("p", { class: "note" }, `${agent.group}, ${agent.state} at the end, ${number(agent.total)} lines`)),
-    drawing(18, (context, width) => paintLane(context, agent.lane, 0, 18, width, laneColours()), {
+    drawing(18, (context, width) => paintLane(context, agent.swimlane, 0, 18, width, laneColours()), {
       onpointermove: (event) => showTip(event, `${time(share(event) * END)}: mostly ${stateAt(agent, share(event))}`), onpointerleave: hideTip,
     }),
     agent.has && h("pre", { class: "mono" }, agent.has),

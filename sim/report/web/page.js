@@ -54,7 +54,7 @@ function states() {
   return section("states", "What agents were doing", `at the end: ${finals}`,
     chart(series, { stacked: true, height: 190, legend: true }),
     h("h3", { style: { "margin-top": "18px" } }, "Agent by agent ", h("span", { class: "note" }, "each line is an agent, from the beginning of the run to its end; click for its story")),
-    lanes());
+    swimlanes());
 }
 
 function events() {

@@ -4,12 +4,12 @@ from array import array
 
 import pytest
 
-from sim.agents.town import Call, Path, Trace, critical_path, generate
+from sim.agents.town import Path, Trace, TraceCall, critical_path, generate
 from sim.agents.town.routine import HOUR
 from sim.llm.providers.server import ServerSpec
 
 SERVER = ServerSpec(prefill_rate=100.0, decode_rate=10.0, decode_total=None)
-ONE = Call(100, 10)  # takes 2 s
+ONE = TraceCall(100, 10)  # takes 2 s
 
 
 def trace(*people: tuple[list[int], dict[int, int]], first_step: int = 0) -> Trace:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sim.llm.limits.governor import Rates
+from sim.llm.limits.governor import ReportedLimits
 from sim.llm.types import ErrorClass
 
 _QUOTA: Final = ("insufficient_quota", "billing_hard_limit", "billing_not_active", "exceeded your current quota")
@@ -57,7 +57,7 @@ def classify(status: int | None, body: object, message: str, headers: Mapping[st
     return "server" if status >= 500 else "bad_request"
 
 
-def read_rates(headers: Mapping[str, str]) -> Rates | None:
+def read_rates(headers: Mapping[str, str]) -> ReportedLimits | None:
     """Return what a response says about limits, None if it says nothing.
 
     The names are OpenAI's (`x-ratelimit-limit-tokens` and so on), which most compatible servers use.
@@ -65,7 +65,7 @@ def read_rates(headers: Mapping[str, str]) -> Rates | None:
     if "x-ratelimit-limit-requests" not in headers and "x-ratelimit-limit-tokens" not in headers:
         return None
     get = headers.get
-    return Rates(
+    return ReportedLimits(
         limit_requests=_seconds(get("x-ratelimit-limit-requests")),
         limit_tokens=_seconds(get("x-ratelimit-limit-tokens")),
         remaining_requests=_seconds(get("x-ratelimit-remaining-requests")),
@@ -75,7 +75,7 @@ def read_rates(headers: Mapping[str, str]) -> Rates | None:
     )
 
 
-def reset_after(rates: Rates | None, tokens: float) -> float | None:
+def reset_after(rates: ReportedLimits | None, tokens: float) -> float | None:
     """Return the seconds until what a request lacks is there: for a 429 without `retry-after`.
 
     Tokens come in all the time, at the rate of their limit: their reset says when all of them are there again, which

@@ -18,7 +18,7 @@ from sim.errors import RunError, SimError, UsageError
 from sim.llm.access import OPENAI_URL, Access
 from sim.llm.answers import TOOL_CHOICES
 from sim.llm.embeddings import EmbeddingAssembly
-from sim.llm.limits.governor import Rates
+from sim.llm.limits.governor import ReportedLimits
 from sim.llm.limits.retry import DEFAULT_TIMEOUT, parse_retry_after
 from sim.llm.providers.openai.answer import Assembly
 from sim.llm.providers.openai.errors import classify, read_rates, reset_after
@@ -93,7 +93,7 @@ class OpenAIProvider:
         *,
         name: str = "openai",
         tokenizer: Tokenizer = APPROXIMATE,
-        on_rates: Callable[[Rates], None] = lambda rates: None,
+        on_rates: Callable[[ReportedLimits], None] = lambda rates: None,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
         self.name = name
