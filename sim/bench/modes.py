@@ -70,7 +70,7 @@ MODES: Final = {
             "autonomous", (), "free",
         ),
         _synchronised(
-            "causal", "As tick-parallel, but an agent goes on as soon as nothing that it may see can still change.",
+            "causal", "As tick-parallel, but an agent runs ahead once nothing in its sight can change any more.",
             "causal",
         ),
         _synchronised(

@@ -68,7 +68,9 @@ _WITH_INTERVAL = ("makespan", "speed_up", "outcome_distance")
     "--sweep", "sweeps", multiple=True, metavar="KEY=A,B,...",
     help="Values to try; of several keys, all combinations are tried.",
 )  # fmt: skip
-@click.option("--allow", multiple=True, metavar="MODULE", help="Code that a `kind: module:Class` may be imported from.")
+@click.option(
+    "--allow", multiple=True, metavar="MODULE", help="A module from which `kind: module:Class` may be imported."
+)
 @click.option("--jobs", type=click.IntRange(1, 1024), help="How many processes run at once; else one a core.")
 @click.option("--out", type=PATH, metavar="FOLDER", help="Where page and data go; else bench/NAME-NUMBER.")
 @common

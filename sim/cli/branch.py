@@ -41,7 +41,7 @@ def command(
     models: tuple[str, ...], decisions: tuple[str, ...], backend: Backend, allow: tuple[str, ...], allow_change: bool,
     max_wall: str | None, quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
-    """Make a new run: up to a time it is RUN, with its effects answered from the record, and then it goes on live.
+    """Make a new run: a replay of RUN up to a time, then live with the given changes.
 
     What may change at a time above 0 is live: limits, costs, events, stop, the rules and limits of agents, and the
     language models.

@@ -26,7 +26,7 @@ _OPTIONS = (
         help="Serve metrics for Prometheus during the run, at /metrics and /healthz; on this machine only, unless a "
         "host is given. Port 0 takes a free one.",
     ),
-    click.option("--linger", is_flag=True, help="Go on serving them after the run, until Ctrl-C."),
+    click.option("--linger", is_flag=True, help="Serve them after the run too, until Ctrl-C."),
     click.option("--metrics-file", type=PATH, metavar="FILE", help="Write them to a file at the end (.prom)."),
     click.option(
         "--metrics-agent", "watched", multiple=True, metavar="NAME",
@@ -124,7 +124,7 @@ def metrics_of(options: dict[str, Any]) -> Wanted:
     """
     wanted = Wanted(options.pop("address"), options.pop("linger"), options.pop("metrics_file"), options.pop("watched"))
     if wanted.linger and wanted.address is None:
-        raise UsageError("--linger goes on serving metrics, and none are served", hint="add --metrics 9464")
+        raise UsageError("--linger keeps serving metrics, but none are served", hint="add --metrics 9464")
     if wanted.agents and wanted.address is None and wanted.file is None:
         raise UsageError("--metrics-agent says which series there are, and there are none", hint="add --metrics 9464")
     return wanted

@@ -15,7 +15,13 @@ KEY, URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 
 _ENDPOINT = (
     click.option("--base-url", metavar="URL", help=f"The endpoint of openai models; else {URL}. The key is in {KEY}."),
-    click.option("--endpoint", "endpoints", multiple=True, metavar="NAME=URL", help="Another one, for models NAME:..."),
+    click.option(
+        "--endpoint",
+        "endpoints",
+        multiple=True,
+        metavar="NAME=URL",
+        help="The URL of a further endpoint, for models NAME:...",
+    ),
     click.option(
         "--endpoint-key",
         "endpoint_keys",
@@ -25,11 +31,11 @@ _ENDPOINT = (
     ),
     click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="A header for the endpoint."),
     click.option("--requests-per-minute", type=click.IntRange(1), metavar="N", help="A limit of the endpoint."),
-    click.option("--tokens-per-minute", type=click.IntRange(1), metavar="N", help="Another one."),
+    click.option("--tokens-per-minute", type=click.IntRange(1), metavar="N", help="A limit of the endpoint."),
     click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Requests at once; else 64."),
 )
 _OTHER = click.option(
-    "--other-endpoint", is_flag=True, help="Let prompts go to another endpoint than the one of the run."
+    "--other-endpoint", is_flag=True, help="Allow prompts to be sent to another endpoint than that of the run."
 )
 _MODELS = (
     click.option(
@@ -37,7 +43,7 @@ _MODELS = (
         help="A language model in place of the scenario's, such as openai:NAME; for one tier, or for all.",
     ),
     *_ENDPOINT,
-    click.option("--estimate", "only_estimate", is_flag=True, help="Only say what the language models would cost."),
+    click.option("--estimate", "only_estimate", is_flag=True, help="Print the cost of the language models; run nothing."),
 )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Make RUN again with its effects answered from the record, and compare every event.
+    """Replay RUN with its effects answered from the record, and compare every event.
 
     Nothing is done outside and nothing is written. The exit code is 1 if the run is not the same; then the first event
     that differs is named.

@@ -21,22 +21,26 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 EFFECT = click.option(
     "--effect", "decisions", multiple=True, metavar="ID=DECISION",
-    help="What becomes of an effect in doubt: retry, done, done:JSON or failed.",
+    help="Resolve an in-doubt effect: retry it, or give its outcome (done, done:JSON or failed).",
 )  # fmt: skip
 
 
 def again_options(command: Command) -> Command:
     """Give a verb the options of everything that makes a run again."""
     backend = click.option(
-        "--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", show_default=True, help="The host."
+        "--backend",
+        type=click.Choice(["asyncio", "trio"]),
+        default="asyncio",
+        show_default=True,
+        help="The async library that hosts the run.",
     )
     allow = click.option(
-        "--allow", multiple=True, metavar="MODULE", help="Code that a `kind: module:Class` may be imported from."
+        "--allow", multiple=True, metavar="MODULE", help="A module from which `kind: module:Class` may be imported."
     )
     change = click.option(
         "--allow-change",
         is_flag=True,
-        help="Go on although scenario or code have changed; they are checked all the same.",
+        help="Accept a scenario or code that has changed; the record is verified all the same.",
     )
     limit = click.option("--max-wall", metavar="DURATION", help="Real time after which it is interrupted.")
     quiet = click.option("-q", "--quiet", is_flag=True, help="No progress.")
@@ -94,7 +98,7 @@ def print_live(result: RunResult, *, as_json: bool, quiet: bool, undecided: bool
         return 1
     print_result(result, as_json=as_json, quiet=quiet)
     if result.doubts:
-        say(f"sim: warning: nobody decided about {len(result.doubts)} effects; the run has gone on without them")
+        say(f"sim: warning: {len(result.doubts)} in-doubt effects were not resolved; the run continued without them")
     return exit_code(result)
 
 

@@ -23,8 +23,8 @@ from sim.store import find_run
 )
 @click.argument("run")
 @EFFECT
-@click.option("--undecided", is_flag=True, help="Go on although effects are in doubt; their agents stay paused.")
-@click.option("--take-over", is_flag=True, help="Fence out a process that has the run and hangs.")
+@click.option("--undecided", is_flag=True, help="Continue although effects are in doubt; their agents stay paused.")
+@click.option("--take-over", is_flag=True, help="Take the run from a process that holds it and hangs.")
 @click.option("--allow-loss", is_flag=True, help="Continue although the last records are lost.")
 @endpoint_options
 @again_options
@@ -35,10 +35,10 @@ def command(
     backend: Backend, allow: tuple[str, ...], allow_change: bool, max_wall: str | None,
     quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
-    """Go on with RUN where its record ends: what is on record is made again and checked, the rest is live.
+    """Replay and verify RUN's record, then continue live.
 
-    An effect that was begun and has no outcome on record is done again with the same key, if that is harmless. Else it
-    is in doubt: nothing is done or changed until you decide about all of them with --effect.
+    An effect without an outcome on record is repeated with the same key if it is pure or idempotent. An unsafe one is
+    in doubt: nothing is changed until you resolve all of these with --effect.
     """
     folder = find_run(out, run)
     access = access_of(endpoint, models_of(folder))

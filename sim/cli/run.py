@@ -46,18 +46,20 @@ MAX_SEED = 2**63 - 1
     type=click.Choice(["asyncio", "trio"]),
     default="asyncio",
     show_default=True,
-    help="The host.",
+    help="The async library that hosts the run.",
 )
 @click.option("--clock", type=click.Choice(["virtual", "wall"]), help="Jump from event to event, or follow real time.")
 @click.option(
     "--speed", type=click.FloatRange(0, min_open=True), help="Simulated seconds a second with the wall clock."
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
-@click.option("--allow", multiple=True, metavar="MODULE", help="Code that a `kind: module:Class` may be imported from.")
+@click.option(
+    "--allow", multiple=True, metavar="MODULE", help="A module from which `kind: module:Class` may be imported."
+)
 @model_options
 @metrics_options
 @OUT
-@click.option("--no-record", is_flag=True, help="Keep nothing.")
+@click.option("--no-record", is_flag=True, help="Do not write a run folder.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress, and only the folder of the run at the end.")
 @click.option(
     "--live", is_flag=True, help="Progress as a picture: agents, rates, limits, newest events; else as lines."
@@ -78,8 +80,8 @@ def command(
 ) -> int:
     """Run SCENARIO and print a summary.
 
-    Other options than --out take what the scenario says if they are not given. Ctrl-C ends the run between two
-    instants and keeps what happened until then, so that `sim resume` can go on; a second one ends it at once.
+    Options that are not given take their values from the scenario. Ctrl-C suspends the run between two instants and
+    keeps its record, so that `sim resume` can continue it; a second Ctrl-C ends it at once.
     """
     if options["allow"]:
         allow_imports(scenario.resolve().parent)
@@ -162,7 +164,7 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
         kept = f"what happened is in {plain(result.run)}" if result.run else "nothing was kept"
         say(f"sim: interrupted: the run was stopped at {duration(result.sim_seconds)}; {kept}")
         if result.run and not result.doubts:
-            say(f"hint: sim resume {plain(result.run)} goes on with it")
+            say(f"hint: sim resume {plain(result.run)} continues it")
     if result.unanswered:
         say(f"sim: error: no model call was answered: all {result.unanswered} failed")
         say("hint: sim show RUN --view llm_calls lists them with their errors")

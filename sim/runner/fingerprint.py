@@ -1,4 +1,4 @@
-"""The code that a run was made with, as hashes: under other code it is not gone on with, unless one insists."""
+"""The code that a run was made with, as hashes: under other code it is not continued, unless that is asked for."""
 
 import hashlib
 import sys

@@ -71,7 +71,7 @@ class RebuiltSimulation:
         if changed and checked and not again.allow_change:
             raise RunError(
                 f"the code is not the one that {stored.path} was recorded with: {', '.join(changed)} changed",
-                hint="--allow-change goes on with it, and checks it against the record",
+                hint="--allow-change accepts it, and verifies it against the record",
             )
         return cls(simulation, text, overrides, until_ns, info.mode, speed_of(scenario, options), access, code, changed)
 
@@ -220,6 +220,6 @@ def scenario_text(stored: StoredRun, again: ReplayOptions) -> str:
     if hashlib.sha256(text.encode()).hexdigest() != stored.info.scenario_hash and not again.allow_change:
         raise RunError(
             f"{path} is not the scenario that was run: it was changed",
-            hint="--allow-change goes on with it, and checks it against the record",
+            hint="--allow-change accepts it, and verifies it against the record",
         )
     return text

@@ -71,7 +71,7 @@ async def _resume(
         if stored.info.lost is not None and not allow_loss:
             raise RunError(
                 stored.info.lost,
-                hint="put the files back if you have them; --allow-loss goes on from what is left, and asks about each"
+                hint="put the files back if you have them; --allow-loss continues from what is left, and asks about each"
                 " effect that may have been done and must not be done twice",
             )
         stored.unsafe_lost()  # damage is named before anything is written

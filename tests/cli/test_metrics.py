@@ -51,7 +51,7 @@ def test_a_file_that_cannot_be_written_is_an_error(sim, tiny):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--linger",), "--linger goes on serving metrics, and none are served"),
+        (("--linger",), "--linger keeps serving metrics, but none are served"),
         (("--metrics-agent", "a"), "--metrics-agent says which series there are, and there are none"),
         (("--metrics", "x\x1b[31m"), "'x\\x1b[31m' is no [HOST:]PORT"),
         (("--metrics", "192.0.2.1:9464"), "metrics cannot be served at http://192.0.2.1:9464: "),
