@@ -203,7 +203,7 @@ class ActionHandler:
                     " which has no meaning in a scenario",
                     hint="use a plain type, or Annotated[..., Means(...)] as in sim.world.action",
                 )
-            if name not in described:
+            if not described.get(name):
                 raise UsageError(
                     f"the argument {name!r} of the action {self.kind!r} has no description",
                     hint="add it under `Args:` in the docstring of the function",
@@ -243,7 +243,7 @@ def _bare(annotation: Any) -> Any:
 def _meaning(annotation: Any) -> Meaning | None:
     for part in get_args(annotation) if get_origin(annotation) is Annotated else ():
         if isinstance(part, Means):
-            return part.meaning
+            return part.meaning if part.meaning in get_args(Meaning) else None
     return _MEANS.get(_bare(annotation))
 
 
@@ -282,8 +282,8 @@ def action(
         A decorator that turns the function into its `ActionHandler`.
 
     Raises:
-        UsageError: if the kind is defined already, its docstring is missing or lacks an argument, an annotation means
-            nothing in a scenario, or `wait` takes other arguments.
+        UsageError: if the kind is defined already, its docstring is missing, lacks an argument or names another one, an
+            annotation means nothing in a scenario, or the signature, `scope`, `either` or `wait` does not fit.
     """
 
     def define(function: Callable[..., Any]) -> ActionHandler:
@@ -292,15 +292,46 @@ def action(
             raise UsageError(f"the action {kind!r} is defined already")
         if not handler.summary:
             raise UsageError(f"the action {kind!r} has no docstring", hint="say in its first line what it does")
-        names = [argument.name for argument in handler.arguments()]
-        if wait is not None and not _takes(wait, names):
-            raise UsageError(f"the wait of the action {kind!r} must take the same arguments: {', '.join(names)}")
+        _check_definition(handler)
         DEFINED[kind] = handler
         if everywhere:
             BUILT_IN[kind] = handler
         return handler
 
     return define
+
+
+def _check_definition(handler: ActionHandler) -> None:
+    """Refuse a definition of which a part is missing or wrong, so that no scenario meets it later.
+
+    Raises:
+        UsageError: naming the part.
+    """
+    kind, function = handler.kind, handler.apply
+    parameters = list(inspect.signature(function).parameters.values())
+    if inspect.iscoroutinefunction(function):
+        raise UsageError(
+            f"the action {kind!r} must not be async: it is applied in one step", hint="await in its `wait`"
+        )
+    leading = 2 if handler.wait is None else 3
+    if len(parameters) < leading:
+        first = "(world, agent)" if leading == 2 else "(world, agent, granted)"
+        raise UsageError(f"the function of the action {kind!r} must begin with the parameters {first}")
+    for parameter in parameters[leading:]:
+        if parameter.kind not in _BY_NAME or parameter.name.startswith("_"):
+            raise UsageError(f"the parameter {str(parameter)!r} of the action {kind!r} cannot be given by its name")
+    if handler.scope not in get_args(Sharing):
+        raise UsageError(f"the scope of the action {kind!r} is one of {', '.join(get_args(Sharing))}")
+    names = [argument.name for argument in handler.arguments()]
+    for where, given in (("docstring", _described(function)), ("`either`", handler.either)):
+        for name in given:
+            if name not in names:
+                raise UsageError(f"the {where} of the action {kind!r} names {name!r}, which is no argument of it")
+    if handler.wait is not None and not _takes(handler.wait, names):
+        raise UsageError(f"the wait of the action {kind!r} must take the same arguments: {', '.join(names)}")
+
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def _takes(wait: Callable[..., Any], names: list[str]) -> bool:

@@ -10,7 +10,7 @@ from sim.actors.wake import CONDITIONS
 from sim.errors import ScenarioError, UsageError
 from sim.scenario.load import json_schema, loads
 from sim.world import Action, Refused
-from sim.world.action import BUILT_IN, DEFINED, Meaning, Recipient, action
+from sim.world.action import BUILT_IN, DEFINED, Meaning, Means, Recipient, action
 from tests.actors.helpers import Lab
 
 SCENARIO = """
@@ -123,6 +123,58 @@ def _whole(world: Any, agent: Any, granted: Any, whom: str) -> None:
     """
 
 
+def _misspelt(world: Any, agent: Any, whom: Annotated[str, Means("recipent")]) -> None:
+    """Do it.
+
+    Args:
+        whom: who.
+    """
+
+
+def _empty(world: Any, agent: Any, whom: str) -> None:
+    """Do it.
+
+    Args:
+        whom:
+    """
+
+
+def _stale(world: Any, agent: Any) -> None:
+    """Do it.
+
+    Args:
+        whom: who, before this argument was removed.
+    """
+
+
+async def _async(world: Any, agent: Any) -> None:
+    """Do it."""
+
+
+def _alone(whom: str) -> None:
+    """Do it.
+
+    Args:
+        whom: who.
+    """
+
+
+def _open(world: Any, agent: Any, **whom: str) -> None:
+    """Do it.
+
+    Args:
+        whom: who.
+    """
+
+
+def _fine(world: Any, agent: Any, whom: str = "") -> None:
+    """Do it.
+
+    Args:
+        whom: who.
+    """
+
+
 async def _other_wait(world: Any, agent: Any, who: str) -> None: ...
 
 
@@ -134,6 +186,14 @@ async def _other_wait(world: Any, agent: Any, who: str) -> None: ...
         ("odd", _untyped, {}, "the argument 'whom' of the action 'odd' is annotated with .* no meaning"),
         ("odd", _unknown, {}, "the argument 'whom' of the action 'odd' is annotated with .* no meaning"),
         ("odd", _whole, {"wait": _other_wait}, "the wait of the action 'odd' must take the same arguments: whom"),
+        ("odd", _misspelt, {}, "the argument 'whom' of the action 'odd' is annotated with .* no meaning"),
+        ("odd", _empty, {}, "the argument 'whom' of the action 'odd' has no description"),
+        ("odd", _stale, {}, "the docstring of the action 'odd' names 'whom', which is no argument"),
+        ("odd", _async, {}, "the action 'odd' must not be async"),
+        ("odd", _alone, {}, r"the action 'odd' must begin with the parameters \(world, agent\)"),
+        ("odd", _open, {}, r"'\*\*whom: str' of the action 'odd' cannot be given by its name"),
+        ("odd", _fine, {"scope": "all"}, "the scope of the action 'odd' is one of own, space, shared"),
+        ("odd", _fine, {"either": {"who": "a name"}}, "the `either` of the action 'odd' names 'who'"),
         ("noop", _undescribed, {}, "the action 'noop' is defined already"),
     ],
 )
