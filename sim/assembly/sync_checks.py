@@ -11,8 +11,8 @@ from sim.scenario import schema
 from sim.scenario.models import Models
 from sim.scenario.scopes import CHANCE
 from sim.world import Sharing
+from sim.world.action import DEFINED
 
-_LOCAL_ACTIONS = frozenset({"noop", "walk", "rest", "ask"})
 _LOCAL_FUNCTIONS = CHANCE | frozenset(PURE_FUNCTIONS) | {"in_sight", "position"}
 _LOCAL_NAMES = frozenset({"now", "me", "index", "group", "iteration", "result", "pi"})
 
@@ -22,7 +22,9 @@ def reach_of(entry: schema.Agent, models: Models | None) -> Sharing:
 
     So must what models answer, if the agents ask any.
     """
-    local = _LOCAL_ACTIONS if _shared_by_answers(entry, models) is None else _LOCAL_ACTIONS - {"ask"}
+    local = {kind for kind, handler in DEFINED.items() if handler.scope != "shared"}
+    if _shared_by_answers(entry, models) is not None:
+        local.discard("ask")
     if entry.subscribe or any(do.kind not in local for rule in entry.rules for do in rule.do):
         return "shared"
     for rule in entry.rules:

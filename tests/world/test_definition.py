@@ -7,6 +7,7 @@ import pytest
 
 import sim
 from sim.actors.wake import CONDITIONS
+from sim.assembly.sync_checks import reach_of
 from sim.errors import ScenarioError, UsageError
 from sim.scenario.load import json_schema, loads
 from sim.world import Action, Refused
@@ -210,3 +211,15 @@ def test_every_meaning_is_used():
     used = {argument.meaning for handler in DEFINED.values() for argument in handler.arguments()}
     used |= {argument.meaning for kind in CONDITIONS.values() for argument in (*kind.heads, *kind.more)}
     assert used == set(get_args(Meaning))
+
+
+@pytest.mark.parametrize(("scope", "reach"), [("own", "space"), ("space", "space"), ("shared", "shared")])
+def test_the_scope_of_an_action_says_how_far_its_agents_reach(scope, reach):
+    """A new action that touches only its agent, or what is near, leaves the agent free to run ahead of others."""
+    kind = f"praise_{scope}"
+    action(kind, scope=scope)(_fine)
+    try:
+        (_, fan) = loads(SCENARIO.replace("PRAISE", f"{{{kind}: {{whom: x}}}}")).agents
+        assert reach_of(fan, None) == reach
+    finally:
+        del DEFINED[kind], BUILT_IN[kind]
