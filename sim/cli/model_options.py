@@ -43,7 +43,7 @@ _MODELS = (
         help="A language model in place of the scenario's, such as openai:NAME; for one tier, or for all.",
     ),
     *_ENDPOINT,
-    click.option("--estimate", "only_estimate", is_flag=True, help="Print the cost of the language models; run nothing."),
+    click.option("--estimate", "only_estimate", is_flag=True, help="Print the cost of models; run nothing."),
 )  # fmt: skip
 
 

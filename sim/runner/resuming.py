@@ -71,8 +71,8 @@ async def _resume(
         if stored.info.lost is not None and not allow_loss:
             raise RunError(
                 stored.info.lost,
-                hint="put the files back if you have them; --allow-loss continues from what is left, and asks about each"
-                " effect that may have been done and must not be done twice",
+                hint="put the files back if you have them; --allow-loss continues from what is left, and asks about"
+                " each effect that may have been done and must not be done twice",
             )
         stored.unsafe_lost()  # damage is named before anything is written
     recorder = RunRecorder(folder, resumed=True, take_over=take_over)
