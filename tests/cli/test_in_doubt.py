@@ -70,7 +70,7 @@ def test_branch_waits_without_leaving_a_run(sim, crashed):
 
 
 def test_undecided_goes_on_and_warns(sim, crashed):
-    """With `--undecided` the run goes on, and a warning says how many effects nobody decided about."""
+    """With `--undecided` the run continues, and a warning says how many effects were not resolved."""
     done = sim("resume", crashed, "--allow", "payer_in_doubt", "--undecided")
     assert done.code == 0
-    assert "sim: warning: nobody decided about 2 effects; the run has gone on without them" in done.err
+    assert "sim: warning: 2 in-doubt effects were not resolved; the run continued without them" in done.err
