@@ -13,6 +13,7 @@ from sim.cli.render.output import OUT, common, plain, print_json, reading
 from sim.cli.render.table import Cell, print_table
 from sim.compare.comparison import Comparison, Pair, Pairs, compare
 from sim.kernel.codec import encode
+from sim.kernel.rows import RecordedEvent
 from sim.store import RunInfo
 
 _SIDES = ("left", "right")
@@ -186,8 +187,8 @@ def _difference(found: Comparison) -> dict[str, Any] | None:
         "sentence": difference.sentence(),
         "path": None if value is None else value.path,
         "values": texts,
-        "left": None if left is None else event_json(left),
-        "right": None if right is None else event_json(right),
+        "left": None if left is None else event_json(RecordedEvent(*left)),
+        "right": None if right is None else event_json(RecordedEvent(*right)),
     }
 
 

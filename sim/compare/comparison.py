@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 import attrs
 
 from sim.kernel import to_seconds
-from sim.kernel.ports import EventRow
+from sim.kernel.rows import RecordedEvent
 from sim.store import RunInfo, StoredRun
 from sim.store.first_difference import Difference, first_difference, first_value
 
@@ -97,7 +97,7 @@ class Comparison:
     settings: Pairs
     difference: Difference | None
     equal_events: int
-    after: tuple[list[EventRow], list[EventRow]]
+    after: tuple[list[RecordedEvent], list[RecordedEvent]]
     outcomes: Pairs
     figures: Pairs
     kinds: Pairs
@@ -124,7 +124,7 @@ class _Reading:
 
     topics: Counter[str]
     end_ns: int
-    kept: list[EventRow]
+    kept: list[RecordedEvent]
 
 
 def compare(left: StoredRun, right: StoredRun, limit: int | None) -> Comparison:
@@ -160,11 +160,11 @@ def compare(left: StoredRun, right: StoredRun, limit: int | None) -> Comparison:
 def _read(run: StoredRun, number: int | None, limit: int | None) -> _Reading:
     """Read all events; keep those from event `number` on, at most `limit`."""
     topics: Counter[str] = Counter()
-    kept: list[EventRow] = []
+    kept: list[RecordedEvent] = []
     end = 0
     for place, row in enumerate(run.events(), 1):
-        topics[row[6]] += 1
-        end = row[0]
+        topics[row.topic] += 1
+        end = row.time_ns
         if number is not None and place >= number and (limit is None or place < number + limit):
             kept.append(row)
     return _Reading(topics, end, kept)

@@ -16,6 +16,7 @@ from sim.errors import ActorError, Cancelled, UsageError
 from sim.kernel.actor import Actor
 from sim.kernel.codec import encode
 from sim.kernel.duration import MAX_NS
+from sim.kernel.rows import ClosedRow, Ending, IntentRow, ResultRow
 
 if TYPE_CHECKING:
     from sim.kernel.kernel import Kernel
@@ -27,8 +28,6 @@ Safety = Literal["pure", "idempotent", "unsafe"]
 
 OutcomeKind = Literal["ok", "error", "timeout", "abandoned"]
 
-Ending = Literal["delivered", "timeout", "abandoned"]
-"""How an effect ended for its actor: it got the outcome, it waited too long, or it was cancelled and never sees it."""
 
 HOUR_NS = 3600 * 10**9
 
@@ -204,9 +203,11 @@ class Effects:
             )
         ordinal = handle.ordinal = self._ordinals.get(actor.name, 0) + 1
         self._ordinals[actor.name] = ordinal
+        known: Literal["modelled", "measured"] = "modelled" if handle.modelled else "measured"
         kernel.recorder.intent(
-            (actor.name, ordinal, effect.kind, handle.request_hash, effect.request,
-             "modelled" if handle.modelled else "measured", effect.safety, kernel.now)
+            IntentRow(
+                actor.name, ordinal, effect.kind, handle.request_hash, effect.request, known, effect.safety, kernel.now
+            )
         )  # fmt: skip
         handle.state = "running"
         self.in_flight[actor.name, ordinal] = handle
@@ -267,7 +268,7 @@ class Effects:
         kernel = self._kernel
         stamp = None if handle.modelled else (kernel.now, kernel.delta)
         kernel.recorder.result(
-            (handle.actor.name, handle.ordinal, outcome.kind, outcome.value, outcome.attempts, stamp)
+            ResultRow(handle.actor.name, handle.ordinal, outcome.kind, outcome.value, outcome.attempts, stamp)
         )
 
     def post(self, handle: EffectHandle, outcome: Outcome) -> None:
@@ -354,4 +355,4 @@ class Effects:
         del self.in_flight[handle.actor.name, handle.ordinal]
         self.ended_ns[handle.actor.name] = kernel.now
         self.counts[outcome.kind] += 1
-        kernel.recorder.closed((handle.actor.name, handle.ordinal, ending, kernel.now, kernel.delta))
+        kernel.recorder.closed(ClosedRow(handle.actor.name, handle.ordinal, ending, kernel.now, kernel.delta))

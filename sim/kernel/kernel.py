@@ -38,6 +38,7 @@ from sim.kernel.future_events import NEVER, Entry, FutureEvents
 from sim.kernel.order import WakeBatch, livelock, sort, spread
 from sim.kernel.ports import NullRecorder, Recorder
 from sim.kernel.rng import Streams, derive
+from sim.kernel.rows import InputRow
 
 _CHUNK = 256  # steps after which entries that have run are let go, so that their memory is used again while in cache
 ARMED = object()
@@ -821,7 +822,7 @@ class Kernel:
             data: JSON-like, as it is on record.
         """
         handler = self.inputs[kind]
-        self.recorder.input((self.now, self.delta, kind, data))
+        self.recorder.input(InputRow(self.now, self.delta, kind, data))
         if kind in self.placed:
             self.placed[kind](data)
         self.schedule(0, self.host, Timer(self, self.host, lambda: handler(data)), 0)

@@ -5,30 +5,12 @@ the kernel can be used alone.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import attrs
 
-from sim.kernel.effects import EffectHandle, Ending, Outcome
-
-EventRow = tuple[int, int, int, int, int, str, str, object, tuple[int, int] | None]
-"""(time_ns, delta, priority, source, counter, actor, topic, data, cause): what is recorded and hashed of one
-event.
-"""
-
-InputRow = tuple[int, int, str, object]
-"""(time_ns, delta, kind, data) of a call from outside the kernel, and where it was put."""
-
-IntentRow = tuple[str, int, str, str, object, Literal["modelled", "measured"], str, int]
-"""(actor, ordinal, kind, request_hash, request, latency, safety, time_ns) of an effect about to start."""
-
-ResultRow = tuple[str, int, str, object, int, tuple[int, int] | None]
-"""(actor, ordinal, outcome, value, attempts, stamp): what came of an effect outside. The stamp (time_ns, delta) is
-where a measured one was put; a modelled one has its place already.
-"""
-
-ClosedRow = tuple[str, int, Ending, int, int]
-"""(actor, ordinal, ending, time_ns, delta): how an effect ended for its actor."""
+from sim.kernel.effects import EffectHandle, Outcome
+from sim.kernel.rows import ClosedRow, EventRow, InputRow, IntentRow, ResultRow
 
 Durable = Callable[[Exception | None], object]
 """Called with None when what was recorded is on disk, or with what went wrong; perhaps in another thread."""

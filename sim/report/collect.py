@@ -5,7 +5,7 @@ from typing import Any
 
 from sim.errors import SimError
 from sim.kernel.codec import decode
-from sim.kernel.ports import EventRow
+from sim.kernel.rows import RecordedEvent
 from sim.report.bins import Bins
 from sim.report.coerce import mapping
 from sim.report.errors import ErrorList
@@ -82,8 +82,8 @@ class _Collector:
             "agents_at_most": MAX_ROWS,
         }
 
-    def _add(self, row: EventRow) -> None:
-        time_ns, actor, topic, data = row[0], row[5], row[6], mapping(row[7])
+    def _add(self, row: RecordedEvent) -> None:
+        time_ns, actor, topic, data = row.time_ns, row.actor, row.topic, mapping(row.data)
         part = self.bins.at(time_ns)
         self.topics.add(part, topic, data)
         self.errors.add(time_ns, actor, topic, data)

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from sim.kernel.codec import encode
-from sim.kernel.ports import EventRow
+from sim.kernel.rows import RecordedEvent
 from sim.report.coerce import whole
 from sim.report.event_text import event_text
 
@@ -33,10 +33,10 @@ class Person:
     events: int = 0
     calls: int = 0
     cost_micro: int = 0
-    first: list[EventRow] = attrs.field(factory=list)
-    last: deque[EventRow] = attrs.field(factory=lambda: deque(maxlen=_LAST))
+    first: list[RecordedEvent] = attrs.field(factory=list)
+    last: deque[RecordedEvent] = attrs.field(factory=lambda: deque(maxlen=_LAST))
 
-    def tell(self, row: EventRow) -> None:
+    def tell(self, row: RecordedEvent) -> None:
         """Take a line into the story."""
         self.events += 1
         (self.first if len(self.first) < _FIRST else self.last).append(row)
@@ -48,7 +48,7 @@ class People:
     def __init__(self) -> None:
         self.known: dict[str, Person] = {}
 
-    def add(self, row: EventRow, data: Mapping[str, Any], *, agent: bool) -> None:
+    def add(self, row: RecordedEvent, data: Mapping[str, Any], *, agent: bool) -> None:
         """Take in an event.
 
         Args:
@@ -58,10 +58,10 @@ class People:
         """
         if not agent:
             return
-        topic = row[6]
-        person = self.known.get(row[5])
+        topic = row.topic
+        person = self.known.get(row.actor)
         if person is None:
-            person = self.known[row[5]] = Person()
+            person = self.known[row.actor] = Person()
         if topic == "message.sent":
             receiver = self.known.get(str(data.get("to")))
             if receiver is not None and receiver is not person:
@@ -98,7 +98,7 @@ class People:
         last = rest[-min(_LAST, room - len(first)) :] if room > len(first) else []
         return {
             "lines": [
-                [row[0] / 1e9, " ".join(part for part in event_text(row[6], row[7], name) if part)]
+                [row.time_ns / 1e9, " ".join(part for part in event_text(row.topic, row.data, name) if part)]
                 for row in chain(first, last)
             ],
             "gap": len(first) if person.events > len(first) + len(last) else None,  # lines are left out after so many

@@ -12,11 +12,8 @@ import attrs
 
 from sim.kernel.codec import decode, encode
 from sim.kernel.duration import to_text
-from sim.kernel.ports import EventRow
+from sim.kernel.rows import EventRow, RecordedEvent
 from sim.store.hashing import encode_events
-
-FIELDS: Final = ("time_ns", "delta", "priority", "source", "counter", "actor", "topic", "data", "cause")
-"""Names of the parts of an event."""
 
 _TOLD = ("time_ns", "actor", "topic", "data", "delta", "priority", "source", "counter", "cause")
 _BATCH = 1024  # events that are encoded at once; encoding them one by one takes three times as long
@@ -80,7 +77,7 @@ class Difference:
 
     @property
     def value(self) -> ValueDifference | None:
-        """The first value that differs, its path beginning with a name of `FIELDS`; None if a run ends before it.
+        """The first value that differs, its path beginning with a name of `RecordedEvent`; None if a run ends there.
 
         Time, actor, topic and data are looked at before the numbers that merely follow from them.
         """
@@ -172,12 +169,13 @@ def _parts(left: Any, right: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
 
 
 def _named(row: EventRow) -> dict[str, Any]:
-    return dict(zip(FIELDS, row, strict=True))
+    return RecordedEvent(*row)._asdict()
 
 
 def _event(row: EventRow | None) -> str:
     assert row is not None
-    return f"{row[6]} of {row[5]} at {to_text(row[0])}"
+    event = RecordedEvent(*row)
+    return f"{event.topic} of {event.actor} at {to_text(event.time_ns)}"
 
 
 def _step(key: str | int) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sim.errors import ActorError, RunError
 from sim.kernel.codec import NOT_JSON_HINT, Raw, encode, json_fault, json_items
-from sim.kernel.ports import EventRow
+from sim.kernel.rows import EventRow
 
 CHUNK = 4096
 """Events that are encoded, hashed and stored together."""

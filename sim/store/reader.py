@@ -16,7 +16,7 @@ import attrs
 from sim.errors import RunError, SimError, UsageError
 from sim.kernel.codec import decode, encode
 from sim.kernel.effects import hash_request
-from sim.kernel.ports import EventRow
+from sim.kernel.rows import RecordedEvent
 from sim.store.contents import content_hash, join
 from sim.store.files import DATABASE, SCENARIO, Database, being_written, is_settled, recover
 from sim.store.hashing import RunHash, arrival_hash, final_hash, result_hash
@@ -102,11 +102,11 @@ class StoredRun:
         """Yield the rows of a view or table in order, however long it takes."""
         return self._database.stream(self._select(view))
 
-    def events(self) -> Iterator[EventRow]:
+    def events(self) -> Iterator[RecordedEvent]:
         """Yield the events as they were recorded (`cause` as a list). Holds no lock between chunks."""
         for _, _, _, _, data in self.chunks():
             for row in decode(data):
-                yield tuple(row)
+                yield RecordedEvent(*row)
 
     def verify(self) -> None:
         """Check all events, requests and the digest against the hashes that were stored with them.

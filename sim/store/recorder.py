@@ -9,7 +9,8 @@ from typing import Any, Self
 
 from sim.errors import ActorError, RunError, SimError
 from sim.kernel.codec import encode
-from sim.kernel.ports import ClosedRow, Durable, EventRow, InputRow, IntentRow, ResultRow
+from sim.kernel.ports import Durable
+from sim.kernel.rows import ClosedRow, EventRow, InputRow, IntentRow, ResultRow
 from sim.store.contents import split
 from sim.store.hashing import CHUNK, RunHash, bad_row, encode_events, final_hash
 from sim.store.reader import open_run
@@ -191,7 +192,7 @@ class RunRecorder(_Buffer):
 
     def intent(self, row: IntentRow, /) -> None:
         """Record that an effect is about to start; it may start when `durable` has called."""
-        request = split(row[4])
+        request = split(row.request)
         self._writer.put(Tables.intent, row, request, *self._take())
 
     def result(self, row: ResultRow, /) -> None:

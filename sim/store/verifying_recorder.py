@@ -7,16 +7,8 @@ from typing import Any, Literal
 from sim.errors import DivergenceError
 from sim.kernel.codec import decode
 from sim.kernel.duration import to_text
-from sim.kernel.ports import (
-    ClosedRow,
-    Durable,
-    EventRow,
-    InputRow,
-    IntentRow,
-    NullRecorder,
-    Recorder,
-    ResultRow,
-)
+from sim.kernel.ports import Durable, NullRecorder, Recorder
+from sim.kernel.rows import ClosedRow, EventRow, InputRow, IntentRow, ResultRow
 from sim.store.first_difference import Difference, first_difference, first_value
 from sim.store.hashing import CHUNK, RunHash, encode_events, final_hash
 from sim.store.history import Intent, RunHistory

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from sim.crashpoints import reach
 from sim.errors import RunError, SimError
 from sim.kernel.codec import encode
-from sim.kernel.ports import IntentRow
+from sim.kernel.rows import IntentRow
 from sim.store.contents import content_hash
 from sim.store.files import BUSY_SECONDS, DATABASE, failure, lock_folder, recover, unlock, wall_label
 from sim.store.hashing import CHUNK, RunHash, arrival_hash, final_hash, result_hash

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from sim.kernel.ports import ClosedRow, Durable, EventRow, InputRow, IntentRow, Recorder, ResultRow
+from sim.kernel.ports import Durable, Recorder
+from sim.kernel.rows import ClosedRow, EventRow, InputRow, IntentRow, ResultRow
 
 
 class ReorderBuffer:

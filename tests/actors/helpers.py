@@ -9,7 +9,7 @@ import anyio
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
 from sim.host.host import Host
 from sim.kernel import NS
-from sim.kernel.ports import EventRow
+from sim.kernel.rows import EventRow
 from sim.kernel.waits import sleep_ns
 from sim.resources import Limit, Rate
 from sim.runner.tick import TickDriver

@@ -12,7 +12,8 @@ from sim.host.effect_tasks import LARGEST_RESULT
 from sim.host.host import Host
 from sim.kernel import NS, Effect, Kernel, perform
 from sim.kernel.effects import Outcome
-from sim.kernel.ports import Durable, NullRecorder, ResultRow
+from sim.kernel.ports import Durable, NullRecorder
+from sim.kernel.rows import ResultRow
 
 both_hosts = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 

@@ -14,7 +14,8 @@ from sim.host.watchdog import Stuck, Watchdog
 from sim.kernel import NS, Effect, Kernel, Pause, Queue, first_of_ns, perform, sleep
 from sim.kernel.codec import encode
 from sim.kernel.effects import hash_request
-from sim.kernel.ports import Durable, NullRecorder, ResultRow
+from sim.kernel.ports import Durable, NullRecorder
+from sim.kernel.rows import ResultRow
 from sim.kernel.waits import sleep_ns
 
 MS = NS // 1000

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from sim.kernel import Kernel
-from sim.kernel.ports import ClosedRow, EventRow, InputRow, IntentRow, NullRecorder, ResultRow
+from sim.kernel.ports import NullRecorder
+from sim.kernel.rows import ClosedRow, EventRow, InputRow, IntentRow, ResultRow
 
 
 class Rows(NullRecorder):

@@ -36,7 +36,8 @@ from sim.kernel.codec import encode
 from sim.kernel.duration import MAX_NS
 from sim.kernel.future_events import Entry
 from sim.kernel.order import WakeBatch
-from sim.kernel.ports import EventRow, NullRecorder
+from sim.kernel.ports import NullRecorder
+from sim.kernel.rows import EventRow
 from sim.kernel.waits import sleep_ns
 from sim.resources import Container, PreemptiveResource, PriorityResource, Resource, Store
 from sim.resources.slots import SlotWait

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sim.assembly.build import build
-from sim.kernel.ports import EventRow
+from sim.kernel.rows import EventRow
 from sim.runner import SimulationRunner, run
 from sim.scenario import load
 from sim.store import HashRecorder

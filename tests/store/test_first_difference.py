@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from sim.errors import ActorError
 from sim.kernel.codec import Raw, decode, encode
+from sim.kernel.rows import RecordedEvent
 from sim.store import open_run
-from sim.store.first_difference import ABSENT, FIELDS, Difference, ValueDifference, first_difference, first_value
+from sim.store.first_difference import ABSENT, Difference, ValueDifference, first_difference, first_value
 
 ROW = (90_000_000_000, 1, 0, 12, 7, "walker-1", "step.made", {"arguments": {"to": "a", "n": 1}}, (12, 6))
 
@@ -25,7 +26,7 @@ rows = st.builds(lambda data, cause, time: (time, 0, 0, 3, 1, "a", "t", data, ca
 
 def row(**changes):
     """An event with some fields changed."""
-    return tuple(changes.get(name, value) for name, value in zip(FIELDS, ROW, strict=True))
+    return tuple(changes.get(name, value) for name, value in zip(RecordedEvent._fields, ROW, strict=True))
 
 
 def many(count):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sim.errors import ActorError
 from sim.kernel.codec import Raw, encode
 from sim.kernel.effects import hash_request
-from sim.kernel.ports import EventRow, IntentRow
+from sim.kernel.rows import EventRow, InputRow, IntentRow, ResultRow
 from sim.store import HashRecorder, final_hash, open_run
 from sim.store.hashing import RunHash, encode_events, lane_of
 from tests.store import resealed
@@ -28,9 +28,9 @@ EVENT: EventRow = (
 )
 EVENTS: list[EventRow] = [(1, 0, 0, 3, 3, "a1", "start", None, None), EVENT]
 INTENTS: list[IntentRow] = [
-    ("a1", 0, "llm", "aa", {"p": 1}, "modelled", "pure", 5),
-    ("a1", 1, "tool", "bb", None, "measured", "unsafe", 6),
-    ("a2", 0, "tool", "bb", None, "measured", "unsafe", 6),
+    IntentRow("a1", 0, "llm", "aa", {"p": 1}, "modelled", "pure", 5),
+    IntentRow("a1", 1, "tool", "bb", None, "measured", "unsafe", 6),
+    IntentRow("a2", 0, "tool", "bb", None, "measured", "unsafe", 6),
 ]
 DIGEST: dict[str, Any] = {"states": {"a1": "idle"}, "ledger": {"town": 10}, "draws": {"a1": {"latency": 3}}}
 
@@ -91,7 +91,7 @@ def test_each_effect_request_changes_the_hash():
         for field in range(4):
             for other in mutations(intent[field]):
                 changed: Any = [*INTENTS]
-                changed[place] = (*intent[:field], other, *intent[field + 1 :])
+                changed[place] = IntentRow._make((*intent[:field], other, *intent[field + 1 :]))
                 hashes.append(run_hash(EVENTS, changed, DIGEST))
 
     assert original not in hashes
@@ -164,7 +164,7 @@ def test_the_hash_does_not_depend_on_chunks(steps):
             if step == "event":
                 recorder.event((place, 0, 0, 1, place, "a", "t", {"n": place}, None))
             else:
-                recorder.intent(("a", place, "llm", str(place), None, "modelled", "pure", place))
+                recorder.intent(IntentRow("a", place, "llm", str(place), None, "modelled", "pure", place))
 
     assert whole.finish("finished", {}, 1, {}) == cut.finish("finished", {}, 1, {})
 
@@ -177,9 +177,9 @@ def test_both_recorders_give_the_same_hash(start):
             recorder.event((place, 0, 0, 1, place, "a", "t", {"n": place / 7}, (1, place)))
             if place % 1000 == 0:
                 asked = hash_request("llm", encode({"p": place}))
-                recorder.intent(("a", place, "llm", asked, {"p": place}, "modelled", "pure", place))
-                recorder.result(("a", place, "ok", "text", 1, (place, 0)))
-                recorder.input((place, 0, "wake", None))
+                recorder.intent(IntentRow("a", place, "llm", asked, {"p": place}, "modelled", "pure", place))
+                recorder.result(ResultRow("a", place, "ok", "text", 1, (place, 0)))
+                recorder.input(InputRow(place, 0, "wake", None))
         recorder.flush()
         recorder.event(EVENT)
         assert recorder.events == 10_001

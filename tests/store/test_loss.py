@@ -13,6 +13,7 @@ import pytest
 from sim.errors import RunError, SimError
 from sim.kernel.codec import encode
 from sim.kernel.effects import hash_request
+from sim.kernel.rows import ClosedRow, InputRow, IntentRow, ResultRow
 from sim.store import RunHeader, RunRecorder, create_run, list_runs, open_run
 from sim.store.schema import TABLES
 from tests.helpers import wait_until_durable
@@ -21,7 +22,9 @@ EFFECTS = 40
 
 
 def _intent(number: int, request: dict[str, Any], latency: str) -> Any:
-    return ("a", number, "pay", hash_request("pay", encode(request)), request, latency, "unsafe", number)
+    return IntentRow._make(
+        ("a", number, "pay", hash_request("pay", encode(request)), request, latency, "unsafe", number)
+    )
 
 
 def _effect(recorder: RunRecorder, number: int) -> None:
@@ -310,9 +313,9 @@ def _tampers(root: Path, count: int, seed: str) -> int:
         for number in range(1, 8):
             recorder.event((number, 0, 0, 3, number, "a", "t", {"text": "x" * 50, "n": number}, (3, number)))
             recorder.intent(_intent(number, {"n": number, "long": "y" * 300}, "measured"))
-            recorder.result(("a", number, "ok", {"paid": number}, 1, (number, 0)))
-            recorder.closed(("a", number, "delivered", number, 0))
-            recorder.input((number, 1, "note", {"n": number}))
+            recorder.result(ResultRow("a", number, "ok", {"paid": number}, 1, (number, 0)))
+            recorder.closed(ClosedRow("a", number, "delivered", number, 0))
+            recorder.input(InputRow(number, 1, "note", {"n": number}))
         wait_until_durable(recorder)
         recorder.finish("interrupted", {"a": 1}, 9, {"note": "x"})
     whole = {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -16,6 +16,7 @@ from sim.errors import ActorError, RunError, UsageError
 from sim.kernel.codec import encode
 from sim.kernel.effects import hash_request
 from sim.kernel.ports import Recorder
+from sim.kernel.rows import ClosedRow, InputRow, IntentRow, ResultRow
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run, open_run
 from sim.store.files import slug
 from sim.store.hashing import CHUNK
@@ -66,7 +67,7 @@ def test_any_json_comes_back(start, events, text, value):
     with start(scenario=text, name=text, options={"value": value}) as recorder:
         for place, (topic, data) in enumerate(events):
             recorder.event((place, 0, 0, 1, place, topic, topic, data, None))
-        recorder.input((1, 0, text, value))
+        recorder.input(InputRow(1, 0, text, value))
         recorder.finish("finished", {"value": value}, 1, {"value": value})
 
     with open_run(recorder.folder) as run:
@@ -97,12 +98,12 @@ def test_effects_and_inputs_are_stored(start):
     hash = hash_request("llm", '{"p":"é"}'.encode())
     with start() as recorder:
         recorder.event((1, 0, 0, 1, 1, "a", "t", None, None))
-        recorder.intent(("a", 4, "llm", hash, {"p": "é"}, "measured", "unsafe", 9))
+        recorder.intent(IntentRow("a", 4, "llm", hash, {"p": "é"}, "measured", "unsafe", 9))
         recorder.event((2, 0, 0, 1, 2, "a", "t", None, None))
-        recorder.intent(("a", 5, "llm", hash_request("llm", b"null"), None, "modelled", "pure", 9))
-        recorder.result(("a", 4, "timeout", {"e": 1}, 2, (11, 3)))
-        recorder.closed(("a", 4, "delivered", 11, 3))
-        recorder.input((12, 1, "stop", {"agent": "a"}))
+        recorder.intent(IntentRow("a", 5, "llm", hash_request("llm", b"null"), None, "modelled", "pure", 9))
+        recorder.result(ResultRow("a", 4, "timeout", {"e": 1}, 2, (11, 3)))
+        recorder.closed(ClosedRow("a", 4, "delivered", 11, 3))
+        recorder.input(InputRow(12, 1, "stop", {"agent": "a"}))
         recorder.flush()
         wait_until_durable(recorder)
 
@@ -127,9 +128,9 @@ def test_effects_and_inputs_are_stored(start):
 def test_a_result_without_an_open_intent_is_refused(start):
     """The first result of an effect counts; a second one, or one of nothing, fails the run."""
     recorder = start()
-    recorder.intent(("a", 1, "llm", "ff", None, "modelled", "pure", 9))
-    recorder.result(("a", 1, "ok", 1, 1, None))
-    recorder.result(("a", 1, "ok", 2, 1, None))
+    recorder.intent(IntentRow("a", 1, "llm", "ff", None, "modelled", "pure", 9))
+    recorder.result(ResultRow("a", 1, "ok", 1, 1, None))
+    recorder.result(ResultRow("a", 1, "ok", 2, 1, None))
 
     with pytest.raises(RunError, match="effect 1 of a has a result but no open intent"):
         recorder.close()
@@ -139,7 +140,7 @@ def test_a_request_that_is_not_json_is_the_actors_error(start):
     """A request that cannot be recorded is refused at once, and the run goes on."""
     with start() as recorder:
         with pytest.raises(ActorError):
-            recorder.intent(("a", 1, "llm", "ff", object(), "modelled", "pure", 9))
+            recorder.intent(IntentRow("a", 1, "llm", "ff", object(), "modelled", "pure", 9))
         recorder.finish("finished", {}, 1, {})
 
     with open_run(recorder.folder) as run:
@@ -163,7 +164,7 @@ def test_a_run_that_nobody_finished_is_interrupted(start):
 def test_an_error_inside_with_is_not_hidden(start):
     """An error of the caller comes out of the `with` block, also if closing fails too."""
     recorder = start()
-    recorder.result(("a", 1, "ok", 1, 1, None))
+    recorder.result(ResultRow("a", 1, "ok", 1, 1, None))
 
     with pytest.raises(ZeroDivisionError), recorder:
         _ = 1 / 0
@@ -223,15 +224,16 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from sim.kernel.effects import hash_request
+from sim.kernel.rows import IntentRow
 from sim.store import RunHeader, RunRecorder, create_run
 from tests.helpers import wait_until_durable
 recorder = RunRecorder(create_run(Path(sys.argv[1]), RunHeader("x", 1, "tick", "trio"), ""))
 hash = hash_request("llm", b'{"p":1}')
 for place in range(5000):
     recorder.event((place, 0, 0, 1, place, "a", "t", {"n": place}, None))
-recorder.intent(("a", 1, "llm", hash, {"p": 1}, "measured", "unsafe", 9))
+recorder.intent(IntentRow("a", 1, "llm", hash, {"p": 1}, "measured", "unsafe", 9))
 wait_until_durable(recorder)
-recorder.intent(("a", 2, "llm", hash, {"p": 1}, "measured", "unsafe", 9))
+recorder.intent(IntentRow("a", 2, "llm", hash, {"p": 1}, "measured", "unsafe", 9))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 

@@ -12,6 +12,7 @@ from sim.errors import DivergenceError
 from sim.kernel import NS, Actor, Effect, Outcome
 from sim.kernel.codec import encode
 from sim.kernel.effects import EffectHandle, hash_request
+from sim.kernel.rows import IntentRow, ResultRow
 from sim.store import RunRecorder, create_run, open_run
 from sim.store.files import RunHeader
 from sim.store.hashing import CHUNK
@@ -31,12 +32,13 @@ def intent(
     safety: str = "pure",
 ) -> Step:  # fmt: skip
     """Return that an effect begins."""
-    return "intent", (actor, ordinal, kind, hash_request(kind, encode(request)), request, latency, safety, time)
+    hash: str = hash_request(kind, encode(request))
+    return "intent", IntentRow._make((actor, ordinal, kind, hash, request, latency, safety, time))
 
 
 def result(ordinal: int, value: Any = None, stamp: tuple[int, int] | None = None, actor: str = "a") -> Step:
     """Return what came of an effect."""
-    return "result", (actor, ordinal, "ok", value, 1, stamp)
+    return "result", ResultRow(actor, ordinal, "ok", value, 1, stamp)
 
 
 def feed(recorder: RunRecorder | VerifyingRecorder, steps: Sequence[Step]) -> None:

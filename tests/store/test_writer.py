@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sim.errors import RunError
+from sim.kernel.rows import IntentRow
 from sim.store import RunRecorder, open_run
 from sim.store.writer import Tables, Writer
 from tests.helpers import wait_until_durable
@@ -135,7 +136,7 @@ def test_an_error_does_not_block_the_producer(start):
     refused = 0
     for ordinal in range(2000):
         try:
-            recorder.intent(("a", ordinal, "llm", "ff", None, "modelled", "pure", 1))
+            recorder.intent(IntentRow("a", ordinal, "llm", "ff", None, "modelled", "pure", 1))
         except RunError:
             refused += 1
 

@@ -8,7 +8,7 @@ import attrs
 from sim import Action, Agent
 from sim.assembly.build import build
 from sim.kernel.codec import encode
-from sim.kernel.ports import EventRow
+from sim.kernel.rows import EventRow
 from sim.kernel.waits import sleep_ns
 from sim.llm.service import Models
 from sim.llm.types import ChatMessage, ModelRequest, Sampling

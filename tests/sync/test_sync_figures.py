@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.kernel import NS, Kernel
+from sim.kernel.rows import ClosedRow, InputRow, IntentRow, ResultRow
 from sim.store import HashRecorder
 from sim.sync.metrics import ServiceMetrics
 from sim.sync.policies import POLICIES, CausalRadius, LogicalProcess, Verdict
@@ -169,10 +170,10 @@ def test_what_is_no_event_passes_at_once():
     inner = HashRecorder(keep=True)
     order = ReorderBuffer(inner)
     order.event(_row(1, 0, 1, 1))
-    order.input((0, 0, "stop", {}))
-    order.intent(("a", 1, "test", "0" * 64, {}, "modelled", "pure", 0))
-    order.result(("a", 1, "ok", 1, 1, None))
-    order.closed(("a", 1, "delivered", 5, 0))
+    order.input(InputRow(0, 0, "stop", {}))
+    order.intent(IntentRow("a", 1, "test", "0" * 64, {}, "modelled", "pure", 0))
+    order.result(ResultRow("a", 1, "ok", 1, 1, None))
+    order.closed(ClosedRow("a", 1, "delivered", 5, 0))
     told: list[Exception | None] = []
     order.durable(told.append)
     order.flush()

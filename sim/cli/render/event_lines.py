@@ -10,13 +10,13 @@ from sim.cli.render.summary import duration
 from sim.errors import UsageError
 from sim.events.topic import check_pattern, matches
 from sim.kernel import to_seconds
-from sim.kernel.ports import EventRow
+from sim.kernel.rows import RecordedEvent
 from sim.report.event_text import event_text
 
 
 def choose(
-    rows: Iterable[EventRow], *, agent: str | None, topic: str | None, first: int | None, last: int | None
-) -> tuple[list[EventRow], int]:
+    rows: Iterable[RecordedEvent], *, agent: str | None, topic: str | None, first: int | None, last: int | None
+) -> tuple[list[RecordedEvent], int]:
     """Return some events in order, and how many match in all.
 
     Args:
@@ -34,7 +34,7 @@ def choose(
     actors: set[str] = set()
     matching = _matching(rows, agent, topic, actors)
     count = 0
-    kept: deque[EventRow] = deque(maxlen=last)
+    kept: deque[RecordedEvent] = deque(maxlen=last)
     for row in matching:
         count += 1
         if last is not None or first is None or count <= first:
@@ -46,28 +46,29 @@ def choose(
     return list(kept), count
 
 
-def line(row: EventRow, agent: str | None = None) -> str:
+def line(row: RecordedEvent, agent: str | None = None) -> str:
     """Return an event as harmless text; in the story of `agent` its name is left out."""
-    time, name, topic, data = duration(to_seconds(row[0])), row[5], row[6], row[7]
+    time, name, topic, data = duration(to_seconds(row.time_ns)), row.actor, row.topic, row.data
     what = " ".join(part for part in event_text(topic, data, agent) if part)
     who = "" if agent is not None else f"{name}  "
     return plain(f"{time:>14}  {who}{what}")
 
 
-def event_json(row: EventRow) -> dict[str, Any]:
+def event_json(row: RecordedEvent) -> dict[str, Any]:
     """Return an event as a JSON-like mapping."""
-    names = ("time_ns", "delta", "priority", "source", "counter", "actor", "topic", "data", "cause")
-    return dict(zip(names, row, strict=True))
+    return row._asdict()
 
 
-def _matching(rows: Iterable[EventRow], agent: str | None, topic: str | None, actors: set[str]) -> Iterator[EventRow]:
+def _matching(
+    rows: Iterable[RecordedEvent], agent: str | None, topic: str | None, actors: set[str]
+) -> Iterator[RecordedEvent]:
     for row in rows:
-        actors.add(row[5])
-        if agent is not None and row[5] != agent and not _is_to(row, agent):
+        actors.add(row.actor)
+        if agent is not None and row.actor != agent and not _is_to(row, agent):
             continue
-        if topic is None or matches(topic, row[6]):
+        if topic is None or matches(topic, row.topic):
             yield row
 
 
-def _is_to(row: EventRow, agent: str) -> bool:
-    return row[6] == "message.sent" and isinstance(row[7], Mapping) and row[7].get("to") == agent
+def _is_to(row: RecordedEvent, agent: str) -> bool:
+    return row.topic == "message.sent" and isinstance(row.data, Mapping) and row.data.get("to") == agent

@@ -2,7 +2,6 @@
 
 from collections import Counter, deque
 from pathlib import Path
-from typing import Any
 
 from sim.actors import AgentState
 from sim.cli.render.snapshot import NEWEST, Snapshot, newest
@@ -10,7 +9,7 @@ from sim.cli.render.table import number
 from sim.errors import SimError
 from sim.kernel import to_ns, to_seconds
 from sim.kernel.codec import decode
-from sim.kernel.ports import EventRow
+from sim.kernel.rows import RecordedEvent
 from sim.report.coerce import mapping
 from sim.scenario import load
 from sim.store import RunInfo, StoredRun, open_run
@@ -38,7 +37,7 @@ class Follower:
         self._states: dict[str, str] = {}
         self._figures: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
-        self._latest: deque[EventRow] = deque(maxlen=NEWEST)
+        self._latest: deque[RecordedEvent] = deque(maxlen=NEWEST)
         with open_run(folder, verify=False) as stored:
             self._until = _until(stored)
 
@@ -50,7 +49,7 @@ class Follower:
             while rows := stored.query(sql, (self._chunk,)):  # one by one: at the first look there may be many
                 self._chunk, data = rows[0]
                 for row in decode(data):
-                    self._add(tuple(row))
+                    self._add(RecordedEvent(*row))
         return self._seen(info), info
 
     def _seen(self, info: RunInfo) -> Snapshot:
@@ -70,11 +69,11 @@ class Follower:
             newest=newest(list(self._latest)),
         )
 
-    def _add(self, row: Any) -> None:
-        self._now_ns = row[0]
+    def _add(self, row: RecordedEvent) -> None:
+        self._now_ns = row.time_ns
         self._figures["events"] += 1
         self._latest.append(row)
-        actor, topic, data = row[5], row[6], mapping(row[7])
+        actor, topic, data = row.actor, row.topic, mapping(row.data)
         if topic == "agent.state":
             after = data.get("to")
             if after in _STATES and data.get("reason") != "end":  # that all are stopped at the end says nothing

@@ -15,7 +15,7 @@ from sim.cli.render.table import number
 from sim.errors import ActorError
 from sim.kernel import to_text
 from sim.kernel.codec import Raw, Record, decode, freeze
-from sim.kernel.ports import EventRow
+from sim.kernel.rows import RecordedEvent
 from sim.resources import MICRO
 from sim.runner import SimulationRunner
 from sim.store import HashRecorder, RunRecorder
@@ -115,14 +115,14 @@ def take_snapshot(runner: SimulationRunner) -> Snapshot:
         },
         levels=(*_rates(runner), *_budgets(runner), *_models(runner)),
         errors=_errors(runner),
-        newest=newest(kept.latest(NEWEST) if kept is not None else ()),
+        newest=newest([RecordedEvent(*row) for row in kept.latest(NEWEST)] if kept is not None else ()),
     )
 
 
-def newest(rows: "tuple[EventRow, ...] | list[EventRow]") -> tuple[str, ...]:
+def newest(rows: "tuple[RecordedEvent, ...] | list[RecordedEvent]") -> tuple[str, ...]:
     """Return events as lines that are harmless; changes of state only if there is nothing else."""
-    told = [row for row in rows if row[6] != "agent.state"] or list(rows)
-    return tuple(line((*row[:7], _data(row[7]), row[8])) for row in told[-20:])
+    told = [row for row in rows if row.topic != "agent.state"] or list(rows)
+    return tuple(line(row._replace(data=_data(row.data))) for row in told[-20:])
 
 
 def _data(data: Any) -> Any:
