@@ -8,7 +8,7 @@ from sim.errors import UsageError
 from sim.expressions import Expression
 from sim.kernel import to_seconds
 from sim.llm.providers import scripted
-from sim.llm.providers.pattern import Pattern
+from sim.llm.pattern import Pattern
 from sim.llm.providers.scripted import NAMES
 from sim.llm.types import ErrorClass, Role, StopReason
 from sim.scenario import fields as f

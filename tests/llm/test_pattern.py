@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.errors import UsageError
-from sim.llm.providers.pattern import MAX_WORD, Pattern
+from sim.llm.pattern import MAX_WORD, Pattern
 
 
 @pytest.mark.parametrize(

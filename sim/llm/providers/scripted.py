@@ -15,7 +15,7 @@ from sim.expressions import Expression, ExpressionError
 from sim.kernel import Stream
 from sim.kernel.codec import encode
 from sim.llm.embeddings import embedding
-from sim.llm.providers.pattern import Pattern
+from sim.llm.pattern import Pattern
 from sim.llm.streaming import parts_of
 from sim.llm.tokens import APPROXIMATE, count_answer, count_request
 from sim.llm.types import (
