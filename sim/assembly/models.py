@@ -13,15 +13,11 @@ from sim.llm.limits.governor import Limits
 from sim.llm.limits.retry import RetryPolicy
 from sim.llm.limits.spend import Spend
 from sim.llm.prices import Price, Prices, read_price
-from sim.llm.providers.fault_injection import Faulty
-from sim.llm.providers.scripted import Scripted
-from sim.llm.providers.server import ModelServer
-from sim.llm.providers.simulated import Simulated
 from sim.llm.router import Router, Target
 from sim.llm.service import Models, OutsideClient
 from sim.llm.service_time import ServiceTime
 from sim.llm.sim_clock import CoreClock
-from sim.llm.types import ClientClock, Provider, ToolSpec
+from sim.llm.types import ClientClock, Completion, ModelRequest, Observer, Provider, ToolSpec
 from sim.resources import to_micro
 from sim.scenario import models as schema
 from sim.world import World
@@ -99,20 +95,46 @@ def _policy(models: schema.Models) -> RetryPolicy:
     )
 
 
+class _OnFirstCall:
+    """A provider of the core that is imported and made when the first call reaches it: most runs use one of them."""
+
+    def __init__(self, name: str, make: Callable[[], Provider]) -> None:
+        self.name = name
+        self._make = make
+        self._provider: Provider | None = None
+
+    async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None, /) -> Completion:
+        """Answer as the provider does."""
+        if self._provider is None:
+            self._provider = self._make()
+        return await self._provider.complete(model, request, observe)
+
+
 def _providers(world: World, models: schema.Models, toolbox: Toolbox, time: ServiceTime | None) -> tuple[Provider, ...]:
-    """Return the providers of the core: what `simulated` answers is what `scripted` says, if there are rules."""
+    """Return the providers of the core: `simulated` answers with the text of `scripted`, if there are rules."""
     rules = [rule.made(number) for number, rule in enumerate(models.rules)]
-    scripted = Scripted(world, rules, toolbox.used_by)
-    spec = models.simulated.server
-    simulated = Simulated(
-        world.kernel,
-        models.simulated.profile(),
-        scripted if rules else None,
-        server=None if spec is None else ModelServer(world.kernel if time is None else time.kernel, spec.made()),
-        priority=None if time is None else lambda agent: world.now,  # who is furthest behind goes first
-        time=time,
-    )
-    return scripted, simulated
+
+    def make_scripted() -> Provider:
+        from sim.llm.providers.scripted import Scripted
+
+        return Scripted(world, rules, toolbox.used_by)
+
+    def make_simulated() -> Provider:
+        from sim.llm.providers.server import ModelServer
+        from sim.llm.providers.simulated import Simulated
+
+        spec = models.simulated.server
+        return Simulated(
+            world.kernel,
+            models.simulated.profile(),
+            scripted if rules else None,
+            server=None if spec is None else ModelServer(world.kernel if time is None else time.kernel, spec.made()),
+            priority=None if time is None else lambda agent: world.now,  # agents that are furthest behind go first
+            time=time,
+        )
+
+    scripted = _OnFirstCall("scripted", make_scripted)
+    return scripted, _OnFirstCall("simulated", make_simulated)
 
 
 def _limits(models: schema.Models) -> Limits:
@@ -122,8 +144,11 @@ def _limits(models: schema.Models) -> Limits:
 
 
 def _wrap(models: schema.Models, provider: Provider, clock: ClientClock) -> Provider:
-    faults = [fault.made() for fault in models.faults]
-    return Faulty(provider, faults, clock) if faults else provider
+    if not models.faults:
+        return provider
+    from sim.llm.providers.fault_injection import Faulty
+
+    return Faulty(provider, [fault.made() for fault in models.faults], clock)
 
 
 def _edge(

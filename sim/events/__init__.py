@@ -1,4 +1,8 @@
-"""Events: what happened, told to whoever subscribed. `topic` (names and patterns), `event` (the record), `bus`."""
+"""Events: what happened, and who is told of it.
+
+`topic` (names and patterns), `event` (the record), `bus`, `coerce` (data of a record in the type that it should
+have), `event_text` (an event as words).
+"""
 
 from sim.events.bus import BusStatistics, EventBus, Subscription
 from sim.events.event import Event

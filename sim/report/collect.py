@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.errors import SimError
+from sim.events.coerce import mapping
 from sim.kernel.codec import decode
 from sim.kernel.rows import RecordedEvent
 from sim.report.bins import Bins
-from sim.report.coerce import mapping
 from sim.report.errors import ErrorList
 from sim.report.graph import Graph
 from sim.report.groups import Groups

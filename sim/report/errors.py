@@ -6,9 +6,9 @@ from typing import Any
 import attrs
 
 from sim.actors import PauseReason
+from sim.events.coerce import whole
+from sim.events.event_text import short
 from sim.report.bins import Bins
-from sim.report.coerce import whole
-from sim.report.event_text import short
 
 _KINDS = 5000
 """ErrorList that are told apart."""

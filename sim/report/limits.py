@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sim.assembly.world_builder import set_limits, set_prices, to_rate
+from sim.events.coerce import whole
 from sim.kernel import to_text
 from sim.kernel.codec import encode
 from sim.llm.service import CALLS, COST, TOKENS
 from sim.report.bins import Bins
-from sim.report.coerce import whole
 from sim.report.groups import Groups
 from sim.resources import MICRO, Rate, to_micro
 from sim.resources.windows import Window

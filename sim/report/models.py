@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from sim.events.coerce import figure, whole
 from sim.report.bins import Bins
-from sim.report.coerce import figure, whole
 from sim.report.topics import spread
 from sim.resources import MICRO
 from sim.store import StoredRun

@@ -7,10 +7,10 @@ from typing import Any
 
 import attrs
 
+from sim.events.coerce import whole
+from sim.events.event_text import event_text
 from sim.kernel.codec import encode
 from sim.kernel.rows import RecordedEvent
-from sim.report.coerce import whole
-from sim.report.event_text import event_text
 
 MAX_ROWS = 2000
 """Agents that get a row; of more, those with errors and then the busiest."""

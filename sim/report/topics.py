@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from sim.events.coerce import figure, mapping
 from sim.report.bins import Bins
-from sim.report.coerce import figure, mapping
 from sim.runner import Distribution
 
 _TOPICS = 12

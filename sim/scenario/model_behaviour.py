@@ -6,8 +6,8 @@ from pydantic import Field, model_validator
 
 from sim.errors import UsageError
 from sim.kernel import to_seconds
-from sim.llm.providers import fault_injection, server, simulated
-from sim.llm.providers.fault_injection import FaultKind
+from sim.llm import behaviour
+from sim.llm.behaviour import FaultKind
 from sim.llm.types import ErrorClass
 from sim.scenario import fields as f
 from sim.scenario.units import FieldError, Nanoseconds, PositiveNanoseconds, wrong_as
@@ -45,11 +45,11 @@ class Draw(f.Part):
             raise FieldError("expected [median, p95] with 0 < median <= p95")
         return self
 
-    def made(self) -> simulated.Draw:
+    def made(self) -> behaviour.Draw:
         """Return the distribution."""
         kind = next(name for name in Draw.model_fields if getattr(self, name) is not None)
         value = getattr(self, kind)
-        return simulated.Draw(kind, *value) if isinstance(value, tuple) else simulated.Draw(kind, value)  # type: ignore[arg-type]
+        return behaviour.Draw(kind, *value) if isinstance(value, tuple) else behaviour.Draw(kind, value)  # type: ignore[arg-type]
 
 
 class Failure(f.Part):
@@ -60,10 +60,10 @@ class Failure(f.Part):
     after: Annotated[Draw | None, Field(description="seconds until it shows; default 0.1")] = None
     retry_after: Annotated[Nanoseconds | None, Field(description="what the endpoint asks to wait")] = None
 
-    def made(self) -> simulated.Failure:
+    def made(self) -> behaviour.Failure:
         """Return the failure."""
         after = {} if self.after is None else {"after": self.after.made()}
-        return simulated.Failure(self.kind, self.share, retry_after=_seconds(self.retry_after), **after)
+        return behaviour.Failure(self.kind, self.share, retry_after=_seconds(self.retry_after), **after)
 
 
 class Server(f.Part):
@@ -81,9 +81,9 @@ class Server(f.Part):
     requests_per_minute: Annotated[f.Positive | None, Field(description="what is let in")] = None
     tokens_per_minute: Annotated[f.Positive | None, Field(description="the same for tokens")] = None
 
-    def made(self) -> server.ServerSpec:
+    def made(self) -> behaviour.ServerSpec:
         """Return the specification."""
-        return server.ServerSpec(**self.model_dump())
+        return behaviour.ServerSpec(**self.model_dump())
 
 
 class Simulated(f.Part):
@@ -106,11 +106,11 @@ class Simulated(f.Part):
             raise wrong_as(error) from None
         return self
 
-    def profile(self) -> simulated.Profile:
+    def profile(self) -> behaviour.Profile:
         """Return how calls go, without the server."""
         draws = {name: getattr(self, name) for name in ("first_token", "per_token", "output_tokens")}
         given = {name: draw.made() if isinstance(draw, Draw) else draw for name, draw in draws.items() if draw}
-        return simulated.Profile(failures=tuple(failure.made() for failure in self.failures), **given)
+        return behaviour.Profile(failures=tuple(failure.made() for failure in self.failures), **given)
 
 
 class Fault(f.Part):
@@ -136,11 +136,11 @@ class Fault(f.Part):
             raise wrong_as(error) from None
         return self
 
-    def made(self) -> fault_injection.Fault:
+    def made(self) -> behaviour.Fault:
         """Return the fault."""
         times = {name: getattr(self, name) for name in ("start", "end", "every", "lasting", "retry_after", "seconds")}
         given = {name: to_seconds(time) for name, time in times.items() if time is not None}
-        return fault_injection.Fault(self.kind, self.share, models=self.models, **given)
+        return behaviour.Fault(self.kind, self.share, models=self.models, **given)
 
 
 def _seconds(time: int | None) -> float | None:

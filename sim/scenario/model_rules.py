@@ -7,9 +7,9 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, With
 from sim.errors import UsageError
 from sim.expressions import Expression
 from sim.kernel import to_seconds
-from sim.llm.providers import scripted
+from sim.llm import rules
 from sim.llm.pattern import Pattern
-from sim.llm.providers.scripted import NAMES
+from sim.llm.rules import NAMES
 from sim.llm.types import ErrorClass, Role, StopReason
 from sim.scenario import fields as f
 from sim.scenario.scopes import Context
@@ -135,9 +135,9 @@ class ModelRule(Reply):
         found += [self.when] if self.when else []
         return frozenset().union(*(expression.functions for expression in found))
 
-    def made(self, number: int) -> scripted.ScriptedRule:
+    def made(self, number: int) -> rules.ScriptedRule:
         """Return the rule; `number` names it if it has no name."""
-        return scripted.ScriptedRule(
+        return rules.ScriptedRule(
             tuple(_scripted(reply) for reply in self.choose or (self,)),
             agents=self.agent or (),
             uses=self.use or (),
@@ -151,9 +151,9 @@ class ModelRule(Reply):
         )
 
 
-def _scripted(reply: Reply) -> scripted.Reply:
+def _scripted(reply: Reply) -> rules.Reply:
     retry_after = None if reply.retry_after is None else to_seconds(reply.retry_after)
-    return scripted.Reply(reply.say, reply.call, reply.fail, retry_after, reply.stop, reply.weight)
+    return rules.Reply(reply.say, reply.call, reply.fail, retry_after, reply.stop, reply.weight)
 
 
 def _kept(data: Map) -> frozenset[str]:

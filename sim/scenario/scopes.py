@@ -7,7 +7,7 @@ from typing import Literal
 import attrs
 
 from sim.expressions import PURE_FUNCTIONS, Expression
-from sim.llm.providers.scripted import NAMES as MODEL_NAMES
+from sim.llm.rules import NAMES as MODEL_NAMES
 from sim.scenario.symbols import Kind, Symbols
 
 Place = Literal["agent", "start", "world", "where", "item", "cost", "formula", "model"]

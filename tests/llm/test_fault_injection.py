@@ -9,8 +9,9 @@ import pytest
 
 from sim.errors import UsageError
 from sim.kernel import NS, Kernel
+from sim.llm.behaviour import Fault
 from sim.llm.endpoint import EdgeClock
-from sim.llm.providers.fault_injection import Fault, Faulty
+from sim.llm.providers.fault_injection import Faulty
 from sim.llm.sim_clock import CoreClock
 from sim.llm.streaming import parts_of
 from sim.llm.types import ChatMessage, Completion, Delta, ModelError, ModelRequest, TokenUsage, ToolCall

@@ -13,7 +13,8 @@ from sim.errors import UsageError
 from sim.kernel import NS, Kernel
 from sim.kernel.rng import Stream
 from sim.kernel.waits import sleep_ns
-from sim.llm.providers.server import ModelServer, ServerSpec
+from sim.llm.behaviour import ServerSpec
+from sim.llm.providers.server import ModelServer
 from sim.llm.types import ModelError
 
 SIMPLE = ServerSpec(slots=2, prefill_rate=100, decode_rate=10, decode_total=None)

@@ -10,8 +10,9 @@ from sim.errors import UsageError
 from sim.kernel import NS, Kernel
 from sim.kernel.ports import NullRecorder
 from sim.kernel.rng import Stream
-from sim.llm.providers.server import ModelServer, ServerSpec
-from sim.llm.providers.simulated import Draw, Failure, Filler, Profile, Simulated
+from sim.llm.behaviour import Draw, Failure, Profile, ServerSpec
+from sim.llm.providers.server import ModelServer
+from sim.llm.providers.simulated import Filler, Simulated
 from sim.llm.types import ChatMessage, Completion, Delta, ModelError, ModelRequest, Sampling, TokenUsage, ToolCall
 
 HELLO = ModelRequest((ChatMessage("user", "hello"),))

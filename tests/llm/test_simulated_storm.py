@@ -7,12 +7,13 @@ import attrs
 import pytest
 
 from sim.kernel import Kernel
+from sim.llm.behaviour import Fault, Profile, ServerSpec
 from sim.llm.client import Client, make_endpoint
 from sim.llm.limits.governor import Limits
 from sim.llm.limits.retry import MOST_REQUESTS
-from sim.llm.providers.fault_injection import Fault, Faulty
-from sim.llm.providers.server import ModelServer, ServerSpec
-from sim.llm.providers.simulated import Profile, Simulated
+from sim.llm.providers.fault_injection import Faulty
+from sim.llm.providers.server import ModelServer
+from sim.llm.providers.simulated import Simulated
 from sim.llm.router import Target
 from sim.llm.sim_clock import CoreClock
 from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest

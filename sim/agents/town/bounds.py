@@ -1,7 +1,7 @@
 """What no way of running a trace can beat."""
 
 from sim.agents.town.trace import Trace, TraceCall
-from sim.llm.providers.server import ServerSpec
+from sim.llm.behaviour import ServerSpec
 
 
 def critical_path(trace: Trace, server: ServerSpec) -> float:

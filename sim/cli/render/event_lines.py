@@ -8,10 +8,10 @@ from typing import Any
 from sim.cli.render.output import plain
 from sim.cli.render.summary import duration
 from sim.errors import UsageError
+from sim.events.event_text import event_text
 from sim.events.topic import check_pattern, matches
 from sim.kernel import to_seconds
 from sim.kernel.rows import RecordedEvent
-from sim.report.event_text import event_text
 
 
 def choose(

@@ -7,10 +7,10 @@ from sim.actors import AgentState
 from sim.cli.render.snapshot import NEWEST, Snapshot, newest
 from sim.cli.render.table import number
 from sim.errors import SimError
+from sim.events.coerce import mapping
 from sim.kernel import to_ns, to_seconds
 from sim.kernel.codec import decode
 from sim.kernel.rows import RecordedEvent
-from sim.report.coerce import mapping
 from sim.scenario import load
 from sim.store import RunInfo, StoredRun, open_run
 from sim.store.files import SCENARIO

@@ -8,11 +8,10 @@ it is the caller that must not execute them.
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import attrs
 
-from sim.errors import UsageError
+from sim.llm.behaviour import Fault, FaultKind
 from sim.llm.types import (
     ClientClock,
     Completion,
@@ -25,14 +24,6 @@ from sim.llm.types import (
     ToolCall,
 )
 
-FaultKind = Literal[
-    "rate_limit", "server", "overload", "network", "hang", "slow", "truncate", "malformed_arguments", "refusal",
-]  # fmt: skip
-"""What goes wrong. The call fails: `rate_limit` (429), `server` (500), `overload` (503), `network` (reset). No byte
-ever comes: `hang`. The answer comes late and in drops: `slow`. It is cut off: `truncate`. A call of a tool has
-arguments that are no JSON object: `malformed_arguments`. The model declines: `refusal`.
-"""
-
 _FAILURES: dict[FaultKind, tuple[ErrorClass, str]] = {
     "rate_limit": ("rate_limit", "429: too many requests (injected)"),
     "server": ("server", "500: internal error (injected)"),
@@ -42,57 +33,6 @@ _FAILURES: dict[FaultKind, tuple[ErrorClass, str]] = {
 _DROPS = 10  # parts in which a slow answer comes
 _SLOW = 30.0  # seconds
 _PROSE = "Sure, I will call the tool."
-
-
-def _check(fault: "Fault") -> None:
-    if not 0 < fault.share <= 1:
-        raise UsageError(f"the share of calls that a fault hits must be above 0 and at most 1, not {fault.share!r}")
-    if not 0 <= fault.start < fault.end:
-        raise UsageError(f"a fault ends after it starts, not from {fault.start:g} s to {fault.end:g} s")
-    if (fault.every is None) != (fault.lasting is None):
-        raise UsageError("bursts need both how often they come (every) and how long they last (lasting)")
-    if fault.every is not None and fault.lasting is not None and not 0 < fault.lasting <= fault.every:
-        raise UsageError(f"a burst ends before the next begins, but lasts {fault.lasting:g} s every {fault.every:g} s")
-    for name, seconds in (("seconds", fault.seconds), ("retry_after", fault.retry_after)):
-        if seconds is not None and not 0 <= seconds < math.inf:
-            raise UsageError(f"{name} of a fault must be a finite number from 0, not {seconds!r}")
-
-
-@attrs.frozen
-class Fault:
-    """One thing that goes wrong.
-
-    Args:
-        kind: what.
-        share: of the calls while it is active.
-        start: seconds after which it begins.
-        end: seconds after which it is over.
-        every: seconds from the beginning of one burst to the next; None for one that lasts from start to end.
-        lasting: seconds that a burst lasts.
-        models: the names of the models that it hits; empty for all.
-        retry_after: seconds that the endpoint asks to wait (`rate_limit`, `overload`).
-        seconds: how long it takes: until a failure shows, a hanging connection breaks (`hang`: by default never) or a
-            slow answer is complete (`slow`: by default 30).
-    """
-
-    kind: FaultKind
-    share: float = 1.0
-    start: float = 0.0
-    end: float = math.inf
-    every: float | None = None
-    lasting: float | None = None
-    models: tuple[str, ...] = ()
-    retry_after: float | None = None
-    seconds: float | None = None
-
-    def __attrs_post_init__(self) -> None:
-        _check(self)
-
-    def active(self, seconds: float, model: str) -> bool:
-        """Whether it can hit a call to `model`, `seconds` after the beginning."""
-        if not self.start <= seconds < self.end or (self.models and model not in self.models):
-            return False
-        return self.every is None or self.lasting is None or (seconds - self.start) % self.every < self.lasting
 
 
 class Faulty:

@@ -23,11 +23,12 @@ from typing import Any
 
 import attrs
 
-from sim.errors import Cancelled, UsageError
+from sim.errors import Cancelled
 from sim.kernel import NS, Kernel, Signal, Source, Timer, to_seconds
 from sim.kernel.actor import FIRST_DERIVED
 from sim.kernel.rng import derive
 from sim.kernel.waits import sleep_ns
+from sim.llm.behaviour import ServerSpec
 from sim.llm.types import ModelError
 from sim.resources import PriorityResource, Resource
 
@@ -35,48 +36,6 @@ _FIRST_ORDINAL = 2**32  # sources of resources lie between those of declared and
 _MINUTE_NS = 60 * NS
 _ALMOST = 1e-6  # tokens: what rounding may leave of a call that is done
 _BUSY_RETRY = 1.0  # seconds that a full queue asks to wait
-
-
-def _positive(instance: object, attribute: "attrs.Attribute[Any]", value: float | None) -> None:
-    if value is not None and not 0 < value < math.inf:
-        raise UsageError(f"{attribute.name} of a modelled server must be above 0, not {value!r}")
-
-
-def _from_zero(instance: object, attribute: "attrs.Attribute[Any]", value: int | None) -> None:
-    if value is not None and value < 0:
-        raise UsageError(f"{attribute.name} of a modelled server must not be negative, but {value} is")
-
-
-@attrs.frozen
-class ServerSpec:
-    """What a modelled server is made of. The defaults are round figures for an 8-billion model on one large GPU.
-
-    Args:
-        replicas: how many machines.
-        slots: calls that one replica works on at once.
-        prefill_rate: tokens of input a second that a replica reads.
-        decode_rate: tokens of output a second for a call that is alone.
-        decode_total: tokens of output a second of a replica over all its calls; None for no ceiling.
-        queue: calls that may wait; one more is refused (`overload`). None for no limit.
-        context: tokens of input and output that a call may have; None for no limit.
-        requests_per_minute: what is let in, as at a hosted endpoint; beyond it: `rate_limit`.
-        tokens_per_minute: the same for tokens, input and output together.
-    """
-
-    replicas: int = attrs.field(default=1, validator=_positive)
-    slots: int = attrs.field(default=32, validator=_positive)
-    prefill_rate: float = attrs.field(default=8000.0, validator=_positive)
-    decode_rate: float = attrs.field(default=60.0, validator=_positive)
-    decode_total: float | None = attrs.field(default=1500.0, validator=_positive)
-    queue: int | None = attrs.field(default=None, validator=_from_zero)
-    context: int | None = attrs.field(default=None, validator=_positive)
-    requests_per_minute: float | None = attrs.field(default=None, validator=_positive)
-    tokens_per_minute: float | None = attrs.field(default=None, validator=_positive)
-
-    def alone(self, input_tokens: int, output_tokens: int) -> float:
-        """Return the seconds that a call takes if there is no other."""
-        rate = self.decode_rate if self.decode_total is None else min(self.decode_rate, self.decode_total)
-        return input_tokens / self.prefill_rate + output_tokens / rate
 
 
 @attrs.frozen

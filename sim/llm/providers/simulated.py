@@ -5,17 +5,15 @@ modelled server (`server`). Everything is drawn from streams of the agent that a
 else's. For planning (how long, how many tokens, how much money) and for trying a population before paying for it.
 """
 
-import math
 from collections.abc import Callable
-from typing import Literal, Self
 
 import attrs
 
-from sim.errors import UsageError
 from sim.kernel import NS, Kernel, Stream
 from sim.kernel.codec import encode
 from sim.kernel.waits import sleep_ns
 from sim.llm.answers import example
+from sim.llm.behaviour import Draw, Profile
 from sim.llm.embeddings import embedding
 from sim.llm.providers.server import ModelServer
 from sim.llm.service_time import ServiceTime, Work
@@ -23,7 +21,6 @@ from sim.llm.streaming import cut, parts_of
 from sim.llm.tokens import APPROXIMATE, Tokenizer, count_answer, count_request
 from sim.llm.types import (
     Completion,
-    ErrorClass,
     ModelError,
     ModelRequest,
     Observer,
@@ -31,103 +28,11 @@ from sim.llm.types import (
     TokenUsage,
 )
 
-_Z95 = 1.6448536269514722  # the 95th percentile of the standard normal distribution
 PARTS = 8
 """In how many parts a streamed answer comes."""
 
 
-@attrs.frozen
-class Draw:
-    """A distribution of numbers from 0. Made by its class methods."""
-
-    kind: Literal["constant", "uniform", "exponential", "lognormal"]
-    a: float
-    b: float = 0.0
-
-    def __attrs_post_init__(self) -> None:
-        if not (0 <= self.a < math.inf and 0 <= self.b < math.inf):
-            raise UsageError(f"a {self.kind} distribution has finite numbers from 0, not {self.a!r} and {self.b!r}")
-        if self.kind == "uniform" and self.a > self.b:
-            raise UsageError(f"a uniform distribution goes from low to high, not from {self.a:g} to {self.b:g}")
-        if self.kind == "lognormal" and not 0 < self.a <= self.b:
-            raise UsageError(f"a lognormal distribution has 0 < median <= p95, not {self.a:g} and {self.b:g}")
-
-    @classmethod
-    def constant(cls, value: float) -> Self:
-        """Always the same."""
-        return cls("constant", value)
-
-    @classmethod
-    def uniform(cls, low: float, high: float) -> Self:
-        """Anything between two numbers."""
-        return cls("uniform", low, high)
-
-    @classmethod
-    def exponential(cls, mean: float) -> Self:
-        """Mostly small, with this mean."""
-        return cls("exponential", mean)
-
-    @classmethod
-    def lognormal(cls, median: float, p95: float) -> Self:
-        """Half below `median`, 95 of 100 below `p95`: the shape of latencies and of lengths of answers."""
-        return cls("lognormal", median, p95)
-
-    def sample(self, stream: Stream) -> float:
-        """Return a number."""
-        if self.kind == "uniform":
-            return self.a + (self.b - self.a) * stream.random()
-        if self.kind == "exponential":
-            return -self.a * math.log(1.0 - stream.random())
-        if self.kind == "lognormal":
-            return self.a * math.exp(math.log(self.b / self.a) / _Z95 * stream.gauss(0.0, 1.0))
-        return self.a
-
-
-# Round figures for a small hosted model.
-_FIRST_TOKEN = Draw.lognormal(0.5, 1.5)
-_PER_TOKEN = Draw.constant(0.02)
 _LENGTH = Draw.lognormal(80, 300)
-_SOON = Draw.constant(0.1)
-
-
-@attrs.frozen
-class Failure:
-    """One way in which calls fail.
-
-    Args:
-        kind: the class of error.
-        share: of all calls, from 0 to 1.
-        after: seconds until the failure shows.
-        retry_after: seconds that the endpoint asks to wait, or None.
-    """
-
-    kind: ErrorClass
-    share: float
-    after: Draw = _SOON
-    retry_after: float | None = None
-
-
-def _at_most_all(instance: object, attribute: object, failures: tuple[Failure, ...]) -> None:
-    if any(not 0 <= failure.share <= 1 for failure in failures) or sum(failure.share for failure in failures) > 1:
-        raise UsageError("the shares of calls that fail must lie between 0 and 1, and so must their sum")
-
-
-@attrs.frozen
-class Profile:
-    """How calls go. The defaults are round figures for a small hosted model.
-
-    Args:
-        first_token: seconds until the answer begins.
-        per_token: seconds for each token of the answer.
-        output_tokens: how long answers are; None to count what is answered, `requested` for as long as the request
-            allows (its `max_tokens`).
-        failures: what goes wrong.
-    """
-
-    first_token: Draw = _FIRST_TOKEN
-    per_token: Draw = _PER_TOKEN
-    output_tokens: Draw | Literal["requested"] | None = None
-    failures: tuple[Failure, ...] = attrs.field(default=(), validator=_at_most_all)
 
 
 class Filler:

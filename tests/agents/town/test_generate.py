@@ -9,7 +9,7 @@ from sim.agents.town import DAY_STEPS, Trace, generate
 from sim.agents.town.generate import CALLS_BY_HOUR
 from sim.agents.town.routine import HEIGHT, HOUR, WIDTH
 from sim.errors import UsageError
-from sim.llm.providers.server import ServerSpec
+from sim.llm.behaviour import ServerSpec
 
 SEEDS = (1, 2, 3, 4, 5)
 ALONE = ServerSpec(prefill_rate=6500.0, decode_rate=18.0)  # as in scenarios/town.yaml

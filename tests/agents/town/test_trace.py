@@ -6,7 +6,7 @@ import pytest
 
 from sim.agents.town import Path, Trace, TraceCall, critical_path, generate
 from sim.agents.town.routine import HOUR
-from sim.llm.providers.server import ServerSpec
+from sim.llm.behaviour import ServerSpec
 
 SERVER = ServerSpec(prefill_rate=100.0, decode_rate=10.0, decode_total=None)
 ONE = TraceCall(100, 10)  # takes 2 s

@@ -1,4 +1,4 @@
-"""What an event says, in event_text; for the story of an agent and for lists of events."""
+"""What an event says, in words; for the story of an agent and for lists of events."""
 
 from collections.abc import Mapping
 from typing import Any
