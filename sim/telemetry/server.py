@@ -16,6 +16,7 @@ from sim.telemetry.exporter import Exporter
 LOOPBACK: Final = "127.0.0.1"
 
 _PATIENCE = 10.0  # seconds that a client may take to say what it wants, or to read the answer
+_POLL = 0.05  # seconds after which the thread sees that it shall end
 _MOST = 16  # clients that are served at once; the others are turned away
 
 
@@ -82,7 +83,7 @@ class Server:
                 f"metrics cannot be served at {address.url}: {reason}", hint="--metrics 0 takes a free port"
             ) from error
         self.address = attrs.evolve(address, port=self._http.server_address[1])
-        self._thread = threading.Thread(target=self._http.serve_forever, name="sim-metrics", daemon=True)
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(_POLL,), name="sim-metrics", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -2,14 +2,13 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import sim
 from sim.expressions import PURE_FUNCTIONS
 from sim.scenario import scopes
 from sim.scenario.actions import action_kinds
@@ -90,12 +89,11 @@ def test_every_function_is_described():
 @pytest.mark.parametrize("mode", ["autonomous", "tick"])
 def test_examples_run_without_a_failure(text, mode, tmp_path):
     """Each whole example runs for its time, in both modes, and no iteration fails."""
-    (tmp_path / "example.yaml").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "sim", "run", "example.yaml", "--no-record", "--json", "--mode", mode]
-    command += ["--set", "execution.tick.period=1m"]  # no agent of the examples is quicker
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
-    assert result["errors"] == 0, result
-    assert result["iterations"] > 10
-    assert result["stopped_by"] is None
+    path = tmp_path / "example.yaml"
+    path.write_text(text, encoding="utf-8")
+    period = ["execution.tick.period=1m"]  # no agent of the examples is quicker
+    result = sim.run(path, mode=mode, overrides=period)
+    assert result.status == "finished"
+    assert result.errors == 0, result
+    assert result.iterations > 10
+    assert result.stopped_by is None

@@ -82,6 +82,7 @@ def build(to: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.proof
 def test_the_site_is_complete_and_needs_no_network(tmp_path):
     """The site builds without a warning, has every public name, has no broken link, and loads nothing from outside."""
     done = build(tmp_path)

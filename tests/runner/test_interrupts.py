@@ -124,12 +124,12 @@ def test_a_limit_on_real_time_interrupts_a_run(tmp_path):
     """After `max_wall` of real time a run is interrupted and says so, and can be resumed and replayed."""
     path = tmp_path / "slow.yaml"
     path.write_text(SLOW)
-    result = sim.run(path, until="3s", out=tmp_path / "runs", max_wall="1s")
-    assert (result.status, result.stopped_by) == ("interrupted", "max_wall 1s")
+    result = sim.run(path, until="1.5s", out=tmp_path / "runs", max_wall="0.5s")
+    assert (result.status, result.stopped_by) == ("interrupted", "max_wall 0.5s")
     assert result.run is not None
 
     resumed = sim.resume(result.run)
-    assert (resumed.status, resumed.stopped_by, resumed.sim_seconds) == ("finished", None, 3.0)
+    assert (resumed.status, resumed.stopped_by, resumed.sim_seconds) == ("finished", None, 1.5)
     assert sim.replay(result.run).same
 
 
