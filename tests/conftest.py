@@ -51,3 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Hide what is compiled, before any test imports `sim`."""
     if config.getoption("--plain"):
         sys.modules["sim._speedups._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Have a worker more than cores: some tests wait for other processes or for real time."""
+    return (os.cpu_count() or 1) + 1
