@@ -29,13 +29,13 @@ def spawn(
     return {"agents": spawner(parent.agent_id, agent, count, state)}
 
 
-@action("stop", permission=Permission.GUEST, everywhere=False)
+@action("stop", permission=Permission.GUEST, last=True, everywhere=False)
 def stop(world: World, agent: Any) -> None:
     """Stop this agent."""
     agent.shutdown()
 
 
-@action("sleep", permission=Permission.GUEST, everywhere=False)
+@action("sleep", permission=Permission.GUEST, last=True, idle=True, everywhere=False)
 def sleep(world: World, agent: Any, condition: dict) -> None:  # type: ignore[type-arg]  # the schema wants the bare type
     """Sleep until something happens.
 
@@ -49,7 +49,7 @@ def sleep(world: World, agent: Any, condition: dict) -> None:  # type: ignore[ty
     agent.loop.sleep(parsed)
 
 
-@action("rest", permission=Permission.GUEST, scope="own", everywhere=False)
+@action("rest", permission=Permission.GUEST, scope="own", last=True, idle=True, everywhere=False)
 def rest(world: World, agent: Any, until: Time) -> None:
     """Do nothing before a moment, whatever happens; others can rely on it.
 

@@ -37,7 +37,6 @@ class Gate(Protocol):
 _S = AgentState
 _PLAIN = frozenset((bool, int, str, type(None), list, tuple, dict))
 _RUNNING, _STOPPING = AgentState.RUNNING, AgentState.STOPPING
-_WAITS = ("sleep", "rest")  # actions that neither prove nor disprove that an agent works
 _INSIDE, _OUTSIDE = Phase.INSIDE, Phase.OUTSIDE
 _EXECUTE = (Agent.execute_action, World.execute)  # as they are here, whatever somebody puts in their place
 
@@ -325,7 +324,8 @@ class AgentLoop(Lifecycle):
 
     def _only_waits(self, action: Action | None) -> bool:
         """Whether an iteration did nothing but decide to wait: that is no proof that the agent works again."""
-        return self._state is _S.SLEEPING or (action is not None and action.kind in _WAITS)
+        handler = None if action is None else self.world.actions.find(action.kind)
+        return self._state is _S.SLEEPING or (handler is not None and handler.idle)
 
     def _failed(self, error: str) -> None:
         """Back off: the delay doubles up to its maximum, and at the error limit the agent is paused."""

@@ -9,8 +9,6 @@ from sim.world.world import World
 _NAMED = 5
 _AIMS = ("pool", "to")
 """The arguments of an action that name what it waits for."""
-_HARMLESS = frozenset({"get"})
-"""Actions whose wait for ever is no deadlock: whoever gets from an empty store waits for work, and holds nobody up."""
 
 
 class DeadlockDetector:
@@ -37,7 +35,7 @@ class DeadlockDetector:
     def deadlock(self) -> str | None:
         """Return which agents are blocked for ever, in one sentence; None if only agents that wait for work are."""
         blocked = list(self._world.standing.items())
-        if all(standing.action.kind in _HARMLESS for _, standing in blocked):
+        if all(standing.handler.awaits_work for _, standing in blocked):
             return None
         named = ", ".join(f"{agent} on {_aim(standing)}" for agent, standing in blocked[:_NAMED])
         more = f" and {len(blocked) - _NAMED} more" if len(blocked) > _NAMED else ""

@@ -147,12 +147,11 @@ def _listed(raw: Any) -> Any:
 
 def _in_order(actions: tuple[Do, ...]) -> tuple[Do, ...]:
     for number, action in enumerate(actions[:-1]):
-        if action.kind in _LAST:
+        if DEFINED[action.kind].last:
             raise FieldError(f"{action.kind} must be the last action, and it is number {number + 1} of {len(actions)}")
     return actions
 
 
-_LAST = ("sleep", "rest", "stop")
 _MOST = 20
 
 DoField = Annotated[

@@ -33,6 +33,11 @@ _NUMBER = {
     "type": ["number", "string"],
     "description": "a number, or an expression (text that starts with =)",
 }
+_WHOLE_NUMBER = {
+    "type": ["integer", "string"],
+    "description": "a whole number, or an expression (text that starts with =)",
+}
+_FLAG = {"type": ["boolean", "string"], "description": "true, false or an expression (text that starts with =)"}
 _TEXT = {"type": "string", "description": "text, or an expression (text that starts with =)"}
 _TIME = {
     "type": ["number", "string"],
@@ -114,6 +119,17 @@ def check_number(value: Any, context: Context | None) -> None:
         raise FieldError(f"expected a number or an expression, found {shown(value)}")
     if value < 0:
         raise FieldError(f"expected a number of at least 0, found {value}")
+
+
+def _whole_number(value: Any, context: Context | None) -> None:
+    check_number(value, context)
+    if not isinstance(value, int):
+        raise FieldError(f"expected a whole number or an expression, found {value}")
+
+
+def _flag(value: Any, context: Context | None) -> None:
+    if not isinstance(value, bool):
+        raise FieldError(f"expected true, false or an expression, found {shown(value)}")
 
 
 def _text(value: Any, context: Context | None) -> None:
@@ -297,6 +313,10 @@ Formula = Annotated[Expression, PlainValidator(_formula), WithJsonSchema(_EXPRES
 
 Value = Annotated[ValueTemplate, PlainValidator(ReadValue("agent")), WithJsonSchema(_ANY)]
 NumberValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", check_number)), WithJsonSchema(_NUMBER)]
+WholeNumberValue = Annotated[
+    ValueTemplate, PlainValidator(ReadValue("agent", _whole_number)), WithJsonSchema(_WHOLE_NUMBER)
+]
+FlagValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _flag)), WithJsonSchema(_FLAG)]
 TextValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _text)), WithJsonSchema(_TEXT)]
 TopicValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _free_topic)), WithJsonSchema(_TEXT)]
 PatternValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _pattern_value)), WithJsonSchema(_TEXT)]

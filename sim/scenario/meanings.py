@@ -15,11 +15,13 @@ FIELDS: Final[Mapping[Meaning, Any]] = {
     "entry": f.EntryValue,
     "event filter": f.Where,
     "extra body": f.ExtraBodyValue,
+    "flag": f.FlagValue,
     "formula": f.FormulaValue,
     "history": f.HistoryValue,
     "item filter": f.ItemFilter,
     "limit": f.Limit,
     "mapping": f.MappingValue,
+    "new artifact": f.TextValue,
     "number": f.NumberValue,
     "pattern": f.PatternValue,
     "place": f.PlaceValue,
@@ -33,6 +35,7 @@ FIELDS: Final[Mapping[Meaning, Any]] = {
     "topic": f.TopicValue,
     "true": Literal[True],
     "value": f.Value,
+    "whole number": f.WholeNumberValue,
 }
 """The type of the field for each meaning."""
 

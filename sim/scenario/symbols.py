@@ -10,6 +10,7 @@ import attrs
 
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
+from sim.world.action import DEFINED
 
 Kind = Literal[
     "agent", "entry", "group", "recipient", "account", "artifact", "pool", "limit", "budget", "resource",
@@ -173,8 +174,9 @@ def _artifacts(tree: Any, actions: list[tuple[str, dict[str, Any]]]) -> frozense
     """Return the artifacts that are declared or written; None if a rule computes such a name."""
     names = {str(artifact.get("id")) for artifact in items(tree, "artifacts")}
     for kind, arguments in actions:
-        if kind == "write":
-            name = arguments.get("artifact")
+        handler = DEFINED.get(kind)
+        for argument in () if handler is None else handler.creates:
+            name = arguments.get(argument)
             if isinstance(name, str) and name.startswith("="):
                 return None
             names.add(str(name))

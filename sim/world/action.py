@@ -84,8 +84,8 @@ Sharing = Literal["own", "space", "shared"]
 
 Meaning = Literal[
     "account", "answer schema", "artifact", "audience", "conditions", "entry", "event filter", "extra body", "formula",
-    "history", "item filter", "limit", "mapping", "number", "pattern", "place", "recipient", "slots", "stock", "text",
-    "tier", "time", "tools", "topic", "true", "value",
+    "flag", "history", "item filter", "limit", "mapping", "new artifact", "number", "pattern", "place", "recipient",
+    "slots", "stock", "text", "tier", "time", "tools", "topic", "true", "value", "whole number",
 ]  # fmt: skip
 """What an argument is in a scenario file: which literal values it takes, and to what in the file it may refer."""
 
@@ -101,6 +101,7 @@ Account = Annotated[str, Means("account")]
 ArtifactId = Annotated[str, Means("artifact")]
 Audience = Annotated[Any, Means("audience")]
 Formula = Annotated[str, Means("formula")]
+NewArtifactId = Annotated[str, Means("new artifact")]
 ItemFilter = Annotated[Any, Means("item filter")]
 Pattern = Annotated[Any, Means("pattern")]
 PlaceName = Annotated[Any, Means("place")]
@@ -112,7 +113,7 @@ Topic = Annotated[str, Means("topic")]
 Values = Annotated[Any, Means("mapping")]
 
 _MEANS: Final[dict[Any, Meaning]] = {
-    Any: "value", bool: "value", dict: "mapping", float: "number", int: "number", str: "text",
+    Any: "value", bool: "flag", dict: "mapping", float: "number", int: "whole number", str: "text",
     str | None: "text",
 }  # fmt: skip
 
@@ -152,6 +153,9 @@ class ActionHandler:
         scope: what it reads and changes: of its agent alone (`own`), also what is near in space (`space`), or anything
             (`shared`). Only the first two can be done by an agent that runs ahead of others.
         either: arguments of which a rule gives exactly one, and for what it is given.
+        last: nothing may follow it in an iteration.
+        idle: it only lets time pass, so that its success does not end a series of failures.
+        awaits_work: it waits for work that may never come, so that waiting forever is no deadlock.
     """
 
     kind: str
@@ -162,10 +166,19 @@ class ActionHandler:
     ends: bool = False
     scope: Sharing = "shared"
     either: Mapping[str, str] = attrs.field(factory=dict)
+    last: bool = False
+    idle: bool = False
+    awaits_work: bool = False
+    creates: tuple[str, ...] = attrs.field(init=False)
+    """The arguments that name an artifact which it may create."""
     allowed: Mapping[str, tuple[type, ...]] = attrs.field(init=False)
     required: tuple[str, ...] = attrs.field(init=False)
     topic: str = attrs.field(init=False)
     """Under which it is recorded: made once, for each of the many events would keep a text of its own."""
+
+    @creates.default
+    def _creates(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self._parameters() if _meaning(p.annotation) == "new artifact")
 
     @allowed.default
     def _allowed(self) -> Mapping[str, tuple[type, ...]]:
@@ -270,12 +283,15 @@ def action(
     ends: bool = False,
     scope: Sharing = "shared",
     either: Mapping[str, str] | None = None,
+    last: bool = False,
+    idle: bool = False,
+    awaits_work: bool = False,
     everywhere: bool = True,
 ) -> Callable[[Callable[..., Any]], ActionHandler]:
     """Define a kind of action by the function that does it.
 
     Args:
-        kind, permission, wait, undo, ends, scope, either: see `ActionHandler`.
+        kind, permission, wait, undo, ends, scope, either, last, idle, awaits_work: see `ActionHandler`.
         everywhere: whether every world has it; else whoever makes it possible registers it.
 
     Returns:
@@ -287,7 +303,9 @@ def action(
     """
 
     def define(function: Callable[..., Any]) -> ActionHandler:
-        handler = ActionHandler(kind, function, permission, wait, undo, ends, scope, either or {})
+        handler = ActionHandler(
+            kind, function, permission, wait, undo, ends, scope, either or {}, last, idle, awaits_work
+        )
         if kind in DEFINED:
             raise UsageError(f"the action {kind!r} is defined already")
         if not handler.summary:

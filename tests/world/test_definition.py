@@ -9,9 +9,10 @@ import sim
 from sim.actors.wake import CONDITIONS
 from sim.assembly.sync_checks import reach_of
 from sim.errors import ScenarioError, UsageError
+from sim.kernel import Signal
 from sim.scenario.load import json_schema, loads
 from sim.world import Action, Refused
-from sim.world.action import BUILT_IN, DEFINED, Meaning, Means, Recipient, action
+from sim.world.action import BUILT_IN, DEFINED, Meaning, Means, NewArtifactId, Recipient, action
 from tests.actors.helpers import Lab
 
 SCENARIO = """
@@ -75,6 +76,9 @@ def test_a_new_action_is_done_by_rules(tmp_path):
         ("{praise: {whom: stra}}", "there is no agent, group.*'stra'|no .*'stra'"),
         ("{praise: {who: star}}", "unknown key 'who'"),
         ("{praise: {whom: star, times: many}}", "expected a number or an expression"),
+        ("{praise: {whom: star, times: 1.5}}", "expected a whole number or an expression, found 1.5"),
+        ("{praise: {whom: star, times: true}}", "expected a number or an expression, found true"),
+        ("{acquire: {pool: desk, preempt: 1}}", "expected true, false or an expression, found 1"),
         ("{prais: {whom: star}}", "prais"),
     ],
 )
@@ -223,3 +227,80 @@ def test_the_scope_of_an_action_says_how_far_its_agents_reach(scope, reach):
         assert reach_of(fan, None) == reach
     finally:
         del DEFINED[kind], BUILT_IN[kind]
+
+
+@pytest.fixture
+def define() -> Iterator[Any]:
+    """Define actions that are forgotten after the test."""
+    kinds: list[str] = []
+
+    def define(kind: str, function: Any, **options: Any) -> None:
+        kinds.append(kind)
+        action(kind, **options)(function)
+
+    yield define
+    for kind in kinds:
+        del DEFINED[kind], BUILT_IN[kind]
+
+
+def test_an_action_that_is_last_is_refused_before_another(define):
+    """What a definition says with `last` is checked in the file."""
+
+    def leave(world: Any, agent: Any) -> None:
+        """Leave."""
+
+    define("leave", leave, last=True)
+    loads(SCENARIO.replace("PRAISE", "[noop, leave]"))
+    with pytest.raises(ScenarioError, match="leave must be the last action, and it is number 1 of 2"):
+        loads(SCENARIO.replace("PRAISE", "[leave, noop]"))
+
+
+def test_an_argument_that_names_a_new_artifact_declares_it(define):
+    """Rules may refer to an artifact that only an action of a host program creates."""
+
+    def paint(world: Any, agent: Any, picture: NewArtifactId) -> None:
+        """Paint.
+
+        Args:
+            picture: its name.
+        """
+
+    reads = "[{read: {artifact: sunset}}, PAINT]"
+    with pytest.raises(ScenarioError, match="sunset"):
+        loads(SCENARIO.replace("PRAISE", reads.replace("PAINT", "noop")))
+    define("paint", paint)
+    loads(SCENARIO.replace("PRAISE", reads.replace("PAINT", "{paint: {picture: sunset}}")))
+
+
+@pytest.mark.parametrize("awaits_work", [True, False])
+def test_waiting_forever_is_a_deadlock_unless_it_is_for_work(define, awaits_work, tmp_path):
+    """What a definition says with `awaits_work` decides how a run without a time limit ends."""
+
+    async def never(world: Any, agent: Any) -> None:
+        await Signal(world.kernel).wait()
+
+    def listen(world: Any, agent: Any, granted: Any) -> None:
+        """Listen."""
+
+    define("listen", listen, wait=never, awaits_work=awaits_work)
+    file = tmp_path / "listen.yaml"
+    file.write_text("name: listen\nuntil: null\nagents:\n  - {name: ear, rules: [{do: listen}]}\n")
+    result = sim.run(file)
+    assert result.stopped_by == ("nothing is left to do" if awaits_work else "deadlock")
+    assert result.deadlock == (None if awaits_work else "deadlock: 1 agent is blocked: ear on listen")
+
+
+@pytest.mark.parametrize("idle", [True, False])
+def test_an_action_that_is_idle_ends_no_series_of_failures(define, idle):
+    """What a definition says with `idle` decides whether its success proves that an agent works again."""
+
+    def hum(world: Any, agent: Any) -> None:
+        """Hum."""
+
+    define("hum", hum, idle=idle)
+    lab = Lab(1)
+    kinds = iter(["no such action", "hum"])
+    loop = lab.add("bird", lambda _: Action(next(kinds, "hum")), started=True, min_loop_delay=0.1)
+    lab.run(1)
+    assert loop.iteration_count > 1
+    assert (loop.consecutive_errors > 0) is idle

@@ -7,7 +7,7 @@ from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.kernel.codec import Fact, Raw, encode, freeze
 from sim.permissions import Permission
 from sim.resources import to_micro
-from sim.world.action import ArtifactId, Audience, Formula, Refused, Values, action
+from sim.world.action import ArtifactId, Audience, Formula, NewArtifactId, Refused, Values, action
 from sim.world.artifact import FORMULA_NAMES, Access, Artifact
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def read(world: "World", agent: "Inhabitant", artifact: ArtifactId) -> Any:
 def write(
     world: "World",
     agent: "Inhabitant",
-    artifact: str,
+    artifact: NewArtifactId,
     content: Any,
     readers: Audience = None,
     writers: Audience = None,

@@ -186,7 +186,7 @@ def _put_back(world: "World", agent: "Inhabitant", granted: Any, pool: str, **ar
             raise AssertionError("nothing is got from slots")
 
 
-@action("get", wait=_wait_to_get, undo=_put_back)
+@action("get", wait=_wait_to_get, undo=_put_back, awaits_work=True)
 def get(
     world: "World", agent: "Inhabitant", granted: Any, pool: StockPool, amount: float = 1, where: ItemFilter = None,
     timeout: Time = None, or_event: Pattern = None,
