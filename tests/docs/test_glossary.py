@@ -41,3 +41,29 @@ def test_public_classes_are_explained():
     stems = {name: tuple(part[:6].lower() for part in re.findall("[A-Z][a-z]+", name)) for name in classes}
     assert len(classes) > 30
     assert [name for name, parts in stems.items() if not any(word.startswith(parts) for word in words)] == []
+
+
+PLAIN = """
+all answer ask behaviour bin bound branching build builder call capacity catalog chart check coerce collect
+comparison concurrency config content cost count crashpoint distance document driver error event field file follower
+function future grammar graph hashing in listing load manager markup meaning money new note of option order output
+page part people plan rebuild rerun restricted resuming rng routine running scripted semantic serialization sheet
+show slicer standalone summary table text toolbox transport tree type unit until use value verify verifying villager
+yaml
+"""
+"""Words of module names that mean in this project what they mean elsewhere."""
+
+
+def test_modules_are_named_by_terms():
+    """Every word of a module's name is a word of the glossary, or of plain English: there is no private vocabulary."""
+    words = {word for term in TERMS for word in term.lower().replace("-", " ").split()}
+    folder = Path(sim.__file__).parent
+    named = {path.relative_to(folder): path.stem for path in folder.rglob("*.py") if not path.stem.startswith("__")}
+    unknown = {
+        str(path): word
+        for path, name in named.items()
+        for word in (part.removesuffix("s") for part in name.strip("_").split("_"))
+        if word not in PLAIN.split() and not any(term.startswith(word[:5]) for term in words)
+    }
+    assert len(named) > 200
+    assert unknown == {}
