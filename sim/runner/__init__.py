@@ -1,7 +1,8 @@
 """Runs: from a scenario file to a result (`running`), and from a record (`replaying`, `resuming`, `branching`).
 
-Layout: `runner` drives one simulation, `tick` in tick mode; `scenario_timers` holds injections, samples and the stop
-condition; `rebuild` is what runs from a record share.
+Modules: `runner` runs one simulation, `tick` its ticks, and `scenario_timers` its events, samples and stop condition;
+`deadlock` detects that nothing is left to do; `estimate` predicts the spending on models; `rebuild`, `in_doubt` and
+`fingerprint` are shared by runs from a record; `options` and `result` are what callers give and get.
 """
 
 from sim.runner.branching import branch

@@ -38,21 +38,21 @@ def branch(
     models: Sequence[str] = (),
     **options: Unpack[ReplayKeywords],
 ) -> RunResult:
-    """Make a new run whose history is the record of another one, and whose future is live.
+    """Create a new run that copies the record of another run up to a time and then continues live.
 
     Args:
-        run: the folder of the run that it leaves.
-        at: the simulated time at which it leaves it; what is due then is future already.
-        overrides: `key=value` changes of live parameters; of any, at 0.
-        seed: of the draws after `at`.
-        until: simulated time at which the branch ends; by default that of the run that it leaves.
-        out: the folder for run folders; by default that of the run that it leaves.
-        effects: what becomes of effects that were begun before `at` and have no outcome on record; as in `resume`.
-        models: language models in place of those before `at`, as in `Access.models`.
+        run: the folder of the original run.
+        at: the simulated time of the branch; what is due at that time is not copied.
+        overrides: `key=value` changes of live parameters; at time 0, of any parameter.
+        seed: the seed of all draws after `at`.
+        until: the simulated time at which the branch ends; by default that of the original run.
+        out: the folder for run folders; by default that of the original run.
+        effects: decisions about effects that started before `at` and have no recorded outcome, as in `resume`.
+        models: language models that replace those used before `at`, as in `Access.models`.
         options: see `ReplayOptions`.
 
     Raises:
-        UsageError: if the time lies after the end of the record, or a parameter is structural.
+        UsageError: if the time is after the end of the record, or a parameter cannot change during a run.
         ScenarioError: if a changed parameter is not valid.
         RunError: as `resume`.
     """
@@ -93,7 +93,7 @@ async def _branch(
             return await _from_start(stored, again, kept, overrides, seed, out or folder.parent)
         end = _end_of(stored)
         if at_ns > end:
-            raise UsageError(f"{folder} is on record up to {to_text(end)}, which is before {to_text(at_ns)}")
+            raise UsageError(f"the record of {folder} ends at {to_text(end)}, before {to_text(at_ns)}")
         check_live(overrides, to_text(at_ns))
         rebuilt = RebuiltSimulation.of(stored, again, checked=True, until=until)
         rebuilt.check_branch(folder, at_ns, overrides, models)
@@ -109,7 +109,7 @@ async def _branch(
 
         def live(runner: SimulationRunner, doubtful: list[EffectHandle]) -> bool:
             nonlocal gone_live
-            if overrides or seed is not None or models:  # else nothing may show that there was something to do
+            if overrides or seed is not None or models:  # else the branch must have the record of the original run
                 runner.host.submit("branch", changes)
             gone_live = doubts.settle(runner, doubtful)
             return gone_live
@@ -119,7 +119,7 @@ async def _branch(
             try:
                 result = await rebuilt.session(again, keeper, history, live, new, new.name).carry_out()
             finally:
-                if not gone_live:  # its history could not be made, or a person decides first: nothing is worth keeping
+                if not gone_live:  # the replay failed, or a person must decide first: keep nothing
                     recorder.close()
                     remove_run(new)
             return attrs.evolve(result, run=result.run if gone_live else None, doubts=doubts.open)
@@ -133,7 +133,7 @@ async def _from_start(
     seed: int | None,
     out: Path,
 ) -> RunResult:
-    """A branch at 0 has no history: it is a run of the same scenario."""
+    """Run the scenario again: a branch at time 0 has no history."""
     info = stored.info
     return await run_async(
         stored.path / SCENARIO,
@@ -155,7 +155,7 @@ async def _from_start(
 
 
 def _end_of(stored: StoredRun) -> int:
-    """Return the simulated time up to which a run is on record, in nanoseconds."""
+    """Return the simulated time of the last record of a run, in nanoseconds."""
     if stored.info.sim_ns is not None:
         return stored.info.sim_ns
     rows = stored.query("SELECT CAST(data AS BLOB) FROM chunks ORDER BY id DESC LIMIT 1")

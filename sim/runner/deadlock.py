@@ -1,4 +1,4 @@
-"""DeadlockDetector: whether anything can still happen in a run, and which agents are blocked if not."""
+"""Detects that nothing is left to happen in a run, and names the agents that are blocked then."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from sim.world.world import World
 
 _NAMED = 5
 _AIMS = ("pool", "to")
-"""The arguments of an action that name what it waits for."""
+"""Arguments of an action that name what it waits for."""
 
 
 class DeadlockDetector:
-    """Looks whether all that is left to happen are the run's own timers, which change no agent.
+    """Detects that only the timers of the run itself are left, which change no agent.
 
     Args:
-        world: whose agents may be blocked.
+        world: the world whose agents may be blocked.
     """
 
     def __init__(self, world: World) -> None:
@@ -23,17 +23,17 @@ class DeadlockDetector:
         self.own: list[Any] = []  # actors and timers of the run itself: ticks, samples, the health monitor
 
     def reached(self, sampler: Timer | None) -> bool:
-        """Return whether nothing can happen any more that an agent notices.
+        """Return whether nothing is scheduled that could affect an agent.
 
         Args:
-            sampler: the timer of the next sample, which is the run's own too.
+            sampler: the timer of the next sample, which belongs to the run itself.
         """
         kernel = self._world.kernel
         own = [*self.own, sampler]
         return not kernel.effects.pending and kernel.has_only(lambda target: any(target is one for one in own))
 
     def deadlock(self) -> str | None:
-        """Return which agents are blocked for ever, in one sentence; None if only agents that wait for work are."""
+        """Return which agents are blocked forever, in one sentence; None if all of them wait for work."""
         blocked = list(self._world.standing.items())
         if all(standing.handler.awaits_work for _, standing in blocked):
             return None

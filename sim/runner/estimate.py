@@ -1,8 +1,8 @@
-"""What a run will spend on language models, before anything is spent.
+"""Estimates what a run will spend on language models before it starts.
 
-The scenario is run once with the same models, simulated: they take time, use tokens and cost what the price list says,
-but nobody is asked. What they answer comes from the scenario's scripted rules, or is filler; so the estimate is as good
-as these are like the real answers.
+The scenario is run once with simulated models in place of the real ones: they take time, use tokens and cost what the
+price list says, but no request is sent. Their answers come from the scripted rules of the scenario, or are filler
+text. The estimate is therefore as accurate as these answers resemble real ones.
 """
 
 from collections.abc import Mapping
@@ -19,23 +19,25 @@ from sim.scenario import Scenario, load
 
 
 def estimate(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) -> Mapping[str, Any]:
-    """Return what a run with these options would call and spend, as `RunResult.models` says it.
+    """Return the model calls and the spending of a run with these options, in the form of `RunResult.models`.
 
     Args:
         scenario: a scenario, or the path of a scenario file.
-        options: see `RunOptions`; nothing is kept, and real time does not matter.
+        options: see `RunOptions`; nothing is recorded, and the clock is virtual.
 
     Raises:
         ScenarioError: if the file is not valid.
-        UsageError: if an option is wrong, or the scenario names code of its own, which might not only think.
+        UsageError: if an option is wrong, or an agent has its own code, which might do more than ask models.
         RunError: if the run fails.
-        KeyboardInterrupt: if it was interrupted: what comes after an estimate must not start then.
+        KeyboardInterrupt: if the estimate was interrupted, so that the run after it does not start.
     """
     chosen = RunOptions.of(options)
     checked = scenario if isinstance(scenario, Scenario) else load(Path(scenario), chosen.overrides)
     foreign = next((entry for entry in checked.agents if entry.kind != "policy"), None)
     if foreign is not None:
-        raise UsageError(f"what {foreign.name} does is code ({foreign.kind}), so its model calls cannot be estimated")
+        raise UsageError(
+            f"the agent {foreign.name} has its own code ({foreign.kind}), so its model calls cannot be estimated"
+        )
     access = (chosen.access or Access()).offline()
     dry = attrs.evolve(
         chosen, access=access, out=None, clock="virtual", speed=None, overrides=(), expected={}, on_interrupt="raise"

@@ -1,4 +1,4 @@
-"""The code that a run was made with, as hashes: under other code it is not continued, unless that is asked for."""
+"""Hashes of the code of a run. A run is not continued under other code unless the operator allows it."""
 
 import hashlib
 import sys
@@ -11,8 +11,8 @@ from sim._speedups import core
 
 
 def code_hashes(classes: Iterable[type]) -> dict[str, str]:
-    """Return a hash (64 hex digits) by module: `sim` as a whole, its compiled part if it is used, and the modules that
-    define `classes` beside it.
+    """Return hashes (64 hex digits) by module: the package `sim`, its compiled part if used, and the modules outside
+    `sim` that define `classes`.
     """
     names = {kind.__module__ for kind in classes}
     files = {name: getattr(sys.modules.get(name), "__file__", None) for name in names if not name.startswith("sim.")}

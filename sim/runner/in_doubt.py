@@ -1,4 +1,4 @@
-"""Effects in doubt: begun before a crash, not to be done twice, with no outcome on record. A person decides."""
+"""In-doubt effects: unsafe effects that started before a crash and have no recorded outcome. A person decides."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,20 +19,20 @@ DECISIONS: Final = ("retry", "done", "failed")
 
 
 class InDoubtEffects:
-    """The effects of a stored run that may be in doubt, and what a person has decided.
+    """The effects of a stored run that may be in doubt, and the decisions of a person about them.
 
     Args:
         stored: the run.
         decisions: by id: `retry`, `done`, `done:JSON` (with the value that its agent gets) or `failed`.
-        undecided: go on although some are not decided; their agents stay paused.
-        at_ns: simulated time at which a branch leaves the run.
-        lost: effects that may have been done in a part of the record that is lost; they are held when they are begun.
+        undecided: continue although decisions are missing; the agents of those effects stay paused.
+        at_ns: the simulated time of a branch, in nanoseconds.
+        lost: effects that may have been executed in a lost part of the record; they are held when the run reaches them.
 
     Attributes:
-        open: those that wait for a decision; known when the run has gone live.
+        open: effects that wait for a decision; known once the run is live.
 
     Raises:
-        UsageError: if a decision is none, or is about an effect that is not in doubt.
+        UsageError: if a decision is not valid, or names an effect that is not in doubt.
     """
 
     def __init__(
@@ -50,26 +50,27 @@ class InDoubtEffects:
         rows = stored.query(
             "SELECT id, actor, ordinal FROM effects WHERE safety = 'unsafe' AND outcome IS NULL"
             " AND (ending IS NULL OR ending = 'abandoned' OR (ending = 'delivered' AND ended_ns >= ?))",
-            (at_ns,),  # a branch may leave before its actor was cancelled, or a person decided
+            (at_ns,),  # a branch may begin before the actor was cancelled, or before a person decided
         )
         self._ids = {(actor, ordinal): id for id, actor, ordinal in rows}
         self._lost = {(effect.actor, effect.ordinal): effect for effect in lost}
         known = [str(id) for id in (*self._ids.values(), *(effect.id for effect in lost))]
         for id in decisions:
             if str(id) not in known:
-                hint = f"in doubt may be: {', '.join(known)}" if known else "no effect of this run is in doubt"
+                hint = f"effects in doubt: {', '.join(known)}" if known else "no effect of this run is in doubt"
                 raise UsageError(f"effect {id} is not in doubt", hint=hint)
         self._decided = {id: _decision(id, text) for id, text in decisions.items()}
 
     def attach(self, runner: SimulationRunner) -> None:
-        """Let the run know which of its effects may have been done in the lost part of the record."""
+        """Tell the run which of its effects may have been executed in the lost part of the record."""
         if self._lost:
             runner.host.lost = self._is_lost
 
     def settle(self, runner: SimulationRunner, handles: list[EffectHandle]) -> bool:
-        """Tell the run what is in doubt and what was decided, and return whether it may go live.
+        """Hold the in-doubt effects of the run, apply the decisions, and return whether the run may continue live.
 
-        If something is undecided that must not be, it may not, and nothing is told: decisions count together.
+        If a required decision is missing, it may not, and no decision is applied: they are applied together or not at
+        all.
         """
         begun = {(handle.actor.name, handle.ordinal): handle for handle in handles}
         self.open = (
@@ -89,9 +90,9 @@ class InDoubtEffects:
         return True
 
     def _tell(self, runner: SimulationRunner, handle: EffectHandle) -> None:
-        """Hold an effect, and apply what was decided about it.
+        """Hold an effect, and apply the decision about it.
 
-        One that asks for something else than before the loss stays held: what was decided was not about this.
+        An effect whose request differs from the lost one stays held: the decision was about another request.
         """
         place = {"actor": handle.actor.name, "ordinal": handle.ordinal}
         id, lost = self._id(handle), self._lost.pop((handle.actor.name, handle.ordinal), None)
@@ -129,4 +130,4 @@ def _decision(id: int, text: str) -> dict[str, Any]:
     try:
         return {"decision": word, "value": decode(value.encode()) if separator else None}
     except (RecursionError, ValueError) as error:
-        raise UsageError(f"effect {id}: what follows done: must be JSON, not {value[:80]!r}") from error
+        raise UsageError(f"effect {id}: the value after done: must be JSON, not {value[:80]!r}") from error

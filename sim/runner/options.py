@@ -1,4 +1,4 @@
-"""The options of runs, of plain ones and of those from a record: spelled out for type checkers, checked by name."""
+"""The options of runs and of runs from a record: spelled out for type checkers, and checked by name at run time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -33,7 +33,7 @@ def _above_zero(_: object, attribute: "attrs.Attribute[Any]", value: Duration | 
 
 
 class HostKeywords(TypedDict, total=False):
-    """The options that plain runs and runs from a record share; see `HostOptions`."""
+    """The options that `run` and runs from a record share; see `HostOptions`."""
 
     backend: Backend
     kinds: Kinds | None
@@ -74,10 +74,10 @@ class HostOptions:
         backend: `asyncio` or `trio`; it does not change the result.
         kinds: classes that the scenario may name as `kind`.
         allow: modules that a `kind: module:Class` may be imported from.
-        access: language models in place of the scenario's, and how they are reached. For a run from a record: how the
-            models on record are reached.
-        progress: called now and then with the runner.
-        stuck: called with each step that does not yield.
+        access: language models that replace the scenario's, and how to reach them. For a run from a record: how to
+            reach the models on record.
+        progress: called with the runner about every tenth of a second of real time.
+        stuck: called with each step that does not return.
         max_wall: real time (seconds, or text such as `10m`) after which the run is interrupted; `resume` continues it.
         on_interrupt: what a signal does once the run is suspended and its record is closed. `raise`: SIGINT raises
             KeyboardInterrupt and SIGTERM raises SystemExit(143), so that the program ends. `return`: the result is
@@ -114,18 +114,18 @@ class HostOptions:
 
 @attrs.frozen(kw_only=True)
 class RunOptions(HostOptions):
-    """How a scenario is run; None takes what the scenario says.
+    """How a scenario is run; None stands for the value in the scenario.
 
     Args:
-        seed: of all random streams.
+        seed: the seed of all random streams.
         mode: `autonomous` or `tick`.
         until: simulated time at which the run ends.
         clock: `virtual` jumps from event to event, `wall` follows real time.
         speed: simulated seconds per real second with the wall clock.
-        out: the folder for run folders; None keeps nothing.
+        out: the folder for run folders; None records nothing.
         overrides: `key=value` changes to the scenario.
-        expected: what `estimate` said of this run, to be compared with what it takes.
-        begun: called once with the runner, before the first step: for observers, who read it from threads of their own.
+        expected: the result of `estimate` for this run, to be compared with the actual figures.
+        begun: called once with the runner before the first step; for observers that read it from their own threads.
     """
 
     seed: int | None = None
@@ -141,12 +141,12 @@ class RunOptions(HostOptions):
 
 @attrs.frozen(kw_only=True)
 class ReplayOptions(HostOptions):
-    """How a run is run from its record.
+    """How a recorded run is run again.
 
     Args:
-        allow_change: continue although the scenario, or the code, is not that of the record; what is replayed is
-            checked all the same.
-        other_endpoint: let prompts go to another endpoint than the one of the record.
+        allow_change: continue although the scenario or the code has changed since the record; the replay is verified
+            in any case.
+        other_endpoint: allow sending prompts to an endpoint other than the one on record.
     """
 
     allow_change: bool = False

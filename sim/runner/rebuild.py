@@ -1,4 +1,4 @@
-"""The simulation of a stored run, built again from its scenario: what `replay`, `resume` and `branch` share."""
+"""Rebuilds the simulation of a stored run from its scenario: what `replay`, `resume` and `branch` share."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ from sim.store.verifying_recorder import VerifyingRecorder
 
 @attrs.frozen
 class RebuiltSimulation:
-    """A stored run, ready to be made again."""
+    """The simulation of a stored run, ready to be replayed."""
 
     simulation: Simulation
     text: str
@@ -48,9 +48,9 @@ class RebuiltSimulation:
 
         Args:
             stored: the run.
-            again: how it is made again.
-            checked: refuse code that has changed.
-            until: end there instead.
+            again: the options of the replay.
+            checked: whether to refuse changed code.
+            until: the simulated end, if not the recorded one.
         """
         info = stored.info
         text = scenario_text(stored, again)
@@ -70,24 +70,24 @@ class RebuiltSimulation:
         changed = tuple(name for name in sorted({*code, *info.code}) if code.get(name) != info.code.get(name))
         if changed and checked and not again.allow_change:
             raise RunError(
-                f"the code is not the one that {stored.path} was recorded with: {', '.join(changed)} changed",
-                hint="--allow-change accepts it, and verifies it against the record",
+                f"the code has changed since {stored.path} was recorded: {', '.join(changed)}",
+                hint="--allow-change accepts the change and verifies the replay against the record",
             )
         return cls(simulation, text, overrides, until_ns, info.mode, speed_of(scenario, options), access, code, changed)
 
     async def prepare(self) -> None:
-        """See that the endpoint of models is there, if there is one."""
+        """Check that the endpoint of the models can be reached, if there is one."""
         if self.simulation.models is not None:
             await self.simulation.models.prepare()
 
     def lose_calls(self) -> None:
-        """Have model calls billed that were under way when the process ended."""
+        """Bill the model calls that were in flight when the process ended."""
         models, kernel = self.simulation.models, self.simulation.world.kernel
         if models is not None:
             models.lose(handle.key for handle in kernel.effects.in_flight.values() if handle.effect.kind == "llm")
 
     def pause(self) -> None:
-        """Let the kernel stop at the end of the present instant."""
+        """Make the kernel stop at the end of the current instant."""
         self.simulation.world.kernel.pause()
 
     def session(
@@ -99,7 +99,7 @@ class RebuiltSimulation:
         folder: Path | None = None,
         uid: str = "",
     ) -> Session:
-        """Return what makes the run again, and goes on with `live` as the run `uid` in `folder`."""
+        """Return the session that replays the run, and continues with `live` as the run `uid` in `folder`."""
         return Session(
             self.simulation, keeper, folder, uid, self.until_ns, self.mode, self.speed, running_on(),
             progress=again.progress, stuck=again.stuck, history=history, live=live, inputs=self._inputs,
@@ -110,7 +110,7 @@ class RebuiltSimulation:
         applied = list(self.overrides)
 
         def leave(data: Mapping[str, Any]) -> None:
-            """A branch leaves its origin: from here on parameters, or the seed, are others."""
+            """Change parameters, seed or models: from here on the branch differs from its original run."""
             if data["set"]:
                 applied.extend(data["set"])
                 scenario = loads(self.text, SCENARIO, applied)
@@ -125,11 +125,11 @@ class RebuiltSimulation:
         self.simulation.world.on_input("branch", leave)
 
     def check_branch(self, folder: Path, at_ns: int, overrides: tuple[str, ...], models: tuple[str, ...]) -> None:
-        """Refuse a branch that cannot be, before there is a run of it.
+        """Refuse an impossible branch before its run is created.
 
         Raises:
-            UsageError: if it would end before it begins, or there is no one moment to leave the run at, or the models
-                cannot stand in for the scenario's.
+            UsageError: if it would end before it begins, if the run has no single moment to branch at, or if the models
+                cannot replace the scenario's.
             ScenarioError: if a changed parameter is not valid.
         """
         if self.until_ns <= at_ns:
@@ -137,15 +137,15 @@ class RebuiltSimulation:
         loads(self.text, SCENARIO, [*self.overrides, *overrides])
         if self.simulation.service is not None:
             raise UsageError(
-                f"{folder} was run with execution.sync, in which agents stand at different times: it has no one moment"
-                f" {to_text(at_ns)} to leave it at",
-                hint="--at 0 begins anew with other parameters",
+                f"{folder} was run with execution.sync: its agents are at different times, so there is no single moment"
+                f" {to_text(at_ns)} to branch at",
+                hint="--at 0 runs the scenario again with other parameters",
             )
         if models:
             self.check_models(models)
 
     def check_models(self, names: tuple[str, ...]) -> None:
-        """Check that these models can stand in for the scenario's.
+        """Check that these models can replace the scenario's.
 
         Raises:
             UsageError: if not.
@@ -163,24 +163,24 @@ class RebuiltSimulation:
 
 
 def models_asked(options: Mapping[str, Any]) -> list[str]:
-    """Return the language models that a stored run asks, if they are not its scenario's.
+    """Return the language models of a stored run, if the operator chose them.
 
-    A branch may have changed them on the way; of those before and after, the ones at an endpoint count.
+    A branch may have changed them; of the models before and after, those at an endpoint are returned.
 
     Args:
-        options: of the run.
+        options: the options of the run.
     """
     before, later = (tuple(options.get(name) or ()) for name in ("model", "model_later"))
     return list(later if Access(later).outside or not before else before)
 
 
 def check_endpoint(stored: StoredRun, again: ReplayOptions, models: Sequence[str] = ()) -> str | None:
-    """Refuse to send the prompts of a run to another endpoint than before, unless the operator says so.
+    """Refuse to send the prompts of a run to another endpoint than before, unless the operator allows it.
 
     Args:
         stored: the run.
-        again: how it is made again.
-        models: those that it is to ask from now on.
+        again: the options of the replay.
+        models: the models that the run will ask from now on.
 
     Returns:
         The fingerprint of the endpoint.
@@ -196,8 +196,8 @@ def check_endpoint(stored: StoredRun, again: ReplayOptions, models: Sequence[str
     if now != recorded and not again.other_endpoint and (recorded is not None or not models):
         which = "OpenAI's own" if any(access.at(name).is_openai for name in access.providers) else "not the same"
         raise UsageError(
-            f"{stored.path} was run at another endpoint than the one that is given now, which is {which}: its prompts"
-            " would go there, so nothing was sent",
+            f"{stored.path} was run at another endpoint than the one given now, which is {which}; nothing was sent,"
+            " because its prompts would go there",
             hint="--base-url URL (or OPENAI_BASE_URL) gives the endpoint of the run, --other-endpoint allows this one",
         )
     access.check_key()
@@ -205,13 +205,21 @@ def check_endpoint(stored: StoredRun, again: ReplayOptions, models: Sequence[str
 
 
 def check_not_running(stored: StoredRun) -> None:
-    """Refuse a run that still grows."""
+    """Refuse a run that is still being recorded.
+
+    Raises:
+        RunError: if it is.
+    """
     if stored.info.status == "running":
         raise RunError(f"{stored.path} is being written by another process", hint="wait until that run has ended")
 
 
 def scenario_text(stored: StoredRun, again: ReplayOptions) -> str:
-    """Return the scenario that a stored run was made from; refuse one that has been edited since."""
+    """Return the text of the scenario of a stored run.
+
+    Raises:
+        RunError: if it cannot be read, or was edited since and the options do not allow that.
+    """
     path = stored.path / SCENARIO
     try:
         text = path.read_text(encoding="utf-8")
@@ -219,7 +227,7 @@ def scenario_text(stored: StoredRun, again: ReplayOptions) -> str:
         raise RunError(f"{path} cannot be read: {error}") from error
     if hashlib.sha256(text.encode()).hexdigest() != stored.info.scenario_hash and not again.allow_change:
         raise RunError(
-            f"{path} is not the scenario that was run: it was changed",
-            hint="--allow-change accepts it, and verifies it against the record",
+            f"{path} was changed after the run",
+            hint="--allow-change accepts the change and verifies the replay against the record",
         )
     return text

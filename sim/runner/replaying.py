@@ -1,4 +1,4 @@
-"""`replay`: run a stored run again from its record, and compare the two (edge)."""
+"""`replay`: run a stored run again and compare it with its record (edge)."""
 
 from functools import partial
 from pathlib import Path
@@ -15,17 +15,18 @@ from sim.store.verifying_recorder import PARTS, Part, VerifyingRecorder
 
 
 def replay(run: str | Path, *, parts: frozenset[Part] = PARTS, **options: Unpack[ReplayKeywords]) -> ReplayResult:
-    """Make a run again with its effects answered from the record, and say whether it is the same.
+    """Run a run again, with effects answered from the record, and report whether it is the same.
 
-    Nothing is done outside, and nothing is written. Code that has changed is no hindrance: that is what is checked.
+    No effect is executed, and nothing is written. Changed code is accepted: the replay shows whether the change
+    matters.
 
     Args:
         run: the folder of the run.
-        parts: what is compared.
+        parts: the parts of the record to compare.
         options: see `ReplayOptions`.
 
     Raises:
-        UsageError, RunError: if the run cannot be read, or what it needs is not there.
+        UsageError, RunError: if the run cannot be read, or something that it needs is missing.
     """
     chosen = ReplayOptions.of(options)
     return blocking(partial(_replay, Path(run), parts, chosen), chosen.backend)
@@ -47,7 +48,7 @@ async def _replay(folder: Path, parts: frozenset[Part], again: ReplayOptions) ->
         complete = not history.unfinished
         same_hash = result is not None and (not complete or result.hash == info.hash or parts != PARTS)
         if difference is None and not same_hash:
-            difference = "the hash of the run is not the one on record"
+            difference = "the hash of the run differs from the recorded one"
         return ReplayResult(
             run=str(folder),
             same=difference is None,

@@ -1,4 +1,4 @@
-"""What a run comes to."""
+"""The results of runs and replays."""
 
 import statistics
 from array import array
@@ -10,7 +10,7 @@ import attrs
 
 @attrs.frozen
 class Distribution:
-    """How observed numbers are distributed."""
+    """The distribution of observed numbers."""
 
     n: int
     mean: float
@@ -41,16 +41,16 @@ def _quantile(ordered: list[float], share: float) -> float:
 
 @attrs.frozen
 class InDoubtEffect:
-    """An effect that was begun before a crash and must not be done twice without asking.
+    """An unsafe effect that started before a crash and must not be repeated without a decision.
 
     Attributes:
-        id: by which one decides.
-        agent: whose it is.
+        id: its id, for the decision.
+        agent: its agent.
         ordinal: its number among the agent's effects.
-        kind: what it is.
-        time: when it was begun, simulated seconds.
-        request: what it asked for, as JSON, shortened.
-        lost: its record is lost, so it is begun again when the run comes to it.
+        kind: its kind.
+        time: when it started, in simulated seconds.
+        request: its request as JSON, shortened.
+        lost: whether its record is lost, so that it starts again when the run reaches it.
     """
 
     id: int
@@ -64,20 +64,20 @@ class InDoubtEffect:
 
 @attrs.frozen
 class ReplayResult:
-    """What came of making a run again.
+    """The result of a replay.
 
     Attributes:
         run: the folder of the run.
-        same: whether it is the same as on record, as far as the record goes.
-        difference: where it is not, in one sentence.
+        same: whether the replay equals the record, as far as the record goes.
+        difference: the first difference, in one sentence; None if there is none.
         complete: whether the record includes the end of the run.
-        events: how many were made again and are the same.
-        hash: of the run that was made again; None if it differs.
-        recorded_hash: the one on record; None if the run did not end.
+        events: number of replayed events that are equal.
+        hash: the hash of the replay; None if it differs from the record.
+        recorded_hash: the recorded hash; None if the run did not end.
         sim_seconds: simulated time that passed.
         wall_seconds: real time that passed; None if it differs.
-        backend: the host that it was made again with.
-        code_changed: modules whose code is not the one of the record.
+        backend: the backend of the replay.
+        code_changed: modules whose code has changed since the record.
     """
 
     run: str
@@ -99,39 +99,40 @@ class ReplayResult:
 
 @attrs.frozen
 class RunResult:
-    """One run, summed up.
+    """The result of one run.
 
     Attributes:
-        run: the folder of the run, or None if nothing was kept.
+        run: the folder of the run, or None if nothing was recorded.
         status: `finished`, or `interrupted` if it was suspended.
-        stopped_by: the stop condition that ended it, or why its models' endpoint did; None for the time limit.
-        events: how many were recorded.
-        hash: of everything that happened; equal for the same scenario and seed.
+        stopped_by: the stop condition that ended it, or the refusal of a model endpoint; None for the time limit.
+        events: number of recorded events.
+        hash: the hash of everything that happened; equal for the same scenario and seed.
         sim_seconds: simulated time that passed.
         wall_seconds: real time that passed; not part of the hash.
-        agents: how many there were, those that came during the run included.
-        iterations: how many they did.
-        actions: how many succeeded.
-        refused: how many were refused, by kind.
-        states: how many loops were in each state at the end, before they were stopped.
+        agents: number of agents, including those spawned during the run.
+        iterations: number of their iterations.
+        actions: number of successful actions.
+        refused: number of refused actions, by kind.
+        states: number of loops in each state at the end, before they were stopped.
         wakeups: how often an agent left SLEEPING or PAUSED.
-        errors: failed iterations, and errors of agents outside an iteration, also in `on_start` and `on_stop`.
-        unmatched: messages that no rule of their agent used.
-        deadlock: which agents were blocked for ever at the end, in one sentence; None if none were.
-        commonest_error: what most of them failed with, how often, and in which agent first; None if none failed.
-        messages: messages that were taken.
+        errors: number of failed iterations, and of errors of agents outside iterations, also in `on_start` and
+            `on_stop`.
+        unmatched: number of messages that no rule of their agent used.
+        deadlock: which agents were blocked forever at the end, in one sentence; None if there were none.
+        commonest_error: the most frequent error, its number, and the first agent that had it; None without errors.
+        messages: number of messages that agents took from their mailboxes.
         kinds: successful actions by kind.
         metrics: the sampled values, and `time` in seconds.
-        observations: how the numbers that agents recorded are distributed.
+        observations: the distributions of the numbers that agents recorded, by name.
         overruns: ticks that began late (tick mode).
         models: calls of language models, their tokens and cost; empty if there were none.
-        doubts: effects that wait for a decision; only after a crash. Unless the run went on all the same, nothing was
-            done or changed, a branch has no run, and the other figures are those of what was made again.
-        service: what was measured on the axis of service time (`execution.sync`), else empty: `sync`, the rule;
-            `makespan`, seconds; `calls`; `in_flight`, the mean calls in flight over equal pieces of it, each with its
-            beginning in seconds, and `in_flight_mean`; `waiting`, the seconds that an agent stood ready without being
-            allowed to begin, on average, and `waits`, their share of the makespan; `critical_path`, the seconds of the
-            longest chain of calls that depend on each other, each served alone.
+        doubts: effects that wait for a decision; only after a crash. Unless the run was continued without decisions,
+            it is unchanged, a branch has no run, and the other figures are those of the replay.
+        service: measurements on the axis of service time (`execution.sync`), else empty: `sync`, the policy;
+            `makespan`, seconds; `calls`; `in_flight`, the mean number of calls in flight in equal parts of the
+            makespan, each with its start in seconds, and `in_flight_mean`; `waiting`, the mean seconds that a ready
+            agent had to wait, and `waits`, their share of the makespan; `critical_path`, the seconds of the longest
+            chain of calls that depend on each other, each served alone.
     """
 
     run: str | None
@@ -166,7 +167,7 @@ class RunResult:
 
     @property
     def unanswered(self) -> int:
-        """How many model calls failed, if every call of models at an endpoint did; else 0."""
+        """The number of failed model calls, if every call at an endpoint failed; else 0."""
         tallies = [
             tally
             for name, tally in self.models.get("models", {}).items()

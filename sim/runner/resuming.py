@@ -30,21 +30,21 @@ def resume(
     allow_loss: bool = False,
     **options: Unpack[ReplayKeywords],
 ) -> RunResult:
-    """Go on with a run that was killed, interrupted or failed: make again what is on record, then go on live.
+    """Continue a run that was killed, interrupted or failed: replay and verify its record, then continue live.
 
     Args:
         run: the folder of the run.
-        effects: what becomes of effects in doubt, by id: `retry`, `done`, `done:JSON` or `failed`. If one is missing,
-            nothing is done or changed, and the result lists it in `doubts`.
-        undecided: go on although effects are in doubt; their agents stay paused.
-        take_over: fence out a process that has the run and hangs.
-        allow_loss: go on although the last records are lost; effects that may have been done in the lost part, and must
-            not be done twice, are put to a person like those in doubt.
+        effects: decisions about in-doubt effects, by id: `retry`, `done`, `done:JSON` or `failed`. If one is missing,
+            nothing is changed, and the result lists the effect in `doubts`.
+        undecided: continue although decisions are missing; the agents of those effects stay paused.
+        take_over: fence out a process that has the run but hangs.
+        allow_loss: continue although the last records are lost; unsafe effects that may have been executed in the lost
+            part need a decision like in-doubt effects.
         options: see `ReplayOptions`.
 
     Raises:
-        UsageError: if it has finished, or a decision is not possible.
-        RunError: if it cannot be gone on with; DivergenceError if it cannot be made again as it was.
+        UsageError: if the run has finished, or a decision is not valid.
+        RunError: if the run cannot be continued; DivergenceError if the replay differs from the record.
     """
     chosen = ReplayOptions.of(options)
     work = partial(
@@ -66,15 +66,15 @@ async def _resume(
     with open_run(folder, verify=False) as stored:
         if stored.info.status == "finished":
             raise UsageError(
-                f"{folder} has finished: there is nothing to go on with", hint="sim branch makes a new run"
+                f"{folder} has finished: there is nothing to continue", hint="sim branch makes a new run from it"
             )
         if stored.info.lost is not None and not allow_loss:
             raise RunError(
                 stored.info.lost,
-                hint="put the files back if you have them; --allow-loss continues from what is left, and asks about"
-                " each effect that may have been done and must not be done twice",
+                hint="restore the files if you have them; --allow-loss continues from what is left, and asks about"
+                " each unsafe effect that may have been executed",
             )
-        stored.unsafe_lost()  # damage is named before anything is written
+        stored.unsafe_lost()  # report damage before anything is written
     recorder = RunRecorder(folder, resumed=True, take_over=take_over)
     with recorder, open_run(folder) as stored:
         check_endpoint(stored, again)

@@ -1,4 +1,4 @@
-"""The runner: drives a simulation in autonomous or tick mode (seed 004, `SimulationRunner`)."""
+"""The runner: runs a simulation from its beginning to its end, in autonomous or tick mode."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
@@ -23,42 +23,42 @@ Mode = Literal["autonomous", "tick"]
 Status = Literal["finished", "interrupted"]
 
 STANDSTILL_NS = NS
-"""How often a run without a time limit looks whether anything is left to happen: each simulated second."""
+"""Interval at which a run without a time limit checks whether anything is left to happen: one simulated second."""
 
 
 class RunSink(Recorder, Protocol):
-    """What a runner records with."""
+    """The recorder of a runner."""
 
     @property
     def events(self) -> int:
-        """How many events it got."""
+        """Number of recorded events."""
 
     def finish(self, status: Any, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
         """Close the record and return the hash of the run."""
 
     def close(self) -> None:
-        """Close the record of a run that did not go on; what is there stays as it is."""
+        """Close the record of a run that was not continued; it stays as it is."""
 
     def seal(self) -> None:
-        """Drop all events that are recorded from now on: the step under way is being interrupted."""
+        """Drop all events from now on: the current step is being interrupted."""
 
 
 def check_rounds(scenario: Scenario, mode: Mode, speed: float | None) -> None:
-    """Refuse to run a scenario with `execution.sync` in a way that has no meaning for it.
+    """Refuse options that contradict `execution.sync`.
 
     Args:
-        scenario: a verifying_recorder scenario.
-        mode: how it is to be run.
-        speed: simulated seconds a second, None to jump from event to event.
+        scenario: a checked scenario.
+        mode: the mode of the run.
+        speed: simulated seconds per real second; None jumps from event to event.
 
     Raises:
-        UsageError: naming what does not go together.
+        UsageError: if mode or clock contradict it.
     """
-    sync, hint = scenario.execution.sync, "--set execution.sync=null does without"
+    sync, hint = scenario.execution.sync, "--set execution.sync=null turns it off"
     if sync is not None and mode == "autonomous":
-        raise UsageError(f"execution.sync: {sync} goes with the tick mode", hint=hint)
+        raise UsageError(f"execution.sync: {sync} needs the tick mode", hint=hint)
     if sync is not None and speed is not None:
-        raise UsageError(f"execution.sync: {sync} does not go together with the wall clock", hint=hint)
+        raise UsageError(f"execution.sync: {sync} needs the virtual clock, not the wall clock", hint=hint)
 
 
 class SimulationRunner:
@@ -69,16 +69,16 @@ class SimulationRunner:
         until_ns: simulated nanoseconds at which the run ends; `MAX_NS` without a time limit.
         mode: autonomous loops, or ticks.
         speed: simulated seconds per real second; None jumps from event to event.
-        progress: called now and then with the runner, while the kernel is paused.
-        history: what is on record of this run, to be made again first.
-        live: called with the runner, and the effects in doubt, when that has been done; the run goes on if it says so.
+        progress: called with the runner about every tenth of a second, while the kernel is paused.
+        history: the record of this run, which is replayed first.
+        live: called with the runner and the in-doubt effects after the replay; the run continues if it returns true.
 
     Attributes:
-        host: the door for calls from outside.
-        deadlock: which agents are blocked for ever at the end, in one sentence; None if none are.
-        health: who looks for silent agents, if the scenario wants it.
+        host: the host, which takes calls from outside.
+        deadlock: which agents are blocked forever at the end, in one sentence; None if there are none.
+        health: the health monitor, if the scenario has one.
         interrupted_by: the limit that interrupted the run, if one did.
-        sync: who lets agents go on in their own time, with `execution.sync`.
+        sync: the driver of synchronised rounds, with `execution.sync`.
         speed: simulated seconds per real second; None jumps.
     """
 
@@ -114,7 +114,7 @@ class SimulationRunner:
         )
         self.interrupted_by: str | None = None
         self._begun = False
-        self._seed = simulation.world.kernel.seed  # a branch may change it on the way
+        self._seed = simulation.world.kernel.seed  # a branch may change it during the run
 
     def _synchroniser(self) -> SyncDriver | None:
         execution, service = self.simulation.scenario.execution, self.simulation.service
@@ -133,7 +133,7 @@ class SimulationRunner:
         return self._world.kernel if self.sync is None or service is None else service.kernel
 
     def begin(self) -> None:
-        """Start the agents and the scenario's own timers; `run` does it if it was not done."""
+        """Start the agents and the timers of the scenario; `run` calls it if it was not called before."""
         self._begun = True
         self._world.on_all_stopped = self._all_stopped
         standstill = self._standstill
@@ -158,11 +158,11 @@ class SimulationRunner:
 
     @property
     def until(self) -> float | None:
-        """When the run ends at the latest, simulated seconds; None without a time limit."""
+        """The time limit in simulated seconds; None if there is none."""
         return None if self.until_ns == MAX_NS else to_seconds(self.until_ns)
 
     def _look_for_standstill(self) -> None:
-        """End a run without a time limit when only its own timers are left, which would never end."""
+        """End a run without a time limit when only its own timers are left, which repeat without end."""
         kernel = self._world.kernel
 
         def look() -> None:
@@ -175,11 +175,11 @@ class SimulationRunner:
         if self.mode == "tick" and self._manager.due_in_ticks(refreshed=bool(self.ticks.refreshed)):
             return False
         stop = self.simulation.scenario.stop
-        timed = stop is not None and "now" in stop.when.names  # then a sample may end the run
+        timed = stop is not None and "now" in stop.when.names  # a sample may end the run then
         return self._standstill.reached(None if timed else self.feed.sampler)
 
     def _all_stopped(self) -> None:
-        """End the run: what is left, timers of the scenario and events, can start no agent again."""
+        """End the run: the timers and events that are left cannot start an agent."""
         self.feed.stopped_by = "all agents have stopped"
         self._world.kernel.halt()
 
@@ -206,10 +206,10 @@ class SimulationRunner:
     def finish(
         self, status: Status, keeper: RunSink, *, run: str | None, backend: str, wall_seconds: float
     ) -> RunResult:
-        """End the run and sum it up.
+        """End the run and return its result.
 
-        At the end effects in flight are abandoned, and recorded so, before the stop events of the agents. A run that
-        was interrupted changes no agent.
+        Effects in flight are abandoned, and recorded as such, before the agents stop. An interrupted run stops no
+        agent, since it may be resumed.
         """
         kernel = self._world.kernel
         if status == "finished":

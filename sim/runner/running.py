@@ -36,16 +36,16 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 """Signals that suspend a run."""
 
 _THRESHOLDS = (50_000, 20, 20)
-"""Of the garbage collector during a run, in place of (700, 10, 10)."""
+"""Thresholds of the garbage collector during a run; the default is (700, 10, 10)."""
 
 _GRACE = 5.0
-"""Real seconds in which the present step may end after the first signal."""
+"""Real seconds that the current step has to end after the first signal."""
 
 
 def run(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) -> RunResult:
-    """Run a scenario and return what came of it.
+    """Run a scenario and return the result.
 
-    Works in plain code and, in a thread of its own, where an event loop is running already (a notebook).
+    Works in plain code and, in a new thread, where an event loop is already running (a notebook).
 
     Args:
         scenario: a scenario, or the path of a scenario file.
@@ -55,16 +55,16 @@ def run(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) -> RunR
         ScenarioError: if the file is not valid.
         UsageError: if an option is wrong.
         RunError: if the run fails.
-        KeyboardInterrupt: at Ctrl-C, and SystemExit at SIGTERM, when the record is closed; see `on_interrupt`.
+        KeyboardInterrupt, SystemExit: after Ctrl-C or SIGTERM, once the record is closed; see `on_interrupt`.
     """
     return blocking(partial(run_async, scenario, **options), RunOptions.of(options).backend)
 
 
 def blocking(work: Callable[[], Coroutine[Any, Any, T]], backend: Backend) -> T:
-    """Run `work` in an event loop of its own; in a thread of its own where one is running already.
+    """Run `work` in a new event loop; in a new thread where a loop is already running.
 
     Args:
-        work: what is run.
+        work: the coroutine function to run.
         backend: the library of the loop.
     """
     if not _inside_event_loop():
@@ -87,7 +87,7 @@ def blocking(work: Callable[[], Coroutine[Any, Any, T]], backend: Backend) -> T:
 
 
 async def run_async(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) -> RunResult:
-    """As `run`, inside an asyncio or trio program. The host program keeps getting turns."""
+    """As `run`, inside an asyncio or trio program, which keeps running meanwhile."""
     chosen = attrs.evolve(RunOptions.of(options), backend=running_on())
     if isinstance(scenario, Scenario) and chosen.overrides:
         raise UsageError("overrides change a scenario file, and this is a scenario that has been loaded")
@@ -107,7 +107,7 @@ async def run_async(scenario: Scenario | str | Path, **options: Unpack[RunKeywor
     if chosen.access is not None:
         chosen.access.check_key()
     speed = speed_of(checked, chosen)
-    check_rounds(checked, mode, speed)  # before there is a folder
+    check_rounds(checked, mode, speed)  # before the folder is created
     if simulation.models is not None:
         await simulation.models.prepare()
     keeper, folder = _keeper(simulation, path, chosen, seed, mode)
@@ -121,12 +121,12 @@ async def run_async(scenario: Scenario | str | Path, **options: Unpack[RunKeywor
 
 @attrs.frozen
 class Session:
-    """All that one run needs, new or made again; see `SimulationRunner` and `RunOptions`."""
+    """Everything that one run or replay needs; see `SimulationRunner` and `RunOptions`."""
 
     simulation: Simulation
     keeper: RunSink
     folder: Path | None
-    uid: str  # the run's name for the keys of its effects
+    uid: str  # the name of the run in the keys of its effects
     until_ns: int
     mode: Mode
     speed: float | None
@@ -136,7 +136,7 @@ class Session:
     begun: Watcher | None = None
     history: History | None = None
     live: Callable[[SimulationRunner, list[EffectHandle]], bool] | None = None
-    inputs: Callable[[SimulationRunner], None] | None = None  # teaches the kernel further inputs
+    inputs: Callable[[SimulationRunner], None] | None = None  # registers further kinds of input
     max_wall: Duration | None = None
     on_interrupt: OnInterrupt = "raise"
 
@@ -144,10 +144,9 @@ class Session:
         """Run to the end, or until a signal, and close the record.
 
         Raises:
-            RunError: if the run fails; its record is closed as failed, unless it was still being made again, with the
-                rest of the instant in which it ended.
-            KeyboardInterrupt: at a second signal within one step; and at the first one, with SystemExit for SIGTERM,
-                if `on_interrupt` says so. The record is closed as interrupted before.
+            RunError: if the run fails. Its record is closed as failed, unless the run was still replaying its record.
+            KeyboardInterrupt, SystemExit: after a second signal within one step, or after the first one if
+                `on_interrupt` is `raise`. The record is closed as interrupted before.
         """
         signals = Signals()
         try:
@@ -179,7 +178,7 @@ class Session:
             if status == "interrupted" and self.history is not None and not runner.host.live:
                 if signals.number is not None and self.on_interrupt == "raise":
                     raise KeyboardInterrupt
-                raise RunError("interrupted while the record was made again: the run is as it was")
+                raise RunError("interrupted during the replay of the record: the run is unchanged")
             return runner.finish(
                 status, self.keeper, run=None if self.folder is None else str(self.folder), backend=self.backend,
                 wall_seconds=time.monotonic() - started,
@@ -198,7 +197,7 @@ class Session:
 
     @contextlib.contextmanager
     def _limited(self, runner: SimulationRunner) -> Iterator[None]:
-        """Suspend the run when its real time is over."""
+        """Suspend the run when `max_wall` is over."""
         if self.max_wall is None:
             yield
             return
@@ -218,7 +217,7 @@ class Session:
 
 @contextlib.contextmanager
 def _patient_collector() -> Iterator[None]:
-    """Have the garbage collector look less often: a run makes few cycles, and a tenth of its time went into looking."""
+    """Run the garbage collector less often: a run creates few cycles, and collection took a tenth of its time."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
@@ -235,7 +234,7 @@ def _keeper(
     if options.out is None:
         return HashRecorder(), None
     if path is None:
-        raise UsageError("a run that is kept needs the path of its scenario file, not a scenario alone")
+        raise UsageError("a recorded run needs the path of a scenario file, not a Scenario object")
     kept = {
         "until": options.until,
         "clock": options.clock,
@@ -254,19 +253,23 @@ def _keeper(
 
 
 def speed_of(scenario: Scenario, options: RunOptions) -> float | None:
-    """Return the simulated seconds a second, None if the run jumps from event to event."""
+    """Return the simulated seconds per real second; None if the run jumps from event to event.
+
+    Raises:
+        UsageError: if a speed is given without the wall clock.
+    """
     clock = options.clock or scenario.execution.clock
     if options.speed is not None and clock == "virtual":
-        raise UsageError("a speed goes with the wall clock", hint="add --clock wall")
+        raise UsageError("a speed needs the wall clock", hint="add --clock wall")
     return None if clock == "virtual" else options.speed or scenario.execution.speed
 
 
 def _fail(keeper: RunSink, now: int, error: BaseException) -> None:
-    """Close the record of a run that failed; the failure itself is what the caller must see."""
+    """Close the record of a failed run; an error while closing must not hide the failure."""
     try:
         keeper.finish("failed", {}, now, {"error": f"{type(error).__name__}: {error}"})
     except (SimError, OSError) as second:
-        error.add_note(f"and the record could not be closed: {second}")
+        error.add_note(f"in addition, the record could not be closed: {second}")
 
 
 @attrs.define
@@ -277,9 +280,10 @@ class Signals:
 
 
 def _interrupts(error: BaseException) -> bool:
-    """Return whether an error means that the run was interrupted from outside: Ctrl-C, or the host cancelled it.
+    """Return whether an error means that the run was interrupted from outside: by Ctrl-C, or cancelled by the host
+    program.
 
-    A task group wraps what ends it, so an interruption may arrive within a group.
+    A task group wraps the error that ends it, so an interruption may be inside an exception group.
     """
     if isinstance(error, BaseExceptionGroup):
         return any(_interrupts(part) for part in error.exceptions)
@@ -287,7 +291,7 @@ def _interrupts(error: BaseException) -> bool:
 
 
 def _raise_for(number: int, message: str, folder: Path | None) -> NoReturn:
-    """Raise what ends a program as the signal would: the record is closed by now."""
+    """Raise the exception that ends a program as the signal would; the record is already closed."""
     if number == signal.SIGTERM:
         raise SystemExit(128 + number) from None
     kept = "nothing was recorded" if folder is None else f"{folder} can be resumed"
@@ -295,7 +299,7 @@ def _raise_for(number: int, message: str, folder: Path | None) -> NoReturn:
 
 
 async def _watched(runner: SimulationRunner, signals: Signals, keeper: RunSink) -> Literal["finished", "interrupted"]:
-    """Run; the first SIGINT or SIGTERM suspends at a step boundary, the second one interrupts the step itself."""
+    """Run; the first SIGINT or SIGTERM suspends the run between two steps, the second one interrupts the step itself."""
     if threading.current_thread() is not threading.main_thread():
         return await runner.run()
     before = {number: signal.getsignal(number) for number in _ENDINGS}
@@ -303,15 +307,15 @@ async def _watched(runner: SimulationRunner, signals: Signals, keeper: RunSink) 
     ended = threading.Event()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        keeper.seal()  # what the step records while it is unwound is not what it records when it is resumed
+        keeper.seal()  # events of the interrupted step must not be kept: the step runs again on resume
         signal.default_int_handler(number, frame)
 
     def suspend(number: int, _: object) -> None:
         signals.number = number
         signal.signal(signal.SIGINT, interrupt)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        # From a thread, because the event loop may be asleep, or in a step that never ends: no handler of its own
-        # would be called then, and the second signal could not end it.
+        # In a thread, because the event loop may be blocked, or in a step that never ends: its own signal handler would
+        # not be called then, and the second signal could not end the step.
         threading.Thread(target=_suspend, args=(runner, number, ended), name="sim-suspend", daemon=True).start()
 
     try:
@@ -325,15 +329,15 @@ async def _watched(runner: SimulationRunner, signals: Signals, keeper: RunSink) 
 
 
 def _suspend(runner: SimulationRunner, number: int, ended: threading.Event) -> None:
-    """Suspend the run; if its present step does not end within the grace, end the process as the signal does."""
-    threading.Thread(target=runner.host.suspend, daemon=True).start()  # it waits for an event loop that may be stuck
+    """Suspend the run; if the current step does not end within `_GRACE`, end the process as the signal does."""
+    threading.Thread(target=runner.host.suspend, daemon=True).start()  # it waits for the event loop, which may be stuck
     if not ended.wait(_GRACE):
         os.kill(os.getpid(), number)
 
 
 def running_on() -> Backend:
     """Return the event loop that this code runs in."""
-    trio = sys.modules.get("trio")  # imported by now if it is the backend, and slow to import if not
+    trio = sys.modules.get("trio")  # already imported if it is the backend, and slow to import if not
     return "trio" if trio is not None and trio.lowlevel.in_trio_run() else "asyncio"
 
 
@@ -346,4 +350,4 @@ def _inside_event_loop() -> bool:
 
 
 def _ignore(stuck: Stuck) -> None:
-    """Without a listener a stuck step is not reported."""
+    """Ignore a stuck step: no listener was given."""

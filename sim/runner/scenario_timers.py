@@ -1,4 +1,4 @@
-"""What the scenario does during a run: injected events, samples of its metrics, its stop condition."""
+"""What the scenario does during a run: it publishes events, samples metrics, and checks the stop condition."""
 
 from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
@@ -14,10 +14,10 @@ Samples = dict[str, list[float]]
 
 
 class ScenarioTimers:
-    """The scenario's timers; their source is the scenario itself, so they stand before the agents at each instant.
+    """The timers of the scenario. Their source is the scenario, so they fire before the agents at each instant.
 
     Attributes:
-        times: when samples were taken, simulated seconds.
+        times: the times of samples, in simulated seconds.
         samples: the sampled values by name, one for each of `times`.
         stopped_by: the stop condition that ended the run, or None.
         sampler: the timer of the next sample.
@@ -32,8 +32,8 @@ class ScenarioTimers:
         self._world = simulation.world
         self._kernel = simulation.world.kernel
         self._scenario = simulation.scenario
-        self._times: list[int] = []  # heap of when something happens
-        self._version = 0  # of the scenario's events: those of an earlier one no longer happen
+        self._times: list[int] = []  # heap of the times of all timers
+        self._version = 0  # of the events: timers of an earlier version do nothing
 
     def start(self) -> None:
         """Set the first timers."""
@@ -43,8 +43,9 @@ class ScenarioTimers:
             self._sample_at(0)
 
     def change(self, scenario: Scenario) -> None:
-        """From now on take injected events and the stop condition from `scenario`, which differs in live parameters
-        only. Events of the past are not made up for.
+        """Take events and stop condition from `scenario` from now on; it differs in live parameters only.
+
+        Events in the past are not published later.
         """
         sampling = bool(self._scenario.metrics.values or self._scenario.stop)
         same, self._scenario = scenario.events == self._scenario.events, scenario
@@ -62,7 +63,7 @@ class ScenarioTimers:
             self._sample_at(now)
 
     def sample(self) -> Mapping[str, float]:
-        """Compute and record all metrics now."""
+        """Evaluate and record all metrics now."""
         values = {name: self._value(name, e) for name, e in self._scenario.metrics.values.items()}
         if values:
             self.times.append(to_seconds(self._kernel.now))
@@ -88,7 +89,7 @@ class ScenarioTimers:
             if event.every is not None and (event.times is None or number < event.times):
                 self._inject_at(event, time + event.every, number + 1)
 
-        self._at(time, inject)  # also if it lies after the end: a branch may last longer, and nothing else may differ
+        self._at(time, inject)  # also after the end: a branch may last longer, and must not differ otherwise
 
     def _sample_at(self, time: int) -> None:
         def look() -> None:
@@ -102,7 +103,7 @@ class ScenarioTimers:
         self.sampler = self._at(time, look)
 
     def next_time(self) -> int:
-        """Return when something of this happens next, simulated nanoseconds: it may look at everything."""
+        """Return the time of the next timer in simulated nanoseconds; it may read any state."""
         return self._times[0] if self._times else MAX_NS
 
     def _at(self, time: int, callback: Callable[[], None]) -> Timer:
@@ -110,7 +111,7 @@ class ScenarioTimers:
         heappush(self._times, time)
 
         def happen() -> None:
-            heappop(self._times)  # what happens is always the earliest
+            heappop(self._times)  # the timer that fires is always the earliest
             callback()
 
         return self._kernel.call_at(time, happen, self._kernel.scenario)
@@ -120,7 +121,7 @@ class ScenarioTimers:
         try:
             value = expression.evaluate(census.names(), census.functions)
         except ExpressionError as error:
-            raise RunError(f"{name} cannot be computed: {error}") from error
+            raise RunError(f"{name} cannot be evaluated: {error}") from error
         if not isinstance(value, bool | int | float):
             raise RunError(f"{name} must be a number or a truth value, not {value!r}")
         return value

@@ -1,8 +1,8 @@
 """The tick mode: the fallback behind `execution.use_autonomous_loops: false`.
 
-The agents and their loops are the same objects; only the pace differs. Tick k starts at k periods, or when the barrier
-of the one before has been passed, whichever is later. An agent that sleeps, is paused, backs off or still waits in line
-is skipped until the first tick at which it is due.
+The agents and their loops are the same as in autonomous mode; only the pacing differs. Tick k starts at k periods, or
+when the barrier of tick k - 1 is passed, whichever is later. An agent that sleeps, is paused, backs off or waits in
+line is skipped until the first tick at which it is due.
 """
 
 from typing import Any, Literal
@@ -12,34 +12,35 @@ from sim.kernel import Actor, Signal, first_of
 from sim.kernel.waits import sleep_ns
 
 Concurrency = Literal["sequential", "parallel"]
-"""Whether agents act one after the other, each on what its predecessors left, or all decide first and then act."""
+"""Whether agents act one after another, each on the state left by its predecessors, or all decide first and then act.
+"""
 
 
 class _Start(Signal):
-    """Lets actions begin that were decided on in this tick."""
+    """Releases the actions that were decided on in this tick."""
 
     __slots__ = ()
     ahead = False
 
     def wait(self, action: object = None) -> Any:
-        """Wait until all have decided."""
+        """Wait until all agents have decided."""
         return super().wait()
 
 
 class TickDriver:
-    """Calls every loop once a tick.
+    """Calls every loop once per tick.
 
     Args:
-        manager: whose loops.
+        manager: the manager of the loops.
         period_ns: simulated nanoseconds between two ticks.
         concurrency: `sequential` or `parallel`.
         shuffled: draw a new order for each tick instead of the order of declaration.
-        refreshed: the limits that begin anew with each tick.
+        refreshed: the limits whose windows start empty in each tick.
 
     Attributes:
-        ticks: how many were begun.
-        overruns: how many began late, because the barrier before was passed late.
-        refreshed: the limits that begin anew with each tick.
+        ticks: number of ticks that began.
+        overruns: number of ticks that began late, because the previous barrier was passed late.
+        refreshed: the limits whose windows start empty in each tick.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class TickDriver:
         self._effect_ended = Signal(self._kernel)
 
     def start(self) -> Actor:
-        """Begin to tick, now; return the actor that does."""
+        """Start ticking now; return the actor of the ticks."""
         self._manager.ticking = True
         self._kernel.effects.on_end = self._on_effect
         return self._kernel.spawn("tick", self._run())
@@ -80,7 +81,9 @@ class TickDriver:
             elif due < kernel.now:
                 self.overruns += 1
             self.ticks += 1
-            for _ in range(2):  # who wakes at this instant takes part: a sleep ends in round 0, a pause in round 1
+            for _ in range(
+                2
+            ):  # agents that wake at this instant take part: a sleep ends in round 0, a pause in round 1
                 await sleep_ns(0)
             for resource in self.refreshed:
                 self._manager.world.rate_tracker.refresh(resource)
@@ -116,9 +119,9 @@ class TickDriver:
             await self._settled(loop)
 
     async def _settled(self, loop: AgentLoop) -> None:
-        """Wait until the iteration is through or waits for something other than an effect.
+        """Wait until the iteration has ended, or waits for something other than an effect.
 
-        What is not an effect may be held by an agent whose turn comes later, so the barrier must not wait for it.
+        Anything else may be held by an agent whose turn comes later, so the barrier must not wait for it.
         """
         while not loop.through:
             if loop.actor.woken:

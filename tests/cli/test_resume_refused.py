@@ -63,7 +63,7 @@ def one_sentence(done, code: int) -> str:
 
 def test_a_finished_run(sim, finished):
     """A finished run has nothing to go on with."""
-    assert one_sentence(sim("resume", finished), 2) == f"{finished} has finished: there is nothing to go on with"
+    assert one_sentence(sim("resume", finished), 2) == f"{finished} has finished: there is nothing to continue"
 
 
 def test_a_missing_run(sim, tiny):

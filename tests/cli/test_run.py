@@ -108,7 +108,7 @@ def test_failed_run(sim, tiny):
     short, long = sim("run", tiny), sim("run", tiny, "--debug")
 
     assert (short.code, long.code) == (1, 1)
-    assert re.fullmatch("sim: error: x cannot be computed: .*\n", short.err)
+    assert re.fullmatch("sim: error: x cannot be evaluated: .*\n", short.err)
     assert "Traceback" in long.err
     assert "failed" in sim("list").out
 

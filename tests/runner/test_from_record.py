@@ -664,7 +664,7 @@ def test_a_scenario_that_was_changed_is_refused(record, snapshots):
     text = file.read_text()
     file.write_text(text + "# only a remark\n")
     for verb in (replay, resume, lambda *args, **options: branch(*args, at=1, **options)):
-        with pytest.raises(RunError, match=r"scenario\.yaml is not the scenario that was run: it was changed"):
+        with pytest.raises(RunError, match=r"scenario\.yaml was changed after the run"):
             verb(copy, kinds={"asker": Asker})
     same(copy, allow_change=True)
     file.write_text(text.replace("count: 2", "count: 3"))
@@ -708,7 +708,7 @@ def test_code_that_was_changed_is_refused(record, snapshots, module):
     copy = snapshots(lambda: made.append(record(kind)))[-1]
     same(copy, kind)
     file.write_text(MODULE + "# changed\n")
-    sentence = "the code is not the one that .* was recorded with: own_agents changed"
+    sentence = "the code has changed since .* was recorded: own_agents"
     with pytest.raises(RunError, match=sentence) as caught:
         resume(copy, kinds={"asker": kind})
     assert "--allow-change" in (caught.value.hint or "")
