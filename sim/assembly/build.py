@@ -1,4 +1,4 @@
-"""From a scenario to a world with its agents, ready to run."""
+"""Builds a simulation from a scenario: the world, its agents and its models."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -32,14 +32,14 @@ from sim.standalone import World
 from sim.world import Refused
 
 Kinds = Mapping[str, type[Agent]]
-"""Classes of agents that a scenario may name as `kind`, as the host program allows."""
+"""Classes of agents that a scenario may name as `kind`; the host program gives them."""
 
 _MAX_SPAWNED = 100_000  # living agents
 
 
 @attrs.frozen
 class Simulation:
-    """A world built from a scenario: what a runner needs."""
+    """The world, the agents and the models of a scenario, for a runner."""
 
     scenario: schema.Scenario
     world: World
@@ -49,7 +49,7 @@ class Simulation:
     per_tick: tuple[str, ...]  # the limits that are refreshed at each tick
     nursery: "AgentFactory"
     models: Models | None  # the language models, if there are any
-    service: ServiceTime | None  # the axis on which they answer, with `execution.sync`
+    service: ServiceTime | None  # the axis of service time, with `execution.sync`
 
 
 def build(
@@ -62,20 +62,20 @@ def build(
     access: Access | None = None,
     until_ns: int | None = None,
 ) -> Simulation:
-    """Return the world that a scenario describes.
+    """Return the simulation that a scenario describes.
 
     Args:
         scenario: a checked scenario.
-        seed: in place of the scenario's own.
-        recorder: keeps what happens.
+        seed: overrides the seed of the scenario.
+        recorder: receives all events and effects.
         kinds: classes that `kind` may name.
         allow: modules that `kind: module:Class` may import from.
-        access: the language models that the operator gives in place of the scenario's.
-        until_ns: when the run ends, nanoseconds; in place of the scenario's own `until`.
+        access: the operator's language models, which override the scenario's.
+        until_ns: the end of the run in simulated nanoseconds; overrides `until` of the scenario.
 
     Raises:
-        UsageError: if an agent's kind is not known or not allowed, a start value cannot be computed, or the operator
-            gives models that do not fit.
+        UsageError: if the kind of an agent is unknown or not allowed, a start value cannot be evaluated, or the
+            operator's models do not match the scenario.
     """
     execution = scenario.execution
     world = World(
@@ -90,7 +90,7 @@ def build(
     toolbox = Toolbox(world)
     service = None if execution.sync is None else ServiceTime(world.kernel.seed)
     models = _models(world, scenario, toolbox, access or Access(), service)
-    manager.kinds.update(kinds or {})  # for `Control.create_loop`, also when it is applied again in a replay
+    manager.kinds.update(kinds or {})  # for `Control.create_loop`, also in a replay
     trace = make_town(scenario, world.kernel.seed, until_ns)
     if trace is not None:
         world.space = space_of(trace, world.kernel)
@@ -99,7 +99,7 @@ def build(
     if service is not None:
         check_sync(scenario, nursery.class_of, access or Access())
     starts = nursery.populate()
-    if service is None:  # in synchronised rounds nobody could wait for agents that come during the run
+    if service is None:  # synchronised rounds cannot wait for agents that are created during the run
         world.services["spawn"] = nursery.spawn_for
         world.actions.register(spawn)
         manager.entries.update(
@@ -127,7 +127,7 @@ def _models(
 
 
 class AgentFactory:
-    """Makes agents from the entries of a scenario, before the run and during it.
+    """Creates agents from the entries of a scenario, before and during the run.
 
     Attributes:
         rulebooks: the rules of each entry.
@@ -157,7 +157,7 @@ class AgentFactory:
         self._spawned: dict[tuple[str, str], int] = {}
 
     def change(self, scenario: schema.Scenario) -> None:
-        """From now on take rules and limits from `scenario`, also for agents that are made later."""
+        """Take rules and limits from `scenario` from now on, also for agents that are created later."""
         self._scenario = scenario
         self._entries = {entry.name: entry for entry in scenario.agents}
         for entry in scenario.agents:
@@ -165,11 +165,11 @@ class AgentFactory:
 
     @property
     def classes(self) -> tuple[type[Agent], ...]:
-        """The classes of all agents, each once."""
+        """The distinct classes of all agents."""
         return tuple(dict.fromkeys(self.class_of.values()))
 
     def populate(self) -> tuple[tuple[AgentLoop, int], ...]:
-        """Make all agents that are there from the beginning, in the order of the file."""
+        """Create all agents that exist from the start, in the order of the file."""
         starts = []
         for entry in self._scenario.agents:
             if entry.template:
@@ -181,7 +181,7 @@ class AgentFactory:
         return tuple(starts)
 
     def spawn_for(self, parent: str, agent: str, count: int = 1, state: Mapping[str, Any] | None = None) -> list[str]:
-        """Start copies of an entry and return their names, which begin with those of the entry and of the parent.
+        """Start copies of an entry and return their names: entry, parent and number.
 
         Raises:
             Refused: if there is no such entry, a state variable is unknown, or there would be too many agents.
@@ -196,7 +196,7 @@ class AgentFactory:
             raise Refused(f"{count} more agents would make more than {_MAX_SPAWNED}")
         key = (parent, agent)
         first = self._spawned.get(key, 0) + 1
-        try:  # all of them, or none: what can go wrong goes wrong before the first is let in
+        try:  # all or none: every check is done before the first copy enters the world
             newborns = [
                 self._conceive(entry, f"{agent}-{parent}-{number}", number - 1, state)
                 for number in range(first, first + count)
@@ -213,10 +213,10 @@ class AgentFactory:
     def _conceive(
         self, entry: schema.Agent, name: str, index: int, state: Mapping[str, Any] | None = None
     ) -> "AgentSpec":
-        """Compute all that an agent starts with; nothing is changed.
+        """Evaluate the start values of an agent, without changing anything.
 
         Raises:
-            UsageError: if a value cannot be computed or used, or the name is taken.
+            UsageError: if a value cannot be evaluated or used, or the name is taken.
         """
         world = self._world
         if name in world.agents or name in world.ledger:
@@ -241,9 +241,10 @@ class AgentFactory:
         return AgentSpec(entry, agent, micro, place, position, computed("start", entry.start, to_ns))
 
     def _admit(self, newborn: "AgentSpec") -> AgentLoop:
-        """Let an agent into the world."""
+        """Add an agent to the world."""
         world, entry, name = self._world, newborn.entry, newborn.agent.agent_id
-        for resource, rate in entry.limits.items():  # before it enters, when nothing has to be looked at anew
+        # Before it enters the world, so that no limit must be evaluated again.
+        for resource, rate in entry.limits.items():
             world.rate_tracker.set_agent_limit(name, resource, to_rate(rate, self._scenario))
         loop = self._manager.create_loop(newborn.agent, self._configs[entry.name])
         world.ledger.open(name, newborn.micro)
@@ -251,7 +252,7 @@ class AgentFactory:
             world.places.place(name, newborn.place)
         if newborn.position is not None:
             if world.space is None:
-                raise UsageError(f"agents.{entry.name}.position: there is no space to be in", hint="add `space:`")
+                raise UsageError(f"agents.{entry.name}.position: the scenario has no space", hint="add `space:`")
             try:
                 world.space.enter(name, newborn.position, partners=entry.partners)
             except UsageError as error:
@@ -275,7 +276,7 @@ class AgentFactory:
                 return kind(name, self._world, **common)
             except TypeError as error:
                 raise UsageError(
-                    f"agents.{entry.name}: the class {kind.__name__} cannot be made: {error}",
+                    f"agents.{entry.name}: the class {kind.__name__} cannot be instantiated: {error}",
                     hint="it needs decide_action, and an __init__ with the arguments of sim.Agent's",
                 ) from error
         return PolicyAgent(
@@ -299,13 +300,13 @@ class AgentFactory:
 def _money(value: Any) -> int:
     micro = to_micro(value)
     if micro < 0:
-        raise UsageError(f"the balance at the start is {value:g}, and it must be at least 0")
+        raise UsageError(f"the initial balance must be at least 0, not {value:g}")
     return micro
 
 
 @attrs.frozen
 class AgentSpec:
-    """An agent that is not in the world yet, and what it starts with."""
+    """An agent that is not in the world yet, with its start values."""
 
     entry: schema.Agent
     agent: Agent
@@ -316,13 +317,13 @@ class AgentSpec:
 
 
 def check_kinds(scenario: schema.Scenario, allow: tuple[str, ...]) -> None:
-    """Find out before anything is run whether all kinds of agents are there and allowed.
+    """Check before a run that all kinds of agents exist and are allowed.
 
     Raises:
-        UsageError: if one is not, as `build` would.
+        UsageError: if one is not, as `build` raises it.
     """
     for entry in scenario.agents:
-        if entry.kind != VILLAGER or scenario.town is None:  # it comes with the town
+        if entry.kind != VILLAGER or scenario.town is None:  # the town has this kind
             _class(entry, {}, allow)
 
 
@@ -335,13 +336,13 @@ def _class(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> type[Ag
     module, _, name = kind.partition(":")
     if not name:
         known = ", ".join(["policy", *kinds])
-        hint = "a program gives others: sim.run(..., kinds={...}); on the command line write module:Class"
+        hint = "a host program gives classes with sim.run(..., kinds={...}); on the command line write module:Class"
         raise UsageError(f"{where}: there is no kind of agent {kind!r}; known: {known}", hint=hint)
     if module not in allow:
-        raise UsageError(f"{where}: {kind!r} names code, which is not allowed here", hint=f"allow it: --allow {module}")
+        raise UsageError(f"{where}: {kind!r} names a module, which is not allowed", hint=f"allow it: --allow {module}")
     try:
         found = getattr(importlib.import_module(module), name)
-    except (Exception, SystemExit) as error:  # whatever that code does when it is imported
+    except (Exception, SystemExit) as error:  # the imported code may raise anything
         what = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
         raise UsageError(f"{where}: {kind!r} cannot be imported: {what}") from error
     if not (isinstance(found, type) and issubclass(found, Agent)):
@@ -382,7 +383,7 @@ def _action(do: Do, reason: str) -> PolicyAction:
 
 
 class SleepValue:
-    """A `sleep` of a scenario as the value of the action's argument `condition`."""
+    """The `sleep` of a scenario as the argument `condition` of the action."""
 
     def __init__(self, spec: SleepSpec) -> None:
         self._given = {key: _part(value) for key, value in spec.given.items()}
@@ -401,7 +402,7 @@ class SleepValue:
                 result[key] = [part.evaluate(names, functions) for part in value]
             elif isinstance(value, Expression):
                 result[key] = value.text
-                if self._outer:  # what they are as the agent falls asleep
+                if self._outer:  # their values when the agent falls asleep
                     result["given"] = {name: names[name] for name in self._outer}
             else:
                 result[key] = value.evaluate(names, functions) if isinstance(value, ValueTemplate) else value

@@ -1,4 +1,4 @@
-"""What of a scenario may change during a run: the live parameters. All others are structural: they shape its start."""
+"""Live parameters of a scenario: those that may change during a run. All others shape its start and cannot change."""
 
 from collections.abc import Sequence
 
@@ -8,18 +8,18 @@ from sim.errors import UsageError
 from sim.scenario import schema
 
 LIVE = ("limits", "costs", "events", "stop", "agents.NAME.rules", "agents.NAME.limits")
-"""The parameters that a branch may change at a time above 0; `until` and the seed it may change too."""
+"""The parameters that a branch may change at a time above 0, in addition to `until` and the seed."""
 
 
 def check_live(overrides: Sequence[str], when: str) -> None:
-    """Check that overrides change nothing but live parameters.
+    """Check that overrides change live parameters only.
 
     Args:
         overrides: texts such as `limits.calls.agent=5 per 1h`.
         when: the time of the change, for the error.
 
     Raises:
-        UsageError: naming the first structural parameter.
+        UsageError: if one does not, naming the parameter.
     """
     for override in overrides:
         path, separator, _ = override.partition("=")
@@ -29,15 +29,15 @@ def check_live(overrides: Sequence[str], when: str) -> None:
         pattern = ".".join(("agents", "NAME", *parts[2:3])) if parts[0] == "agents" else parts[0]
         if pattern not in LIVE:
             raise UsageError(
-                f"{path} is structural: it shapes a run from its start and cannot change at {when}",
+                f"{path} shapes a run from its start, so it cannot change at {when}",
                 hint=f"a branch has --{path}"
                 if path in ("until", "seed")
-                else f"branch at 0s, or change what is live: {', '.join(LIVE)}",
+                else f"branch at 0s, or change one of the live parameters: {', '.join(LIVE)}",
             )
 
 
 def change(simulation: Simulation, scenario: schema.Scenario) -> None:
-    """Give a running world the limits, costs and rules of `scenario`, which differs in live parameters only."""
+    """Set limits, costs and rules of a running world to those of `scenario`, which differs in live parameters only."""
     world = simulation.world
     set_limits(world, scenario)
     set_prices(world, scenario)

@@ -1,4 +1,4 @@
-"""The functions of world expressions: what `metrics` and `stop` can ask."""
+"""The functions of world expressions, which `metrics` and `stop` use."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -13,11 +13,11 @@ PI = math.pi
 
 
 class MetricFunctions:
-    """Counts and sums over a world. Sums are exact (`fsum`): the built-in `sum` gives other floats since Python 3.12.
+    """Counts and sums over a world. Sums use `fsum`, because the built-in `sum` changed its rounding in Python 3.12.
 
     Args:
-        world: what is asked about.
-        manager: its loops, for `in_state`.
+        world: the world.
+        manager: the manager of its loops, for `in_state`.
     """
 
     def __init__(self, world: World, manager: AgentLoopManager) -> None:
@@ -36,7 +36,9 @@ class MetricFunctions:
         return {"now": to_seconds(self._world.kernel.now), "pi": PI}
 
     def count(self, group: str, key: str | None = None, value: Any = None) -> int:
-        """How many agents of a group are alive; with a key, how many of it, stopped ones too, have that value."""
+        """Number of agents of a group that have not stopped; with a key, of all its agents whose variable has the
+        value.
+        """
         if key is None:
             return len(self._world.group(group))
         return sum(1 for state in self._states(group) if state.get(key) == value)
@@ -46,16 +48,16 @@ class MetricFunctions:
         return math.fsum(self._numbers(group, key))
 
     def mean(self, group: str, key: str) -> float:
-        """The mean of a state variable over a group; 0 over nobody."""
+        """The mean of a state variable over a group; 0 for an empty group."""
         numbers = self._numbers(group, key)
         return math.fsum(numbers) / len(numbers) if numbers else 0.0
 
     def quantile(self, group: str, key: str, share: float) -> float:
-        """The value of a state variable that this share of a group does not exceed; 0 over nobody."""
+        """The quantile of a state variable over a group; 0 for an empty group."""
         return _quantile(self._numbers(group, key), share)
 
     def gini(self, group: str, key: str) -> float:
-        """How unequally a state variable is spread over a group: 0 is equal; 0 too if all have nothing."""
+        """The Gini coefficient of a state variable over a group; 0 if all values are equal or zero."""
         numbers = sorted(self._numbers(group, key))
         if numbers and numbers[0] < 0:
             raise ExpressionError(f"gini needs numbers of at least 0, and {key} of {group} has {numbers[0]:g}")
@@ -65,7 +67,7 @@ class MetricFunctions:
         return math.fsum((2 * rank - size - 1) * value for rank, value in enumerate(numbers, 1)) / (size * total)
 
     def in_state(self, state: str) -> int:
-        """How many loops are in a state, for instance `sleeping`."""
+        """Number of loops in a state, for instance `sleeping`."""
         if state not in list(AgentState):
             raise ExpressionError(f"there is no agent state {state!r}", hint=f"one of {', '.join(AgentState)}")
         return self._manager.states()[state]
@@ -75,27 +77,27 @@ class MetricFunctions:
         return self._world.balance(account)
 
     def usage(self, resource: str) -> float:
-        """What all agents together have used of a rate limit within its window."""
+        """Use of a rate limit by all agents together within its window."""
         return self._world.rate_tracker.total_usage(resource)
 
     def level(self, pool: str) -> float:
-        """What a pool holds."""
+        """Free slots, amount or number of items of a pool."""
         return self._world.pools[pool].level
 
     def queue(self, pool: str) -> int:
-        """How many wait at a pool."""
+        """Number of requests that wait for a pool."""
         return self._world.pools[pool].queue
 
     def published(self, pattern: str) -> int:
-        """How many events matching a pattern were published."""
+        """Number of published events whose topic matches a pattern."""
         return self._world.event_bus.published(pattern)
 
     def exists(self, artifact: str) -> bool:
-        """Whether there is such an artifact."""
+        """Whether the artifact exists."""
         return self._world.artifacts.get(artifact) is not None
 
     def observed(self, name: str) -> int:
-        """How often a value was observed."""
+        """Number of observations of a value."""
         return len(self._world.observations.get(name, ()))
 
     def mean_of(self, name: str) -> float:

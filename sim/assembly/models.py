@@ -1,4 +1,4 @@
-"""From a scenario's `models` and the operator's access to the service that agents call."""
+"""Builds the service of language models from `models` of a scenario and the access of the operator."""
 
 from collections.abc import Callable, Mapping
 
@@ -23,20 +23,20 @@ from sim.scenario import models as schema
 from sim.world import World
 
 _ONLY = "default"
-"""The one tier of a scenario that names none."""
+"""The only tier of a scenario that names none."""
 
 
 def furnish_models(
     world: World, models: schema.Models, toolbox: Toolbox, access: Access, time: ServiceTime | None = None
 ) -> Models:
-    """Give a world its models, and its agents the action `ask`.
+    """Add language models to a world, and the action `ask` for its agents.
 
     Args:
-        world: which gets them.
-        models: what the scenario says.
+        world: the world.
+        models: `models` of the scenario.
         toolbox: the functions of scripted rules.
-        access: what the operator says; it goes before.
-        time: the axis on which `simulated` models answer; None: that of the world.
+        access: the access of the operator, which overrides the scenario.
+        time: the time axis of `simulated` models; None: simulated time of the world.
 
     Raises:
         UsageError: if the operator names a provider or tier that does not exist.
@@ -64,7 +64,7 @@ def furnish_models(
 
 
 def check_models(models: schema.Models, access: Access) -> None:
-    """Check that a world with these models can have those that the operator names.
+    """Check that the operator's models match those of a scenario.
 
     Raises:
         UsageError: as `furnish_models`.
@@ -73,12 +73,12 @@ def check_models(models: schema.Models, access: Access) -> None:
 
 
 def change_models(service: Models, models: schema.Models, access: Access) -> None:
-    """Give a running world other models: from now on calls go where the operator says.
+    """Change the models of a running world to those of the operator.
 
     Args:
         service: the models of the world.
-        models: what the scenario says.
-        access: what the operator says.
+        models: `models` of the scenario.
+        access: the access of the operator.
 
     Raises:
         UsageError: as `furnish_models`.
@@ -96,7 +96,7 @@ def _policy(models: schema.Models) -> RetryPolicy:
 
 
 class _OnFirstCall:
-    """A provider of the core that is imported and made when the first call reaches it: most runs use one of them."""
+    """A provider of the core that is imported and created at its first call: most runs use only one of them."""
 
     def __init__(self, name: str, make: Callable[[], Provider]) -> None:
         self.name = name
@@ -104,7 +104,7 @@ class _OnFirstCall:
         self._provider: Provider | None = None
 
     async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None, /) -> Completion:
-        """Answer as the provider does."""
+        """Forward the request to the provider."""
         if self._provider is None:
             self._provider = self._make()
         return await self._provider.complete(model, request, observe)
@@ -138,7 +138,7 @@ def _providers(world: World, models: schema.Models, toolbox: Toolbox, time: Serv
 
 
 def _limits(models: schema.Models) -> Limits:
-    """Return the limits of a modelled server: a real endpoint tells them in its headers."""
+    """Return the limits of a simulated server; a real endpoint reports them in its headers."""
     server = models.simulated.server
     return Limits() if server is None else Limits(server.requests_per_minute, server.tokens_per_minute)
 
@@ -154,7 +154,7 @@ def _wrap(models: schema.Models, provider: Provider, clock: ClientClock) -> Prov
 def _edge(
     models: schema.Models, access: Access, policy: RetryPolicy, prices: Prices
 ) -> Callable[[], OutsideClient] | None:
-    """Return what makes the client of endpoints; its libraries are imported only then."""
+    """Return a function that creates the client of endpoints; it imports their libraries."""
     if not access.outside:
         return None
 
@@ -187,11 +187,11 @@ def _router(models: schema.Models, access: Access, prices: Prices) -> Router:
     for tier, chain in chosen.items():
         if tier not in tiers:
             hint = did_you_mean(tier, tiers) or f"there are: {', '.join(tiers)}"
-            raise UsageError(f"--model names the tier {tier[:80]!r}, which the scenario has not", hint=hint)
+            raise UsageError(f"--model names the tier {tier[:80]!r}, which the scenario does not have", hint=hint)
         tiers[tier] = chain
     for chain in tiers.values():
         if len({target.provider in INSIDE for target in chain}) > 1:
-            raise UsageError(f"a chain is either all offline or all at an endpoint, not {', '.join(map(str, chain))}")
+            raise UsageError(f"a chain must be all offline or all at endpoints, not {', '.join(map(str, chain))}")
     default = models.default or next(iter(tiers))
     return Router(tiers, default=default, uses=models.uses, agents=models.agents, groups=models.agents, prices=prices)
 

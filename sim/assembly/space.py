@@ -1,4 +1,4 @@
-"""The part `space` of a scenario."""
+"""Builds the space of a scenario."""
 
 from sim.errors import UsageError
 from sim.kernel import Kernel
@@ -14,8 +14,8 @@ def make_space(scenario: schema.Scenario, kernel: Kernel, places: Places | None)
 
     Args:
         scenario: a checked scenario.
-        kernel: whose time it is; a step is a tick.
-        places: the graph that a space without a size lies over.
+        kernel: the kernel, for its time; one step is one tick.
+        places: the graph of a space without a size.
 
     Raises:
         UsageError: if there is neither a size nor a graph.
@@ -28,7 +28,7 @@ def make_space(scenario: schema.Scenario, kernel: Kernel, places: Places | None)
         reach = Reach(_PLANES[space.metric], space.perception, space.speed, walk)
         return Space(reach, within(*space.size), lambda: kernel.now // period)
     if places is None:
-        raise UsageError("space: expected a size, or `places` to lie over", hint="write `size: [width, height]`")
+        raise UsageError("space: expected a size, or `places`", hint="write `size: [width, height]`")
     nodes = frozenset(places.nodes)
     hops = Hops({node: places.adjacent(node) for node in places.nodes})
     return Space(

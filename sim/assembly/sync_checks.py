@@ -1,4 +1,4 @@
-"""What `execution.sync` demands of a scenario: which agents share something, and what no synchronised run may have."""
+"""Checks of a scenario with `execution.sync`: what agents share, and what synchronised rounds exclude."""
 
 from collections.abc import Mapping
 
@@ -18,9 +18,9 @@ _LOCAL_NAMES = frozenset({"now", "me", "index", "group", "iteration", "result", 
 
 
 def reach_of(entry: schema.Agent, models: Models | None) -> Sharing:
-    """Return how far the rules of an entry reach: no farther than space if all they use is the agent's own or there.
+    """Return the reach of the rules of an entry: `space` if they use only data of the agent and what it sees in space.
 
-    So must what models answer, if the agents ask any.
+    The same must hold for scripted answers that the agents may get.
     """
     local = {kind for kind, handler in DEFINED.items() if handler.scope != "shared"}
     if _shared_by_answers(entry, models) is not None:
@@ -37,9 +37,10 @@ def reach_of(entry: schema.Agent, models: Models | None) -> Sharing:
 
 
 def _shared_by_answers(entry: schema.Agent, models: Models | None) -> tuple[str, str] | None:
-    """Return which scripted answer to agents of an entry depends on what all share, and by which function."""
+    """Return a scripted rule for agents of an entry that depends on shared data, and the function that it calls."""
     for number, rule in enumerate(() if models is None else models.rules):
-        told = {name for asker in rule.agent or () for name in (asker, asker.rpartition("-")[0])}  # a-2 is one of a
+        # A-2 belongs to the entry a.
+        told = {name for asker in rule.agent or () for name in (asker, asker.rpartition("-")[0])}
         if told.isdisjoint((entry.name, entry.group_name)) and rule.agent:
             continue
         for function in sorted(rule.functions - _LOCAL_FUNCTIONS):
@@ -48,19 +49,19 @@ def _shared_by_answers(entry: schema.Agent, models: Models | None) -> tuple[str,
 
 
 def check_sync(scenario: schema.Scenario, classes: Mapping[str, type[Agent]], access: Access) -> None:
-    """Refuse a scenario in which what agents do could depend on how fast they are served, or that shares in secret.
+    """Refuse a scenario whose agents could depend on how fast they are served, or share data without declaring it.
 
     Args:
         scenario: a checked scenario with `execution.sync`.
-        classes: of its agents, by entry.
-        access: the models that the operator gives.
+        classes: the classes of its agents, by entry.
+        access: the models of the operator.
 
     Raises:
-        UsageError: naming what stands against it.
+        UsageError: naming the part that is excluded, and why.
     """
     sync = scenario.execution.sync
     for key, why in _against(scenario, access):
-        raise UsageError(f"execution.sync: {sync} does not go together with {key}: {why}")
+        raise UsageError(f"execution.sync: {sync} excludes {key}: {why}")
     if sync == "barrier" or sync == "sequential":
         return
     for entry in scenario.agents:
@@ -69,43 +70,43 @@ def check_sync(scenario: schema.Scenario, classes: Mapping[str, type[Agent]], ac
             continue
         if kind.reach is None:
             raise UsageError(
-                f"execution.sync: {sync} cannot be used with {kind.__name__}, which does not declare what it shares",
+                f"execution.sync: {sync} cannot be used with {kind.__name__}, which does not declare its reach",
                 hint="give the class an attribute `reach`: 'own', 'space' or 'shared'",
             )
         if answers is not None:
             rule, function = answers
             raise UsageError(
-                f"execution.sync: {sync} cannot be used with {kind.__name__}, which declares that it reaches no "
-                f"farther than {kind.reach!r}, and {rule}, whose answers depend on {function}(), which all share",
-                hint="give the class reach = 'shared', or let answers depend on what the agent says and sees",
+                f"execution.sync: {sync} cannot be used with {kind.__name__}, which declares the reach "
+                f"{kind.reach!r}, together with {rule}, whose answers depend on shared data ({function}())",
+                hint="give the class reach = 'shared', or let answers depend only on the request and the agent",
             )
 
 
 def _against(scenario: schema.Scenario, access: Access) -> list[tuple[str, str]]:
-    """Return what stands against running in synchronised rounds: key, and why."""
+    """Return the parts that exclude synchronised rounds, each with the reason."""
     execution, found = scenario.execution, []
     if execution.clock == "wall":
-        found.append(("execution.clock: wall", "world time and service time are two axes"))
+        found.append(("execution.clock: wall", "world time and service time are separate axes"))
     if execution.health is not None:
         found.append(("execution.health", "agents that are served slowly are not silent"))
     if execution.ties == "shuffled" or execution.tick.order == "shuffled":
-        found.append(("a shuffled order", "it is drawn for all agents of an instant together"))
+        found.append(("a shuffled order", "one order is drawn for all agents of an instant"))
     for name, limit in scenario.limits.items():
         if limit.group is not None or limit.global_ is not None:
-            found.append((f"limits.{name}", "a limit that agents share makes what one may do depend on who came first"))
+            found.append((f"limits.{name}", "with a shared limit, actions depend on which agent came first"))
         elif limit.agent is not None and limit.agent.window == 0:
-            found.append((f"limits.{name}", "a limit per tick is refreshed for all agents at once"))
+            found.append((f"limits.{name}", "a limit per tick is reset for all agents at once"))
     for entry in scenario.agents:
         if entry.template:
-            found.append(
-                (f"agents.{entry.name}.template", "agents that are made during a run were not there to wait for")
-            )
+            found.append((f"agents.{entry.name}.template", "rounds cannot wait for agents that are created later"))
         if any(len(rule.do) > 1 for rule in entry.rules):
-            found.append((f"several actions in a rule of {entry.name}", "only the first could wait for its turn"))
+            found.append((f"several actions in a rule of {entry.name}", "only the first one could wait for its turn"))
         if any(do.kind == "spawn" for rule in entry.rules for do in rule.do):
-            found.append((f"spawn in the rules of {entry.name}", "agents that are made during a run come unannounced"))
+            found.append(
+                (f"spawn in the rules of {entry.name}", "rounds cannot wait for agents that are created later")
+            )
         if any(rate.window == 0 for rate in entry.limits.values()):
-            found.append((f"agents.{entry.name}.limits", "a limit per tick is refreshed for all agents at once"))
+            found.append((f"agents.{entry.name}.limits", "a limit per tick is reset for all agents at once"))
     return found + _against_models(scenario, access)
 
 
@@ -114,9 +115,9 @@ def _against_models(scenario: schema.Scenario, access: Access) -> list[tuple[str
     if models is None:
         return []
     if any(provider not in INSIDE for chain in access.chains().values() for provider, _ in chain):
-        found.append(("--model", "an endpoint's answers do not stand on the axis of service time"))
+        found.append(("--model", "answers of an endpoint take real time, not service time"))
     if models.ceiling is not None:
-        found.append(("models.ceiling", "whether a call is still paid for would depend on who was served first"))
+        found.append(("models.ceiling", "whether a call can be paid would depend on which agent was served first"))
     scripted = [reply for number, rule in enumerate(models.rules) for reply in rule.made(number).replies]
     if models.faults or models.simulated.failures or any(reply.fail for reply in scripted):
         found.append(("models that fail", "retries and breakers are shared by all agents"))
@@ -125,6 +126,6 @@ def _against_models(scenario: schema.Scenario, access: Access) -> list[tuple[str
         limits = [
             name for name in ("queue", "requests_per_minute", "tokens_per_minute") if getattr(server, name) is not None
         ]
-        why = "whether a call is let in would depend on who came first"
+        why = "whether a call is accepted would depend on which agent came first"
         found.extend((f"models.simulated.server.{name}", why) for name in limits)
     return found

@@ -1,4 +1,4 @@
-"""The part `town` of a scenario: what its villagers do, made from the seed, and the space that they live in."""
+"""Builds the town of a scenario: the trace of its villagers, generated from the seed, and their space."""
 
 from sim.agents.town import Trace, generate
 from sim.kernel import Kernel
@@ -8,12 +8,12 @@ from sim.world.space import Reach, Space, chebyshev, manhattan, within
 
 
 def make_town(scenario: schema.Scenario, seed: int, until_ns: int | None = None) -> Trace | None:
-    """Return what the villagers of a scenario do, from `town.begins` for as long as the run lasts.
+    """Return the trace of the villagers of a scenario, from `town.begins` to the end of the run.
 
     Args:
         scenario: a checked scenario.
-        seed: of the run.
-        until_ns: how long that is, nanoseconds, in place of the scenario's `until`.
+        seed: the seed of the run.
+        until_ns: the length of the run in nanoseconds, if it is not the scenario's `until`.
 
     Raises:
         UsageError: if there are villagers without a town, or the town does not fit the scenario.

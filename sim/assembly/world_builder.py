@@ -1,4 +1,4 @@
-"""What a scenario puts into a world before there are agents: limits, prices, money, pools, places, artifacts."""
+"""Builds a world from a scenario, without agents: limits, prices, accounts, pools, places, artifacts."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from sim.world.artifact import Artifact
 
 
 def furnish(world: World, scenario: schema.Scenario) -> None:
-    """Put everything into a world that a scenario says, but its agents and models."""
+    """Add everything to a world that a scenario declares, except agents and models."""
     set_limits(world, scenario)
     for name, budget in scenario.budgets.items():
         world.budgets.define(name, to_micro(budget.amount), budget.reset)
@@ -39,7 +39,7 @@ def set_limits(world: World, scenario: schema.Scenario) -> None:
 
 
 def set_prices(world: World, scenario: schema.Scenario) -> None:
-    """Set what actions take, in place of what they took before."""
+    """Set the prices of actions; earlier prices are removed."""
     world.costs.clear()
     for kind, prices in scenario.costs.items():
         for name, value in prices.items():
@@ -48,12 +48,12 @@ def set_prices(world: World, scenario: schema.Scenario) -> None:
 
 
 def to_rate(rate: units.Rate | None, scenario: schema.Scenario) -> Rate | None:
-    """Return a rate; one per tick counts over the tick's period, and is refreshed at ticks in tick mode."""
+    """Return a rate. The window of a rate per tick is the period of a tick; in tick mode each tick resets it."""
     return None if rate is None else Rate(rate.amount, rate.window or scenario.execution.tick.period)
 
 
 def limits_per_tick(scenario: schema.Scenario) -> tuple[str, ...]:
-    """Return the limits that begin anew with each tick."""
+    """Return the limits that each tick resets."""
     own = [(name, rate) for entry in scenario.agents for name, rate in entry.limits.items()]
     shared = [(n, r) for n, limit in scenario.limits.items() for r in (limit.agent, limit.group, limit.global_) if r]
     return tuple(dict.fromkeys(name for name, rate in [*shared, *own] if rate.window == 0))

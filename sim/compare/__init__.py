@@ -1,1 +1,1 @@
-"""Two runs side by side."""
+"""Compares two runs."""

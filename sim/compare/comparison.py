@@ -1,4 +1,4 @@
-"""Two runs side by side: how they were run, where they part, and how far their outcomes are."""
+"""Compares two runs: their settings, their first difference, and their outcomes."""
 
 import math
 from collections import Counter
@@ -18,13 +18,13 @@ Fields = Mapping[str, Any]
 FIGURES = (
     "sim_seconds", "events", "agents", "iterations", "actions", "wakeups", "errors", "messages", "overruns",
 )  # fmt: skip
-"""Numbers that sum a run up."""
+"""Key figures of a run."""
 
 _OUTCOME = {
     "id", "uid", "path", "status", "problem", "epoch", "schema", "started_at", "ended_at", "sim_ns", "sim_seconds",
     "events", "hash", "digest", "summary",
 }  # fmt: skip
-"""What a run's row says of the run itself; all the rest says how it was run."""
+"""Fields of the run's row that describe its outcome; all others are settings."""
 
 
 @attrs.frozen
@@ -36,7 +36,7 @@ class Pair:
 
     @property
     def difference(self) -> float | None:
-        """Right minus left, None if one of them is no number."""
+        """Right minus left; None if one of them is not a number."""
         if _is_number(self.left) and _is_number(self.right):
             return self.right - self.left
         return None
@@ -61,8 +61,8 @@ class DigestPart:
     """A part of the final digest that differs.
 
     Attributes:
-        entries: how many entries it has.
-        differ: how many entries are not the same in both runs, those that only one of them has included.
+        entries: number of its entries.
+        differ: number of entries that differ, including those that only one run has.
         path: the first value that differs.
         values: that value as JSON, shortened.
     """
@@ -75,13 +75,13 @@ class DigestPart:
 
 @attrs.frozen
 class Comparison:
-    """What two runs have in common, and what they do not.
+    """The comparison of two runs.
 
     Attributes:
-        settings: how they were run, where it differs.
-        difference: the first event that differs, None if all are equal.
-        equal_events: how many events at the beginning are equal.
-        after: events of each run from the first that differs on.
+        settings: settings that differ.
+        difference: the first event that differs; None if all are equal.
+        equal_events: number of equal events at the beginning.
+        after: events of each run from the first difference on.
         outcomes: status, stop condition, error and hash.
         figures: see `FIGURES`.
         kinds: successful actions by kind.
@@ -90,7 +90,7 @@ class Comparison:
         metrics: last and mean value by metric.
         observations: number, mean and deviation by observation.
         standardized: difference of the means by observation, in standard deviations; None if it is not defined.
-        topics: how many events of each topic there are, where it differs.
+        topics: number of events by topic, where it differs.
         digest: parts of the final digest that differ; None if a run has no digest.
     """
 
@@ -111,7 +111,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool | None:
-        """Whether everything that happened is equal; None if a run has no end to compare."""
+        """Whether both runs are equal; None if one of them has no end."""
         hash = self.outcomes["hash"]
         if self.difference is not None:
             return False
@@ -120,7 +120,7 @@ class Comparison:
 
 @attrs.frozen
 class _Reading:
-    """What the events of a run come to: their number by topic, the time of the last one, and some of them."""
+    """The events of a run: their number by topic, the time of the last one, and some of them."""
 
     topics: Counter[str]
     end_ns: int
@@ -132,8 +132,8 @@ def compare(left: StoredRun, right: StoredRun, limit: int | None) -> Comparison:
 
     Args:
         left: one run.
-        right: the other run; differences are it minus the left one.
-        limit: how many events of each to keep where they part; None is all.
+        right: the other run; differences are right minus left.
+        limit: how many events of each run to keep after the first difference; None keeps all.
     """
     difference = first_difference(left.events(), right.events())
     number = None if difference is None else difference.number
@@ -171,7 +171,7 @@ def _read(run: StoredRun, number: int | None, limit: int | None) -> _Reading:
 
 
 def _fields(info: RunInfo, reading: _Reading) -> dict[str, Any]:
-    """Return what a run came to; one that did not end came as far as its last event."""
+    """Return the outcome of a run; a run without an end lasted until its last event."""
     reached = to_seconds(reading.end_ns) if info.sim_seconds is None else info.sim_seconds
     known = {"status": info.status, "hash": info.hash, "events": reading.topics.total(), "sim_seconds": reached}
     return {**(info.summary or {}), **known}
@@ -202,7 +202,7 @@ def _pairs(left: Fields | None, right: Fields | None) -> Pairs:
 
 
 def _counts(left: Fields | None, right: Fields | None) -> Pairs:
-    """Pair counts by name: a name that a run does not have counts as 0, unless nothing is known of the run."""
+    """Pair counts by name. A missing name counts as 0, unless the run has no counts at all."""
     ours, theirs = (None if side is None else 0 for side in (left, right))
     left, right = left or {}, right or {}
     return {name: Pair(left.get(name, ours), right.get(name, theirs)) for name in {**left, **right}}
@@ -213,7 +213,7 @@ def _differing(pairs: Pairs) -> Pairs:
 
 
 def _used(pairs: Pairs) -> Pairs:
-    """Leave out what is zero or unknown in both runs."""
+    """Remove values that are zero or unknown in both runs."""
     return {name: pair for name, pair in pairs.items() if pair.left or pair.right}
 
 
@@ -223,7 +223,7 @@ def _nested(left: Fields | None, right: Fields | None, figures: Callable[[Any], 
 
 
 def _metrics(fields: Fields) -> dict[str, Any]:
-    """Return the series of the metrics; when they were sampled is none."""
+    """Return the series of the metrics, without the times of the samples."""
     return {name: series for name, series in (fields.get("metrics") or {}).items() if name != "time"}
 
 

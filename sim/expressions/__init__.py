@@ -1,7 +1,7 @@
-"""Conditions and values of scenario files: a small safe expression grammar, never `eval`.
+"""Expressions of scenario files: a small safe grammar, never `eval`.
 
-`grammar` decides what may be written, `expression` computes it (on simpleeval), `functions` holds the pure
-functions that every place offers, `errors` the one error and the search for the nearest name.
+`grammar` checks the syntax, `expression` evaluates (with simpleeval), `functions` has the pure functions that are
+available everywhere, and `errors` the error class and the search for the nearest name.
 """
 
 from sim.expressions.errors import ExpressionError, did_you_mean, nearest

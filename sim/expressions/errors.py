@@ -1,4 +1,4 @@
-"""The error of a condition, and the nearest known name to a mistyped one."""
+"""The error of expressions, and the search for the nearest name to a mistyped one."""
 
 import difflib
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from sim.errors import UsageError
 
 MAX_CANDIDATES = 500
-"""Among more names none is searched for: a large file full of mistakes must not take minutes to refuse."""
+"""With more names there is no search: a large file full of mistakes must not take minutes to refuse."""
 
 
 class ExpressionError(UsageError):

@@ -22,11 +22,11 @@ from sim.expressions.functions import OPERATORS
 from sim.expressions.grammar import Grammar, Literal, read
 
 MAX_RESULT = 100_000
-"""Values in a result, counted at any depth: `[x, x]` assigned to x again and again doubles it."""
+"""The most values in a result, counted at any depth: repeating x = `[x, x]` doubles the size each time."""
 
 
 MAX_WORK = 20_000
-"""Steps of the loops of one evaluation: an item counts as one, and so does each value that a step looks at."""
+"""The most steps of all loops of one evaluation: each item counts, and each value that a step reads."""
 
 
 @attrs.frozen
@@ -34,7 +34,7 @@ class Expression:
     """A checked expression.
 
     Attributes:
-        text: what was written.
+        text: the source text.
         names: the free names that it uses.
         functions: the functions that it calls.
         literals: texts written directly as arguments of calls.
@@ -86,14 +86,14 @@ class Expression:
             raise ExpressionError(f"{self.text!r}: {error}", hint=error.hint) from None
         except InvalidExpression as error:
             raise ExpressionError(f"{self.text!r}: {error}") from None
-        except Exception as error:  # whatever goes wrong inside has one meaning: this expression has no value
+        except Exception as error:  # any failure inside means that this expression cannot be evaluated
             raise ExpressionError(f"{self.text!r}: {str(error) or type(error).__name__}") from error
         return result
 
 
 @functools.lru_cache(maxsize=4096)
 def _read(text: str) -> Grammar:
-    """Parse a text once: a thousand agents often share their rules."""
+    """Parse a text; cached, because a thousand agents often share their rules."""
     return read(text)
 
 
@@ -111,7 +111,7 @@ def _measure(result: object) -> None:
 
 
 def _size(result: object, limit: int) -> int:
-    """Return how many values there are in a collection at any depth; counting stops above `limit`."""
+    """Return the number of values in a collection at any depth; counting stops above `limit`."""
     count = 0
     level: list[Any] = [result]
     for _ in range(50):
@@ -133,9 +133,9 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 class _Evaluator(EvalWithCompoundTypes):  # type: ignore[misc]
-    """simpleeval's walk with our handlers.
+    """The evaluator of simpleeval with other handlers.
 
-    Made per evaluation, because a function may evaluate another expression.
+    There is one for each evaluation, because a function may evaluate another expression.
     """
 
     operators = OPERATORS
@@ -147,7 +147,7 @@ class _Evaluator(EvalWithCompoundTypes):  # type: ignore[misc]
         self.functions = functions
 
     def __del__(self) -> None:
-        """Nothing to take apart: simpleeval breaks a cycle here that this class does not have."""
+        """No-op: simpleeval breaks a reference cycle here that this class does not have."""
 
     def _eval(self, node: ast.AST) -> Any:
         # the tree was checked before: every node type in it is in the table
@@ -203,7 +203,7 @@ class _Evaluator(EvalWithCompoundTypes):  # type: ignore[misc]
 
 
 class _Bound(dict[str, Any]):
-    """The name of a loop, and what other names stand for around it."""
+    """The variable of a loop, and the names around it."""
 
     def __init__(self, outer: Mapping[str, object]) -> None:
         super().__init__()
@@ -214,7 +214,7 @@ class _Bound(dict[str, Any]):
 
 
 class _Loop(_Evaluator):
-    """Evaluates what is inside a loop, and counts the work of all loops of the expression together."""
+    """Evaluates the body of a loop, and counts the steps of all loops of the expression together."""
 
     def __init__(
         self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]], work: list[int]
@@ -237,7 +237,7 @@ class _Loop(_Evaluator):
 
 
 def _slice(container: Any, bounds: list[Any]) -> Any:
-    """Return a piece of a list or text."""
+    """Return a slice of a list or text."""
     if not isinstance(container, list | tuple | str):
         raise ExpressionError(f"a slice needs a list or text, not {type(container).__name__}")
     if any(bound is not None and type(bound) is not int for bound in bounds):
@@ -246,7 +246,7 @@ def _slice(container: Any, bounds: list[Any]) -> Any:
 
 
 def _item(container: Any, key: Any) -> Any:
-    """Return one item of a mapping, list or text. Objects have no parts here."""
+    """Return one item of a mapping, list or text. Attributes of objects are not accessible."""
     if isinstance(container, dict | types.MappingProxyType):
         if key in container:
             return container[key]

@@ -1,4 +1,4 @@
-"""The pure functions of expressions, and the operators: each bounds the size of what it makes."""
+"""The pure functions and the operators of expressions. Each limits the size of its result."""
 
 import ast
 import math
@@ -11,7 +11,7 @@ from sim.expressions.errors import ExpressionError
 from sim.expressions.grammar import MAX_INT
 
 MAX_LENGTH = 100_000
-"""The longest text or list that an expression may make or read as a number."""
+"""The longest text or list that an expression may create."""
 
 Number = int | float
 
@@ -43,7 +43,7 @@ def _needs_numbers(symbol: str, left: object, right: object) -> None:
 
 
 def _arithmetic(symbol: str, compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return an operator on numbers alone: no text formatting by %, no repetition of lists by *."""
+    """Return an operator for numbers only: no text formatting by %, no repetition of lists by *."""
 
     def operate(left: Any, right: Any) -> Any:
         _needs_numbers(symbol, left, right)
@@ -135,7 +135,7 @@ def _numeric(value: Any) -> Any:
 
 def _str(value: Any) -> str:
     if isinstance(value, list | tuple | dict):
-        raise ExpressionError(f"str makes text of numbers and words, not of {_kind(value)}")
+        raise ExpressionError(f"str converts numbers, text and truth values, not {_kind(value)}")
     return str(value)
 
 
@@ -156,7 +156,7 @@ def _contains(container: Any, item: Any) -> bool:
 
 
 def _sum(values: Any) -> Any:
-    """The sum; of numbers with decimals it is exact up to the last rounding, so their order does not matter."""
+    """Return the sum. For floats it is rounded once (`fsum`), so their order does not matter."""
     numbers = [number(value) for value in _list("sum", values)]
     return number(sum(numbers) if all(isinstance(value, int) for value in numbers) else math.fsum(numbers))
 
@@ -191,4 +191,4 @@ PURE_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "contains": _contains,
     }
 )
-"""Functions without effect or memory. `first` of an empty list is None; `log` takes an optional base."""
+"""Functions without side effects or state. `first` of an empty list is None; the base of `log` is optional."""

@@ -1,8 +1,8 @@
-"""What an expression may be: a white list of syntax, checked before anything is computed.
+"""The syntax of expressions: an allowlist of node types, checked before anything is evaluated.
 
-Python's own parser reads the text, but only the node types named here pass. That leaves out every way to
-reach an object's attributes or to define code: attributes are keys, only plain names are called. The one loop is that
-over the items of a list, and the evaluation bounds its work.
+Python's parser reads the text, but only the node types named here are accepted. This excludes every way to read an
+attribute of an object or to define code: attributes are keys, and only plain names can be called. The only loop is
+over the items of a list, and the evaluation limits its steps.
 """
 
 import ast
@@ -18,7 +18,7 @@ MAX_TEXT = 1000
 MAX_NODES = 200
 MAX_DEPTH = 30
 MAX_INT = 2**63 - 1
-"""Whole numbers stay within 64 bits: it bounds the work, and recorded JSON holds no larger ones."""
+"""Whole numbers must fit into 64 bits: this limits the work, and recorded JSON has no larger ones."""
 
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 _ALLOWED: dict[type[ast.AST], str] = {
@@ -61,10 +61,10 @@ class Grammar:
 
 
 def read(text: str) -> Grammar:
-    """Parse `text` and check it against the white list.
+    """Parse `text` and check it against the allowlist.
 
     Raises:
-        ExpressionError: if it is too long, no expression, or uses something that is not allowed.
+        ExpressionError: if it is too long, not an expression, or uses something that is not allowed.
     """
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the expression has {len(text)} characters, at most {MAX_TEXT} are allowed")
@@ -78,7 +78,7 @@ def read(text: str) -> Grammar:
 def _parse(text: str) -> ast.expr:
     """Return Python's syntax tree; text over several lines (YAML blocks) is read as if in parentheses."""
     try:
-        with warnings.catch_warnings():  # the parser warns of odd escapes; they are harmless here
+        with warnings.catch_warnings():  # the parser warns about invalid escapes, which are harmless here
             warnings.simplefilter("ignore")
             return ast.parse(f"({text}\n)" if "\n" in text else text, mode="eval").body
     except SyntaxError as error:
@@ -92,13 +92,13 @@ def _short(text: str) -> str:
 
 
 class _Checker:
-    """Walks the tree once, refuses what is not allowed, and collects what it refers to."""
+    """Walks the tree once, refuses nodes that are not allowed, and collects names, functions and literals."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.functions: set[str] = set()
         self.literals: list[Literal] = []
-        self._bound: list[str] = []  # the names of the loops around the node at hand
+        self._bound: list[str] = []  # the variables of the loops around the current node
         self._nodes = 0
 
     def check(self, node: ast.expr, depth: int) -> ast.expr:
@@ -186,7 +186,7 @@ class _Checker:
 
     def _check_listcomp(self, node: ast.ListComp | ast.GeneratorExp, depth: int) -> ast.expr:
         if len(node.generators) > 1:
-            raise ExpressionError("a list has one `for` in an expression", hint="put one list into another")
+            raise ExpressionError("a list comprehension may have one `for` only", hint="nest two of them")
         loop = node.generators[0]
         if not isinstance(loop.target, ast.Name) or loop.target.id in _WORDS or loop.is_async:
             raise ExpressionError("`for` needs one plain name in an expression, as in [x for x in items if x > 1]")

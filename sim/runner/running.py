@@ -299,7 +299,7 @@ def _raise_for(number: int, message: str, folder: Path | None) -> NoReturn:
 
 
 async def _watched(runner: SimulationRunner, signals: Signals, keeper: RunSink) -> Literal["finished", "interrupted"]:
-    """Run; the first SIGINT or SIGTERM suspends the run between two steps, the second one interrupts the step itself."""
+    """Run; the first SIGINT or SIGTERM suspends the run between two steps, the second one interrupts the step."""
     if threading.current_thread() is not threading.main_thread():
         return await runner.run()
     before = {number: signal.getsignal(number) for number in _ENDINGS}

@@ -1,8 +1,9 @@
-"""Scenario files: read strictly, checked as a whole, and handed on as immutable models.
+"""Scenario files: read strictly, checked as a whole, and turned into immutable models.
 
-`yaml_tree` reads YAML into a plain tree with positions, `overrides` changes it for `--set`, `schema` (with
-`actions`, `fields`, `units`, `values`) says what may stand where, `known` what names a file declares,
-`scopes` what an expression may use, `load` puts them together and reports every problem at once.
+`yaml_tree` reads YAML into a tree with positions; `overrides` changes the tree for `--set`; `schema`, with `actions`,
+`sleep`, `models`, `model_rules`, `model_behaviour`, `fields`, `meanings`, `units` and `values`, defines the models;
+`symbols` collects the names that a file declares; `scopes` defines what an expression may use; `semantic_checks` and
+`town` check several parts together; `load` combines them and reports every problem at once.
 """
 
 from sim.scenario.load import json_schema, load, loads

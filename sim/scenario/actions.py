@@ -1,7 +1,7 @@
-"""What a rule may do: how a scenario file gives the arguments of actions, and the records that they become.
+"""The actions of rules: how a scenario file writes them, and the records that they are read into.
 
-The model of each kind is derived from its definition (`sim.world.action`). `sleep` alone is written otherwise: its
-argument is a condition, whose parts stand in the place of arguments.
+The model of each kind is derived from its definition (`sim.world.action`). Only `sleep` is written differently: its
+argument is a condition, whose parts take the place of arguments.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ from sim.scenario.values import Filter, ValueTemplate
 from sim.scenario.yaml_tree import Map
 from sim.world.action import DEFINED, ActionHandler
 
-_OF_HIGHER_LAYERS = (ask, rest, sleep, spawn, stop)  # named here, so that they are defined beside those of the world
+_OF_HIGHER_LAYERS = (ask, rest, sleep, spawn, stop)  # imported so that they are defined as well as those of the world
 
 
 @attrs.frozen
@@ -42,9 +42,9 @@ class Do:
     """One action of a rule.
 
     Attributes:
-        kind: which action.
-        arguments: its arguments as given; absent ones are not in it. Empty for `sleep`.
-        sleep: what to sleep for, only for `sleep`.
+        kind: the kind of action.
+        arguments: the given arguments by name. Empty for `sleep`.
+        sleep: the wake condition, for `sleep` only.
     """
 
     kind: str
@@ -92,7 +92,7 @@ def action_kinds() -> tuple[str, ...]:
 
 
 def _spread(raw: Any) -> Any:
-    """Return `noop` and `{stop: }` in the full form, with the position kept."""
+    """Return short forms such as `noop` and `{stop: }` in the full form, with positions."""
     if isinstance(raw, str):
         return {action_kind(raw): {}}
     if not isinstance(raw, dict):
@@ -123,14 +123,18 @@ def _value(value: Any) -> Any:
 
 
 def action_kind(value: str) -> str:
-    """Check the name of a kind of action; for validators."""
+    """Return the name of a kind of action; a validator.
+
+    Raises:
+        FieldError: if there is no such kind.
+    """
     if value not in DEFINED:
         raise FieldError(f"there is no action {value[:80]!r}", did_you_mean(value, DEFINED))
     return value
 
 
 class _ActionSchema:
-    """Gives the JSON Schema of one action: that of the kinds that are defined when it is asked for."""
+    """Gives the JSON Schema of one action, for all kinds that are defined at the time of the call."""
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         kinds = action_kinds()
@@ -148,7 +152,7 @@ def _listed(raw: Any) -> Any:
 def _in_order(actions: tuple[Do, ...]) -> tuple[Do, ...]:
     for number, action in enumerate(actions[:-1]):
         if DEFINED[action.kind].last:
-            raise FieldError(f"{action.kind} must be the last action, and it is number {number + 1} of {len(actions)}")
+            raise FieldError(f"{action.kind} must be the last action, but is number {number + 1} of {len(actions)}")
     return actions
 
 
@@ -162,4 +166,4 @@ DoField = Annotated[
         _listed, json_schema_input_type=_One | Annotated[list[_One], Field(min_length=1, max_length=_MOST)]
     ),
 ]
-"""Actions in order, or one: `{kind: arguments}` or a bare kind in the file, `Do` in the model."""
+"""One action or a list: `{kind: arguments}` or only the kind in the file, `Do` in the model."""

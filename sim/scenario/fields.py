@@ -1,4 +1,4 @@
-"""Types of the fields that several models share; each checks what it refers to while it is validated."""
+"""Types of fields that several models share. Validation also checks the names that a field refers to."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
@@ -55,20 +55,20 @@ class Part(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _note_keys(cls, data: Any) -> Any:
-        """Leave the allowed keys at the mapping, for the nearest name of an unknown one."""
+        """Store the allowed keys in the mapping, so that an error can suggest the nearest one."""
         if isinstance(data, Map):
             data.allowed = tuple(field.alias or name for name, field in cls.model_fields.items())
         return data
 
 
 def context_of(info: ValidationInfo) -> Context | None:
-    """Return what is known of the file, or None when a model is made without one."""
+    """Return the names that the file declares, or None if a model is made without a file."""
     return info.context if isinstance(info.context, Context) else None
 
 
 @attrs.frozen
 class ReadExpression:
-    """Reads a text that is always an expression; a leading = is allowed."""
+    """Reads a text that is always an expression; the leading = is optional."""
 
     place: Place
 
@@ -89,7 +89,7 @@ class ReadExpression:
 
 @attrs.frozen
 class ReadValue:
-    """Reads a value that is literal or holds expressions; `literal` checks it when it holds none."""
+    """Reads a value that is literal or contains expressions; `literal` checks a literal value."""
 
     place: Place
     literal: Callable[[Any, Context | None], None] | None = None
@@ -163,7 +163,7 @@ def _refer(kind: Kind, value: str, context: Context | None) -> None:
 
 
 def named(kind: Kind) -> Callable[[Any, Context | None], None]:
-    """Return the check that a literal value is the name of something declared."""
+    """Return a check that a literal value is a declared name of this kind."""
 
     def check(value: Any, context: Context | None) -> None:
         _text(value, context)
@@ -174,7 +174,7 @@ def named(kind: Kind) -> Callable[[Any, Context | None], None]:
 
 @attrs.frozen
 class Refers:
-    """Checks that a plain text is the name of something declared."""
+    """Checks that a text is a declared name of this kind."""
 
     kind: Kind
 
@@ -229,7 +229,7 @@ def _pattern_value(value: Any, context: Context | None) -> None:
 
 def _state_key(value: str) -> str:
     if value in RESERVED:
-        raise FieldError(f"the name {value!r} has a meaning of its own in expressions; state needs another name")
+        raise FieldError(f"the name {value!r} is reserved in expressions; choose another name")
     return value
 
 
@@ -250,7 +250,7 @@ def _permission(value: Any) -> Permission:
 
 
 Audience = Literal["all", "owner"] | tuple[str, ...]
-"""Who may do something with an artifact: everybody, its owner, or these agents and groups."""
+"""Who has access to an artifact: all, its owner, or the listed agents and groups."""
 
 
 def _audience(value: Any, info: ValidationInfo) -> Audience:
@@ -273,7 +273,7 @@ def _formula(value: Any, info: ValidationInfo) -> Expression:
 
 
 def _formula_value(value: Any, info: ValidationInfo) -> ValueTemplate:
-    """A formula given to an action is checked now but computed at each invocation, so here it is a text."""
+    """Check a formula given to an action; it stays text, because it is evaluated at each invocation."""
     return ValueTemplate(_formula(value, info).text, True)
 
 

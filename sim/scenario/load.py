@@ -46,8 +46,8 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Scenario:
         overrides: values to change, such as `seed=3` or `agents.grazer.count=10`.
 
     Raises:
-        ScenarioError: with every problem that the file has.
-        UsageError: if an override is wrong in itself.
+        ScenarioError: with all problems of the file.
+        UsageError: if an override is malformed.
     """
     file = str(path)
     try:
@@ -68,7 +68,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Scenario:
 
 
 def loads(text: str, file: str = "<text>", overrides: Sequence[str] = ()) -> Scenario:
-    """Return the scenario in a text; `file` names it in problems. Otherwise as `load`."""
+    """As `load`, from a text; problems name it `file`."""
     if len(text) > MAX_BYTES:
         raise ScenarioError([_too_large(file)])
     tree, problems = read_tree(text, file)
@@ -86,7 +86,7 @@ def loads(text: str, file: str = "<text>", overrides: Sequence[str] = ()) -> Sce
 
 
 def _too_large(file: str) -> Problem:
-    hint = "leave large data to the program that starts the run, or to a class of agents"
+    hint = "keep large data in the host program, or in a class of agents"
     return Problem(file, 1, 1, f"the file is larger than {MAX_BYTES} bytes", hint)
 
 
@@ -97,7 +97,7 @@ def json_schema() -> dict[str, Any]:
 
 
 class _SchemaGenerator(GenerateJsonSchema):
-    """Defaults that are records have no JSON form and are left out."""
+    """Omits defaults that are records: they have no JSON form."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # pydantic's declaration
 
@@ -128,7 +128,7 @@ def _validate(tree: Map) -> tuple[Scenario | None, list[Problem]]:
 
 
 def _parts(detail: Any) -> Iterator[dict[str, Any]]:
-    """Yield one detail for each error that a validator of ours raised at once."""
+    """Yield one detail for each error of a validator that reports several."""
     error = detail.get("ctx", {}).get("error")
     if not isinstance(error, FieldError):
         yield detail
@@ -138,7 +138,7 @@ def _parts(detail: Any) -> Iterator[dict[str, Any]]:
 
 
 def _problem(tree: Map, detail: Any) -> Problem | None:
-    """Return our problem for one error of pydantic; None if its value was refused before."""
+    """Return the problem for one error of pydantic; None if its value was refused before."""
     location = tuple(detail["loc"])
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     if isinstance(value, Bad) or (kind == "too_short" and len(value) >= context["min_length"]):
@@ -151,7 +151,7 @@ def _problem(tree: Map, detail: Any) -> Problem | None:
 
 
 def _words(kind: str, step: object, value: object, context: Any, here: object) -> tuple[str, str | None]:
-    """Return what is wrong and a hint, for one kind of pydantic's errors."""
+    """Return the message and the hint for one kind of error of pydantic."""
     if kind == "missing":
         return f"the key {step!r} is missing", None
     if kind == "extra_forbidden":
@@ -172,7 +172,7 @@ def _choices(expected: str) -> list[str]:
 
 
 def _locate(tree: Map, location: tuple[str | int, ...], on_key: bool) -> tuple[Any, Mark, tuple[str | int, ...]]:
-    """Return the innermost collection on the way, the position, and the part of the way that exists."""
+    """Return the innermost collection on a path, its position, and the part of the path that exists."""
     here: Any = tree
     inner: Any = tree
     mark = tree.mark
@@ -184,7 +184,7 @@ def _locate(tree: Map, location: tuple[str | int, ...], on_key: bool) -> tuple[A
         elif isinstance(here, Seq) and isinstance(step, int) and step < len(here):
             mark = here.values_at[step]
         else:
-            continue  # a step that only the validator knows, such as the name of an alternative
+            continue  # a step of the validator that is not in the file, such as the name of an alternative
         steps.append(step)
         inner, here = here, here[step]
     return inner, mark, tuple(steps)

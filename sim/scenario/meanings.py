@@ -1,4 +1,4 @@
-"""How a scenario file reads arguments of actions and wake conditions, by what they mean."""
+"""The types of fields that read arguments of actions and wake conditions, by their meaning."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args
@@ -11,7 +11,7 @@ FIELDS: Final[Mapping[Meaning, Any]] = {
     "answer schema": f.SchemaValue,
     "artifact": f.ArtifactValue,
     "audience": f.AudienceValue,
-    "conditions": None,  # `sleep` reads these: they are made of the same parts again
+    "conditions": None,  # read by `sleep`: conditions are nested
     "entry": f.EntryValue,
     "event filter": f.Where,
     "extra body": f.ExtraBodyValue,
@@ -40,4 +40,4 @@ FIELDS: Final[Mapping[Meaning, Any]] = {
 """The type of the field for each meaning."""
 
 if missing := set(get_args(Meaning)).difference(FIELDS):
-    raise AssertionError(f"no field reads arguments that mean {', '.join(sorted(missing))}")
+    raise AssertionError(f"no field reads arguments with the meaning {', '.join(sorted(missing))}")

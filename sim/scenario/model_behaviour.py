@@ -1,4 +1,4 @@
-"""What `simulated` models are like, and how models fail: parts of a scenario's `models`."""
+"""Behaviour of `simulated` models and injected failures: parts of `models` in a scenario."""
 
 from typing import Annotated, Any, Literal
 
@@ -28,7 +28,7 @@ class Draw(f.Part):
     @model_validator(mode="before")
     @classmethod
     def _short(cls, data: Any) -> Any:
-        """A number alone is constant."""
+        """Read a single number as a constant."""
         if isinstance(data, int | float) and not isinstance(data, bool):
             return {"constant": data}
         return data
@@ -57,8 +57,8 @@ class Failure(f.Part):
 
     kind: ErrorClass
     share: Annotated[Share, Field(description="of all calls")]
-    after: Annotated[Draw | None, Field(description="seconds until it shows; default 0.1")] = None
-    retry_after: Annotated[Nanoseconds | None, Field(description="what the endpoint asks to wait")] = None
+    after: Annotated[Draw | None, Field(description="seconds until the failure shows; default 0.1")] = None
+    retry_after: Annotated[Nanoseconds | None, Field(description="the wait that the endpoint asks for")] = None
 
     def made(self) -> behaviour.Failure:
         """Return the failure."""
@@ -67,17 +67,17 @@ class Failure(f.Part):
 
 
 class Server(f.Part):
-    """A modelled server. The defaults are round figures for an 8-billion model on one large GPU."""
+    """A simulated server. The defaults are round figures for an 8-billion model on one large GPU."""
 
     replicas: Annotated[int, Field(ge=1, le=10_000, description="machines")] = 1
-    slots: Annotated[int, Field(ge=1, le=10_000, description="calls that one works on at once")] = 32
-    prefill_rate: Annotated[f.Positive, Field(description="tokens a second that one reads")] = 8000.0
-    decode_rate: Annotated[f.Positive, Field(description="tokens a second for a call that is alone")] = 60.0
+    slots: Annotated[int, Field(ge=1, le=10_000, description="calls that one machine handles at once")] = 32
+    prefill_rate: Annotated[f.Positive, Field(description="tokens per second that a machine reads")] = 8000.0
+    decode_rate: Annotated[f.Positive, Field(description="tokens per second that it writes for a single call")] = 60.0
     decode_total: Annotated[
-        f.Positive | None, Field(description="tokens a second of one over all its calls; null: no ceiling")
+        f.Positive | None, Field(description="tokens per second for all its calls together; null: no limit")
     ] = 1500.0
-    queue: Annotated[int | None, Field(ge=0, description="calls that may wait; null: any number")] = None
-    context: Annotated[int | None, Field(ge=1, description="tokens that a call may have")] = None
+    queue: Annotated[int | None, Field(ge=0, description="calls that may wait; null: no limit")] = None
+    context: Annotated[int | None, Field(ge=1, description="tokens that one call may have")] = None
     requests_per_minute: Annotated[f.Positive | None, Field(description="what is let in")] = None
     tokens_per_minute: Annotated[f.Positive | None, Field(description="the same for tokens")] = None
 
@@ -87,16 +87,16 @@ class Server(f.Part):
 
 
 class Simulated(f.Part):
-    """How calls of `simulated` models go: drawn times, or a modelled server."""
+    """Behaviour of calls of `simulated` models: drawn times, or a simulated server."""
 
     first_token: Annotated[Draw | None, Field(description="seconds until the answer begins")] = None
     per_token: Annotated[Draw | None, Field(description="seconds for each token of the answer")] = None
     output_tokens: Annotated[
         Draw | Literal["requested"] | None,
-        Field(description="length of answers; null: as they are; requested: as long as the request allows"),
+        Field(description="length of answers; null: the length of the text; requested: the longest allowed"),
     ] = None
     failures: Annotated[tuple[Failure, ...], Field(strict=False)] = ()
-    server: Annotated[Server | None, Field(description="takes the place of the drawn times")] = None
+    server: Annotated[Server | None, Field(description="replaces the drawn times")] = None
 
     @model_validator(mode="after")
     def _sound(self) -> "Simulated":
@@ -107,23 +107,23 @@ class Simulated(f.Part):
         return self
 
     def profile(self) -> behaviour.Profile:
-        """Return how calls go, without the server."""
+        """Return the profile of calls, without the server."""
         draws = {name: getattr(self, name) for name in ("first_token", "per_token", "output_tokens")}
         given = {name: draw.made() if isinstance(draw, Draw) else draw for name, draw in draws.items() if draw}
         return behaviour.Profile(failures=tuple(failure.made() for failure in self.failures), **given)
 
 
 class Fault(f.Part):
-    """One thing that goes wrong with model calls, whoever answers them."""
+    """One injected failure of model calls, for every provider."""
 
     kind: FaultKind
-    share: Annotated[float, Field(gt=0, le=1, description="of the calls while it is active")] = 1.0
+    share: Annotated[float, Field(gt=0, le=1, description="share of the calls while it is active")] = 1.0
     start: Annotated[Nanoseconds, Field(description="when it begins")] = 0
-    end: Annotated[PositiveNanoseconds | None, Field(description="when it is over; null: never")] = None
-    every: Annotated[PositiveNanoseconds | None, Field(description="from one burst to the next")] = None
-    lasting: Annotated[PositiveNanoseconds | None, Field(description="how long a burst lasts")] = None
-    models: Annotated[tuple[str, ...], Field(strict=False, description="which it hits; default: all")] = ()
-    retry_after: Annotated[Nanoseconds | None, Field(description="what the endpoint asks to wait")] = None
+    end: Annotated[PositiveNanoseconds | None, Field(description="when it ends; null: never")] = None
+    every: Annotated[PositiveNanoseconds | None, Field(description="time from one burst to the next")] = None
+    lasting: Annotated[PositiveNanoseconds | None, Field(description="length of a burst")] = None
+    models: Annotated[tuple[str, ...], Field(strict=False, description="the models that it affects; default: all")] = ()
+    retry_after: Annotated[Nanoseconds | None, Field(description="the wait that the endpoint asks for")] = None
     seconds: Annotated[Nanoseconds | None, Field(description="until it shows, breaks (hang) or is complete (slow)")] = (
         None
     )

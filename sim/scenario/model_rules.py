@@ -1,4 +1,4 @@
-"""The scripted rules of a scenario's `models`: which requests they answer, and how."""
+"""The scripted rules in `models` of a scenario: which requests they answer, and how."""
 
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ from sim.scenario.yaml_tree import Map
 
 _PATTERNS = ("text", "system", "result")
 
-_TEXT = {"type": "string", "description": "text; * is any text, {name} keeps a word, {name*} keeps any text"}
+_TEXT = {"type": "string", "description": "text; * matches any text, {name} captures a word, {name*} captures any text"}
 _ONE_OR_MORE = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
 
 
@@ -80,21 +80,21 @@ class Reply(f.Part):
     say: Annotated[Said | None, Field(description="the text")] = None
     call: Annotated[Called | None, Field(description="tools with their arguments")] = None
     fail: Annotated[ErrorClass | None, Field(description="fail in this way")] = None
-    retry_after: Annotated[Nanoseconds | None, Field(description="what a failure asks to wait")] = None
+    retry_after: Annotated[Nanoseconds | None, Field(description="the wait that a failure asks for")] = None
     stop: Annotated[StopReason | None, Field(description="why the answer ended")] = None
-    weight: Annotated[Weight | None, Field(description="in choose: how often, against the others; default 1")] = None
+    weight: Annotated[Weight | None, Field(description="in choose: relative weight; default 1")] = None
 
     @model_validator(mode="after")
     def _consistent(self) -> "Reply":
         if self.fail is not None and (self.say is not None or self.call is not None or self.stop is not None):
-            raise FieldError("fail goes with neither say, call nor stop: a call that fails has no answer")
+            raise FieldError("fail excludes say, call and stop: a call that fails has no answer")
         if self.retry_after is not None and self.fail is None:
-            raise FieldError("retry_after goes together with fail")
+            raise FieldError("retry_after needs fail")
         return self
 
 
 class ModelRule(Reply):
-    """If a request fits, answer it like this."""
+    """Conditions on a request, and the answer if they are met."""
 
     name: Annotated[str | None, Field(max_length=100)] = None
     agent: Annotated[Askers | None, Field(description="agents or groups that ask")] = None
@@ -110,7 +110,7 @@ class ModelRule(Reply):
     @model_validator(mode="before")
     @classmethod
     def _note_kept(cls, data: Any, info: ValidationInfo) -> Any:
-        """Tell the validators of the expressions what the patterns of this rule keep."""
+        """Tell the validators of expressions which names the patterns of this rule capture."""
         context = f.context_of(info)
         if context is not None and isinstance(data, Map):
             context.kept = _kept(data)
@@ -120,7 +120,7 @@ class ModelRule(Reply):
     def _answers(self) -> "ModelRule":
         own = [name for name in ("say", "call", "fail", "stop") if getattr(self, name) is not None]
         if self.choose is not None and own:
-            raise FieldError(f"choose stands in place of {' and '.join(own)}")
+            raise FieldError(f"choose excludes {' and '.join(own)}")
         if self.choose is None and not own:
             raise FieldError("expected say, call, fail or choose")
         if self.weight is not None:
@@ -129,14 +129,14 @@ class ModelRule(Reply):
 
     @property
     def functions(self) -> frozenset[str]:
-        """The functions that its expressions call."""
+        """Names of the functions that its expressions call."""
         values = [value for reply in self.choose or (self,) for value in (reply.say, reply.call, reply.weight) if value]
         found = [expression for value in values for expression in value.expressions]
         found += [self.when] if self.when else []
         return frozenset().union(*(expression.functions for expression in found))
 
     def made(self, number: int) -> rules.ScriptedRule:
-        """Return the rule; `number` names it if it has no name."""
+        """Return the rule; without a name it is named by its `number`."""
         return rules.ScriptedRule(
             tuple(_scripted(reply) for reply in self.choose or (self,)),
             agents=self.agent or (),
@@ -157,10 +157,10 @@ def _scripted(reply: Reply) -> rules.Reply:
 
 
 def _kept(data: Map) -> frozenset[str]:
-    """Return what the patterns of a rule keep, as far as they can be read.
+    """Return the names that the patterns of a rule capture; malformed patterns are skipped.
 
     Raises:
-        FieldError: if two of them keep something under one name.
+        FieldError: if two of them capture the same name, or one a reserved name.
     """
     names: list[str] = []
     for key in _PATTERNS:
@@ -172,8 +172,8 @@ def _kept(data: Map) -> frozenset[str]:
                 continue  # reported at its own place
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise FieldError(f"two patterns of the rule keep {twice!r}")
+        raise FieldError(f"two patterns of the rule capture {twice!r}")
     taken = next((name for name in names if name in NAMES), None)
     if taken is not None:
-        raise FieldError(f"a pattern cannot keep {taken!r}: the name has a meaning of its own")
+        raise FieldError(f"a pattern cannot capture {taken!r}: the name is reserved")
     return frozenset(names)

@@ -1,7 +1,7 @@
-"""The part `models` of a scenario file: who answers what, what it costs, and which tools there are.
+"""The part `models` of a scenario file: tiers, prices, tools, retries.
 
-No key of it names an endpoint, a key or a header: these come from the operator alone. The scripted rules are in
-`model_rules`, what `simulated` models are like and how models fail in `model_behaviour`.
+No key of it names an endpoint, an API key or a header: only the operator gives these. Scripted rules are in
+`model_rules`, the behaviour of `simulated` models and injected failures in `model_behaviour`.
 """
 
 from typing import Annotated, Literal
@@ -24,13 +24,13 @@ class Tool(f.Part):
     parameters: Annotated[dict[f.StateKey, f.Json], Field(description="JSON Schema by parameter")] = Field(
         default_factory=dict
     )
-    optional: Annotated[tuple[str, ...], Field(strict=False, description="parameters that may be left out")] = ()
+    optional: Annotated[tuple[str, ...], Field(strict=False, description="names of optional parameters")] = ()
 
     @model_validator(mode="after")
     def _known(self) -> "Tool":
         for name in self.optional:
             if name not in self.parameters:
-                raise FieldError(f"optional names {name!r}, which is no parameter")
+                raise FieldError(f"optional names {name!r}, which is not a parameter")
         for name, schema in self.parameters.items():
             if not isinstance(schema, dict):
                 message = f"expected a JSON Schema such as {{type: string}}, found {shown(schema)}"
@@ -43,29 +43,29 @@ class Tool(f.Part):
 
 
 class ModelPrice(f.Part):
-    """What a model costs, in units of money per million tokens."""
+    """The price of a model, in units of money per million tokens."""
 
     input: f.NotNegative
     output: f.NotNegative
-    cached: Annotated[f.NotNegative | None, Field(description="input found in a cache; default: as input")] = None
-    context: Annotated[int | None, Field(ge=1, description="tokens it can read and write together")] = None
+    cached: Annotated[f.NotNegative | None, Field(description="price of cached input; default: as input")] = None
+    context: Annotated[int | None, Field(ge=1, description="size of its context in tokens")] = None
 
 
 class Retry(f.Part):
-    """How long and how often one call tries."""
+    """Limits of the attempts of one call."""
 
-    requests: Annotated[int, Field(ge=1, le=100, description="of a call at most, over all models of a chain")] = (
+    requests: Annotated[int, Field(ge=1, le=100, description="most requests of one call, over its chain of models")] = (
         MOST_REQUESTS
     )
     timeout: Annotated[PositiveNanoseconds, Field(description="for one request")] = 2 * MINUTE
-    deadline: Annotated[PositiveNanoseconds, Field(description="for all of them and the waits between")] = 10 * MINUTE
+    deadline: Annotated[PositiveNanoseconds, Field(description="for the whole call, with all waits")] = 10 * MINUTE
 
     @model_validator(mode="after")
     def _fitting(self) -> "Retry":
         if self.timeout > self.deadline:
             raise FieldError(
-                f"timeout is {to_text(self.timeout)} for one request, longer than deadline for the whole call, which is"
-                f" {to_text(self.deadline)}: it would have no effect",
+                f"timeout is {to_text(self.timeout)} for one request, longer than deadline for the whole call"
+                f" ({to_text(self.deadline)}): it would have no effect",
                 f"set deadline to {to_text(self.timeout)} or more",
                 ("timeout",),
             )
@@ -82,14 +82,14 @@ class Models(f.Part):
     """The language models."""
 
     provider: Annotated[
-        Literal["scripted", "simulated"], Field(description="who answers unless the operator says --model")
+        Literal["scripted", "simulated"], Field(description="the provider, unless the operator gives --model")
     ] = "scripted"
-    max_tokens: Annotated[int, Field(ge=1, description="of an answer, unless the request says")] = 1024
-    ceiling: Annotated[f.NotNegative | None, Field(description="money that the run may spend; null: any")] = None
-    tiers: Annotated[dict[f.Name, Names], Field(description="a model, or a chain, the preferred first")] = Field(
+    max_tokens: Annotated[int, Field(ge=1, description="longest answer, unless the request sets it")] = 1024
+    ceiling: Annotated[f.NotNegative | None, Field(description="money that the run may spend; null: no limit")] = None
+    tiers: Annotated[dict[f.Name, Names], Field(description="a model, or a chain in order of preference")] = Field(
         default_factory=dict
     )
-    default: Annotated[Tier | None, Field(description="the tier of other uses; default: the first")] = None
+    default: Annotated[Tier | None, Field(description="the tier of all other uses; default: the first")] = None
     uses: Annotated[dict[f.Label, Tier], Field(description="the tier of a use")] = Field(default_factory=dict)
     agents: Annotated[
         dict[Asker, dict[UseOrAll, Tier]], Field(description="tiers by use, or *, of an agent or group")
@@ -99,4 +99,4 @@ class Models(f.Part):
     tools: dict[ToolName, Tool] = Field(default_factory=dict)
     rules: Annotated[tuple[ModelRule, ...], Field(strict=False, description="scripted answers")] = ()
     simulated: Simulated = Simulated()
-    faults: Annotated[tuple[Fault, ...], Field(strict=False, description="what goes wrong, and when")] = ()
+    faults: Annotated[tuple[Fault, ...], Field(strict=False, description="injected failures")] = ()

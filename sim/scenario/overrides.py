@@ -21,7 +21,7 @@ def apply_overrides(tree: Map, overrides: Sequence[str]) -> None:
             found by their name, id, topic or number (from 0). The value is read as YAML.
 
     Raises:
-        UsageError: if an override has no `=`, leads nowhere, or its value is not YAML.
+        UsageError: if an override has no `=`, its path does not exist, or its value is not YAML.
     """
     for number, override in enumerate(overrides, start=1):
         path, separator, text = override.partition("=")
@@ -31,7 +31,7 @@ def apply_overrides(tree: Map, overrides: Sequence[str]) -> None:
 
 
 def _read(text: str, number: int, column: int) -> Any:
-    """Return the value of an override; all its positions are that of the override."""
+    """Return the value of an override, with the position of the override."""
     value, problems = read_tree(text, FILE) if text.strip() else (None, [])
     if value is BAD or problems:
         raise ScenarioError([Mark(FILE, number, column).problem(problem.message) for problem in problems])
@@ -53,7 +53,7 @@ def _moved(value: Any, mark: Mark) -> Any:
 
 
 def _put(tree: Map, path: list[str], value: Any, mark: Mark) -> None:
-    """Set the value at a path. New keys may be made: validation then says whether they exist."""
+    """Set the value at a path. New keys are added: validation reports unknown ones."""
     if path[0] not in Scenario.model_fields:
         raise _unknown(path[0], path, Scenario.model_fields)
     here: Any = tree
@@ -71,7 +71,7 @@ def _put(tree: Map, path: list[str], value: Any, mark: Mark) -> None:
                 here.put(step, Map(mark), mark, mark)
             here = here[step]
         else:
-            raise UsageError(f"{FILE} {'.'.join(path)}: {'.'.join(path[:depth])} has no parts, it is a plain value")
+            raise UsageError(f"{FILE} {'.'.join(path)}: {'.'.join(path[:depth])} is a single value and has no keys")
 
 
 def _index(items: Seq, step: str, path: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""The models of a scenario file. Field names are the keys of the file; durations are int nanoseconds."""
+"""The models of a scenario file. Field names are the keys of the file; durations are whole nanoseconds."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -56,13 +56,13 @@ class Tick(f.Part):
 
 
 class LoopConfig(f.Part):
-    """How the loop of an agent runs (defaults of seed 004)."""
+    """Settings of the loop of an agent."""
 
-    min_loop_delay: Annotated[Nanoseconds, Field(description="shortest pause between iterations")] = SECOND // 10
-    max_loop_delay: Annotated[Nanoseconds, Field(description="longest pause between iterations")] = 10 * SECOND
+    min_loop_delay: Annotated[Nanoseconds, Field(description="delay between iterations")] = SECOND // 10
+    max_loop_delay: Annotated[Nanoseconds, Field(description="longest delay after failures")] = 10 * SECOND
     resource_check_interval: PositiveNanoseconds = SECOND
     max_consecutive_errors: Annotated[int, Field(ge=LEAST["max_consecutive_errors"])] = 5
-    cool_down: Annotated[Nanoseconds, Field(description="pause after the error limit before a retry")] = MINUTE
+    cool_down: Annotated[Nanoseconds, Field(description="length of the pause after the error limit")] = MINUTE
     max_restarts: Annotated[int, Field(ge=LEAST["max_restarts"])] = 3
     restart_period: PositiveNanoseconds = HOUR
     mailbox_size: Annotated[int, Field(ge=LEAST["mailbox_size"], le=MOST_MESSAGES)] = 100
@@ -73,9 +73,9 @@ class LoopConfig(f.Part):
     ] = None
 
     def over(self, base: "LoopConfig") -> "LoopConfig":
-        """Return `base` with the keys that were written here in place of its own.
+        """Return `base` with the keys that are set here.
 
-        Who writes one of the two delays means it: the other one gives way if they would cross.
+        If only one of the two delays is set and they would cross, the other one is adjusted.
         """
         written = self.model_fields_set
         merged = base.model_copy(update={name: getattr(self, name) for name in written})
@@ -87,36 +87,41 @@ class LoopConfig(f.Part):
 
 
 class Health(f.Part):
-    """Alerts for agents that show no sign of life, and what is done about it."""
+    """Alerts for agents that show no sign of life, and the action to take."""
 
-    every: Annotated[PositiveNanoseconds, Field(description="how often all agents are looked at")] = MINUTE
+    every: Annotated[PositiveNanoseconds, Field(description="interval of the checks")] = MINUTE
     cure: Annotated[
-        Literal["none", "restart"], Field(description="restart: cancel and start the agent again, or wake it")
+        Literal["none", "restart"], Field(description="restart: cancel and restart the agent, or wake it")
     ] = "none"
     lock: Annotated[
         PositiveNanoseconds,
-        Field(description="how long an iteration may last in which the agent waits for nothing known"),
+        Field(description="how long an iteration may last without a known wait"),
     ] = LOCK_NS
     asleep: Annotated[
         PositiveNanoseconds | None,
-        Field(description="how long an agent may sleep without a time limit; null: for ever"),
+        Field(description="how long an agent may sleep if no time ends its sleep; null: without limit"),
     ] = ASLEEP_NS
 
 
 class Execution(f.Part):
-    """How the run is executed."""
+    """Mode, clock and order of the run."""
 
     use_autonomous_loops: Annotated[bool, Field(description="false: tick mode")] = True
     sync: Annotated[
         Literal["sequential", "barrier", "causal", "causal-radius", "free"] | None,
-        Field(description="calls take service time, not simulated time, and this rule says who may go on"),
+        Field(description="synchronised rounds: the policy that decides which agent may begin its next tick"),
     ] = None
     clock: Literal["virtual", "wall"] = "virtual"
     speed: Annotated[f.Positive, Field(description="simulated seconds per real second with clock: wall")] = 1.0
     ties: Literal["fixed", "shuffled"] = "fixed"
     max_deltas: Annotated[int, Field(ge=1, le=1_000_000, description="livelock limit")] = 10_000
     max_data_bytes: Annotated[
-        int, Field(ge=1000, le=100_000_000, description="of one event's data or one action's arguments, as JSON")
+        int,
+        Field(
+            ge=1000,
+            le=100_000_000,
+            description="most bytes of an event's data or an action's arguments",
+        ),
     ] = MAX_DATA_BYTES
     tick: Tick = Tick()
     agent_loop: LoopConfig = LoopConfig()
@@ -139,19 +144,19 @@ class RateLimit(f.Part):
 
 
 class Budget(f.Part):
-    """An amount per agent that depletes."""
+    """An amount that each agent can use up."""
 
     amount: f.NotNegative
-    reset: Annotated[PositiveNanoseconds | None, Field(description="a new period starts; null: never")] = None
+    reset: Annotated[PositiveNanoseconds | None, Field(description="length of a period; null: never renewed")] = None
 
 
 @attrs.frozen
 class Edge:
-    """A way between two places.
+    """An edge between two places.
 
     Attributes:
         ends: the names of the two places.
-        travel_time: nanoseconds, or None for the default.
+        travel_time: in nanoseconds; None stands for the default.
     """
 
     ends: tuple[str, str]
@@ -178,7 +183,7 @@ EdgeField = Annotated[Edge, PlainValidator(_edge), WithJsonSchema({"type": "arra
 
 
 class Places(f.Part):
-    """Where agents can be: a named graph, own nodes and edges, or a grid."""
+    """The places of the world: a named graph, nodes and edges, or a grid."""
 
     graph: Literal["karate_club", "les_miserables"] | None = None
     nodes: Annotated[tuple[NodeField, ...] | None, Field(strict=False, min_length=1)] = None
@@ -187,7 +192,7 @@ class Places(f.Part):
         tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] | None,
         Field(strict=False, description="columns, rows; places are named x,y"),
     ] = None
-    diagonals: Annotated[bool, Field(description="grid: ways to all eight places around")] = False
+    diagonals: Annotated[bool, Field(description="grid: edges to all eight neighbours")] = False
     travel_time: Nanoseconds = 0
 
     @model_validator(mode="after")
@@ -198,12 +203,12 @@ class Places(f.Part):
         if self.grid is not None and self.grid[0] * self.grid[1] > MAX_CELLS:
             raise FieldError(f"expected at most {MAX_CELLS} cells in the grid")
         if self.edges and self.nodes is None:
-            raise FieldError("edges go together with nodes")
+            raise FieldError("edges need nodes")
         if self.diagonals and self.grid is None:
-            raise FieldError("diagonals goes together with grid")
+            raise FieldError("diagonals needs grid")
         nodes = self.nodes or ()
         if len(set(nodes)) != len(nodes):
-            raise FieldError(f"the place {next(n for n in nodes if nodes.count(n) > 1)!r} stands twice in nodes")
+            raise FieldError(f"the place {next(n for n in nodes if nodes.count(n) > 1)!r} appears twice in nodes")
         unknown = tuple(
             FieldError(f"there is no place {end!r} in nodes", did_you_mean(end, nodes), ("edges", number))
             for number, edge in enumerate(self.edges)
@@ -216,23 +221,23 @@ class Places(f.Part):
 
 
 class Space(f.Part):
-    """Where agents see each other and walk, step by step (a step is a tick): a plane, or the graph of `places`."""
+    """The space in which agents see each other and walk, one step per tick: a plane, or the graph of `places`."""
 
     size: Annotated[
         tuple[f.Positive, f.Positive] | None, Field(strict=False, description="width, height; null: `places`, in hops")
     ] = None
-    metric: Annotated[Literal["euclid", "chebyshev"], Field(description="of a plane: how far agents see")] = "euclid"
+    metric: Annotated[Literal["euclid", "chebyshev"], Field(description="how to measure distances")] = "euclid"
     walk: Annotated[
-        Literal["manhattan"] | None, Field(description="how far they go, where that is longer; null: as they see")
+        Literal["manhattan"] | None, Field(description="how walking distances are measured; null: as `metric`")
     ] = None
     perception: Annotated[f.NotNegative, Field(description="how far agents see")] = 4.0
-    speed: Annotated[f.NotNegative, Field(description="how far they go in a step at most")] = 1.0
+    speed: Annotated[f.NotNegative, Field(description="how far they can walk in one step")] = 1.0
 
 
 class Town(f.Part):
     """The day of a small town, for agents of kind `villager`."""
 
-    begins: Annotated[Nanoseconds, Field(description="time of day at which the run begins")] = 0
+    begins: Annotated[Nanoseconds, Field(description="the time of day at which the run begins")] = 0
 
 
 class Artifact(f.Part):
@@ -243,7 +248,7 @@ class Artifact(f.Part):
     content: f.Json = ""
     readers: f.Readers = "all"
     writers: f.Readers = "owner"
-    price: Annotated[f.NotNegative, Field(description="paid by who invokes it to the owner")] = 0.0
+    price: Annotated[f.NotNegative, Field(description="what others pay the owner for invoking it")] = 0.0
     formula: Annotated[f.Formula | None, Field(description="what invoke returns")] = None
 
 
@@ -253,7 +258,7 @@ class Pool(f.Part):
     kind: Literal["resource", "priority", "preemptive", "container", "store"]
     slots: Annotated[int | None, Field(ge=1, description="resource, priority, preemptive; default 1")] = None
     level: Annotated[f.NotNegative | None, Field(description="container; default 0")] = None
-    capacity: Annotated[f.Positive | None, Field(description="container, store; default without bound")] = None
+    capacity: Annotated[f.Positive | None, Field(description="container, store; default: unlimited")] = None
     items: Annotated[tuple[f.Json, ...] | None, Field(strict=False, description="store; default empty")] = None
 
     @model_validator(mode="after")
@@ -277,22 +282,22 @@ _POOL_KEYS = {
 
 
 class Rule(f.Part):
-    """If `when` is true, do this."""
+    """A condition, and the actions to take if it is true."""
 
     name: Annotated[str | None, Field(max_length=100)] = None
     when: Annotated[f.Condition, Field(description="a condition; default true")] = _TRUE
-    set: Annotated[dict[f.SetKey, f.Value], Field(description="new state, after all actions succeeded")] = Field(
+    set: Annotated[dict[f.SetKey, f.Value], Field(description="new values, after all actions succeeded")] = Field(
         default_factory=dict
     )
-    do: Annotated[DoField, Field(description="an action, kind and arguments, or several in order")] = (Do("noop"),)
+    do: Annotated[DoField, Field(description="an action (kind and arguments), or a list of actions")] = (Do("noop"),)
     record: Annotated[dict[f.Label, f.NumberValue], Field(description="observations for the summary")] = Field(
         default_factory=dict
     )
-    reason: Annotated[str | None, Field(max_length=1000, description="text kept with the action")] = None
+    reason: Annotated[str | None, Field(max_length=1000, description="text that is recorded with the action")] = None
 
 
 class Agent(f.Part):
-    """One agent, or `count` agents that are alike."""
+    """One agent, or `count` equal agents."""
 
     name: f.Name
     count: Annotated[int, Field(ge=1, le=MAX_AGENTS)] = 1
@@ -306,13 +311,13 @@ class Agent(f.Part):
     position: Annotated[f.StartValue | None, Field(description="in `space`: [x, y], or the name of a place")] = None
     partners: Annotated[
         tuple[Annotated[str, f.AfterValidator(f.Refers("agent"))], ...],
-        Field(strict=False, description="agents that it may look at wherever they are"),
+        Field(strict=False, description="agents that it can see at any distance"),
     ] = ()
     balance: f.StartNumber = ValueTemplate(0.0, True)
     start: f.StartTime = ValueTemplate(0, True)
-    template: Annotated[bool, Field(description="not started; copies are made by spawn")] = False
+    template: Annotated[bool, Field(description="not started; `spawn` makes copies")] = False
     loop: LoopConfig = LoopConfig()
-    limits: Annotated[dict[f.Limit, RateField], Field(description="own rates in place of the agent scope")] = Field(
+    limits: Annotated[dict[f.Limit, RateField], Field(description="rates instead of a limit's `agent`")] = Field(
         default_factory=dict
     )
     subscribe: Annotated[tuple[f.Pattern, ...], Field(strict=False)] = ()
@@ -323,7 +328,7 @@ class Agent(f.Part):
     @model_validator(mode="wrap")
     @classmethod
     def _note_marks(cls, data: Any, handler: ModelWrapValidatorHandler["Agent"]) -> "Agent":
-        """Keep where the values computed at the start stand in the file, for errors in them."""
+        """Keep the positions of values that are evaluated at the start, for error messages."""
         agent = handler(data)
         if isinstance(data, Map):
             state = data.get("state")
@@ -332,7 +337,7 @@ class Agent(f.Part):
         return agent
 
     def problem(self, key: str, message: str, hint: str | None) -> UsageError:
-        """Return the error for a value of this entry that turned out to be wrong at the start, with its position."""
+        """Return the error, with its position, for a value of this entry that cannot be evaluated at the start."""
         mark = self._marks.get(key)
         text = f"agents.{self.name}.{key}: {message}"
         return UsageError(text, hint=hint) if mark is None else ScenarioError([mark.problem(text, hint)])
@@ -340,7 +345,7 @@ class Agent(f.Part):
     @model_validator(mode="before")
     @classmethod
     def _note_state(cls, data: Any, info: ValidationInfo) -> Any:
-        """Tell the validators of the rules which state this agent has."""
+        """Tell the validators of rules which state variables this agent has."""
         context = f.context_of(info)
         if context is not None and isinstance(data, Map):
             state = data.get("state")
@@ -349,23 +354,23 @@ class Agent(f.Part):
 
     @property
     def group_name(self) -> str:
-        """The group; without one, the agents form a group of their own name."""
+        """The group of the agents; by default the name of the entry."""
         return self.group or self.name
 
 
 class Event(f.Part):
-    """An event that comes from outside."""
+    """An event that the scenario publishes."""
 
     at: Nanoseconds
     every: PositiveNanoseconds | None = None
-    times: Annotated[int | None, Field(ge=1, description="only with every; default until the end")] = None
+    times: Annotated[int | None, Field(ge=1, description="only with every; default: until the end")] = None
     topic: f.Topic
     data: f.Json = None
 
     @model_validator(mode="after")
     def _repeats(self) -> "Event":
         if self.times is not None and self.every is None:
-            raise FieldError("times goes together with every")
+            raise FieldError("times needs every")
         return self
 
 
@@ -377,7 +382,7 @@ class Metrics(f.Part):
 
 
 class Stop(f.Part):
-    """What ends the run early."""
+    """The condition that ends the run early."""
 
     when: f.WorldExpression
 
@@ -395,19 +400,19 @@ class Scenario(f.Part):
     execution: Execution = Execution()
     limits: dict[f.Name, RateLimit] = Field(default_factory=dict)
     budgets: dict[f.Name, Budget] = Field(default_factory=dict)
-    quotas: Annotated[dict[f.Name, f.NotNegative], Field(description="held and given back, per agent")] = Field(
+    quotas: Annotated[dict[f.Name, f.NotNegative], Field(description="amounts that an agent can hold at once")] = Field(
         default_factory=dict
     )
     costs: Annotated[
-        dict[ActionKind, dict[f.Resource, f.CostValue]], Field(description="what one action of a kind takes")
+        dict[ActionKind, dict[f.Resource, f.CostValue]], Field(description="what one action of each kind costs")
     ] = Field(default_factory=dict)
     accounts: dict[f.Name, f.NotNegative] = Field(default_factory=dict)
     places: Places | None = None
-    space: Annotated[Space | None, Field(description="where agents see each other; null: there is none")] = None
-    town: Annotated[Town | None, Field(description="what villagers live in; null: there is none")] = None
+    space: Annotated[Space | None, Field(description="the space in which agents see each other; null: none")] = None
+    town: Annotated[Town | None, Field(description="the town of villagers; null: none")] = None
     artifacts: Annotated[tuple[Artifact, ...], Field(strict=False)] = ()
     pools: dict[f.Name, Pool] = Field(default_factory=dict)
-    models: Annotated[Models | None, Field(description="language models; null: there are none")] = None
+    models: Annotated[Models | None, Field(description="language models; null: none")] = None
     agents: Annotated[tuple[Agent, ...], Field(strict=False, min_length=1)]
     events: Annotated[tuple[Event, ...], Field(strict=False)] = ()
     metrics: Metrics = Metrics()
@@ -415,5 +420,5 @@ class Scenario(f.Part):
 
     @property
     def end_ns(self) -> int:
-        """When the run ends at the latest, simulated nanoseconds; `MAX_NS` without a time limit."""
+        """The time limit of the run in simulated nanoseconds; `MAX_NS` if there is none."""
         return MAX_NS if self.until is None else self.until

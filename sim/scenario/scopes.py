@@ -1,4 +1,4 @@
-"""What an expression may use in each place of a scenario file, and what its literal arguments refer to."""
+"""The names and functions that an expression may use in each place of a scenario file."""
 
 import keyword
 from collections.abc import Collection
@@ -11,11 +11,11 @@ from sim.llm.rules import NAMES as MODEL_NAMES
 from sim.scenario.symbols import Kind, Symbols
 
 Place = Literal["agent", "start", "world", "where", "item", "cost", "formula", "model"]
-"""Where an expression stands: in a rule, in a value computed once at the start, in metrics and stop, in the
-`where` of an event condition or of an item to get, in costs, in the formula of an artifact, or in a scripted answer."""
+"""The place of an expression: a rule, a value that is evaluated once at the start, metrics and stop, the `where` of an
+event condition or of an item to get, costs, the formula of an artifact, or a scripted answer."""
 
 CHANCE = frozenset({"chance", "uniform", "exponential", "gauss", "randint", "choice"})
-"""Functions that draw from the agent's own random stream."""
+"""Functions that draw random numbers; draws depend on the seed, the agent and its iteration."""
 
 AGENT_NAMES = frozenset(
     {"now", "me", "index", "group", "place", "balance", "iteration", "event", "message", "messages",
@@ -59,8 +59,12 @@ _FIRST_ARGUMENT: dict[str, Kind] = {
 
 @attrs.define
 class Context:
-    """What validation needs to know of the rest of the file; `state` is that of the agent at hand, `kept` what the
-    patterns of the scripted rule at hand keep.
+    """What validation needs from the rest of the file.
+
+    Attributes:
+        known: the names that the file declares.
+        state: names of the state variables of the current agent.
+        kept: names that the patterns of the current scripted rule capture.
     """
 
     known: Symbols

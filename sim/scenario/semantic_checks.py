@@ -1,6 +1,6 @@
 """Checks that span several parts of a file: names that collide, and sums that are too large.
 
-They read the tree, not the models, so that they are made even if other parts of the file are wrong.
+They read the tree and not the models, so that they run even if other parts of the file are wrong.
 """
 
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from sim.scenario.units import HOUR, MINUTE, SECOND
 from sim.scenario.yaml_tree import Map, Mark
 
 MAX_EVENTS = 100_000_000
-"""Rounds, samples or injected events that one run may have."""
+"""The most rounds, samples or injected events of one run."""
 
 
 def check_semantics(tree: Map, known: Symbols) -> Iterator[Problem]:
-    """Yield what is wrong between the parts of the tree of a scenario file."""
+    """Yield the problems that span several parts of the tree of a scenario file."""
     yield from _unique_names(items(tree, "agents"), "name", "agent")
     yield from _unique_names(items(tree, "artifacts"), "id", "artifact")
     yield from _numbered_names(tree, known)
@@ -41,7 +41,7 @@ def _unique_names(entries: list[dict[str, Any]], key: str, what: str) -> Iterato
             continue
         mark = _at(entry, key)
         if name in first:
-            message = f"the {what} {name!r} stands twice: in line {first[name].line} and in line {mark.line}"
+            message = f"the {what} {name!r} appears twice: in line {first[name].line} and in line {mark.line}"
             yield mark.problem(message)
         first.setdefault(name, mark)
 
@@ -55,12 +55,12 @@ def _numbered_names(tree: Map, known: Symbols) -> Iterator[Problem]:
     for entry in items(tree, "agents"):
         base, _, number = str(entry.get("name")).rpartition("-")
         if number.isdecimal() and len(number) < 7 and 1 <= int(number) <= known.entries.get(base, 0) > 1:
-            message = f"the agent {entry['name']!r} is also the number {number} of the {base!r} agents"
+            message = f"the agent {entry['name']!r} has the same name as agent number {number} of the entry {base!r}"
             yield _at(entry, "name").problem(message)
 
 
 def _groups(tree: Map, known: Symbols) -> Iterator[Problem]:
-    """A message goes to an agent or a group by its name, so a name must not be both."""
+    """Yield names that are both an agent and a group: a message could not tell which is meant."""
     for entry in items(tree, "agents"):
         group = entry.get("group")
         if isinstance(group, str) and group != entry.get("name") and known.entries.get(group) == 1:
@@ -69,7 +69,7 @@ def _groups(tree: Map, known: Symbols) -> Iterator[Problem]:
 
 
 def _partners(tree: Map, known: Symbols) -> Iterator[Problem]:
-    """Who looks at others, and they, must be in space. People of a town are, by its trace."""
+    """Yield agents with partners, and partners, that have no position; the trace of a town places its villagers."""
     inside = {
         entry["name"]
         for entry in items(tree, "agents")
@@ -81,7 +81,7 @@ def _partners(tree: Map, known: Symbols) -> Iterator[Problem]:
         for name in (name for name in named if isinstance(name, str)):
             base = name if name in known.entries else name.rpartition("-")[0]
             if base in known.entries and base not in inside:
-                message = f"{entry.get('name')!r} looks for its partners in space, where {name!r} has no position"
+                message = f"{entry.get('name')!r} has partners, but {name!r} has no position in space"
                 yield _at(entry, "partners").problem(message, "give it a position")
 
 
@@ -90,7 +90,7 @@ def _accounts(tree: Map, known: Symbols) -> Iterator[Problem]:
     for name in accounts:
         if name in known.entries and isinstance(accounts, Map):
             yield accounts.keys_at[name].problem(
-                f"accounts.{name}: there is an agent of this name, which has an account"
+                f"accounts.{name}: an agent of this name exists and has an account already"
             )
 
 
@@ -100,7 +100,7 @@ def _resources(tree: Map) -> Iterator[Problem]:
         names = mapping(tree, section)
         for name in names:
             if name in seen and isinstance(names, Map):
-                yield names.keys_at[name].problem(f"{section}.{name}: this name stands in {seen[name]} already")
+                yield names.keys_at[name].problem(f"{section}.{name}: this name is used in {seen[name]} already")
             seen.setdefault(name, section)
 
 
@@ -113,7 +113,7 @@ def _total(tree: Map) -> Iterator[Problem]:
 
 
 def _repetitions(tree: Map) -> Iterator[Problem]:
-    if tree.get("until", HOUR) is None:  # how often is not known
+    if tree.get("until", HOUR) is None:  # the number cannot be known
         return
     until = _ns(tree, "until", HOUR)
     execution = mapping(tree, "execution")
@@ -142,7 +142,7 @@ def _ns(part: dict[str, Any], key: str, default: int) -> int:
 
 
 def _delays(tree: Map) -> Iterator[Problem]:
-    """Where both delays are written, the shortest must not be over the longest."""
+    """Yield loops whose min_loop_delay is above their max_loop_delay."""
     loops = [("execution.agent_loop", mapping(mapping(tree, "execution"), "agent_loop"))]
     agents = tree.get("agents")
     for number, entry in enumerate(agents if isinstance(agents, list) else []):
@@ -154,17 +154,17 @@ def _delays(tree: Map) -> Iterator[Problem]:
 
 
 def _models(tree: Map) -> Iterator[Problem]:
-    """Who asks needs models; and what they take of limits and budgets they take themselves."""
+    """Yield rules that ask without models, and prices of `ask` that every model call charges already."""
     agents = tree.get("agents")
     for number, entry in enumerate(agents if isinstance(agents, list) else []):
         for rule, content in enumerate(items(entry, "rules")):
             if "models" not in tree and any(kind == "ask" for kind, _ in actions_of(content)):
-                message = f"agents[{number}].rules[{rule}].do: ask needs language models, and the file has none"
+                message = f"agents[{number}].rules[{rule}].do: ask needs language models, but the file has none"
                 yield _at(content, "do").problem(message, "add `models:` with `rules:`")
     prices = mapping(mapping(tree, "costs"), "ask")
     for name in prices:
         if name in _TAKEN and isinstance(prices, Map):
-            message = f"costs.ask.{name}: every model call takes {name} by itself, so this would count twice"
+            message = f"costs.ask.{name}: every model call uses {name} already, so this price would count twice"
             yield prices.keys_at[name].problem(message)
 
 

@@ -1,4 +1,4 @@
-"""What a rule may sleep for: the model, derived from the types of wake conditions, and the record that it becomes."""
+"""The `sleep` of a rule: its model, derived from the types of wake conditions, and its record."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -12,16 +12,16 @@ from sim.scenario import fields as f
 from sim.scenario.meanings import FIELDS
 from sim.scenario.units import FieldError
 
-_PARTS: Any = ForwardRef("tuple[sleep, ...] | None")  # of the model that is being made
-_TIMEOUT = Annotated[f.TimeValue | None, Field(description="after how long to wake anyway")]
+_PARTS: Any = ForwardRef("tuple[sleep, ...] | None")  # refers to the model that is being created
+_TIMEOUT = Annotated[f.TimeValue | None, Field(description="after how long to wake in any case")]
 
 
 @attrs.frozen
 class SleepSpec:
-    """What an agent sleeps for.
+    """The condition that ends a sleep.
 
     Attributes:
-        given: what the rule gives, by key: a value to be evaluated, a filter, a name, or conditions.
+        given: the values that the rule gives, by key: a value to evaluate, a filter, a name, or conditions.
     """
 
     given: Mapping[str, Any]
@@ -45,9 +45,9 @@ class SleepPart(f.Part):
             chosen = found[0] in {head.name for head in kind.heads}
             for more in kind.more:
                 if more.required and self._has(more.name) != chosen:
-                    raise FieldError(f"{kind.heads[0].name} and {more.name} go together")
+                    raise FieldError(f"{kind.heads[0].name} needs {more.name}")
                 if self._has(more.name) and not chosen:
-                    raise FieldError(f"{more.name} goes together with {kind.heads[0].name}")
+                    raise FieldError(f"{more.name} needs {kind.heads[0].name}")
         return self
 
     def spec(self) -> SleepSpec:
@@ -61,7 +61,7 @@ def _plain(value: Any) -> Any:
 
 
 def sleep_model() -> type[SleepPart]:
-    """Return the model of what a rule sleeps for, with all types of wake conditions that are defined."""
+    """Return the model of `sleep`, with all defined types of wake conditions."""
     return _model(tuple(CONDITIONS))
 
 

@@ -1,6 +1,6 @@
 """The names that a scenario file declares, collected before it is validated, and the check of a reference.
 
-The tree is read tolerantly here: what is malformed is skipped, because validation reports it.
+Malformed parts of the tree are skipped here, because validation reports them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ Kind = Literal[
 ]  # fmt: skip
 
 MAX_CELLS = 100_000
-"""Places of a grid."""
+"""The most places of a grid."""
 
 _CALLED: Mapping[str, str] = {
     "entry": "entry in agents", "recipient": "agent or group", "account": "agent or account",
@@ -30,7 +30,7 @@ _POOL_KINDS = {"slots": ("resource", "priority", "preemptive"), "stock": ("conta
 
 @attrs.frozen
 class Symbols:
-    """What a file declares. A set that is None is not known before the run: nothing is checked against it."""
+    """The names that a file declares. A set that is None is unknown before the run: nothing is checked against it."""
 
     entries: Mapping[str, int]
     spawned: bool
@@ -97,7 +97,7 @@ class Symbols:
         return frozenset(f"{name}-1" for name, count in self.entries.items() if count > 1)
 
     def _is_agent(self, name: str) -> bool:
-        """Return whether there is, or may come to be, an agent of this name."""
+        """Return whether an agent of this name exists, or can be spawned."""
         if self.entries.get(name) == 1:
             return True
         base, _, number = name.rpartition("-")
@@ -108,7 +108,7 @@ class Symbols:
 
 
 def collect(tree: Any) -> Symbols:
-    """Return what the tree of a scenario file declares."""
+    """Return the names that the tree of a scenario file declares."""
     agents = [entry for entry in items(tree, "agents") if isinstance(entry.get("name"), str)]
     actions = list(_actions(agents))
     pools = mapping(tree, "pools")
@@ -171,7 +171,7 @@ def actions_of(rule: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _artifacts(tree: Any, actions: list[tuple[str, dict[str, Any]]]) -> frozenset[str] | None:
-    """Return the artifacts that are declared or written; None if a rule computes such a name."""
+    """Return the artifacts that are declared or created; None if a rule evaluates the name of one."""
     names = {str(artifact.get("id")) for artifact in items(tree, "artifacts")}
     for kind, arguments in actions:
         handler = DEFINED.get(kind)
@@ -184,7 +184,7 @@ def _artifacts(tree: Any, actions: list[tuple[str, dict[str, Any]]]) -> frozense
 
 
 def _places(places: dict[str, Any]) -> frozenset[str] | None:
-    """Return the names of the places; None for a named graph, whose nodes are data of the world."""
+    """Return the names of the places; None for a named graph, whose nodes are not in the file."""
     if "graph" in places:
         return None
     grid = places.get("grid")

@@ -14,11 +14,11 @@ _RATE = re.compile(r"([0-9]{1,15}) per (\S{1,40})")
 
 @attrs.frozen
 class Rate:
-    """So many units in any stretch of time of this length.
+    """At most this many units in any window of this length.
 
     Attributes:
         amount: units, at least 1.
-        window: length of the stretch in nanoseconds; 0 stands for one tick.
+        window: length of the window in nanoseconds; 0 stands for one tick.
     """
 
     amount: int
@@ -29,7 +29,7 @@ class Rate:
         """Return the rate that a text such as `100 per 60s` stands for.
 
         Raises:
-            UsageError: if it is no rate.
+            UsageError: if the text is not a rate.
         """
         match = _RATE.fullmatch(text) if isinstance(text, str) else None
         if not match:
@@ -61,13 +61,13 @@ def shown(value: object) -> str:
 
 
 class FieldError(ValueError):
-    """What a validator raises, in our own words (pydantic collects ValueErrors).
+    """The error that validators raise; a ValueError, because pydantic collects those.
 
     Args:
-        message: what was found and what was expected.
+        message: what was expected and what was found.
         hint: what to do about it, or None.
-        path: where below the validated value it stands.
-        parts: if there are several errors, these; then the message is not shown.
+        path: the place of the error below the validated value.
+        parts: several errors; the message is not shown then.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class FieldError(ValueError):
 
 
 def wrong_as(error: UsageError, path: tuple[str | int, ...] = ()) -> FieldError:
-    """Return one of our errors in the form that a validator may raise."""
+    """Return an error of sim as one that a validator may raise."""
     return FieldError(str(error), error.hint, path)
 
 

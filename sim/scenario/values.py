@@ -1,4 +1,4 @@
-"""Values that are literal or hold expressions (text that starts with `=`) at any depth."""
+"""Values that are literal or contain expressions (text that starts with `=`) at any depth."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -11,11 +11,11 @@ from sim.expressions import Expression, ExpressionError
 
 @attrs.frozen
 class ValueTemplate:
-    """A value of a scenario file: the same each time, or computed anew at each evaluation.
+    """A value of a scenario file: constant, or evaluated each time it is used.
 
     Attributes:
-        raw: the value as it was written.
-        constant: whether no expression occurs in it.
+        raw: the value as written in the file.
+        constant: whether it contains no expression.
         expression: the expression, if the value as a whole is one.
         expressions: every expression in it, at any depth.
     """
@@ -32,14 +32,14 @@ class ValueTemplate:
         return frozenset(name for expression in self.expressions for name in expression.names)
 
     def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> Any:
-        """Return the value; lists and mappings are new at each call, so that no two users share one.
+        """Return the value; lists and mappings are copies, so that no two users share one.
 
         Args:
-            names: what the names in its expressions stand for.
-            functions: what the functions in them do.
+            names: the values of the names in its expressions.
+            functions: the functions that they may call.
 
         Raises:
-            ExpressionError: if an expression in it has no value.
+            ExpressionError: if an expression in it cannot be evaluated.
         """
         if self.expression is not None:
             return self.expression.evaluate(names, functions)
@@ -88,7 +88,7 @@ def _collection(raw: Any, parts: Any, inner: list[ValueTemplate]) -> ValueTempla
 
 
 class PartError(ExpressionError):
-    """An expression inside a list or mapping is wrong; `path` leads to it."""
+    """An expression inside a list or mapping is not allowed; `path` leads to it."""
 
     def __init__(self, message: str, hint: str | None, path: tuple[str | int, ...]) -> None:
         super().__init__(message, hint=hint)
@@ -106,12 +106,12 @@ def _compile_part(key: str | int, raw: Any, check: Callable[[Expression], None] 
 
 @attrs.frozen
 class Filter:
-    """A test of things that come later, as the value of an action's argument: its text, and the names that it takes
-    from the agent, as they are when the action is decided on.
+    """A condition on later items or events, as an argument of an action. Names of the agent in it are evaluated when
+    the agent decides on the action.
 
     Attributes:
         test: the expression.
-        own: names that stand for the thing that is tested.
+        own: names that stand for the tested item or event.
     """
 
     test: Expression
@@ -119,12 +119,12 @@ class Filter:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names that it takes from the agent."""
+        """The names of the agent that it uses."""
         return self.test.names - self.own
 
     @property
     def constant(self) -> bool:
-        """Whether it takes none."""
+        """Whether it uses none."""
         return not self.names
 
     @property
@@ -133,5 +133,5 @@ class Filter:
         return (self.test,)
 
     def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> Any:
-        """Return the test as a mapping that an action takes."""
+        """Return the condition as the mapping that an action takes."""
         return {"test": self.test.text, "given": {name: names[name] for name in sorted(self.names)}}

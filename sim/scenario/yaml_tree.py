@@ -1,8 +1,8 @@
-"""YAML text becomes a plain tree that knows the position of every key and value.
+"""Reads YAML text into a tree with the position of every key and value.
 
 Only JSON's own values are typed (so `no`, `on`, `1:30`, `010` and dates stay text), and only what a scenario
 needs is read: tags, anchors, aliases, merge keys, directives and a second document are refused. The tree is
-built from parser events as they come, so that a budget stops a hostile file before it costs memory or time.
+built from parser events one by one, so that limits stop a hostile file before it costs memory or time.
 """
 
 import math
@@ -60,7 +60,7 @@ class Mark:
 
 
 class Map(dict[str, Any]):
-    """A mapping with the positions of its keys and values, and (once it was checked) the keys it may have."""
+    """A mapping with the positions of its keys and values and, after validation, the allowed keys."""
 
     __slots__ = ("allowed", "keys_at", "mark", "values_at")
 
@@ -90,7 +90,7 @@ class Seq(list[Any]):
 
 
 class Bad:
-    """Stands for a value that was refused already, so that nothing else is said about it."""
+    """Stands for a value that was refused already, so that it causes no second problem."""
 
 
 BAD = Bad()
@@ -98,7 +98,7 @@ _DROPPED = object()  # the key of an item that was refused
 
 
 class _Stop(Exception):
-    """Nothing sensible can be read after this problem."""
+    """The rest of the file cannot be read after this problem."""
 
 
 def read_tree(text: str, file: str) -> tuple[Any, list[Problem]]:
@@ -125,7 +125,7 @@ def read_tree(text: str, file: str) -> tuple[Any, list[Problem]]:
     except MarkedYAMLError as error:
         return BAD, [*builder.problems, _syntax_problem(error, file)]
     except (YAMLError, ValueError, RecursionError, MemoryError) as error:
-        return BAD, [*builder.problems, Problem(file, 1, 1, f"this is not YAML: {_one_line(error)}")]
+        return BAD, [*builder.problems, Problem(file, 1, 1, f"not valid YAML: {_one_line(error)}")]
     if not builder.documents:
         return BAD, [Problem(file, 1, 1, "the file is empty; a scenario needs at least a name and one agent")]
     return builder.root, builder.problems
@@ -143,12 +143,12 @@ def _syntax_problem(error: MarkedYAMLError, file: str) -> Problem:
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     about = ", ".join(_one_line(part) for part in (error.context, error.problem) if part)
-    return Problem(file, line, column, f"this is not YAML: {about}")
+    return Problem(file, line, column, f"not valid YAML: {about}")
 
 
 @attrs.define
 class _Frame:
-    """A collection that is being read; in a mapping, the key whose value comes next."""
+    """A collection that is being read; for a mapping, with the key of the next value."""
 
     into: Map | Seq
     key: Any = None
@@ -201,7 +201,7 @@ class _Builder:
             self._refuse(event, "YAML directives (lines that start with %) are not allowed")
 
     def _value(self, event: Any, value: Any) -> None:
-        """Put a value where it belongs."""
+        """Add a value to the collection that is being read."""
         self._nodes += 1
         if self._nodes > MAX_NODES:
             self._refuse(event, f"the file holds more than {MAX_NODES} values")
@@ -226,7 +226,7 @@ class _Builder:
             frame.key = None
 
     def _check_properties(self, event: Any) -> bool:
-        """Refuse an anchor or a tag; return whether there is a tag, which changes what the value means."""
+        """Refuse an anchor or a tag; return whether there is a tag, which would change the meaning of the value."""
         if event.anchor is not None:
             self._refuse(event, f"the anchor &{event.anchor[:60]} is not allowed")
         if event.ctag is not None:
@@ -244,7 +244,7 @@ class _Builder:
         elif value in into:
             first = into.keys_at[value].line
             again = event.start_mark.line + 1
-            self._refuse(event, f"the key {value[:60]!r} stands twice: in line {first} and in line {again}")
+            self._refuse(event, f"the key {value[:60]!r} appears twice: in line {first} and in line {again}")
         else:
             return value
         return _DROPPED

@@ -79,7 +79,7 @@ def test_a_new_condition_is_slept_for_by_rules(tmp_path):
     ("given", "message"),
     [
         ("{multiple: often}", "expected a number or an expression"),
-        ("{for: 5s, plus: 1}", "plus goes together with multiple"),
+        ("{for: 5s, plus: 1}", "plus needs multiple"),
         ("{multiple: 5, for: 5s}", "expected exactly one of .*multiple.* found for and multiple"),
         ("{multipel: 5}", "multipel"),
     ],

@@ -100,7 +100,7 @@ agents:
 @pytest.mark.parametrize(
     ("do", "line", "what"),
     [
-        ("[{sleep: {for: 5m}}, noop]", 5, "sleep must be the last action, and it is number 1 of 2"),
+        ("[{sleep: {for: 5m}}, noop]", 5, "sleep must be the last action, but is number 1 of 2"),
         ("[]", 5, "expected"),
         ("[noop, {send: {to: nobody}}]", 5, "no agent or group 'nobody'"),
         ("[noop, nop]", 5, "there is no action 'nop'"),

@@ -86,7 +86,7 @@ def test_the_kind_of_scenario_is_that_of_the_combination(file):
         ({"sweeps": ["execution.sync=~,barrier,causal"]}, "each mode has its own"),
         ({"sweeps": ["execution.tick.concurrency=sequential,parallel"]}, "each mode sets it"),
         ({"overrides": ["agents.a.kind=villager"]}, "no kind of agent 'villager'"),
-        ({"overrides": ["agents.a.kind=cows:Cow"]}, "not allowed here"),
+        ({"overrides": ["agents.a.kind=cows:Cow"]}, "is not allowed"),
         ({"overrides": ["agents.a.kind=cows:Cow"], "allow": ["cows"]}, "cannot be imported"),
         ({"overrides": ["agents.a.kind=cow"]}, "no kind of agent 'cow'"),
         ({"count": 2501}, "10,004 runs"),

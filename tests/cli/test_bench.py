@@ -165,7 +165,7 @@ def test_a_mode_without_meaning_is_left_out(sim, tiny):
     left_out = sim("bench", tiny, *QUICK)
 
     assert (left_out.code, named.code) == (0, 1)
-    assert "causal: execution.sync: causal does not go together with a shuffled order" in left_out.out
+    assert "causal: execution.sync: causal excludes a shuffled order" in left_out.out
     assert "1 of 1 runs failed" in named.err
 
 

@@ -194,7 +194,7 @@ def test_a_local_server_needs_no_key(sim, asks):
     [
         (["--model", "gpt-4o"], "PROVIDER:NAME"),
         (["--model", "opnai:x"], "no model provider"),
-        (["--model", "big=openai:x"], "the scenario has not"),
+        (["--model", "big=openai:x"], "the scenario does not have"),
         (["--base-url", "http://x"], "no model that is there"),
         (["--model", "scripted:x", "--tokens-per-minute", "5"], "no model that is there"),
         (["--model", "openai:x", "--header", "sk-canary"], "NAME:VALUE"),

@@ -264,7 +264,7 @@ def test_a_killed_run_is_gone_on_with(record, snapshots, backend):
 def test_a_finished_run_is_not_gone_on_with(record):
     """There is nothing to go on with in a run that has finished, and it stays as it was."""
     made = record()
-    with pytest.raises(UsageError, match="has finished: there is nothing to go on with"):
+    with pytest.raises(UsageError, match="has finished: there is nothing to continue"):
         resume(made.run, kinds={"asker": Asker})
     same(made.run)
 
@@ -499,7 +499,7 @@ def test_structural_parameters_cannot_change_later(record, tmp_path, change):
     """What shapes a run from its start is refused by name at a time above 0, and no run is made; at 0 it is allowed."""
     made = record(Pure)
     name = re.escape(change.partition("=")[0])
-    with pytest.raises(UsageError, match=rf"^{name} is structural: it shapes a run from its start .* at 6s"):
+    with pytest.raises(UsageError, match=rf"^{name} shapes a run from its start, so it cannot change at 6s"):
         branch(path_of(made), at=6, overrides=[change], kinds={"asker": Pure})
     assert len([*(tmp_path / "runs").iterdir()]) == 1
     found = branch(path_of(made), at=0, overrides=[change], kinds={"asker": Pure})
@@ -510,7 +510,7 @@ def test_structural_parameters_cannot_change_later(record, tmp_path, change):
 @pytest.mark.parametrize(
     ("at", "options", "error", "sentence"),
     [
-        (20, {}, UsageError, "is on record up to 12s, which is before 20s"),
+        (20, {}, UsageError, "the record of .* ends at 12s, before 20s"),
         (12, {}, UsageError, "the branch ends at 12s, before it begins"),
         (6, {"until": "5s"}, UsageError, "the branch ends at 5s, before it begins"),
         (6, {"overrides": ["costs.publish.nothing=1"]}, ScenarioError, "nothing"),
@@ -578,7 +578,7 @@ def test_a_branch_of_a_killed_run(record, snapshots):
     copy = copies[len(copies) // 2]
     with open_run(copy) as stored:
         end = stored.query("SELECT max(time_ns) FROM effects")[0][0]
-    with pytest.raises(UsageError, match="is on record up to"):
+    with pytest.raises(UsageError, match=r"the record of .* ends at"):
         branch(copy, at=11.5, kinds={"asker": Pure})
     found = branch(copy, at=end / 2 / NS, kinds={"asker": Pure})
     assert found.status == "finished"

@@ -57,7 +57,7 @@ def made(text: str, sync: str = "causal", *overrides: str, **options: Any) -> An
 )
 def test_what_would_make_the_outcome_depend_on_service_is_refused(text, key, sync):
     """What agents share in the course of their calls, and what comes unannounced, is refused with its key."""
-    with pytest.raises(UsageError, match=f"execution.sync: {sync} does not go together with {key}: "):
+    with pytest.raises(UsageError, match=f"execution.sync: {sync} excludes {key}: "):
         made(text, sync)
 
 
@@ -70,7 +70,7 @@ def test_the_same_goes_without():
 def test_an_endpoint_is_refused():
     """The answers of an endpoint of the operator's do not stand on the axis of service time."""
     access = Access(models=("openai:gpt-5",), base_url="http://localhost:1/v1")
-    with pytest.raises(UsageError, match="does not go together with --model"):
+    with pytest.raises(UsageError, match="excludes --model"):
         made(FINE, access=access)
 
 
@@ -91,7 +91,7 @@ def test_answers_must_reach_no_farther_than_classes_say(sync):
     text = FINE.replace(
         "  simulated:", """  rules: [{say: a, when: "calls > 9"}, {say: "=str(exists('x'))"}]\n  simulated:"""
     )
-    with pytest.raises(UsageError, match=r"Walker, which declares .* 'space', and models.rules\[1\], .* on exists\(\)"):
+    with pytest.raises(UsageError, match=r"Walker, .* 'space', together with models.rules\[1\], .*exists"):
         made(text, sync)
     made(text, "barrier")
     made(text.replace("exists('x')", "len(in_sight())"), sync)
@@ -101,14 +101,14 @@ def test_answers_must_reach_no_farther_than_classes_say(sync):
 def test_the_autonomous_mode_is_refused():
     """Rounds are ticks: the mode without them is refused."""
     simulation = made(FINE)
-    with pytest.raises(UsageError, match="goes with the tick mode") as caught:
+    with pytest.raises(UsageError, match="needs the tick mode") as caught:
         SimulationRunner(simulation, until_ns=10**9, mode="autonomous")
     assert "execution.sync=null" in (caught.value.hint or "")
 
 
 def test_the_wall_clock_of_the_caller_is_refused():
     """Also who asks for it beside the scenario gets no run that follows real time."""
-    with pytest.raises(UsageError, match="does not go together with the wall clock"):
+    with pytest.raises(UsageError, match="needs the virtual clock"):
         SimulationRunner(made(FINE), until_ns=10**9, mode="tick", speed=1.0)
 
 
@@ -132,7 +132,7 @@ def test_a_space_needs_a_size_or_places():
 def test_a_position_needs_a_space_and_lies_in_it():
     """Who stands somewhere needs a space, and a position in it."""
     nowhere = scene("{name: p, position: [1, 1]}").replace("space: {size: [16, 16], perception: 3, speed: 1}\n", "")
-    with pytest.raises(UsageError, match=r"agents\.p\.position: there is no space"):
+    with pytest.raises(UsageError, match=r"agents\.p\.position: the scenario has no space"):
         made(nowhere)
     with pytest.raises(UsageError, match=r"agents\.p\.position: .* is no position of this space"):
         made(scene("{name: p, position: [16, 1]}"))

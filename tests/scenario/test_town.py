@@ -20,13 +20,13 @@ agents: [{name: villager, kind: villager, count: 5}]
 @pytest.mark.parametrize(
     ("change", "words", "hint"),
     [
-        ("until=13h", "a town has one day: town.begins is 12h, and 13h from then on is longer", "--set until=12h"),
-        ("town.begins=24h", "a town has one day", "below 24h"),
-        ("town.begins=5s", "the steps of a town last 10s, and town.begins is 5s", None),
-        ("execution.tick.period=5s", "the steps of a town last 10s, and execution.tick.period is 5s", None),
+        ("until=13h", "a town lasts one day: from town.begins \\(12h\\) a run of 13h is too long", "--set until=12h"),
+        ("town.begins=24h", "a town lasts one day", "below 24h"),
+        ("town.begins=5s", "town.begins must be a multiple of 10s, the step of a town, but is 5s", None),
+        ("execution.tick.period=5s", "a step of a town is 10s, but execution.tick.period is 5s", None),
         ("agents.villager.count=10001", r"agents\.villager\.count: a town has 1 to 10000 agents", None),
-        ("models=null", "villagers call language models, and the scenario has none", "models:"),
-        ("town=null", "agents.villager are villagers, and there is no town", "town:"),
+        ("models=null", "villagers call language models, but the scenario has none", "models:"),
+        ("town=null", "agents.villager are villagers, but there is no town", "town:"),
     ],
 )
 def test_what_does_not_fit_a_town_is_refused_by_its_key(change, words, hint):
@@ -49,5 +49,5 @@ def test_a_town_lives_for_as_long_as_the_run(tmp_path):
     assert longer.hash == run(file, overrides=["until=5m"]).hash
     assert shorter.hash == run(file, overrides=["until=1m"]).hash
     assert (longer.states["stopped"], longer.iterations) == (0, 5 * 30)
-    with pytest.raises(UsageError, match="a town has one day"):
+    with pytest.raises(UsageError, match="a town lasts one day"):
         run(load(file), until="13h")

@@ -116,7 +116,7 @@ def test_a_killed_run_is_gone_on_with(tmp_path):
 
 @both_hosts
 def test_an_interrupted_run_is_gone_on_with(tmp_path, monkeypatch, backend):
-    """Suspended (as Ctrl-C does) while agents stand at different times, a run can be replayed as far as it came, and
+    """Suspended (as Ctrl-C does) while agents are at different times, a run can be replayed as far as it came, and
     goes on to the hash of one that was not interrupted.
     """
     kinds: Any = {**KINDS, "walker": Interrupts}
@@ -140,7 +140,7 @@ def test_an_interrupted_run_is_gone_on_with(tmp_path, monkeypatch, backend):
 def test_there_is_no_moment_to_branch_from(tmp_path):
     """A branch leaves a run at one moment, and agents stand at different ones: refused, but for the very beginning."""
     made = path_of(recorded(tmp_path))
-    with pytest.raises(UsageError, match="agents stand at different times"):
+    with pytest.raises(UsageError, match="agents are at different times"):
         branch(made, at="1m", kinds=KINDS)
     again = branch(made, at=0, overrides=["execution.sync=barrier"], kinds=KINDS)
     with open_run(made) as stored:

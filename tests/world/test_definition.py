@@ -251,7 +251,7 @@ def test_an_action_that_is_last_is_refused_before_another(define):
 
     define("leave", leave, last=True)
     loads(SCENARIO.replace("PRAISE", "[noop, leave]"))
-    with pytest.raises(ScenarioError, match="leave must be the last action, and it is number 1 of 2"):
+    with pytest.raises(ScenarioError, match="leave must be the last action, but is number 1 of 2"):
         loads(SCENARIO.replace("PRAISE", "[leave, noop]"))
 
 
