@@ -1,9 +1,20 @@
-"""The kernel: actors, time, order, waits, random streams and effects. It knows nothing of agents or worlds.
+"""The kernel: actors, simulated time, order of steps, waits, random streams and effects. It is independent of agents.
 
-Layout, from the bottom: `duration` and `codec` (edges of time and data), `rng` (random draws), `actor` (who is in the
-order), `future_events` (the calendar), `order` (what runs at one instant), `effects` and `ports` (the outside, as
-protocols), `kernel` (time and the loop), `waits`, `latch` and `all_of` (what an actor can wait for), `until` (how far a
-run goes). What `sim._speedups` holds in C takes over from the same functions in Python.
+Modules, from the lowest layer to the highest:
+
+- `duration`: conversion between seconds, text and nanoseconds
+- `codec`: canonical JSON
+- `rng`: random streams and keyed draws
+- `actor`: sources and actors
+- `future_events`: the future-event list
+- `order`: the order of entries at one (time, delta)
+- `rows`: the rows of a record
+- `effects`, `ports`: effects, and the protocols that the kernel needs from its surroundings
+- `kernel`: simulated time and the main loop
+- `waits`, `latch`, `all_of`: what an actor can wait for
+- `until`: running up to a time or a condition
+
+If the C extension `sim._speedups` is available, its functions replace the equal functions in Python.
 """
 
 from sim._speedups import COMPILED, core, described
@@ -28,7 +39,7 @@ __all__ = [
 ]  # fmt: skip
 
 DRIVEN = (Source, Actor, Kernel, FutureEvents, WakeBatch, Signal, Waiters, Queue)
-"""The classes whose slots the C reads."""
+"""The classes whose slots the C code accesses."""
 
 if core is not None:
     core.take_over({cls.__name__: cls for cls in DRIVEN}, ARMED, Pause.BUDGET, Cancelled, described)

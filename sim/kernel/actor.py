@@ -1,4 +1,4 @@
-"""Sources and actors: who causes wake-ups, and who is woken."""
+"""Sources, which cause wake-ups and events, and actors, which are woken."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal
@@ -6,16 +6,14 @@ from typing import Any, Literal
 import attrs
 
 HOST, SCENARIO, SUPERVISOR = 0, 1, 2
-"""The reserved ordinals. Actors declared before the run follow from `FIRST_ACTOR`, in the order of
-declaration.
-"""
+"""The reserved ordinals. Actors that are declared before the run count from `FIRST_ACTOR`, in order of declaration."""
 
 FIRST_ACTOR = 16
-FIRST_DERIVED = 2**40  # ordinals derived by hash lie above all declared ones
+FIRST_DERIVED = 2**40  # ordinals that are derived by hash are above all declared ones
 
 
 class Source:
-    """Whatever causes wake-ups and events: it has a place in the order and counts what it causes."""
+    """The cause of wake-ups and events. It has an ordinal, and counts the wake-ups and events that it causes."""
 
     __slots__ = ("counter", "name", "ordinal")
 
@@ -31,8 +29,8 @@ class Exit:
 
     Attributes:
         kind: `returned`, `crashed`, `cancelled`, or `abandoned` (it kept swallowing its cancellation).
-        value: what it returned, if it returned.
-        error: what it raised, if it crashed.
+        value: the return value, if it returned.
+        error: the error that ended it, if it did not return.
     """
 
     kind: Literal["returned", "crashed", "cancelled", "abandoned"]
@@ -41,14 +39,16 @@ class Exit:
 
 
 class Actor(Source):
-    """A coroutine driven by the kernel.
+    """A coroutine that the kernel runs.
 
     Attributes:
-        token: changes each time the actor is woken or resumed, so that whatever still points at an earlier
-            wait is stale without being removed. Odd: woken but not yet resumed.
-        value: what the wait that woke it gives it; once it has ended, how.
-        via: the wait that woke it, which can take the value back; while it waits for a signal, the crowd it is in.
-        on_exit: called with (actor, exit) when it has ended; without it a crash ends the run.
+        coro: the coroutine, or None before the actor starts and after it ends.
+        token: a number that increases each time the actor is woken or resumed. Entries and registrations that hold
+            an earlier token are stale; they need not be removed. It is odd if the actor is woken but not yet resumed.
+        value: the value that its wait returns; after its end, its `Exit`.
+        via: the wait that woke it, which can take the value back. While it waits for a signal: its `WakeBatch`.
+        cancelling: whether it is being cancelled.
+        on_exit: a function that is called with (actor, exit) after its end. Without it, a crash ends the run.
     """
 
     __slots__ = ("cancelling", "coro", "on_exit", "token", "value", "via")
@@ -64,12 +64,12 @@ class Actor(Source):
 
     @property
     def exit(self) -> Exit | None:
-        """How it ended, or None while it has not."""
+        """How it ended, or None before its end."""
         return self.value if self.coro is None and self.value.__class__ is Exit else None
 
     @property
     def woken(self) -> bool:
-        """Whether its wait is decided: it is about to run."""
+        """Whether its wait has ended, so that it is about to run."""
         return bool(self.token & 1) or getattr(self.via, "fired", False)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""`all_of`: wait until several waits have ended. Each that is not there yet is waited for by an actor of its own."""
+"""`all_of`, the wait until several waits have ended. A separate actor waits for each wait that has not ended yet."""
 
 import types
 from collections.abc import Awaitable, Generator
@@ -14,19 +14,19 @@ from sim.kernel.waits import NOTHING, Wait
 def all_of(*waits: Wait, timeout: Duration | None = None) -> Awaitable[list[Any] | None]:
     """Wait until all of several waits have ended.
 
-    Each takes what it waits for as soon as that is there. If the timeout comes first, or the actor is cancelled or
-    interrupted, or one wait fails, what was taken goes back: all or nothing.
+    Each wait takes its value as soon as the value is available. The result is all or nothing: if the timeout comes
+    first, one wait fails, or the actor is cancelled or interrupted, all values that were taken are given back.
 
     Args:
-        waits: signals, latches, queues, the waits of pools, joins.
-        timeout: the longest wait in simulated time (seconds, or text such as `5m`).
+        waits: signals, latches, queues, waits of pools, joins.
+        timeout: the maximum duration of the wait in simulated time (seconds, or text such as `5m`).
 
     Returns:
         The values in the order of `waits`, or None if the timeout came first.
 
     Raises:
-        UsageError: if the timeout is no duration, or negative.
-        Exception: what one of the waits raised.
+        UsageError: if the timeout is not a duration, or negative.
+        Exception: the error of the wait that failed.
     """
     return _all_of(waits, None if timeout is None else to_ns(timeout))
 
@@ -38,7 +38,7 @@ def _all_of(waits: tuple[Wait, ...], timeout_ns: int | None) -> Generator[Any, A
         group.take()
         if group.missing:
             yield group
-    except (Exception, Cancelled):  # not GeneratorExit: nothing is given back while memory is freed
+    except (Exception, Cancelled):  # not GeneratorExit: garbage collection must not give values back
         group.give_back()
         raise
     if group.missing:
@@ -48,11 +48,11 @@ def _all_of(waits: tuple[Wait, ...], timeout_ns: int | None) -> Generator[Any, A
 
 
 class _AllOf:
-    """A wait for all of several: counts those that have not ended.
+    """A wait for several waits, with a count of those that have not ended.
 
     Attributes:
-        values: by wait; NOTHING for what is not there yet.
-        missing: how many are not there yet.
+        values: the value of each wait, or NOTHING if it has not ended.
+        missing: the number of waits that have not ended.
     """
 
     __slots__ = ("actor", "kernel", "missing", "parts", "timeout_ns", "token", "values", "waits")
@@ -65,7 +65,7 @@ class _AllOf:
         self.parts: list[Actor] = []
 
     def take(self) -> None:
-        """Take what is there already."""
+        """Take the values that are available already."""
         for index, wait in enumerate(self.waits):
             value = wait.take()
             if value is not NOTHING:
@@ -73,7 +73,7 @@ class _AllOf:
                 self.missing -= 1
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
-        """Let an actor wait for each of the others."""
+        """Create an actor for each wait that has not ended."""
         self.kernel, self.actor, self.token = kernel, actor, actor.token
         for index, wait in enumerate(self.waits):
             if self.values[index] is NOTHING:
@@ -97,7 +97,7 @@ class _AllOf:
             self.kernel.throw(self.actor, end.error)
 
     def give_back(self) -> None:
-        """Stop waiting, and give back what was taken, the last first: items find their old places."""
+        """Stop waiting, and give back the values in reverse order, so that items return to their old positions."""
         for part in self.parts:
             self.kernel.cancel(part)
         for wait, value in zip(reversed(self.waits), reversed(self.values), strict=True):
@@ -105,11 +105,11 @@ class _AllOf:
                 wait.undo(value)
 
     def undo(self, value: None) -> None:
-        """No-op: the actor gives back what was taken when it learns that it does not get it."""
+        """No-op: `_all_of` gives the values back when it is cancelled or interrupted."""
 
 
 async def armed(wait: Wait) -> Any:
-    """Wait for one wait, which was not there yet when it was asked."""
+    """Wait for a wait whose `take` has just returned `NOTHING`."""
     return await _armed(wait)
 
 

@@ -1,4 +1,4 @@
-"""Time at the edges: seconds or text such as `90s`, `5m`, `1h30m` become int nanoseconds, and back."""
+"""Conversion of durations: seconds, or text such as `90s`, `5m`, `1h30m`, to whole nanoseconds and back."""
 
 import re
 from decimal import Decimal
@@ -6,10 +6,10 @@ from decimal import Decimal
 from sim.errors import UsageError
 
 Duration = int | float | str
-"""A span of time as users write it: seconds, or text with units."""
+"""A duration as users write it: seconds, or text with units."""
 
 NS = 1_000_000_000
-MAX_NS = 2**62  # 146 years: what every part below can hold, and the room for "never"
+MAX_NS = 2**62  # 146 years; fits into 64 bits, and leaves larger numbers for "never"
 
 _UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": NS, "m": 60 * NS, "h": 3600 * NS, "d": 86400 * NS}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h|d)")
@@ -23,7 +23,7 @@ def to_ns(value: Duration) -> int:
         value: seconds (int or float), or text of numbers with units: ns, us, ms, s, m, h, d.
 
     Raises:
-        UsageError: if it is no duration, not finite, negative, or longer than 146 years.
+        UsageError: if it is not a duration, not finite, negative, or longer than 146 years.
     """
     if isinstance(value, str):
         nanoseconds: int | float | Decimal = _from_text(value.strip())
@@ -31,18 +31,18 @@ def to_ns(value: Duration) -> int:
         raise UsageError(f"a duration is seconds or text such as 90s, not {value!r}")
     else:
         nanoseconds = value * NS
-    if not 0 <= nanoseconds <= MAX_NS:  # so is NaN
+    if not 0 <= nanoseconds <= MAX_NS:  # also true for NaN
         raise UsageError(f"a duration must lie between 0 and 146 years, not {value!r}")
     return round(nanoseconds)
 
 
 def to_seconds(nanoseconds: int) -> float:
-    """Return nanoseconds as seconds, for people and reports."""
+    """Convert nanoseconds to seconds, for reports."""
     return nanoseconds / NS
 
 
 def to_text(nanoseconds: int) -> str:
-    """Return a duration as short text, for instance `1h30m` or `0.25s`."""
+    """Return a duration as short text, for example `1h30m` or `0.25s`."""
     if nanoseconds == 0:
         return "0s"
     parts = []

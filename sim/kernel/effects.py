@@ -1,7 +1,7 @@
-"""Effects: everything that is not a function of (scenario, seed), and how it enters the core.
+"""Effects: work whose result is not a function of (scenario, seed), and how its outcome enters the core.
 
-An actor says `outcome = await perform(effect)`. The work runs at the edge; the core only ever sees its
-outcome, at a place in the order that is fixed (modelled latency) or recorded (measured latency).
+An actor calls `outcome = await perform(effect)`. The work runs at the edge. The core gets the outcome only, at a
+simulated time that is given in advance (modelled latency) or recorded (measured latency).
 """
 
 import hashlib
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from sim.kernel.ports import Performer
 
 Safety = Literal["pure", "idempotent", "unsafe"]
-"""What may be done again after a crash: anything, the same call with the same key, or nothing without asking.
+"""Whether an effect can be repeated after a crash.
+
+- `pure`: it can always be repeated.
+- `idempotent`: it can be repeated with the same key.
+- `unsafe`: it must not be repeated unless a person decides so.
 """
 
 OutcomeKind = Literal["ok", "error", "timeout", "abandoned"]
@@ -34,21 +38,21 @@ HOUR_NS = 3600 * 10**9
 
 @attrs.frozen
 class Effect:
-    """One piece of work for the outside.
+    """Work outside the simulation.
 
     Args:
-        kind: what it is, for the record (`http`, `tool.search`).
-        request: the JSON-like request; with the kind it is all that the outcome may depend on.
-        call: makes the outcome from the request; runs in a host task, and may be async. Its second argument is the
-            effect's key, which is the same each time the effect is tried again: for services that honour one.
-        latency_ns: the simulated time it takes (modelled), or None to let simulated time follow real time
-            (measured).
-        deadline_ns: simulated time after which the outcome is `timeout`.
-        timeout: real seconds after which the edge gives up.
-        safety: whether it may be repeated after a crash.
+        kind: the name of this kind of work in the record, for example `http` or `tool.search`.
+        request: a JSON value. The outcome may depend only on it and on the kind.
+        call: a function that takes the request and the idempotency key of the effect, and returns the value of the
+            outcome. It runs in a task of the host and may be async. The key is the same in each attempt.
+        latency_ns: the duration in simulated nanoseconds (modelled latency), or None: the duration in real time
+            (measured latency).
+        deadline_ns: simulated nanoseconds after which the outcome is `timeout`.
+        timeout: real seconds after which the host stops the work.
+        safety: whether it can be repeated after a crash.
 
     Raises:
-        UsageError: if a time is negative or not a number, or the safety is none.
+        UsageError: if a time is out of range or not a number, or the safety is not one of `Safety`.
     """
 
     kind: str
@@ -75,7 +79,7 @@ class Effect:
 
 @attrs.frozen
 class Outcome:
-    """How an effect ended: failures are values, recorded like results."""
+    """How an effect ended. A failure is a value too, and is recorded like a result."""
 
     kind: OutcomeKind
     value: Any = None
@@ -83,13 +87,13 @@ class Outcome:
 
 
 class EffectHandle:
-    """One effect under way: a wait of the kernel, and the target of its own delivery entry.
+    """An effect in flight: a wait of the kernel, and the target of the entry that delivers its outcome.
 
     Attributes:
-        request: what is asked for, as canonical JSON.
-        modelled: whether its place of delivery was fixed when it began.
-        doubtful: it is going to be held: whoever brings in what comes from outside knows it already.
-        held: nobody knows whether it was done outside, and a person has not said yet (after a crash).
+        request: the request as canonical JSON.
+        modelled: whether the time of its delivery was fixed when it started.
+        doubtful: whether it is in doubt and is about to be held.
+        held: whether it is in doubt and waits for the decision of a person. This happens after a crash.
     """
 
     __slots__ = (
@@ -111,7 +115,7 @@ class EffectHandle:
 
     def __init__(self, effect: Effect) -> None:
         self.effect = effect
-        self.request = encode(effect.request)  # as it is now: the actor may go on changing its own
+        self.request = encode(effect.request)  # a snapshot, because the actor may change its request later
         self.request_hash = hash_request(effect.kind, self.request)
         self.outcome: Outcome | None = None
         self.ordinal = 0
@@ -120,29 +124,29 @@ class EffectHandle:
         self.modelled = effect.latency_ns is not None
         self.doubtful = False
         self.held = False
-        self.counted = False  # simulated time follows real time for it
+        self.counted = False  # whether it counts in `Effects.measured`
         self.state: Literal["new", "running", "done", "abandoned"] = "new"
 
     @property
     def key(self) -> str:
-        """The key of this effect for services that honour one: the same whenever it is tried again."""
+        """The idempotency key of this effect for external services. It is the same in each attempt."""
         name = encode((self.kernel.effects.namespace, self.actor.name, self.ordinal))
         return hashlib.sha256(name).hexdigest()[:32]
 
     def arm(self, kernel: "Kernel", actor: Actor) -> None:
-        """Begin the effect: the kernel calls this when the actor has yielded the handle."""
+        """Start the effect. The kernel calls this method when the actor yields the handle."""
         self.kernel = kernel
         self.actor = actor
         self.waiting = actor.token
         kernel.effects.begin(self)
 
     def fire(self) -> None:
-        """Deliver: the place in the order that was fixed for the outcome, or the deadline, has come."""
+        """Deliver the outcome: the modelled latency has elapsed, or the deadline has passed."""
         if self.state == "running":
             self.kernel.effects.due(self)
 
     def undo(self, value: object) -> None:
-        """Nothing to give back: the outcome is recorded, the actor just never sees it."""
+        """No-op: the outcome stays on record, although the actor does not get it."""
 
 
 def hash_request(kind: str, request: bytes) -> str:
@@ -152,15 +156,15 @@ def hash_request(kind: str, request: bytes) -> str:
 
 @types.coroutine
 def perform(effect: Effect) -> Generator[Any, Any, Outcome]:
-    """Have `effect` done outside the core and wait for its outcome.
+    """Run `effect` outside the core and wait for its outcome.
 
     Raises:
-        ActorError: if the request is not a JSON-like value.
+        ActorError: if the request is not a JSON value.
     """
     handle = EffectHandle(effect)
     try:
         outcome: Outcome = yield handle
-    except (Cancelled, Exception):  # not GeneratorExit: nothing is recorded while memory is freed
+    except (Cancelled, Exception):  # not GeneratorExit: garbage collection must not record anything
         if handle.state == "running":
             handle.kernel.effects.abandon(handle)
         raise
@@ -168,16 +172,17 @@ def perform(effect: Effect) -> Generator[Any, Any, Outcome]:
 
 
 class Effects:
-    """The effects of one kernel: those in flight, their deadlines and their order.
+    """The effects of one kernel, with their deadlines and order.
 
     Attributes:
-        performer: who carries them out.
-        namespace: what makes their keys differ from those of other runs: the run's id.
-        in_flight: by (actor, ordinal).
-        measured: how many of these simulated time follows real time for.
-        ended_ns: when the last of each actor ended, simulated nanoseconds.
-        on_end: called when one has ended, for a runner that waits at a barrier.
-        on_timeout: called with one that had no outcome at its deadline.
+        performer: the object that carries them out.
+        namespace: a prefix of their idempotency keys, which is unique to the run: its id.
+        in_flight: the handles by (actor, ordinal).
+        measured: the number of effects in flight for which simulated time has to follow real time.
+        ended_ns: by actor, the time at which its last effect ended, in simulated nanoseconds.
+        counts: the number of ended effects by kind of outcome.
+        on_end: a function that is called after each end. A runner that waits at a barrier uses it.
+        on_timeout: a function that is called with each handle that had no outcome at its deadline.
     """
 
     def __init__(self, kernel: "Kernel") -> None:
@@ -195,7 +200,7 @@ class Effects:
         self._due: list[tuple[int, str, int, EffectHandle]] = []
 
     def begin(self, handle: EffectHandle) -> None:
-        """Record the intent, fix the place of delivery or the deadline, and let the performer start."""
+        """Record the intent, schedule the delivery or the deadline, and let the performer start."""
         kernel, actor, effect = self._kernel, handle.actor, handle.effect
         if self.performer is None:
             raise ActorError(
@@ -224,31 +229,31 @@ class Effects:
         if self.performer.start(handle) and not handle.modelled:
             handle.counted = True
             self.measured += 1
-            self._kernel.pause()  # from now on simulated time follows real time, which only the host knows
+            self._kernel.pause()  # from now on simulated time has to follow real time, which only the host knows
 
     def waits(self, actor: str) -> bool:
-        """Whether `actor` waits for an effect that will end without a person."""
+        """Return whether `actor` waits for an effect that is not held, so that it ends without a person."""
         handle = self.in_flight.get((actor, self._ordinals.get(actor, 0)))
         return handle is not None and not handle.held
 
     def under_way(self, actor: str) -> bool:
-        """Whether `actor` waits for an effect, one that a person has to decide about included."""
+        """Return whether `actor` waits for an effect, held or not."""
         return (actor, self._ordinals.get(actor, 0)) in self.in_flight
 
     @property
     def pending(self) -> int:
-        """How many are in flight and will end without a person."""
+        """The number of effects in flight that are not held."""
         return len(self.in_flight) - self._held
 
     def first_missing(self) -> int:
-        """Return the earliest time at which an outcome must be delivered that is not there yet."""
+        """Return the earliest time (nanoseconds) at which an outcome is due that has not arrived yet."""
         due = self._due
         while due and not self._missing(due[0][3]):
             heappop(due)
         return due[0][0] if due else MAX_NS
 
     def only_doubts(self) -> bool:
-        """Whether nothing but effects in doubt keeps the kernel from going on at this instant."""
+        """Return whether the kernel is blocked at this instant, and only by effects in doubt."""
         due = [handle for time, *_, handle in self._due if time <= self._kernel.now and self._missing(handle)]
         return bool(due) and all(handle.doubtful for handle in due)
 
@@ -256,15 +261,15 @@ class Effects:
         return handle.outcome is None and handle.state == "running" and handle.modelled
 
     def wanted(self, handle: EffectHandle) -> bool:
-        """Whether an outcome from outside still counts: it did not time out, and was not abandoned."""
+        """Return whether an outcome is still needed: the effect has not timed out and was not abandoned."""
         effect = handle.effect
         if handle.state != "running" or handle.outcome is not None:
             return False
-        # One that takes longer than its deadline times out, however soon the real answer came.
+        # A modelled latency that is not below the deadline always times out, even if the outcome arrives early.
         return not (handle.modelled and effect.latency_ns is not None and effect.latency_ns >= effect.deadline_ns)
 
     def record(self, handle: EffectHandle, outcome: Outcome) -> None:
-        """Record what came of an effect; a measured one gets its place in the order: here and now."""
+        """Record the outcome of an effect. With measured latency, it is delivered at the present time and delta."""
         kernel = self._kernel
         stamp = None if handle.modelled else (kernel.now, kernel.delta)
         kernel.recorder.result(
@@ -272,14 +277,14 @@ class Effects:
         )
 
     def post(self, handle: EffectHandle, outcome: Outcome) -> None:
-        """Take an outcome that is wanted and recorded: a measured one is delivered now, a modelled one at its time."""
+        """Accept a recorded outcome. If the latency is measured, deliver it now, else at its scheduled time."""
         handle.outcome = outcome
         if not handle.modelled:
             self._kernel.drop_timer()
             self.end(handle)
 
     def due(self, handle: EffectHandle) -> None:
-        """The time of delivery has come, or the deadline, which alone may come without an outcome."""
+        """Deliver the outcome at its scheduled time, or time out at the deadline if there is none."""
         if handle.outcome is None:
             handle.outcome = Outcome("timeout")
             self.end(handle, "timeout")
@@ -298,24 +303,24 @@ class Effects:
             self.on_end()
 
     def abandon(self, handle: EffectHandle) -> None:
-        """The actor was cancelled while it waited: it never sees the outcome."""
+        """End the effect without an outcome, because its actor was cancelled while it waited."""
         handle.outcome = Outcome("abandoned")
         self._kernel.drop_timer()
         self._close(handle, "abandoned")
         self._release(handle)
 
     def abandon_all(self) -> None:
-        """The run ends: what is in flight is recorded as abandoned."""
+        """Record all effects in flight as abandoned, because the run ends."""
         for handle in list(self.in_flight.values()):
             self.abandon(handle)
 
     # -- after a crash between an intent and its outcome
 
     def hold(self, handle: EffectHandle) -> None:
-        """Nobody knows whether the effect was done: neither an outcome nor a deadline comes until a person decides."""
+        """Hold an effect in doubt: it has no deadline and no outcome until a person decides."""
         handle.held = True
         self._held += 1
-        handle.modelled = False  # its place in the order will be where the decision, or its outcome, arrives
+        handle.modelled = False  # it will end at the time at which the decision, or then the outcome, arrives
         handle.token += 1
         self._kernel.drop_timer()
         self._uncount(handle)
@@ -323,13 +328,13 @@ class Effects:
             self.on_end()  # a barrier need not wait for it
 
     def again(self, handle: EffectHandle) -> None:
-        """A person has decided that a held effect is to be done (again)."""
+        """Start a held effect again, as a person has decided."""
         self._unhold(handle)
         self._kernel.schedule(handle.effect.deadline_ns, handle.actor, handle, handle.token)
         self._start(handle)
 
     def settle(self, handle: EffectHandle, outcome: Outcome) -> None:
-        """A person has said what came of a held effect."""
+        """End a held effect with the outcome that a person has given."""
         self._unhold(handle)
         self.post(handle, outcome)
 

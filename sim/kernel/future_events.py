@@ -1,14 +1,13 @@
 """The future-event list: a calendar of buckets, each sorted when it is opened.
 
-Prior art: Brown's calendar queue (CACM 31, 1988) and the ladder queue (Tang, Goh and Thng, 2005). Both spread
-entries over buckets so that only the next few are ever sorted. Here a bucket is a Python list that is
-appended to unsorted and sorted once, in C, when its turn comes; which bucket is next is known from a small
-heap of bucket numbers. Against one heap of tuples this costs about two thirds at 1,000 entries and about a
-third at 1,000,000, where the heap misses the cache at every level.
+The design follows the calendar queue (Brown, CACM 31, 1988) and the ladder queue (Tang, Goh and Thng, 2005). Both
+distribute the entries over buckets, so that only the next few entries have to be sorted. Here a bucket is an unsorted
+Python list. It is sorted once, in C, when it is opened. A small heap of bucket numbers gives the next bucket. Compared
+with one heap of tuples, the cost is about two thirds with 1,000 entries, and about one third with 1,000,000 entries,
+where the heap has a cache miss at each level.
 
-The width of a bucket is a power of two of nanoseconds and adapts: a bucket that holds too many different
-instants makes all buckets narrower, a run of nearly empty ones makes them wider. Any width gives the same
-order; only the cost changes.
+The width of a bucket is 2**shift nanoseconds. It adapts: a bucket with too many different instants makes all buckets
+narrower, and a sequence of nearly empty buckets makes them wider. The width changes the cost, but not the order.
 """
 
 from bisect import insort
@@ -20,32 +19,30 @@ from typing import Any
 from sim._speedups import core
 
 Entry = tuple[int, int, int, int, Any, int]
-"""(time_ns, priority, source ordinal, source counter, target, token); the first four are unique and give the
-order.
-"""
+"""(time_ns, priority, source ordinal, source counter, target, token). The first four are unique and give the order."""
 
 NEVER = 2**63
-"""When what is not in the list is due."""
+"""The due time that an empty list reports."""
 
 Reader: Any = iter if core is None else core.Reader
 sort_entries: Callable[[list[Entry]], None] = list.sort if core is None else core.sort_entries
 
-_START_SHIFT = 27  # 0.13 s: about a hundred entries a bucket for a thousand agents that act each second
+_START_SHIFT = 27  # 0.13 s: about 100 entries per bucket with 1,000 agents that act once per second
 _MAX_SHIFT = 60
-_IDEAL = 256  # entries in a bucket: few enough to sort, and so many that what is appended finds its list in a cache
-_CROWDED = 1024
-_SAMPLE = 64  # buckets looked at before deciding that they are nearly empty
-_SPARSE = 4
+_IDEAL = 256  # entries per bucket: few enough to sort fast, and enough that the lists in use fit into the CPU cache
+_CROWDED = 1024  # entries per bucket above which buckets become narrower
+_SAMPLE = 64  # buckets that are opened before the decision that they are nearly empty
+_SPARSE = 4  # mean entries per bucket below which buckets become wider
 
 
 class FutureEvents:
-    """Entries in order of their key. Only entries later than those that have been read may be pushed.
+    """Entries in order of their key. An entry can be pushed only if its key is above all keys that were read.
 
     Attributes:
-        open: the sorted entries of the bucket whose turn it is.
-        reader: the iterator over `open`: it sees what is pushed behind it. What it has read stays until it is let go.
-        buckets: the buckets whose turn has not come, by number: always the same object.
-        shift: `time >> shift` is the number of a bucket; changes only when a bucket is opened or `relieve` is called.
+        open: the sorted entries of the open bucket, including those that were read since the last `relieve`.
+        reader: the iterator over `open`. It also returns entries that are inserted after its position.
+        buckets: the buckets that are not open yet, by number; always the same dict.
+        shift: `time >> shift` is the number of a bucket. Only opening a bucket, or `relieve`, changes it.
     """
 
     __slots__ = ("_opened", "_queue", "_taken", "_turn", "_unadapted", "buckets", "open", "reader", "shift")
@@ -54,12 +51,12 @@ class FutureEvents:
         self.open: list[Entry] = []
         self.reader: Any = Reader(self.open)
         self.buckets: dict[int, list[Entry]] = {}
-        self._queue: list[int] = []  # heap of the numbers of the buckets that are not open
+        self._queue: list[int] = []  # heap of the numbers in `buckets`
         self._turn = -1  # the number of the open bucket
         self.shift = _START_SHIFT
         self._opened = 0
         self._taken = 0
-        self._unadapted = 0  # entries to take before the width may change again
+        self._unadapted = 0  # number of entries to take before the width may change again
 
     def __len__(self) -> int:
         return int(self.reader.__length_hint__()) + sum(map(len, self.buckets.values()))
@@ -69,7 +66,7 @@ class FutureEvents:
         return chain(self.unread(), *self.buckets.values())
 
     def rewind(self) -> None:
-        """Give back the entry that was read last: something comes first."""
+        """Move the reader back by one entry."""
         self.reader.__setstate__(len(self.open) - self.reader.__length_hint__() - 1)
 
     def push(self, entry: Entry) -> None:
@@ -86,10 +83,10 @@ class FutureEvents:
             bucket.append(entry)
 
     def due(self) -> int:
-        """Return when the next entry is due, `NEVER` if there is none."""
+        """Return the time of the next entry (nanoseconds), or `NEVER` if there is none."""
         left: int = self.reader.__length_hint__()
         if not left:
-            self.open = []  # an iterator that has ended stays so: what comes next needs another one
+            self.open = []  # an exhausted iterator stays exhausted, so that a new one is necessary
             self.reader = Reader(self.open)
             while not left:
                 if not self._queue:
@@ -99,7 +96,7 @@ class FutureEvents:
         return self.open[-left][0]
 
     def insert(self, entries: list[Entry]) -> None:
-        """Put entries in front of what is read next, whatever their keys: the caller knows that they come first."""
+        """Insert entries at the position of the reader. The caller guarantees that they precede all others."""
         if not self.reader.__length_hint__():
             self.open = entries
             self.reader = Reader(entries)
@@ -108,7 +105,7 @@ class FutureEvents:
             self.open[position:position] = entries
 
     def cut(self, time: int) -> list[Entry]:
-        """Take out and return what is due at `time`, before which nothing is due."""
+        """Remove and return the entries that are due at `time`. No entry may be due earlier."""
         cut = list[Entry]()
         while self.due() == time:
             position = len(self.open) - self.reader.__length_hint__()
@@ -116,25 +113,25 @@ class FutureEvents:
         return cut
 
     def relieve(self, now: int) -> None:
-        """Let go of what has been read; if the open bucket still holds too much, make all buckets narrower.
+        """Release the entries that were read. If the open bucket is still too large, make all buckets narrower.
 
-        Not within the instant `now`: the rest of it stands in an order of its own.
+        The buckets are not changed within the instant `now`, because its remaining entries may not be in key order.
         """
         left = self.reader.__length_hint__()
         read = len(self.open) - left
         crowded = left > _CROWDED and self._taken >= self._unadapted and self.open[read][0] != now
-        if read >= left or crowded:  # else it would be moved again and again
+        if read >= left or crowded:  # else the same entries would be moved many times
             del self.open[:read]
             self.reader = Reader(self.open)
         if crowded:
             self._adapt()
 
     def unread(self) -> list[Entry]:
-        """Return what is left of the open bucket."""
+        """Return the entries of the open bucket that have not been read."""
         return self.open[len(self.open) - self.reader.__length_hint__() :]
 
     def purge(self, alive: Callable[[Entry], bool]) -> int:
-        """Drop the entries that are not alive and have not been read, and return how many are left."""
+        """Remove the unread entries that are not alive. Return the number of entries that are left."""
         start = len(self.open) - self.reader.__length_hint__()
         self.open[start:] = [entry for entry in self.open[start:] if alive(entry)]
         for turn, bucket in list(self.buckets.items()):
@@ -156,7 +153,7 @@ class FutureEvents:
             self._adapt()
 
     def _adapt(self) -> None:
-        """Change the width if the open bucket is crowded, or the latest ones were nearly empty."""
+        """Change the width if the open bucket is crowded, or if the latest buckets were nearly empty."""
         entries = self.open
         span = entries[-1][0] - entries[0][0]
         shift = self.shift

@@ -1,17 +1,22 @@
 """The kernel: simulated time, the order of steps, and the loop that runs one actor at a time.
 
-The key of a step is (time, delta, priority, source ordinal, source counter); of those that one event wakes, also the
-ordinal of the actor. Time is superdense (Lee and
-Zheng, "Operational semantics of hybrid systems", 2005): what a step causes at the same instant runs at its
-cause's delta + 1, a later time starts at delta 0. So all that runs at one (time, delta) is known before the
-first of it runs: it is sorted once, and nothing can enter behind it. The source is whoever caused the step
-and counts what it causes, so the key needs no global state. Entries of the present instant are kept in a
-plain list, later ones in the future-event list.
+The order key of a step is (time, delta, priority, source ordinal, source counter). If one event wakes several actors,
+the ordinal of each actor is a further part of the key.
 
-Actors are coroutines resumed by `send`. asyncio and trio tasks were rejected as actors: equal asyncio timers
-fire in heap order, trio shuffles every batch on purpose, and a wake-up costs two to six times as much.
+Time is superdense (Lee and Zheng, "Operational semantics of hybrid systems", 2005). A step that is caused at the
+present instant runs in the next delta; a later time starts at delta 0. One (time, delta) is called a round. All
+entries of a round are known before the first one runs. The round is therefore sorted once, and no entry can be added
+to it after it has started.
 
-Where it could be compiled, `_speedups/loop.c` takes the place of `_run_some`; what it does is what is written here.
+The source of an entry is the actor (or the host, scenario or supervisor) that caused it. Each source counts the entries
+that it causes, so the key needs no global counter. Entries of the present instant are in a plain list; later entries
+are in the future-event list.
+
+Actors are coroutines that are resumed with `send`. They are not asyncio or trio tasks, for these reasons: asyncio
+timers with equal times fire in heap order, trio shuffles each batch on purpose, and a wake-up costs two to six times
+as much.
+
+If the C extension is available, `_speedups/loop.c` replaces `_run_some` and behaves the same.
 """
 
 import contextlib
@@ -40,14 +45,14 @@ from sim.kernel.ports import NullRecorder, Recorder
 from sim.kernel.rng import Streams, derive
 from sim.kernel.rows import InputRow
 
-_CHUNK = 256  # steps after which entries that have run are let go, so that their memory is used again while in cache
+_CHUNK = 256  # steps between two releases of used entries: their memory is reused while it is still in the CPU cache
 ARMED = object()
-"""What an actor yields that has been registered already with what it waits for."""
+"""The value that an actor yields if it has already registered itself with its wait."""
 
 _RETURNED = Exit("returned")
-_RECANCELS = 100  # times a swallowed cancellation is raised again before the actor is abandoned
-_CHILD_BITS = 20  # of an ordinal: the number of an actor among those of its maker
-_PURGE_FROM = 1024  # stale timers before they are looked for
+_RECANCELS = 100  # how often a swallowed cancellation is raised again before the actor is abandoned
+_CHILD_BITS = 20  # low bits of a derived ordinal: the index of the actor among the children of its parent
+_PURGE_FROM = 1024  # minimum number of stale timers before they are removed
 
 
 class Pause(enum.Enum):
@@ -60,12 +65,12 @@ class Pause(enum.Enum):
     HALTED = "a step asked for it"
 
 
-# -- targets: what an entry of the order can aim at besides an actor. Each has a `token` like an actor: an entry is
-# stale when its token is no longer the one of its target.
+# -- targets of an entry other than an actor. Each target has a `token`, as an actor has. An entry is stale if its token
+# differs from the token of its target.
 
 
 class Timer:
-    """A callback at a simulated time; `cancel` makes sure it never runs."""
+    """A callback at a simulated time. After `cancel` it does not run."""
 
     __slots__ = ("callback", "kernel", "source", "token")
 
@@ -76,20 +81,20 @@ class Timer:
         self.token = 0
 
     def fire(self) -> None:
-        """Run the callback: the kernel calls this when the time has come."""
+        """Run the callback. The kernel calls this method when the timer is due."""
         self.token += 1
         self.kernel.current = self.source
         self.callback()
 
     def cancel(self) -> None:
-        """Make sure the callback never runs; once it has run, this does nothing."""
+        """Cancel the callback. After it has run, this is a no-op."""
         if self.token == 0:
             self.token += 1
             self.kernel.drop_timer()
 
 
 class Ticker(Timer):
-    """A callback once every period; `cancel` ends it. One object serves all its calls."""
+    """A callback that runs once per period until `cancel` is called. One object serves all calls."""
 
     __slots__ = ("period",)
 
@@ -98,7 +103,7 @@ class Ticker(Timer):
         self.period = period
 
     def fire(self) -> None:
-        """Run the callback; its next call has its place in the order before anything that this one causes."""
+        """Schedule the next call, then run the callback: the next call precedes everything that this call causes."""
         kernel, source = self.kernel, self.source
         kernel.current = source
         source.counter = counter = source.counter + 1
@@ -107,7 +112,7 @@ class Ticker(Timer):
 
 
 class Throw:
-    """An entry's target: raise an error in an actor where it waits."""
+    """A target that raises an error in an actor at the place where it waits."""
 
     __slots__ = ("actor", "error", "expected", "kernel", "token")
 
@@ -119,42 +124,42 @@ class Throw:
         self.expected = actor.token
 
     def fire(self) -> None:
-        """Raise the error, unless something else has been decided for the actor since."""
+        """Raise the error, unless another event has woken or ended the actor in the meantime."""
         if self.actor.token == self.expected and self.actor.coro is not None:
             self.kernel.throw_now(self.actor, self.error)
 
 
 class Interruption(Throw):
-    """As `Throw`; then it is the turn of the next interrupt of the same actor."""
+    """Like `Throw`; afterwards it schedules the next queued interrupt of the same actor."""
 
     __slots__ = ()
 
     def fire(self) -> None:
-        """Raise the interrupt, unless the actor was cancelled since."""
+        """Raise the interrupt, unless the actor was cancelled in the meantime."""
         super().fire()
         self.kernel.current = self.actor
         self.kernel.interrupt_next(self.actor)
 
 
-_WOKEN = (Actor, Throw, Interruption, WakeBatch)  # targets of entries that are wake-ups
+_WOKEN = (Actor, Throw, Interruption, WakeBatch)  # an entry with such a target is a wake-up
 
 
 class Kernel:
     """Runs actors in simulated time.
 
     Args:
-        seed: of all random streams.
-        shuffled: order what falls together by a hash of (seed, time, delta, source) instead of by ordinal.
-        max_deltas: rounds at one instant before it counts as a livelock.
-        recorder: keeps events, inputs and effects.
+        seed: the seed of all random streams.
+        shuffled: whether ties are ordered by a hash of (seed, time, delta, source) instead of by source ordinal.
+        max_deltas: the number of rounds at one instant after which a livelock is reported.
+        recorder: stores events, inputs and effects.
 
     Attributes:
         now: simulated time in nanoseconds.
-        delta: the round within the present instant.
+        delta: the index of the round within the present instant.
         current: the source on whose behalf code runs now, or None while the kernel is paused.
-        steps: how many entries have run.
-        inputs: what calls from outside do, by kind.
-        placed: what is done already when one is given its place, before it runs, by kind.
+        steps: the number of entries that have run.
+        inputs: the handler of each kind of input.
+        placed: by kind of input, a function that is called when the input is accepted, before its handler runs.
     """
 
     __slots__ = (
@@ -207,20 +212,20 @@ class Kernel:
         self.delta = 0
         self.steps = 0
         self.seed = seed
-        self.actors: dict[int, Actor] = {}  # all that live: nothing else keeps a waiting actor
+        self.actors: dict[int, Actor] = {}  # by ordinal; the only strong reference to a waiting actor
         self._shuffled = shuffled
         self._max_deltas = max_deltas
         self.calendar = FutureEvents()
-        self.ready: list[Entry] = []  # what has been caused at this instant; always the same list
-        self.crowded = False  # whether there is a crowd among it
-        self._entry: Entry = (0, 0, SCENARIO, 0, None, 0)  # what runs now
-        self._begun = -1  # the latest instant that was begun; time may have passed further
+        self.ready: list[Entry] = []  # entries for the next round of this instant; never replaced by another list
+        self.crowded = False  # whether `ready` holds a WakeBatch
+        self._entry: Entry = (0, 0, SCENARIO, 0, None, 0)  # the entry that runs now
+        self._begun = -1  # the latest instant that has started; `now` may be later
         self._limit = 0
-        self._horizon = 0  # from here on there may be a reason to pause
-        self._blocked_from = MAX_NS  # the earliest time at which an outcome might be missing
+        self._horizon = 0  # from this time on, the loop must check whether it has to pause
+        self._blocked_from = MAX_NS  # the earliest time at which an outcome may be missing
         self._halted = False
         self._running = False
-        self._midway = False  # stopped by its budget or an error, perhaps within an instant
+        self._midway = False  # whether the budget or an error stopped the loop, possibly within an instant
         self.streams = Streams(seed)
         self.recorder: Recorder = recorder or NullRecorder()
         self.host = Source("host", HOST)
@@ -231,30 +236,30 @@ class Kernel:
         self.inputs: dict[str, Callable[[Any], object]] = {}
         self.placed: dict[str, Callable[[Any], object]] = {}
         self._declared = 0
-        self._children: dict[int, int] = {}  # by ordinal: how many actors it has made during the run
-        self.throws = 0  # errors that were raised in actors
-        self._interrupts: dict[int, list[Interrupt]] = {}  # by ordinal: what comes after the one under way
+        self._children: dict[int, int] = {}  # by ordinal of the parent: the number of actors it made during the run
+        self.throws = 0  # the number of errors that were raised in actors
+        self._interrupts: dict[int, list[Interrupt]] = {}  # by ordinal: interrupts queued after the pending one
         self._stale = 0
         self._purge_at = _PURGE_FROM
-        self._reached: int | None = None  # while work runs ahead
+        self._reached: int | None = None  # the committed time, while an actor runs ahead of it
 
     @property
     def seconds(self) -> float:
-        """Simulated seconds since the start."""
+        """Simulated time in seconds."""
         return to_seconds(self.now)
 
     # -- the loop
 
     def run(self, limit: int = MAX_NS, budget: int = 2**62) -> Pause:
-        """Run all before `limit` (nanoseconds, exclusive), at most `budget` steps; say why it stopped.
+        """Run all entries before `limit` (nanoseconds, exclusive), at most `budget` steps. Return why it stopped.
 
         Raises:
-            KernelError: if it is called within a step: only one thing can run.
-            LivelockError: if time does not advance.
-            BaseException: what an actor that nobody watches raised.
+            KernelError: if it is called within a step: the loop is not re-entrant.
+            LivelockError: if simulated time does not advance.
+            BaseException: the error of an actor that crashed and has no `on_exit`.
         """
         if self._running:
-            raise KernelError("the kernel runs already", hint="in a step, spawn an actor or use call_at")
+            raise KernelError("the kernel is already running", hint="within a step, spawn an actor or use call_at")
         self._limit = 0 if self._halted else limit
         self._look_at_limits()
         self._running = True
@@ -270,26 +275,26 @@ class Kernel:
             self._running = False
 
     def drain(self) -> None:
-        """Run what has been caused at this instant, and what that causes, but nothing that was due at it."""
+        """Run the entries caused at this instant, and their consequences, but not the entries scheduled for it."""
         due = self.calendar.cut(self.now)
         try:
             self.run(0)
         finally:
             self.calendar.insert(due)
-            self._begun = -1  # what was due begins anew if it is run at all
+            self._begun = -1  # if the scheduled entries run later, their instant starts again
 
-    def _run_some(self, left: int) -> Pause:  # noqa: C901 - written out on purpose: a call costs a tenth of a wake-up
+    def _run_some(self, left: int) -> Pause:  # noqa: C901 - inlined for speed: a call costs a tenth of a wake-up
         budget, ready, calendar, bucket_of = left, self.ready, self.calendar, self.calendar.buckets.get
         self._midway = True
         begun = self._begun
         try:
             while True:
                 shift = calendar.shift
-                for entry in calendar.reader:  # This is the loop: in key order, an actor runs until it waits.
+                for entry in calendar.reader:  # the main loop: in key order, each actor runs until its next wait
                     time = entry[0]
                     if time != begun:
                         if ready and time > self.now and self.now < self._blocked_from:
-                            entry = self._caused()  # comes first
+                            entry = self._caused()  # the next round of this instant precedes later entries
                             begun = time = self.now
                         elif time >= self._horizon or (ready and time > self.now):
                             calendar.rewind()
@@ -299,20 +304,20 @@ class Kernel:
                             self.delta = 0
                     target = entry[4]
                     token = entry[5]
-                    if target.token == token:  # else it was cancelled, or woken by something else
+                    if target.token == token:  # else the entry is stale: the target was cancelled or woken otherwise
                         self._entry = entry
                         if target.__class__ is Actor:
                             self.current = target
                             target.token = token = (token | 1) + 1
                             try:
-                                request = target.coro.send(target.value)  # type: ignore[union-attr]  # a check costs here
+                                request = target.coro.send(target.value)  # type: ignore[union-attr]  # hot path
                             except BaseException as error:
                                 self._ended(target, error)
                             else:
                                 if request.__class__ is int:
                                     due = time + request
                                     bucket = bucket_of(due >> shift)
-                                    if bucket is not None and request > 0:  # it exists, so it is not open yet
+                                    if bucket is not None and request > 0:  # a bucket found here is not open yet
                                         target.counter = counter = target.counter + 1
                                         bucket.append((due, 0, target.ordinal, counter, target, token))
                                     else:
@@ -336,7 +341,7 @@ class Kernel:
             self.steps += budget - left
 
     def _go_on(self) -> Pause | None:
-        """Put what runs next in front of the calendar's reader, or return why nothing may run."""
+        """Put the entries that run next in front of the calendar's reader, or return why none may run."""
         calendar = self.calendar
         time = calendar.due()
         if self.ready and time > self.now:
@@ -359,19 +364,19 @@ class Kernel:
         return None
 
     def _caused(self) -> Entry:
-        """Put what has been caused at this instant before the entry that was read last, and return the first of it."""
+        """Insert the next round of this instant before the entry that was read last. Return the round's first entry."""
         if len(self.ready) > 1 or self.crowded or self.delta == self._max_deltas:
-            self.calendar.rewind()  # first, for the guard against livelocks may refuse
+            self.calendar.rewind()  # before `_next_delta`, which may raise LivelockError
             self.calendar.insert(self._next_delta())
             return next(self.calendar.reader)  # type: ignore[no-any-return]
         self.delta += 1
-        entry = self.ready.pop()  # the hot path of resources
+        entry = self.ready.pop()  # fast path for a single entry, common with resources
         calendar = self.calendar
         calendar.open.insert(len(calendar.open) - calendar.reader.__length_hint__() - 1, entry)
         return entry
 
     def _next_delta(self) -> list[Entry]:
-        """Return what has been caused at this instant, in order: it runs next."""
+        """Start the next round of this instant and return its entries in order."""
         batch = self.ready.copy()
         if self.delta == self._max_deltas:
             raise livelock(spread(batch), self.now, self._max_deltas)
@@ -383,11 +388,11 @@ class Kernel:
             self.crowded = False
             if self._shuffled:
                 return spread(batch, self._ties)
-            return batch if COMPILED else spread(batch)  # the loop in C makes the entries as it goes
+            return batch if COMPILED else spread(batch)  # the C loop expands each WakeBatch itself
         return batch
 
     def _shuffle(self, bucket: list[Entry]) -> None:
-        """Put the entries of this instant into shuffled order, where they stand."""
+        """Shuffle the entries of this instant in place."""
         start = end = len(bucket) - self.calendar.reader.__length_hint__()
         while end < len(bucket) and bucket[end][0] == self.now:
             end += 1
@@ -404,7 +409,7 @@ class Kernel:
         return self._blocked_from <= time
 
     def _look_at_limits(self) -> None:
-        """Set the time from which the loop has to ask before it begins an instant; shuffled, that is always."""
+        """Set the time from which the loop checks for a pause before each instant; in shuffled order, always."""
         self._horizon = 0 if self._shuffled else min(self._limit, self._blocked_from)
 
     def schedule(self, delay: int, source: Source, target: Any, token: int, priority: int = 0) -> None:
@@ -421,13 +426,13 @@ class Kernel:
     # -- what steps do
 
     def wake(self, actor: Actor, value: Any, via: Any, source: Source | None = None) -> None:
-        """Decide the wait of `actor`: it runs at this instant, next delta, and gets `value`.
+        """End the wait of `actor`: it runs at this instant in the next delta, and its wait returns `value`.
 
         Args:
-            actor: who waits; its registrations elsewhere become stale.
-            value: what its wait returns.
+            actor: the waiting actor; its other registrations become stale.
+            value: the value that its wait returns.
             via: the wait that gave the value and can take it back.
-            source: who causes it; the present one by default.
+            source: the source that causes the wake-up; `current` by default.
         """
         source = source or self.current or self.acting()
         actor.token = token = actor.token + 1
@@ -437,7 +442,7 @@ class Kernel:
         self.ready.append((self.now, 0, source.ordinal, counter, actor, token))
 
     def throw(self, actor: Actor, error: BaseException) -> None:
-        """Raise `error` in `actor` where it waits, at this instant, next delta."""
+        """Raise `error` in `actor` where it waits, at this instant in the next delta."""
         self._throw(actor, error, Throw)
 
     def _throw(self, actor: Actor, error: BaseException, kind: type[Throw]) -> None:
@@ -449,32 +454,32 @@ class Kernel:
         actor.via = None
         throw = kind(self, actor, error)
         self.schedule(0, source, throw, throw.token)
-        self.drop_timer()  # perhaps it slept; counting too many only means looking too early
+        self.drop_timer()  # the actor may have slept; an overcount only makes the next purge earlier
         if via is not None:
             via.undo(value)
 
     def cancel(self, actor: Actor) -> None:
-        """Cancel `actor`: `Cancelled` is raised where it waits, and again at every later wait until it ends.
+        """Cancel `actor`: `Cancelled` is raised where it waits, and again at each later wait until it ends.
 
-        A value that was handed over but not yet seen goes back: cancelled means it did not happen.
+        A value that was handed over to the actor but not yet received is given back.
         """
         if actor.exit is None and not actor.cancelling:
-            self.throw(actor, Cancelled())  # also if it cancels itself: it waits by the time this is due
+            self.throw(actor, Cancelled())  # correct for self-cancellation too: the error is due after the next wait
             actor.cancelling = True
 
     def interrupt(self, actor: Actor, cause: object = None) -> bool:
-        """Raise `Interrupt(cause)` in `actor` where it waits, at this instant, next delta.
+        """Raise `Interrupt(cause)` in `actor` where it waits, at this instant in the next delta.
 
-        The wait is withdrawn at once: it takes nothing, and a value that was handed over but not yet seen goes back.
-        An actor that has not begun is interrupted at its first wait. Several interrupts arrive one after the other,
-        in order.
+        The wait is withdrawn at once: it takes nothing, and a value that was handed over but not yet received is given
+        back. An actor that has not started is interrupted at its first wait. Several interrupts arrive in order, one
+        after the other.
 
         Args:
-            actor: who is interrupted.
-            cause: the reason, which the actor finds in `Interrupt.cause`.
+            actor: the actor to interrupt.
+            cause: the reason, which the actor reads from `Interrupt.cause`.
 
         Returns:
-            Whether the actor gets the interrupt: not if it has ended or is being cancelled.
+            Whether the actor gets the interrupt. It does not if it has ended or is being cancelled.
 
         Raises:
             UsageError: if an actor interrupts itself.
@@ -492,11 +497,11 @@ class Kernel:
         else:
             self._interrupts[actor.ordinal] = [Interrupt(cause)]
             timer = Timer(self, source, lambda: self.interrupt_next(actor))
-            self.schedule(0, source, timer, timer.token, 1)  # when all of the next round has run, this actor too
+            self.schedule(0, source, timer, timer.token, 1)  # priority 1: after the first step of this actor
         return True
 
     def interrupt_next(self, actor: Actor) -> None:
-        """Raise the next interrupt that waits for `actor`, if there is one and the actor still lives."""
+        """Raise the next queued interrupt of `actor`, if there is one and the actor is still alive."""
         waiting = self._interrupts.pop(actor.ordinal, None)
         if waiting and actor.coro is not None and not actor.cancelling:
             self._interrupts[actor.ordinal] = waiting[1:]
@@ -509,18 +514,21 @@ class Kernel:
         *,
         on_exit: Callable[[Actor, Exit], object] | None = None,
     ) -> Actor:
-        """Start an actor at this instant, next delta. See `adopt` for its ordinal."""
+        """Start an actor at this instant in the next delta. See `adopt` for its ordinal."""
         actor = self.adopt(name)
         actor.on_exit = on_exit
         self.begin(actor, coro)
         return actor
 
     def adopt(self, name: str) -> Actor:
-        """Make an actor without a coroutine.
+        """Create an actor without a coroutine.
 
-        Before the run its ordinal is the next of the declared ones; during the run it is derived from its
-        maker's, so that what one agent makes moves no other's place in the order. Those of one maker follow each other
-        in the order in which they were made.
+        Before the run, the actor gets the next declared ordinal. During the run, its ordinal is derived from the
+        ordinal of its parent (the source that creates it), so that the children of one agent do not change the order of
+        other actors. Children of one parent are ordered by creation.
+
+        Raises:
+            KernelError: if another actor has the same ordinal.
         """
         parent = self.acting()
         if parent is self.scenario:
@@ -528,21 +536,21 @@ class Kernel:
             self._declared += 1
         else:
             children = self._children[parent.ordinal] = self._children.get(parent.ordinal, 0) + 1
-            block = derive("ordinal", parent.ordinal) >> 22 << _CHILD_BITS  # of 62 bits, with room for the number
+            block = derive("ordinal", parent.ordinal) >> 22 << _CHILD_BITS  # 62 bits; the low ones are the child index
             ordinal = FIRST_DERIVED + block + children
         if ordinal in self.actors:
-            raise KernelError(f"{name} and {self.actors[ordinal].name} have one ordinal")
+            raise KernelError(f"the actors {name} and {self.actors[ordinal].name} have the same ordinal {ordinal}")
         return Actor(name, ordinal)
 
     def begin(self, actor: Actor, coro: Coroutine[Any, Any, Any]) -> None:
-        """Give `actor` a coroutine and let it run at this instant, next delta."""
+        """Give `actor` a coroutine and run it at this instant in the next delta."""
         self.wake(actor, None, None)
         actor.coro = coro
         actor.cancelling = False
         self.actors[actor.ordinal] = actor
 
     def begin_now(self, actor: Actor, coro: Coroutine[Any, Any, Any]) -> None:
-        """Give `actor` a coroutine and run its first step at once, inside the present step."""
+        """Give `actor` a coroutine and run its first step immediately, within the present step."""
         actor.coro = coro
         actor.cancelling = False
         actor.token = (actor.token | 1) + 1
@@ -573,16 +581,19 @@ class Kernel:
             self.current = before
 
     def call_at(self, time: int, callback: Callable[[], object], source: Source | None = None) -> Timer:
-        """Call `callback` at a simulated time (nanoseconds, now or later) on behalf of `source`."""
+        """Call `callback` at a simulated time (nanoseconds, not before `now`) on behalf of `source`."""
         source = source or self.acting()
         timer = Timer(self, source, callback)
         self.schedule(time - self.now, source, timer, 0)
         return timer
 
     def call_every(self, period: int, callback: Callable[[], object], source: Source | None = None) -> Ticker:
-        """Call `callback` each time that `period` nanoseconds have passed, on behalf of `source`, until cancelled.
+        """Call `callback` every `period` nanoseconds on behalf of `source`, until the returned ticker is cancelled.
 
-        The lightest kind of agent: no coroutine, no state machine, one object for all its steps.
+        This is the cheapest kind of agent: it has no coroutine and no state machine, and one object serves all steps.
+
+        Raises:
+            UsageError: if the period is not a positive integer.
         """
         if period.__class__ is not int or period <= 0:
             raise UsageError(f"a period must be a whole number of nanoseconds above 0, not {period!r}")
@@ -592,12 +603,12 @@ class Kernel:
         return ticker
 
     def emit(self, topic: str, data: object, actor: str | None = None) -> tuple[int, int]:
-        """Record that something happened and return its identity: (source ordinal, source counter).
+        """Record an event and return its identity: (source ordinal, source counter).
 
         Args:
-            topic: what happened, dotted.
-            data: JSON-like; it must never change afterwards.
-            actor: who it happened to; the present source by default.
+            topic: the dotted name of the event.
+            data: a JSON value. It must not be changed afterwards.
+            actor: the name of the actor that the event concerns; the present source by default.
         """
         source = self.current or self.acting()
         ordinal = source.ordinal
@@ -611,7 +622,7 @@ class Kernel:
 
     @contextlib.contextmanager
     def one_event(self) -> Iterator[None]:
-        """What is woken within is woken by one event, which takes one counter of the source, however many wait."""
+        """Treat all wake-ups within the block as one event, which takes one counter of the source."""
         source = self.acting()
         source.counter += 1
         counter, mark = source.counter, len(self.ready)
@@ -619,12 +630,13 @@ class Kernel:
         self.wake_as_one(mark, source, counter)
 
     def wake_as_one(self, mark: int, source: Source, counter: int) -> None:
-        """Give all wake-ups that one event caused one place in the order, below it by the ordinals of who is woken.
+        """Give all wake-ups that one event caused the same order key; among them, the ordinals of the actors decide.
 
         Args:
-            mark: how many entries `ready` held before.
-            source: whose event it is.
-            counter: that of the event. The source counts on from there, if wake-ups alone have counted since.
+            mark: the length of `ready` before the event.
+            source: the source of the event.
+            counter: the counter of the event. The source counts on from there if only these wake-ups have used
+                counters since.
         """
         ready = self.ready
         if len(ready) <= mark + 1 and self._wake_one(mark, source, counter):
@@ -644,7 +656,7 @@ class Kernel:
             source.counter = counter
 
     def _wake_one(self, mark: int, source: Source, counter: int) -> bool:
-        """Do the same if there is one plain wake-up, or none: the hot path of messages. Return whether that was so."""
+        """Handle the case of at most one plain wake-up (the hot path of messages). Return whether it applied."""
         if len(self.ready) == mark:
             return True
         time, priority, ordinal, _, target, token = self.ready[mark]
@@ -665,25 +677,25 @@ class Kernel:
         return (self.now, 0, source.ordinal, counter, batch, 0)
 
     def step_under_way(self) -> object:
-        """Return something that is another object at each step, or None between runs; for the watchdog."""
+        """Return an object that is different at each step, or None between runs. The watchdog uses it."""
         return None if self.current is None else self._entry
 
     def acting(self) -> Source:
         """Return the source on whose behalf code runs now.
 
         Raises:
-            KernelError: if the kernel is paused: the world changes only from inside a run, or by an input.
+            KernelError: if the kernel is paused. Only a step of the run, or an input, may change the world.
         """
         if self.current is None:
             raise KernelError(
-                "the world was changed from outside while the run was paused",
+                "code outside the run tried to change the world while the run was paused",
                 hint="sim.Control queues calls from outside (start, stop, stop_all, send, wake, publish, ...)",
             )
         return self.current
 
     @contextlib.contextmanager
     def acting_as(self, source: Source) -> Iterator[None]:
-        """Let a runner act on behalf of `source` while the kernel is paused."""
+        """Act on behalf of `source` within the block. A runner needs this while the kernel is paused."""
         before, self.current = self.current, source
         try:
             yield
@@ -691,23 +703,23 @@ class Kernel:
             self.current = before
 
     def halt(self) -> None:
-        """Like `pause`, and tell the host that the run is over."""
+        """Pause, and report to the host that the run is over."""
         self._halted = True
         self.pause()
 
     def reseed(self, seed: int) -> None:
-        """Give all random streams, and the order of ties, another seed from now on."""
+        """Use another seed from now on for all random streams and for the shuffled order of ties."""
         self.seed = seed
         self.streams.reseed(seed)
 
     def has_only(self, known: Callable[[object], bool]) -> bool:
-        """Return whether all that is still to happen happens to actors or timers that are `known`."""
+        """Return whether `known` accepts the target of each pending entry that is not stale."""
         return not self.ready and all(entry[4].token != entry[5] or known(entry[4]) for entry in self.calendar)
 
     # -- how steps end
 
     def _rest(self, actor: Actor, span: int, token: int) -> None:
-        """Let an actor pause under the token that it ran with: if it has cancelled itself, that is stale."""
+        """Schedule the end of a pause with the token of the step: it is stale if the actor has cancelled itself."""
         if span > 0:
             actor.counter += 1
             self.calendar.push((self.now + span, 0, actor.ordinal, actor.counter, actor, token))
@@ -715,7 +727,7 @@ class Kernel:
             self._arm(actor, span)
 
     def _arm(self, actor: Actor, request: Any) -> None:
-        if request is ARMED or actor.cancelling:  # it cancelled itself: what raises that is on its way
+        if request is ARMED or actor.cancelling:  # if the actor cancelled itself, the entry that raises it is scheduled
             return
         try:
             if request.__class__ is not int:
@@ -728,7 +740,7 @@ class Kernel:
             self._refuse(actor, request, error)
 
     def _refuse(self, actor: Actor, request: Any, error: Exception) -> None:
-        """Answer an actor whose wait could not be armed."""
+        """Raise the error in an actor whose wait could not be armed."""
         if isinstance(error, RunError):
             raise error
         if not hasattr(request, "arm") and request.__class__ is not int:
@@ -736,10 +748,10 @@ class Kernel:
                 f"{actor.name} awaited {type(request).__name__!r}, which is not a wait of this kernel",
                 hint="use perform(effect) for work outside, and sim's own sleep, queues and signals",
             )
-        self.throw(actor, error)  # not at once: who tries again for ever must meet the guard against livelocks
+        self.throw(actor, error)  # in the next delta, so that an actor that retries for ever becomes a livelock error
 
     def throw_now(self, actor: Actor, error: BaseException) -> None:
-        """Raise `error` in the actor now, and go on raising while it swallows its cancellation."""
+        """Raise `error` in the actor now. While it swallows its cancellation, raise `Cancelled` again."""
         assert actor.coro is not None
         self.current = actor
         for _ in range(_RECANCELS):
@@ -758,7 +770,7 @@ class Kernel:
         if isinstance(error, StopIteration):
             self._close(actor, _RETURNED if error.value is None else Exit("returned", value=error.value))
         elif isinstance(error, Cancelled) and actor.cancelling:
-            self._close(actor, Exit("cancelled", error=error.with_traceback(None)))  # frames would stay alive
+            self._close(actor, Exit("cancelled", error=error.with_traceback(None)))  # a traceback keeps frames alive
         elif isinstance(error, KeyboardInterrupt | RunError):
             raise error
         elif isinstance(error, MemoryError):
@@ -773,23 +785,33 @@ class Kernel:
         self.actors.pop(actor.ordinal, None)
         if actor.on_exit is not None:
             actor.on_exit(actor, end)
-        elif end.kind == "crashed":  # a failure that nobody watches for stops the run
+        elif end.kind == "crashed":  # without `on_exit`, a crash stops the run
             raise crash_of(actor, end)
 
     # -- between runs
 
     def ahead(self, time: int, delta: int, actor: Actor, work: Callable[[], object]) -> list[Entry]:
-        """Run a piece of an actor's work as if it were `time` already: for a synchroniser that lets actors run ahead.
+        """Run `work` of an actor as if the present were (`time`, `delta`). Synchronised rounds use this.
 
-        Returns what it caused at that instant. The synchroniser brings that in with `bring_in` when all that is
-        earlier has run; what it caused later stands in the order of things already.
+        Args:
+            time: the time at which the work runs, in nanoseconds.
+            delta: the delta at which it runs.
+            actor: the source of everything that the work causes.
+            work: what to run.
+
+        Returns:
+            The entries that the work caused at that instant. The caller adds them with `bring_in` after all earlier
+            entries have run. Entries for later times are in the future-event list already.
+
+        Raises:
+            KernelError: if entries of the present instant have not run yet.
         """
         if self.ready or self._midway:
-            raise KernelError("nothing can run ahead in the middle of an instant")
+            raise KernelError("an actor cannot run ahead while entries of the present instant have not run yet")
         now, before, entry = self.now, self.delta, self._entry
         self._reached = now
         self.now, self.delta = time, delta
-        self._entry = (time, 0, actor.ordinal, actor.counter, actor, 0)  # it is its own cause
+        self._entry = (time, 0, actor.ordinal, actor.counter, actor, 0)  # the cause of what the work causes
         try:
             with self.acting_as(actor):
                 work()
@@ -801,25 +823,28 @@ class Kernel:
 
     @property
     def reached(self) -> int:
-        """The time that everybody has come to: `now`, and while work runs ahead, what that was before."""
+        """The time that all actors have reached: `now`, or, while an actor runs ahead, `now` before it did."""
         return self.now if self._reached is None else self._reached
 
     def bring_in(self, time: int, delta: int, entries: list[Entry]) -> None:
-        """Let what was caused at `time` by work that ran ahead be what runs next; all that is earlier has run."""
+        """Make `entries`, which `ahead` returned for (`time`, `delta`), the next ones to run.
+
+        All earlier entries must have run.
+        """
         self.now, self.delta = time, delta
         self.ready.extend(entries)
-        self.crowded = True  # there may be a crowd among them
+        self.crowded = True  # the entries may include a WakeBatch
 
     def begin_anew(self) -> None:
-        """Let what happens next be caused by nothing that has run: which of several things ran last may be chance."""
+        """Set the supervisor as the cause of what follows, because the entry that ran last may be arbitrary."""
         self._entry = (self.now, 0, self.supervisor.ordinal, 0, None, 0)
 
     def apply(self, kind: str, data: object) -> None:
-        """Take an input: recorded with the place it has here and now; it runs in the next delta, as the host.
+        """Accept an input: record it with the present time and delta. Its handler runs in the next delta, as the host.
 
         Args:
-            kind: which of `inputs` does it.
-            data: JSON-like, as it is on record.
+            kind: the key of its handler in `inputs`.
+            data: a JSON value, as recorded.
         """
         handler = self.inputs[kind]
         self.recorder.input(InputRow(self.now, self.delta, kind, data))
@@ -828,14 +853,18 @@ class Kernel:
         self.schedule(0, self.host, Timer(self, self.host, lambda: handler(data)), 0)
 
     def whole(self) -> bool:
-        """Whether all that is due at this instant has run: what comes from outside is put at its end."""
+        """Whether all entries of this instant have run. Inputs and outcomes are added only then."""
         return not self.ready and not self._midway and self.calendar.due() > self.now
 
     def advance_to(self, time: int) -> None:
-        """Let simulated time pass to `time`, before which nothing may be due."""
+        """Advance simulated time to `time` (nanoseconds).
+
+        Raises:
+            KernelError: if an entry is due before `time`.
+        """
         due = self.next_time()
         if self._midway or (due is not None and due < time):
-            raise KernelError(f"time cannot pass to {time} ns: something is due before")
+            raise KernelError(f"time cannot advance to {time} ns: an entry that is due at {due} ns has not run")
         if time > self.now:
             self.now = time
             self.delta = 0
@@ -848,16 +877,16 @@ class Kernel:
         return None if time == NEVER else time
 
     def pause(self) -> None:
-        """Make `run` return when all that is caused at this instant has run, as if its limit had come."""
+        """Make `run` return after the last round of this instant, as if its limit was reached."""
         self._limit = self._horizon = 0
 
     def look_out(self, time: int) -> None:
-        """From `time` on, make sure before each instant that no outcome is missing."""
+        """From `time` on, check before each instant that no outcome is missing."""
         self._blocked_from = min(self._blocked_from, time)
         self._look_at_limits()
 
     def drop_timer(self) -> None:
-        """Count a timer that has become stale; they are removed when they are many."""
+        """Count a timer that has become stale, and remove all stale timers if there are many."""
         self._stale += 1
         if self._stale >= self._purge_at:
             live = self.calendar.purge(lambda entry: entry[4].token == entry[5])
@@ -866,7 +895,7 @@ class Kernel:
             self._purge_at = max(_PURGE_FROM, live)
 
     def close(self) -> None:
-        """Let go of all actors: a run that has failed, or is left for good, runs none of their code any more."""
+        """Close all coroutines. Afterwards no code of an actor runs any more."""
         for actor in list(self.actors.values()):
             if actor.coro is not None:
                 with contextlib.suppress(Exception, Cancelled):
@@ -874,12 +903,12 @@ class Kernel:
         self.actors.clear()
 
     def first_missing(self) -> int:
-        """Return the earliest time at which an outcome must be delivered that is not there yet."""
+        """Return the earliest time (nanoseconds) at which an outcome is due that has not arrived yet."""
         return self.effects.first_missing()
 
 
 def crash_of(actor: Actor, end: Exit) -> Exception:
-    """Return the error with which an actor crashed, as one that can be raised elsewhere."""
+    """Return the error of a crashed actor as an `Exception` that can be raised elsewhere."""
     if isinstance(end.error, Exception):
         return end.error
     error = ActorError(f"{actor.name} ended with {end.error!r}")
@@ -888,8 +917,8 @@ def crash_of(actor: Actor, end: Exit) -> Exception:
 
 
 def _has_begun(coro: Coroutine[Any, Any, Any]) -> bool:
-    """Whether the first step of a coroutine has run, so that it can catch what is raised in it."""
-    body: object = coro  # a coroutine, or a generator that serves as one
+    """Return whether the first step of a coroutine has run, so that it can catch an error raised in it."""
+    body: object = coro  # a generator can serve as a coroutine
     if inspect.isgenerator(body):
         return inspect.getgeneratorstate(body) != inspect.GEN_CREATED
     return not inspect.iscoroutine(body) or inspect.getcoroutinestate(body) != inspect.CORO_CREATED

@@ -1,4 +1,4 @@
-"""`Latch`: an event that happens once and is remembered; and `join`, the wait for the end of an actor."""
+"""`Latch`, an event that happens once and stays set, and `join`, the wait for the end of an actor."""
 
 import types
 from collections.abc import Callable, Generator
@@ -11,16 +11,16 @@ from sim.kernel.waits import NOTHING, Waiters
 
 
 class Latch:
-    """An event that is set once. Actors that wait when it is set wake; actors that come later do not wait at all.
+    """An event that is set once. Setting it wakes the waiting actors; actors that come later do not wait.
 
-    It is a wait by itself: give it to `first_of`, `all_of` or `World.run(until=...)`.
+    A latch is a wait: pass it to `first_of`, `all_of` or `World.run(until=...)`.
 
     Args:
         kernel: the kernel of the actors that wait.
 
     Attributes:
-        is_set: whether it has happened.
-        value: what it was set with; None before.
+        is_set: whether the event has happened.
+        value: the value that it was set with; None before.
     """
 
     __slots__ = ("_error", "_kernel", "_waiters", "is_set", "value")
@@ -34,19 +34,19 @@ class Latch:
 
     @types.coroutine
     def wait(self) -> Generator[Any, Any, Any]:
-        """Wait until the latch is set, and return its value; at once if it is set already.
+        """Wait until the latch is set, and return its value. If it is set already, return immediately.
 
         Raises:
-            Exception: the error that it was failed with.
+            Exception: the error that was passed to `fail`.
         """
         value = self.take()
         return (yield self) if value is NOTHING else value
 
     def set(self, value: Any = None) -> int:
-        """Let the event happen, and return how many actors it woke, in order of their ordinals.
+        """Set the latch and wake the waiting actors, in order of their ordinals. Return their number.
 
         Raises:
-            UsageError: if it has happened already.
+            UsageError: if it is set already.
         """
         self._happen()
         self.value = value
@@ -58,10 +58,10 @@ class Latch:
         return woken
 
     def fail(self, error: Exception) -> None:
-        """Let the event fail: `error` is raised in all actors that wait for it, now and later.
+        """Set the latch to failed: `error` is raised in all actors that wait for it, now and later.
 
         Raises:
-            UsageError: if it has happened already.
+            UsageError: if it is set already.
         """
         self._happen()
         self._error = error
@@ -70,13 +70,13 @@ class Latch:
                 self._kernel.throw(actor, error)
 
     def clear(self) -> None:
-        """Forget that it has happened: who waits from now on waits for the next time."""
+        """Reset the latch: actors that wait from now on wait until it is set again."""
         self._kernel.acting()
         self.is_set = False
         self.value = self._error = None
 
     def _happen(self) -> None:
-        self._kernel.acting()  # refuses a call from outside before anything has changed
+        self._kernel.acting()  # first: it refuses a call from outside before anything changes
         if self.is_set:
             raise UsageError(
                 f"this latch is set already, with the value {self.value!r}", hint="call clear() first, or use a Signal"
@@ -84,7 +84,7 @@ class Latch:
         self.is_set = True
 
     def take(self) -> Any:
-        """Return the value if it has happened."""
+        """Return the value if the latch is set, raise its error if it failed, else return `NOTHING`."""
         if self._error is not None:
             raise self._error
         return self.value if self.is_set else NOTHING
@@ -96,14 +96,14 @@ class Latch:
         self._waiters.add(actor)
 
     def undo(self, value: Any) -> None:
-        """Nothing was taken."""
+        """No-op: nothing was taken."""
 
     def leave(self) -> None:
         """No-op: waiting here blocks no other actor."""
 
 
 class Join:
-    """The wait for the end of an actor; see `join`."""
+    """The wait for the end of an actor. See `join`."""
 
     __slots__ = ("actor",)
 
@@ -115,7 +115,7 @@ class Join:
         return (yield self) if value is NOTHING else value
 
     def take(self) -> Any:
-        """Return the result if the actor has ended, or raise what it ended with."""
+        """Return the result of the actor if it has ended, or raise its error; else return `NOTHING`."""
         end = self.actor.exit
         return NOTHING if end is None else _result(self.actor, end)
 
@@ -129,27 +129,27 @@ class Join:
         hook.waiting.append((actor, actor.token, self))
 
     def undo(self, value: Any) -> None:
-        """Nothing was taken."""
+        """No-op: nothing was taken."""
 
     def leave(self) -> None:
         """No-op: waiting here blocks no other actor."""
 
 
 def join(actor: Actor) -> Join:
-    """Return the wait for the end of `actor`: `await join(actor)`, or a part of `first_of` and `all_of`.
+    """Return the wait for the end of `actor`. Use `await join(actor)`, or pass it to `first_of` or `all_of`.
 
-    Its value is what the actor returned; at once if the actor has ended already. An error that ended the actor is
-    raised in the actors that wait for it, and then does not end the run.
+    The value of the wait is the return value of the actor. If the actor has ended already, the wait ends immediately.
+    If the actor crashed, its error is raised in the actors that wait for it, and does not end the run.
 
     Raises:
-        ActorError: while waiting, if the actor was cancelled, so that it has no result.
+        ActorError: while waiting, if the actor was cancelled and therefore has no result.
         UsageError: while waiting, if an actor waits for its own end.
     """
     return Join(actor)
 
 
 class _Ends:
-    """Called when an actor has ended: tells those that joined it, and who watched it before."""
+    """An `on_exit` callback that wakes the actors that joined an actor, and then calls the earlier callback."""
 
     __slots__ = ("before", "kernel", "waiting")
 
@@ -179,7 +179,7 @@ def _result(actor: Actor, end: Exit) -> Any:
 
 
 def _failure(actor: Actor, end: Exit) -> Exception:
-    """Return the error for those that wait for the result of an actor that has none."""
+    """Return the error for the actors that wait for the result of an actor that has none."""
     if end.kind == "crashed":
         return crash_of(actor, end)
     return ActorError(f"{actor.name} was cancelled, so it has no result")

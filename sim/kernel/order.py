@@ -1,4 +1,4 @@
-"""The order of what runs at one (time, delta), and the error when that never ends."""
+"""The order of the entries of one (time, delta), and the error for a livelock."""
 
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -8,23 +8,26 @@ from sim._speedups import core
 from sim.errors import KernelError, LivelockError
 from sim.kernel.future_events import Entry, sort_entries
 
-_MANY = 32
+_MANY = 32  # minimum number of ended waits before they are removed
 
 
 class WakeBatch:
-    """The target of one entry that stands for many: the actors that one event wakes, in order of their ordinals.
+    """The target of one entry that wakes several actors: those that one event wakes, in order of their ordinals.
 
-    They run one after the other, as if each had an entry of its own with the same key. An event takes one counter of
-    its source, however many it wakes: so what the source causes later has the same keys, whoever listens.
+    They run one after the other, as if each had its own entry with the same key. An event takes one counter of its
+    source, independent of the number of actors that it wakes. The keys of later entries of the source therefore do not
+    depend on the number of listeners.
 
     Attributes:
-        waiting: who runs, each followed by the token under which it waited; in order of arrival until `sort` is called.
-        value: what they get.
+        waiting: the actors, each followed by the token with which it waits; in order of arrival until `sort` is called.
+        value: the value that their waits return.
         fired: whether they have been woken.
-        place: how many of them have run; only the loop in C knows, for in Python each has an entry in the end.
-        token: that of its entry, which is never stale.
-        throws: how many errors had been raised in actors before the first of them waited: as long as none has been
-            raised since, all of them still wait.
+        place: the number of actors that have run. Only the C loop uses it; in Python, `spread` gives each actor an
+            entry.
+        lost: an estimate of the number of actors that no longer wait.
+        token: the token of its entry, which is never stale.
+        throws: the value of `Kernel.throws` when the batch was created. If it has not changed since, all actors still
+            wait.
     """
 
     __slots__ = ("fired", "lost", "place", "throws", "value", "waiting")
@@ -43,20 +46,20 @@ class WakeBatch:
         return zip(self.waiting[::2], self.waiting[1::2], strict=True)
 
     def sort(self, ties: Callable[[int], int] | None = None) -> None:
-        """Put them in order of their ordinals, or of what `ties` gives for these."""
+        """Sort the actors by ordinal, or by `ties(ordinal)`."""
         if ties is None and in_order(self.waiting):
             return
         pairs = sorted(self, key=lambda pair: _ordinal(pair[0], ties))
         self.waiting[:] = chain.from_iterable(pairs)
 
     def lose_one(self) -> None:
-        """One of them waits no longer: they are looked for when they are many, unless each has its counter already."""
+        """Count an actor that no longer waits. Remove such actors if there are many and the batch is not yet woken."""
         self.lost += 1
         if self.lost > _MANY and 4 * self.lost > len(self.waiting) and not self.fired:
             self.purge()
 
     def thin_out(self) -> int:
-        """Forget, of those who have not run, who does not wait any longer, and return how many are left."""
+        """Drop the references to actors that no longer wait. Return the number of actors that still have to run."""
         left, waiting = 0, self.waiting
         for place in range(2 * self.place, len(waiting), 2):
             if waiting[place] is not None and waiting[place].token == waiting[place + 1]:
@@ -66,18 +69,18 @@ class WakeBatch:
         return left
 
     def purge(self) -> None:
-        """Drop those who wait no longer."""
+        """Remove the actors that no longer wait."""
         self.waiting[:] = [part for pair in self if pair[0].token == pair[1] for part in pair]
         self.lost = 0
 
 
 def _ordinal(target: Any, ties: Callable[[int], int] | None) -> tuple[int, int]:
-    ordinal: int = getattr(target, "actor", target).ordinal  # an error that is raised in an actor has its place
+    ordinal: int = getattr(target, "actor", target).ordinal  # a Throw is ordered like its actor
     return (ordinal if ties is None else ties(ordinal), ordinal)
 
 
 def in_order(waiting: list[Any], /) -> bool:
-    """Whether actors, each followed by a token, stand in order of their ordinals."""
+    """Return whether a list of actors, each followed by a token, is sorted by ordinal."""
     ordinals = [getattr(target, "actor", target).ordinal for target in waiting[::2]]
     return ordinals == sorted(ordinals)
 
@@ -87,7 +90,7 @@ if core is not None:
 
 
 def spread(batch: list[Entry], ties: Callable[[int], int] | None = None) -> list[Entry]:
-    """Return the same entries with one for each actor of a `WakeBatch`."""
+    """Return the entries with each `WakeBatch` replaced by one entry per actor."""
     spread = list[Entry]()
     for entry in batch:
         wakes = entry[4]
@@ -105,11 +108,11 @@ def sort(batch: list[Entry], ties: Callable[[int], int] | None) -> None:
 
     Args:
         batch: sorted in place.
-        ties: gives each source ordinal its place instead of the ordinal itself, or None. Never the counter, so that
-            what one source causes stays first in, first out.
+        ties: a function that maps a source ordinal to its sort key, or None to sort by ordinal. The counter of the
+            source is not mapped, so that entries of one source stay first-in, first-out.
 
     Raises:
-        KernelError: if two entries have one key.
+        KernelError: if two entries have the same key.
     """
     try:
         if ties is None:
@@ -118,14 +121,14 @@ def sort(batch: list[Entry], ties: Callable[[int], int] | None) -> None:
             places = {ordinal: ties(ordinal) for ordinal in dict.fromkeys(entry[2] for entry in batch)}
             batch.sort(key=lambda entry: (entry[1], places[entry[2]], entry[2], entry[3]))
     except TypeError as error:  # two equal keys make the comparison reach the targets
-        raise KernelError(f"two wake-ups at {batch[0][0]} ns have one order key") from error
+        raise KernelError(f"two wake-ups at {batch[0][0]} ns have the same order key") from error
 
 
 def livelock(batch: list[Entry], now: int, rounds: int) -> LivelockError:
-    """Return the error for time that stands still, naming who keeps it so."""
+    """Return the error for simulated time that does not advance, with the names of the actors that cause it."""
     targets = [getattr(entry[4], "actor", entry[4]) for entry in batch]
     names = sorted({getattr(target, "name", "a timer") for target in targets})[:5]
     return LivelockError(
-        f"time stands still at {now / 1e9:g} s: after {rounds} rounds {', '.join(names)} still cause more",
+        f"simulated time is stuck at {now / 1e9:g} s: after {rounds} rounds, {', '.join(names)} still cause more",
         hint="let them sleep between two actions (min_loop_delay), or raise execution.max_deltas",
     )

@@ -1,7 +1,6 @@
-"""The ports of the kernel: what it asks of the clock, the recorder and whoever carries out effects.
+"""The ports of the kernel: the protocols of the clock, the recorder, the performer of effects, and the history.
 
-The kernel knows these protocols only. A recorder that keeps nothing (`NullRecorder`) ships with them, so that
-the kernel can be used alone.
+The kernel depends on these protocols only. `NullRecorder` stores nothing, so that the kernel can be used alone.
 """
 
 from collections.abc import Callable
@@ -13,57 +12,57 @@ from sim.kernel.effects import EffectHandle, Outcome
 from sim.kernel.rows import ClosedRow, EventRow, InputRow, IntentRow, ResultRow
 
 Durable = Callable[[Exception | None], object]
-"""Called with None when what was recorded is on disk, or with what went wrong; perhaps in another thread."""
+"""A callback: it gets None when the recorded rows are on disk, or the error. It may be called in another thread."""
 
 
 class Recorder(Protocol):
-    """Keeps what happened. Calls come from the kernel, in key order; rows are never changed afterwards."""
+    """Stores what happens in a run. The kernel calls it in key order, and never changes a row afterwards."""
 
     def event(self, row: EventRow, /) -> None:
-        """Keep one event. The hot path: appending to a list is all it should do."""
+        """Store an event. This is a hot path: an implementation should only append to a list."""
 
     def input(self, row: InputRow, /) -> None:
-        """Keep one call from outside."""
+        """Store an input."""
 
     def intent(self, row: IntentRow, /) -> None:
-        """Keep that an effect is about to start."""
+        """Store the intent to start an effect."""
 
     def result(self, row: ResultRow, /) -> None:
-        """Keep what came of an effect outside."""
+        """Store the outcome of an effect."""
 
     def closed(self, row: ClosedRow, /) -> None:
-        """Keep how an effect ended for its actor."""
+        """Store how an effect ended for its actor."""
 
     def flush(self) -> None:
-        """Hand over what is buffered."""
+        """Hand over buffered rows."""
 
     def durable(self, done: Durable, /) -> None:
-        """Call `done` when all intents, results and inputs so far are on disk; at once if nothing is kept."""
+        """Call `done` when all intents, results and inputs so far are on disk; immediately if nothing is stored."""
 
 
 class NullRecorder:
-    """Keeps nothing."""
+    """A recorder that stores nothing."""
 
     def event(self, row: EventRow, /) -> None:
-        """Drop the event."""
+        """Ignore the event."""
 
     def input(self, row: InputRow, /) -> None:
-        """Drop the input."""
+        """Ignore the input."""
 
     def intent(self, row: IntentRow, /) -> None:
-        """Drop the intent."""
+        """Ignore the intent."""
 
     def result(self, row: ResultRow, /) -> None:
-        """Drop the result."""
+        """Ignore the outcome."""
 
     def closed(self, row: ClosedRow, /) -> None:
-        """Drop the ending."""
+        """Ignore the ending."""
 
     def flush(self) -> None:
-        """Do nothing."""
+        """No-op: nothing is buffered."""
 
     def durable(self, done: Durable, /) -> None:
-        """Nothing is kept, so nothing has to be waited for."""
+        """Call `done` immediately, because nothing is stored."""
         done(None)
 
 
@@ -71,32 +70,33 @@ class Performer(Protocol):
     """Carries out effects outside the core; the host is one."""
 
     def start(self, handle: EffectHandle, /) -> bool:
-        """Begin the effect of `handle`; its outcome is posted back to the kernel later.
+        """Start the effect of `handle`. Its outcome is posted to the kernel later.
 
-        Returns whether real time has to pass for it: not if its outcome is on record.
+        Returns:
+            Whether real time passes until the outcome arrives. It does not if the outcome is on record.
         """
 
     def abandon(self, handle: EffectHandle, /) -> None:
-        """Nobody waits for the outcome of `handle` any more."""
+        """Stop the effect of `handle` if possible: its outcome is no longer needed."""
 
 
 class Intake(Protocol):
-    """Takes calls from outside a run; the host is one."""
+    """Accepts inputs from outside a run; the host is one."""
 
     def submit(self, kind: str, data: object, /) -> None:
-        """Queue a call, from any thread."""
+        """Queue an input. Safe to call from any thread."""
 
 
 @attrs.frozen
 class Arrival:
-    """What came from outside, as it is on record: an input, or the outcome of a measured effect.
+    """A recorded arrival from outside the core: an input, or the outcome of an effect with measured latency.
 
     Args:
-        time_ns, delta: its place: all that was due at this instant ran before it.
+        time_ns, delta: when it was applied: after all entries of this instant that were due by then.
         kind: the kind of the input; empty for an outcome.
         data: the data of the input.
-        effect: whose outcome it is: (actor, ordinal).
-        outcome: the outcome.
+        effect: the effect that the outcome belongs to: (actor, ordinal); None for an input.
+        outcome: the outcome; None for an input.
     """
 
     time_ns: int
@@ -108,7 +108,7 @@ class Arrival:
 
     @property
     def described(self) -> str:
-        """What it is, in words."""
+        """A short description for error messages."""
         return (
             f"the input {self.kind!r}"
             if self.effect is None
@@ -117,40 +117,40 @@ class Arrival:
 
 
 class History(Protocol):
-    """What is on record of a run that is being made again. Until it is over, nothing is done outside.
+    """The record of a run that is being replayed. Until the replay is over, no effect is carried out.
 
     Attributes:
-        over: whether all that is on record has been made again, so that the run may go on live.
-        until_ns: the simulated time up to which it is made again (exclusive).
+        over: whether the whole record has been replayed, so that the run can continue live.
+        until_ns: the simulated time up to which the run is replayed (nanoseconds, exclusive).
     """
 
     over: bool
     until_ns: int
 
     def answer(self, handle: EffectHandle, /) -> tuple[bool, Outcome | None]:
-        """Return whether the outcome of an effect is on record, and what it is if its place in the order is fixed.
+        """Return whether the outcome of an effect is on record and, if its latency is modelled, the outcome.
 
-        Other outcomes come as arrivals.
+        Outcomes with measured latency are returned by `next_arrival`.
         """
 
     def started(self) -> None:
-        """An effect that began has its outcome now, if one is on record."""
+        """Confirm that an effect has started and, if its outcome is on record, that the outcome is set."""
 
     def next_arrival(self) -> Arrival | None:
-        """Return what came from outside next, None if nothing more did."""
+        """Return the next arrival on record, or None if there is no further one."""
 
     def arrived(self) -> None:
-        """It has been brought in again."""
+        """Confirm that the arrival has been applied."""
 
     def in_doubt(self, handle: EffectHandle, /) -> bool:
-        """Whether an effect was begun, must not be done again without asking, and has no outcome on record."""
+        """Return whether an unsafe effect was started and has no outcome on record."""
 
     def reached(self) -> None:
-        """Simulated time has come to `until_ns`, so the history is over."""
+        """Confirm that simulated time has reached `until_ns`, so that the replay is over."""
 
 
 class Clock(Protocol):
-    """Real time, for the edge: it paces a run and never enters the core."""
+    """Real time. Only the edge uses it, to pace a run; the core never reads it."""
 
     def now(self) -> int:
         """Return monotonic nanoseconds."""

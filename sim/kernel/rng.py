@@ -1,7 +1,7 @@
-"""Random streams: one for each (run seed, owner, purpose), derived by hash, and draws keyed by what they are for.
+"""Random streams, one for each (run seed, owner, purpose), and keyed draws.
 
-The only module that imports `random`. Adding an owner never shifts another's draws, because no stream is cut
-from another. A stream is made when it is first drawn from: a `random.Random` takes 2.5 KB.
+The seed of a stream is a hash of these three values. A further owner therefore changes no other stream. A stream is
+created on first use, because a `random.Random` takes 2.5 KB. This is the only module that imports `random`.
 """
 
 import hashlib
@@ -13,59 +13,59 @@ _GAMMA: Final = 0x9E3779B97F4A7C15
 
 
 def derive(*parts: object) -> int:
-    """Return 64 bits that depend on the parts alone, the same in every process."""
+    """Return a 64-bit hash of the parts, which is the same in every process."""
     text = "\0".join(map(str, parts))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 class Stream(random.Random):
-    """A stream of draws, one after the other: `random`, `randint`, `choice`, `sample`, `shuffle`, `gauss`, ...
+    """A sequence of random draws: `random`, `randint`, `choice`, `sample`, `shuffle`, `gauss`, ...
 
-    They agree on CPython 3.11 to 3.13.
+    The draws are equal on CPython 3.11 to 3.13.
 
     Args:
-        seed: where it begins (64 bits); None is different each time, for the edge alone.
-        origin: what `at` derives its draws from: the run's seed, the owner, the purpose. By default the seed.
+        seed: the seed (64 bits). None gives a different stream each time; only the edge may use it.
+        origin: the values from which `at` derives keyed draws: seed of the run, owner, purpose. By default the seed.
     """
 
     def __new__(cls, seed: int | None, *origin: object) -> Self:
-        """Hand on the seed alone."""
-        return super().__new__(cls, seed)  # type: ignore[call-arg]  # typeshed leaves it out
+        """Pass on the seed only, because `random.Random` takes no further arguments."""
+        return super().__new__(cls, seed)  # type: ignore[call-arg]  # missing in typeshed
 
     def __init__(self, seed: int | None, *origin: object) -> None:
         super().__init__(seed)
         self._origin = origin or (seed,)
 
     def at(self, *key: object) -> "KeyedStream":
-        """Return draws for one thing: they depend on this stream's origin and on `key` only, not on other draws.
+        """Return keyed draws: they depend on the origin of this stream and on `key` only, not on other draws.
 
-        Whoever draws once more for one thing moves the draws for no other: runs that differ in a parameter keep common
-        random numbers (Law, Simulation Modeling and Analysis, section 11.2).
+        One more draw for one key does not change the draws for other keys. Runs that differ in one parameter therefore
+        keep common random numbers (Law, Simulation Modeling and Analysis, section 11.2).
 
         Args:
-            key: what the draws are for, such as `("infection", 12)`; its parts are told apart by their text.
+            key: what the draws are for, such as `("infection", 12)`. Parts with equal text count as equal.
         """
         return KeyedStream(derive("at", *self._origin, *key), *self._origin, *key)
 
     def renew(self, seed: int, *origin: object) -> None:
-        """Begin anew elsewhere."""
+        """Restart the stream with another seed and origin."""
         self.seed(seed)
         self._origin = origin
 
 
 class KeyedStream(Stream):
-    """Draws for one thing. To begin one takes no time, which a new `random.Random` does.
+    """The draws for one key. Creating this object is much cheaper than creating a `random.Random`.
 
     The generator is SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
     """
 
     def seed(self, a: Any = 0, version: int = 2) -> None:
-        """Begin at a number of 64 bits."""
+        """Set the state to a 64-bit number."""
         self._state = int(a) & _MASK
         self.gauss_next = None
 
     def random(self) -> float:
-        """Return a number from 0 to below 1."""
+        """Return a random number in [0, 1)."""
         return (self._next() >> 11) * 2.0**-53
 
     def getrandbits(self, k: int, /) -> int:
@@ -76,8 +76,8 @@ class KeyedStream(Stream):
         return bits >> (-k % 64)
 
     def getstate(self) -> Any:
-        """Refuse: what it draws next is known from its key."""
-        raise NotImplementedError("keyed draws have no state to keep: ask for the same key again")
+        """Raise `NotImplementedError`: the draws follow from the key, so there is no state to save."""
+        raise NotImplementedError("keyed draws have no state to save: call `at` with the same key again")
 
     def _next(self) -> int:
         self._state = mixed = (self._state + _GAMMA) & _MASK
@@ -107,16 +107,16 @@ class Streams:
         return KeyedStream(derive("at", *origin), *origin)
 
     def reseed(self, seed: int) -> None:
-        """From now on draw as if the run had this seed; whoever holds a stream goes on with it."""
+        """Restart all streams as if the run had this seed. References to existing streams stay valid."""
         self.seed = seed
         for (owner, purpose), stream in self._streams.items():
             stream.renew(derive("stream", seed, owner, purpose), seed, owner, purpose)
 
     def fingerprints(self) -> dict[str, int]:
-        """Return a number for each stream that is equal only if equally much was drawn from it.
+        """Return a fingerprint of the state of each stream, for the digest of the run.
 
-        The draw counters of the final digest, without a counter on every draw: the next draw of a copy, and
-        the second half of a pair of `gauss` that is kept. Keyed draws leave no state.
+        A fingerprint is a hash of the next draw of a copy and of the stored second value of `gauss`. It detects a
+        different number of draws without a counter at each draw. Keyed draws have no state.
         """
         result = {}
         copy = Stream(0)

@@ -1,24 +1,24 @@
-"""What is recorded: a row for each event, call from outside, and effect."""
+"""The rows of a record: events, inputs, and the intents, results and endings of effects."""
 
 from typing import Any, Literal, NamedTuple
 
 Ending = Literal["delivered", "timeout", "abandoned"]
-"""How an effect ended for its actor: it got the outcome, it waited too long, or it was cancelled and never sees it."""
+"""How an effect ended for its actor: it got the outcome, its deadline passed, or it was cancelled while it waited."""
 
 EventRow = tuple[int, int, int, int, int, str, str, object, tuple[int, int] | None]
-"""What is recorded and hashed of one event, as in `RecordedEvent`: a plain tuple, for it is made most often."""
+"""An event as it is recorded and hashed, with the fields of `RecordedEvent`. A plain tuple is the fastest to create."""
 
 
 class RecordedEvent(NamedTuple):
-    """An event as it is on record.
+    """A recorded event.
 
     Attributes:
-        time_ns, delta, priority: of the step in which it happened.
-        source, counter: its identity: the ordinal of its source, and which of the source's counters it took.
-        actor: the name of the agent that it happened to.
-        topic: what happened.
-        data: JSON-like.
-        cause: the identity of the wake-up that led to the step.
+        time_ns, delta, priority: those of the step in which it happened.
+        source, counter: its identity: the ordinal of its source, and the value of the source's counter.
+        actor: the name of the agent that it concerns.
+        topic: the dotted name of the event.
+        data: a JSON value.
+        cause: the identity of the wake-up that led to the step: (source, counter).
     """
 
     time_ns: int
@@ -33,7 +33,7 @@ class RecordedEvent(NamedTuple):
 
 
 class InputRow(NamedTuple):
-    """A call from outside the kernel, and where it was put."""
+    """An input, with the time and delta at which it was applied."""
 
     time_ns: int
     delta: int
@@ -55,10 +55,11 @@ class IntentRow(NamedTuple):
 
 
 class ResultRow(NamedTuple):
-    """What came of an effect outside.
+    """The outcome of an effect, before it is delivered.
 
     Attributes:
-        stamp: (time_ns, delta) where a measured one was put; a modelled one has its place already.
+        stamp: (time_ns, delta) of the delivery, if the latency is measured. If it is modelled, None: the time of
+            delivery follows from the intent.
     """
 
     actor: str

@@ -1,4 +1,4 @@
-"""Run until a time, until something that an actor could wait for has happened, or until a condition holds."""
+"""Run a kernel until a time, until a wait or an actor has ended, or until a condition holds."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -12,25 +12,26 @@ from sim.kernel.latch import Join
 from sim.kernel.waits import NOTHING, Wait
 
 Until = Duration | Wait | Actor | Callable[[], object]
-"""Up to where a run goes: a simulated time since the start, a wait, the end of an actor, or a condition."""
+"""The end of a run: a simulated time since the start, a wait, an actor (until its end), or a condition."""
 
 
 def run_until(kernel: Kernel, until: Until) -> Any:
-    """Run a kernel, without a host program, up to a time or until something has happened.
+    """Run a kernel, without a host, until a time, or until a wait, an actor or a condition has ended the run.
 
-    A run ends between two instants: all that is due at the instant in which it happens runs first.
+    A run ends between two instants: all entries of the last instant run first.
 
     Args:
-        kernel: what to run; its actors may not perform effects.
-        until: a simulated time since the start (seconds, or text such as `10m`), a wait (a latch, a signal, `join`), an
-            actor, whose end is waited for, or a function without arguments that is asked after each instant.
+        kernel: the kernel to run. Its actors cannot perform effects.
+        until: a simulated time since the start (seconds, or text such as `10m`); a wait (a latch, a signal, `join`); an
+            actor, for its end; or a function without arguments that is called after each instant, for its first true
+            result.
 
     Returns:
-        The value of the wait, what the actor returned, the first true answer of the function; None for a time.
+        The value of the wait, the return value of the actor, or the first true result of the function. None for a time.
 
     Raises:
-        UsageError: if nothing is due any more and it has not happened, or an effect has to be carried out.
-        BaseException: what an actor that nothing watches raised, or the awaited actor.
+        UsageError: if no entry is due any more and the run has not reached its end, or if an actor performs an effect.
+        BaseException: the error of the awaited actor, or of an actor that crashed and has no `on_exit`.
     """
     if isinstance(until, int | float | str):
         _ran(kernel.run(to_ns(until)))
@@ -53,7 +54,7 @@ _NAME = "run until"
 
 
 class Watch:
-    """An actor that waits on behalf of who runs the kernel, and halts the run when the wait has ended."""
+    """A context with an actor that waits on behalf of the caller, and halts the run when the wait has ended."""
 
     def __init__(self, kernel: Kernel, until: Wait | Actor) -> None:
         self._kernel = kernel
@@ -104,10 +105,10 @@ def _ran(pause: Pause) -> None:
 
 
 def never_happened(kernel: Kernel) -> UsageError:
-    """Return the error of a run in which nothing is due any more and what it waits for has not happened."""
+    """Return the error for a run that has no further entries although its end condition is not met."""
     names = [actor.name for actor in kernel.actors.values() if actor.name != _NAME]
     waiting = f"; {', '.join(names[:5])}{' and others' if len(names) > 5 else ''} still wait" if names else ""
     return UsageError(
-        f"nothing is due after {kernel.now / 1e9:g} s, and what the run waits for has not happened{waiting}",
-        hint="let an actor set it, or run until a time",
+        f"no event is due after {kernel.now / 1e9:g} s, but the end condition of the run is not met{waiting}",
+        hint="let an actor end the wait or meet the condition, or run until a time",
     )

@@ -1,10 +1,11 @@
-"""What an actor can wait for: time, a signal, a queue, or the first of several.
+"""The waits of an actor: for a time, a signal, a queue, or the first of several.
 
-An actor waits by yielding: a whole number of nanoseconds (a pause), or a wait that is then armed. Every
-registration holds (actor, token) and is stale as soon as the actor's token has changed, so a wait that was
-cancelled or decided otherwise takes nothing and needs no removal. What wakes an actor is decided at the
-moment it happens, not when the actor runs: a queue hands its item over at once, and takes it back (`undo`) if
-the actor is cancelled before it runs.
+An actor waits by yielding a whole number of nanoseconds (a pause), or a wait, which the kernel then arms. Each
+registration holds (actor, token). It becomes stale when the token of the actor changes. A wait that was cancelled or
+ended otherwise therefore takes nothing, and its registration need not be removed.
+
+What ends a wait is decided at the moment of the event, not when the actor runs. A queue hands its item over
+immediately, and takes it back (`undo`) if the actor is cancelled before it runs.
 """
 
 import types
@@ -25,30 +26,30 @@ from sim.kernel.order import WakeBatch
 NOTHING = object()
 """What `take` returns when an actor has to wait."""
 
-_MANY = 32  # registrations before stale ones are looked for
+_MANY = 32  # minimum number of registrations before stale ones are removed
 
 
 class Wait(Protocol):
     """Something that an actor can wait for."""
 
     def take(self) -> Any:
-        """Return the value if it is there already, else `NOTHING`."""
+        """Return the value if it is available, else `NOTHING`."""
 
     def arm(self, kernel: Kernel, actor: Actor, /) -> None:
         """Register the actor under its present token."""
 
     def undo(self, value: Any, /) -> None:
-        """Take back a value that was handed over to an actor that will not see it."""
+        """Take back a value that was handed over to an actor but not received by it."""
 
     def leave(self) -> None:
-        """Let go: the actor that was armed waits for this no longer."""
+        """React to the end of the wait of an armed actor that got nothing, for example serve the waiters behind it."""
 
 
 class Waiters:
-    """Actors in order of arrival; those that no longer wait are skipped.
+    """Waiting actors in order of arrival. Actors that no longer wait are skipped.
 
     Attributes:
-        actors: who waits, each followed by its token; a list while they are few, for an empty deque takes 760 bytes.
+        actors: the actors, each followed by its token. A few are in a list, because an empty deque takes 760 bytes.
     """
 
     __slots__ = ("_purge_at", "actors")
@@ -58,7 +59,7 @@ class Waiters:
         self._purge_at = _MANY
 
     def add(self, actor: Actor) -> None:
-        """Put the actor last."""
+        """Add the actor at the end."""
         if self.actors is None:
             self.actors = []
         elif len(self.actors) >= 2 * self._purge_at:
@@ -69,7 +70,7 @@ class Waiters:
         self.actors.append(actor.token)
 
     def pop(self) -> Actor | None:
-        """Remove and return the first that still waits."""
+        """Remove and return the first actor that still waits, or return None."""
         waiting = self.actors
         while waiting:
             take = partial(waiting.pop, 0) if isinstance(waiting, list) else waiting.popleft
@@ -79,7 +80,7 @@ class Waiters:
         return None
 
     def live(self) -> list[Actor]:
-        """Return those that still wait, in order."""
+        """Return the actors that still wait, in order of arrival."""
         parts = iter(self.actors or ())
         return [actor for actor, token in zip(parts, parts, strict=True) if actor.token == token]
 
@@ -88,14 +89,14 @@ class Waiters:
 
 
 class Signal:
-    """Wakes those who wait for it when it is fired; it remembers nothing."""
+    """A wait that wakes the actors that wait when it is fired, and keeps nothing for later ones."""
 
     __slots__ = ("_crowd", "_kernel", "_others", "_purge_at")
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._crowd = WakeBatch(kernel.throws)  # who waits
-        self._others = False  # whether some of them may wait for something else too
+        self._crowd = WakeBatch(kernel.throws)  # the waiting actors
+        self._others = False  # whether some of them may also wait for something else
         self._purge_at = _MANY
 
     @types.coroutine
@@ -104,7 +105,7 @@ class Signal:
         crowd, actor = self._crowd, self._kernel.current
         if actor.__class__ is not Actor or actor.cancelling:
             return (yield self)
-        crowd.waiting.append(actor)  # `arm`, written out: this is the hot path of events
+        crowd.waiting.append(actor)  # `arm` inlined, because this is the hot path of events
         crowd.waiting.append(actor.token)
         actor.via = crowd
         try:
@@ -116,9 +117,9 @@ class Signal:
         return crowd.value
 
     def fire(self, value: Any = None) -> int:
-        """Wake everyone who waits, in order of their ordinals, and return how many that were."""
+        """Wake all waiting actors, in order of their ordinals, and return their number."""
         kernel, crowd = self._kernel, self._crowd
-        source = kernel.acting()  # refuses a call from outside before anything has changed
+        source = kernel.acting()  # first: it refuses a call from outside before anything changes
         source.counter = counter = source.counter + 1
         if not crowd.waiting:
             return 0
@@ -133,7 +134,7 @@ class Signal:
         return len(crowd.waiting) // 2
 
     def _wake_each(self, crowd: WakeBatch, source: Source, counter: int) -> int:
-        """Decide the waits one by one: some have ended, or may be decided by something else as well."""
+        """Wake the actors one by one, because some waits have ended or can be ended by another event."""
         kernel, woken = self._kernel, 0
         mark = len(kernel.ready)
         self._others = False
@@ -145,7 +146,7 @@ class Signal:
         return woken
 
     def fail(self, error: Exception) -> None:
-        """Raise `error` in everyone who waits."""
+        """Raise `error` in all waiting actors."""
         kernel = self._kernel
         with kernel.one_event():
             crowd, self._crowd = self._crowd, WakeBatch(kernel.throws)
@@ -154,7 +155,7 @@ class Signal:
                     kernel.throw(actor, error)
 
     def take(self) -> Any:
-        """A signal that was fired before is gone."""
+        """Return `NOTHING`: a signal keeps no value."""
         return NOTHING
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
@@ -168,30 +169,33 @@ class Signal:
         self._others = True
 
     def undo(self, value: Any) -> None:
-        """Nothing was taken."""
+        """No-op: nothing was taken."""
 
     def leave(self) -> None:
-        """Nobody is held up by who waits here."""
+        """No-op: waiting here blocks no other actor."""
 
 
 class Queue:
-    """Items in order, handed to those who wait in order of arrival.
+    """A first-in, first-out queue of items. Waiting actors get items in order of arrival.
 
     Args:
-        kernel: the kernel of the actors that wait.
-        limit: how many items it holds; `put` waits and `put_nowait` refuses beyond it.
+        kernel: the kernel of the actors that use it.
+        limit: the maximum number of items. If the queue is full, `put` waits and `put_nowait` returns False.
+
+    Raises:
+        UsageError: if the limit is below 1.
     """
 
     __slots__ = ("_getters", "_kernel", "_putters", "closed", "items", "limit")
 
     def __init__(self, kernel: Kernel, limit: int) -> None:
         if limit < 1:
-            raise UsageError(f"a queue must have room for at least one item, not {limit}")
+            raise UsageError(f"the limit of a queue must be at least 1, not {limit}")
         self._kernel = kernel
         self.limit = limit
         self.items: deque[Any] | None = None
         self.closed = False
-        self._getters: Waiters | None = None  # made when first needed: most mailboxes are never waited for
+        self._getters: Waiters | None = None  # created on first use, because no actor ever waits at most mailboxes
         self._putters: deque[tuple[Actor, int, _Put]] | None = None
 
     def __len__(self) -> int:
@@ -216,7 +220,7 @@ class Queue:
         waiting = None if getters is None else getters.actors
         if waiting is None or len(waiting) >= 2 * _MANY or actor.__class__ is not Actor or actor.cancelling:
             return (yield self)
-        waiting.append(actor)  # `arm`, written out
+        waiting.append(actor)  # `arm` inlined
         waiting.append(actor.token)
         return (yield ARMED)
 
@@ -231,18 +235,22 @@ class Queue:
             yield _Put(self, item)
 
     def put_nowait(self, item: Any, /) -> bool:
-        """Add an item or hand it to who waits first; return whether there was room."""
+        """Add an item, or hand it to the first waiting actor. Return False if the queue is full.
+
+        Raises:
+            ClosedError: if the queue is closed.
+        """
         if self.closed:
             raise ClosedError("the queue is closed and takes no more items")
         kernel, getters = self._kernel, self._getters
         waiting = None if getters is None else getters.actors
-        source = kernel.current or kernel.acting()  # refuses a call from outside before anything has changed
+        source = kernel.current or kernel.acting()  # first: it refuses a call from outside before anything changes
         while waiting:
             if waiting.__class__ is list:
                 actor, token = waiting.pop(0), waiting.pop(0)
             else:
                 actor, token = waiting.popleft(), waiting.popleft()  # type: ignore[union-attr]  # a deque
-            if actor.token == token:  # `pop` and `wake`, written out: this is the hot path of messages
+            if actor.token == token:  # `pop` and `wake` inlined, because this is the hot path of messages
                 actor.token = token = token + 1
                 actor.value = item
                 actor.via = self
@@ -259,7 +267,7 @@ class Queue:
         return True
 
     def close(self) -> list[Any]:
-        """Refuse new items, answer everyone who waits with `ClosedError`, and return what was left."""
+        """Close the queue: raise `ClosedError` in all waiting actors, and return the remaining items."""
         with self._kernel.one_event():
             self.closed = True
             left = list(self.items or ())
@@ -273,7 +281,7 @@ class Queue:
         return left
 
     def take(self) -> Any:
-        """Return the next item, or `NOTHING`; room goes to who waits to put."""
+        """Return the next item, or `NOTHING`. The free space goes to the first actor that waits to put."""
         if not self.items:
             if self.closed:
                 raise ClosedError("the queue is closed and empty")
@@ -289,7 +297,7 @@ class Queue:
         self._getters.add(actor)
 
     def undo(self, value: Any) -> None:
-        """Put an item back in front: its taker was cancelled. Who waits next gets it."""
+        """Take back an item whose receiver was cancelled. The next waiting actor gets it, or it becomes the first."""
         actor = self._next()
         if actor is not None:
             self._kernel.wake(actor, value, self)
@@ -299,7 +307,7 @@ class Queue:
         self.items.appendleft(value)
 
     def leave(self) -> None:
-        """Nobody is held up by who waits here: everybody wants one item."""
+        """No-op: each waiter wants one item, so it blocks no other waiter."""
 
     def _next(self) -> Actor | None:
         return None if self._getters is None else self._getters.pop()
@@ -312,7 +320,7 @@ class Queue:
                 self._kernel.wake(actor, None, put)
 
     def withdraw(self, item: Any) -> None:
-        """Take back an item of a putter that was cancelled; if it has been handed on, it stays so."""
+        """Remove the item of an actor that was cancelled while it put; no-op if another actor has the item already."""
         items = self.items or ()
         for index in range(len(items) - 1, -1, -1):
             if items[index] is item:
@@ -322,7 +330,7 @@ class Queue:
 
 
 class _Put:
-    """The wait of an actor that has an item for a full queue."""
+    """The wait of an actor that puts an item into a full queue."""
 
     __slots__ = ("item", "queue")
 
@@ -336,13 +344,13 @@ class _Put:
         self.queue._putters.append((actor, actor.token, self))
 
     def undo(self, value: object) -> None:
-        """Take the item back, if it is still there."""
+        """Remove the item, if it is still in the queue."""
         self.queue.withdraw(self.item)
 
 
 @attrs.frozen
 class Fired:
-    """Which of several waits ended first: its index, or None for the timeout, and its value."""
+    """The result of `first_of`: the index of the wait that ended first (None for the timeout), and its value."""
 
     index: int | None
     value: Any = None
@@ -350,13 +358,13 @@ class Fired:
 
 @types.coroutine
 def sleep(delay: Duration) -> Generator[Any, Any, None]:
-    """Pause the actor for a span of simulated time (seconds, or text such as `5m`)."""
+    """Pause the actor for a duration in simulated time (seconds, or text such as `5m`)."""
     yield to_ns(delay)
 
 
 @types.coroutine
 def sleep_ns(delay: int, /) -> Generator[Any, Any, None]:
-    """Pause the actor for whole nanoseconds of simulated time."""
+    """Pause the actor for a whole number of nanoseconds of simulated time."""
     yield delay
 
 
@@ -367,24 +375,24 @@ if core is not None:
 def first_of(*waits: Wait, timeout: Duration | None = None) -> Awaitable[Fired]:
     """Wait for the first of several waits.
 
-    What is there already wins in the order given; the others take nothing.
+    If several values are available already, the first wait in the order given wins. The other waits take nothing.
 
     Args:
-        waits: signals, latches, queues, the waits of pools, joins.
-        timeout: the wait ends after this span of simulated time at the latest (seconds, or text such as `5m`).
+        waits: signals, latches, queues, waits of pools, joins.
+        timeout: the maximum duration of the wait in simulated time (seconds, or text such as `5m`).
 
     Returns:
-        Which wait ended first and its value; index None stands for the timeout.
+        The wait that ended first and its value. The index is None after the timeout.
 
     Raises:
-        UsageError: if the timeout is no duration, or negative.
+        UsageError: if the timeout is not a duration, or negative.
     """
     return first_of_ns(*waits, timeout_ns=None if timeout is None else to_ns(timeout))
 
 
 @types.coroutine
 def first_of_ns(*waits: Wait, timeout_ns: int | None = None) -> Generator[Any, Any, Fired]:
-    """As `first_of`, with the timeout in whole nanoseconds."""
+    """Like `first_of`, with the timeout in whole nanoseconds."""
     if timeout_ns is not None and timeout_ns < 0:
         raise UsageError(f"a timeout must not be negative, but {timeout_ns} ns is")
     for index, wait in enumerate(waits):
@@ -414,7 +422,7 @@ class _FirstOf:
         token = actor.token
         for wait in self.waits:
             wait.arm(kernel, actor)
-            if actor.token != token:  # this one is decided already; another registration could decide it again
+            if actor.token != token:  # this wait has ended already; a further registration could end it twice
                 return
         if self.timeout_ns is not None:
             kernel.schedule(self.timeout_ns, actor, actor, actor.token)
@@ -429,7 +437,7 @@ class _FirstOf:
         return Fired(next(index for index, wait in enumerate(self.waits) if wait is via), value)
 
     def leave(self, winner: Any) -> None:
-        """Tell the others that nobody waits: who asked for much may have held up those behind."""
+        """End all waits but the winner, so that each can serve the waiters that this actor blocked."""
         for wait in self.waits:
             if wait is not winner:
                 wait.leave()

@@ -141,8 +141,8 @@ def test_a_run_that_fails_is_told_in_its_row(sim, tiny):
     done = sim("bench", stuck, *QUICK, "--mode", "tick-parallel", "--mode", "autonomous")
 
     assert done.code == 1
-    assert "autonomous: time stands still at 0 s" in done.out
-    assert "sim: error: 1 of 2 runs failed: autonomous: time stands still at 0 s" in done.err
+    assert "autonomous: simulated time is stuck at 0 s" in done.out
+    assert "sim: error: 1 of 2 runs failed: autonomous: simulated time is stuck at 0 s" in done.err
     row = next(line for line in done.out.splitlines() if line.startswith("tick-parallel"))
     assert row.rstrip().endswith("1  1 of 1")
 

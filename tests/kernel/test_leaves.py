@@ -86,7 +86,7 @@ def test_a_kernel_cannot_be_run_within_a_step():
     kernel, refused = Kernel(), list[str]()
 
     def nest(number: int) -> None:
-        with pytest.raises(KernelError, match="runs already") as error:
+        with pytest.raises(KernelError, match="already running") as error:
             kernel.run()
         refused.append(str(error.value))
 

@@ -623,7 +623,7 @@ def test_a_run_for_what_never_happens_says_so(how):
         world.spawn("brief", sleep(2))
         until: Any = Latch(world.kernel) if latched else lambda: False
         run = partial(run_until, world.kernel, until) if how == "kernel" else partial(anyio.run, world.run, until)
-        with pytest.raises(UsageError, match="nothing is due after 2 s"):
+        with pytest.raises(UsageError, match="no event is due after 2 s"):
             run()
 
 
