@@ -1,18 +1,21 @@
-"""The run store: one folder a run, with everything that happened in `run.db` (SQLite).
+"""The run store: one folder per run, with the record in `run.db` (SQLite).
 
-Layout, lowest first:
+Modules, from the lowest layer to the highest:
 
-    hashing   what the hash of a run covers
-    contents  requests, each part stored once
-    difference  the first event in which two runs differ
-    schema    tables of the run file; views: what researchers query
-    files     edge: folders, private files, read-only connections, error texts
-    writer    edge: the one thread that owns the one writing connection
-    recorder  what the kernel calls: `HashRecorder` (no file) and `RunRecorder`
-    reader    `open_run`, `list_runs`, `find_run`
-    past      what is on record, for making a run again
-    checked   `VerifyingRecorder` compares a run with its past
-    export    CSV, JSON and Parquet
+    hashing             the hash of a run
+    contents            storage of requests, each part once
+    first_difference    the first event in which two runs differ
+    schema              the tables of a run file
+    views               the views for queries
+    seal                a hash over all rows of a run file
+    head                the files beside the database that reveal lost records
+    files               edge: run folders, private files, read-only connections, error texts
+    writer              edge: the thread that owns the only writing connection
+    reader              `open_run`, `list_runs`, `find_run`
+    recorder            `HashRecorder` (without a file) and `RunRecorder`
+    history             the record of a run, for its replay
+    verifying_recorder  `VerifyingRecorder`, which compares a replay with the record
+    export              CSV, JSON and Parquet files
 """
 
 from sim.store.export import export

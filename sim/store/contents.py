@@ -1,8 +1,8 @@
-"""Requests of effects, taken apart so that each part is stored once.
+"""Deduplicated storage of requests: a request is split into parts, and each part is stored once.
 
-The requests of a conversation repeat its history: stored whole, a file would grow with the square of what was said. So
-each item of a list, and each long text, is stored once, by the hash of its content, and a request keeps only where they
-belong: `{"$": [i, n]}` stands for parts i to i + n - 1.
+Each request of a conversation repeats the whole conversation. If requests were stored whole, the file would grow with
+the square of the length of the conversation. Therefore each item of a list, and each long text, is stored once, by the
+hash of its content. The request keeps a skeleton with references: `{"$": [i, n]}` stands for parts i to i + n - 1.
 """
 
 import hashlib
@@ -12,28 +12,28 @@ from typing import Any
 from sim.kernel.codec import decode, encode
 
 _MARK = "$"
-_ITEM = 64  # bytes from which an item of a list is a part
-_TEXT = 256  # bytes from which a text is a part
-_MOST = 10_000_000  # parts that one request may be made of, counted each time
+_ITEM = 64  # minimum length in bytes of an item of a list that is stored as a part
+_TEXT = 256  # minimum length in bytes of a text that is stored as a part
+_MOST = 10_000_000  # maximum number of parts of one request, with repetitions
 
 
 def split(value: Any) -> tuple[bytes, list[bytes]]:
-    """Return the skeleton of a JSON-like value, and its parts, both as canonical JSON."""
+    """Return the skeleton of a JSON value and its parts, all as canonical JSON."""
     parts: list[bytes] = []
     return encode(_skeleton(value, parts)), parts
 
 
 def join(skeleton: bytes, parts: Sequence[bytes]) -> Any:
-    """Return the value that `split` took apart.
+    """Restore the value that `split` has split.
 
     Raises:
-        ValueError, LookupError: if the skeleton does not belong to the parts.
+        ValueError, LookupError: if the skeleton does not match the parts.
     """
     return _Joint([decode(part) for part in parts]).value(decode(skeleton))
 
 
 def content_hash(part: bytes) -> str:
-    """Return the hash by which a part is found (64 hex digits)."""
+    """Return the hash (64 hex digits) that identifies a part."""
     return hashlib.sha256(part).hexdigest()
 
 
@@ -59,7 +59,7 @@ def _part(value: Any, parts: list[bytes], least: int) -> Any:
 
 
 def _add(items: list[Any], item: Any) -> None:
-    """Append `item`; a part that follows another one of the list joins it."""
+    """Append `item` to `items`, or merge it with the last item if both are references."""
     if _is_mark(item) and items and _is_mark(items[-1]):
         items[-1][_MARK][1] += 1
     else:
@@ -71,14 +71,14 @@ def _is_mark(value: Any) -> bool:
 
 
 class _Joint:
-    """Puts a value together from parts, and stops before it grows beyond all measure: the file may be made to."""
+    """Restores a value from its parts. The number of parts is limited, because a malicious file may repeat them."""
 
     def __init__(self, parts: Sequence[Any]) -> None:
         self._parts = parts
         self._used = 0
 
     def value(self, skeleton: Any) -> Any:
-        """Return what a skeleton stands for."""
+        """Return the value of a skeleton."""
         if _is_mark(skeleton):
             return self._take(skeleton)[0]
         if isinstance(skeleton, dict):
@@ -94,5 +94,5 @@ class _Joint:
         first, count = mark[_MARK]
         self._used += count
         if self._used > _MOST:
-            raise ValueError("a request of too many parts")
+            raise ValueError(f"a request has more than {_MOST:,} parts")
         return self._parts[first : first + count]

@@ -1,4 +1,4 @@
-"""Data out: a view of a run as CSV, JSON or Parquet."""
+"""Export of a view of a run as CSV, JSON or Parquet."""
 
 import csv
 import glob
@@ -16,46 +16,47 @@ from sim.store.reader import StoredRun
 Format = Literal["csv", "parquet", "json"]
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""How text begins that a spreadsheet would run as a formula (OWASP, CSV injection)."""
+"""First characters of text that a spreadsheet would evaluate as a formula (OWASP, CSV injection)."""
 
 _ACTING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Signs that act on a terminal or reorder text; CSV is what people look at with any tool."""
+"""Characters that control a terminal or reorder text. CSV files are often displayed in a terminal."""
 
 _ROW_BYTES = 2**28
-"""The longest row, as JSON, that goes into Parquet."""
+"""Maximum length in bytes, as JSON, of a row that is exported to Parquet."""
 
 _DUCKDB: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_extensions": "false"}
-"""No downloads: what reads JSON and writes Parquet is built in."""
+"""Configuration of DuckDB: no downloads. Its reader for JSON and its writer for Parquet are built in."""
 
 Rows = Iterator[tuple[Any, ...]]
 
 
 def export(run: StoredRun, view: str, target: Path, format: Format, *, force: bool = False) -> int:  # noqa: A002
-    """Write a view or table of `run` to the file `target`, which only its owner can read; return its rows.
+    """Write a view or table of `run` to the file `target`, which only its owner can read. Return the number of rows.
 
-    CSV: text that a spreadsheet would take for a formula gets a ' in front, signs that act on a terminal or reorder
-    text are spelled out (`\\x1b`), and None is an empty cell. JSON: a list with one object a line. Parquet: columns are
-    BIGINT, DOUBLE or VARCHAR, as their values are. Both hold text as it is.
+    - CSV: text that a spreadsheet would evaluate as a formula gets a leading '. Characters that control a terminal or
+      reorder text are escaped (`\\x1b`). None is an empty cell.
+    - JSON: a list with one object per line. Text is unchanged.
+    - Parquet: columns are BIGINT, DOUBLE or VARCHAR, depending on their values. Text is unchanged.
 
     Raises:
-        UsageError: if the view is not known, the file exists (unless `force`), or Parquet needs duckdb.
+        UsageError: if the view or the format is unknown, the file exists (unless `force`), or duckdb is missing.
         RunError: if the file cannot be written, or the run is damaged.
     """
     write = _WRITERS.get(format)
     if write is None:
-        raise UsageError(f"{format!r} is no format", hint=f"use one of {', '.join(_WRITERS)}")
+        raise UsageError(f"unknown export format {format!r}", hint=f"use one of {', '.join(_WRITERS)}")
     columns = run.columns(view)
     if (target.parent / DATABASE).exists():
         raise UsageError(
-            f"{target} is in the folder of a run, where nothing is exported to", hint="choose another folder"
+            f"{target} is in a run folder, and a run folder must not be changed", hint="choose another folder"
         )
     if target.exists() and not force:
-        raise UsageError(f"{target} exists", hint="choose another name, or allow it to be replaced (--force)")
+        raise UsageError(f"{target} exists already", hint="choose another name, or allow its replacement (--force)")
     try:
         with tempfile.TemporaryDirectory(prefix=".export-", dir=target.parent) as folder:
             draft = Path(folder) / "draft"
             count = write(draft, columns, run.stream(view))
-            draft.chmod(0o600)  # DuckDB makes the file anew
+            draft.chmod(0o600)  # DuckDB has replaced the file
             draft.replace(target)
     except OSError as error:
         raise failure(target, error) from error
@@ -65,7 +66,7 @@ def export(run: StoredRun, view: str, target: Path, format: Format, *, force: bo
 def _csv(draft: Path, columns: list[str], rows: Rows) -> int:
     count = 0
     with draft.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)  # ends lines with \r\n, so that it quotes cells that hold one of these
+        writer = csv.writer(file)  # its line end \r\n makes it quote cells that contain \r or \n
         writer.writerow(columns)
         for row in rows:
             writer.writerow([csv_cell(value) for value in row])
@@ -74,7 +75,7 @@ def _csv(draft: Path, columns: list[str], rows: Rows) -> int:
 
 
 def csv_cell(value: Any) -> Any:
-    """Return what stands in a cell of CSV: text is made harmless for spreadsheets and terminals."""
+    """Return the content of a CSV cell, with text escaped for spreadsheets and terminals."""
     if not isinstance(value, str):
         return value
     text = _ACTING.sub(lambda sign: sign[0].encode("unicode_escape").decode(), value)
@@ -96,7 +97,7 @@ def _parquet(draft: Path, columns: list[str], rows: Rows) -> int:
     try:
         import duckdb
     except ImportError as error:
-        raise UsageError("Parquet needs duckdb", hint="install actor-sim[parquet]") from error
+        raise UsageError("export to Parquet needs the package duckdb", hint="install actor-sim[parquet]") from error
     lines = draft.with_name("lines.jsonl")
     types: list[set[type]] = [set() for _ in columns]
     count = 0

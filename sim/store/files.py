@@ -1,6 +1,6 @@
-"""Edge: folders and files of runs, read-only connections, and SQLite's errors in our words.
+"""Edge: run folders and their files, read-only connections, and readable messages for errors of SQLite.
 
-Wall time, chance (the run id) and the operating system appear here, never in what is hashed.
+This module uses wall time, random numbers (for the run id) and the operating system. None of them enters a hash.
 """
 
 import hashlib
@@ -36,48 +36,48 @@ SCENARIO = "scenario.yaml"
 LOCK = "run.lock"
 
 BUSY_SECONDS = 10.0
-"""How long a connection waits for a lock that another program holds."""
+"""Maximum time in seconds that a connection waits for a lock of another program."""
 
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
-_STEPS = 10_000  # SQLite instructions between two looks at the clock, about 0.1 ms
+_STEPS = 10_000  # SQLite instructions between two checks of the time limit, about 0.1 ms
 
-_DRAFT = re.compile(r"\.[a-z0-9-]+-\d+-[0-9a-f]{8}")  # the hidden name of a run that is being made
+_DRAFT = re.compile(r"\.[a-z0-9-]+-\d+-[0-9a-f]{8}")  # the hidden name of a run folder that is being created
 
-_LOCKLESS = 60.0  # real seconds after which a draft without a lock is not about to get one
+_LOCKLESS = 60.0  # real seconds after which a draft without a lock counts as abandoned
 
 _CAUSES = {
     sqlite3.SQLITE_FULL: ("the disk is full", "free some space"),
-    sqlite3.SQLITE_BUSY: ("another program keeps it locked", "close the program that writes to it"),
+    sqlite3.SQLITE_BUSY: ("another program has locked it", "close the program that writes to it"),
     sqlite3.SQLITE_READONLY: ("it is read-only", "check the permissions of the folder"),
     sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check the permissions of the folder"),
     sqlite3.SQLITE_IOERR: ("the disk reports an error", "check the disk, its quota and its limits"),
     sqlite3.SQLITE_CORRUPT: ("it is damaged or truncated", "use a copy of it"),
-    sqlite3.SQLITE_NOTADB: ("it is no SQLite database", "give the folder or the run.db of a run"),
+    sqlite3.SQLITE_NOTADB: ("it is not a SQLite database", "give the folder or the run.db of a run"),
 }
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what makes this run: sim, Python and SQLite."""
+    """Return the versions of sim, Python and SQLite."""
     try:
         own = version("actor-sim")
-    except PackageNotFoundError:  # run from a source tree
+    except PackageNotFoundError:  # in a source tree without installation
         own = "unknown"
     return {"python": platform.python_version(), "sim": own, "sqlite": sqlite3.sqlite_version}
 
 
 @attrs.frozen
 class RunHeader:
-    """What is known of a run when it starts.
+    """The properties of a run that are known at its start.
 
     Args:
-        name: name of the scenario, any text.
-        seed: seed of the run, 0 to 2**63 - 1.
+        name: the name of the scenario, any text.
+        seed: the seed of the run, 0 to 2**63 - 1.
         mode: `autonomous` or `tick`.
         backend: `asyncio` or `trio`.
-        options: what the caller asked for beyond the scenario, as JSON.
+        options: the options of the caller that are not in the scenario, as JSON.
         versions: see `versions`.
-        code: hash (64 hex digits) of the code by module: of `sim`, and of those that define the agents.
-        origin: of a branch: the run it comes from, and where it leaves it; None if it is none.
+        code: by module, the hash (64 hex digits) of its source code: for `sim` and for the modules of agent classes.
+        origin: for a branch, the original run and the point where the branch starts; else None.
     """
 
     name: str
@@ -91,24 +91,24 @@ class RunHeader:
 
 
 def create_run(root: Path, header: RunHeader, scenario: str) -> Path:
-    """Make the folder `<name>-<seed>-<id>` of a new run below `root` and return it.
+    """Create the folder `<name>-<seed>-<id>` of a new run below `root` and return it.
 
-    It is made under a hidden name and renamed when it is complete, so nobody ever sees half a run. The folder
-    has mode 0700 and its files 0600: runs hold prompts and memories.
+    It is created under a hidden name and renamed when it is complete, so that no other program sees an incomplete run.
+    The folder has mode 0700 and its files 0600, because runs contain prompts and memories of agents.
 
     Raises:
         UsageError: if the seed is out of range.
         RunError: if the folder cannot be written.
     """
     if not 0 <= header.seed < 2**63:
-        raise UsageError(f"a seed must lie between 0 and 2**63 - 1, not {header.seed}")
+        raise UsageError(f"a seed must be between 0 and 2**63 - 1, not {header.seed}")
     label = f"{slug(header.name)}-{header.seed}-{secrets.token_hex(4)}"
     draft = root / f".{label}"
     lock: int | None = None
     try:
         draft.mkdir(mode=0o700, parents=True)
         private_file(draft / LOCK)
-        lock = lock_folder(draft)  # so that who tidies up sees that it is being made
+        lock = lock_folder(draft)  # prevents `remove_drafts` in another process from removing it
         remove_drafts(root)
         private_file(draft / SCENARIO, scenario.encode())
         private_file(draft / DATABASE)
@@ -125,7 +125,7 @@ def create_run(root: Path, header: RunHeader, scenario: str) -> Path:
 
 
 def remove_drafts(root: Path) -> None:
-    """Remove what is left below `root` of runs whose creation was killed."""
+    """Remove incomplete run folders below `root`, whose creation was killed."""
     for draft in root.glob(".*-*-????????"):
         if not _DRAFT.fullmatch(draft.name):
             continue
@@ -133,22 +133,26 @@ def remove_drafts(root: Path) -> None:
             if not being_written(draft):
                 shutil.rmtree(draft, ignore_errors=True)
         elif time.time() - draft.stat().st_mtime > _LOCKLESS:
-            with suppress(OSError):  # it is empty, unless another program made it
+            with suppress(OSError):  # a draft of ours without a lock is empty; `rmdir` keeps any other folder
                 draft.rmdir()
 
 
 def remove_run(folder: Path) -> None:
-    """Remove a run that never came to be."""
+    """Remove the folder of a run that could not start."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def slug(name: str) -> str:
-    """Return `name` as a part of a folder name: a-z, 0-9 and hyphens, at most 60 of them."""
+    """Convert `name` to a part of a folder name: at most 60 characters of a-z, 0-9 and hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower())[:60].strip("-") or "run"
 
 
 def private_file(path: Path, content: bytes = b"") -> None:
-    """Write a new file that only its owner can read; an existing one is an OSError."""
+    """Write a new file that only its owner can read.
+
+    Raises:
+        OSError: if the file exists already.
+    """
     path.touch(0o600, exist_ok=False)
     with path.open("wb") as file:
         file.write(content)
@@ -157,22 +161,23 @@ def private_file(path: Path, content: bytes = b"") -> None:
 
 
 def wall_label() -> str:
-    """Return the present wall time (UTC, ISO 8601), a label for people that enters no hash."""
+    """Return the present wall time (UTC, ISO 8601). It is for display only and enters no hash."""
     seconds, fraction = divmod(time.time_ns(), 10**9)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{fraction // 10**6:03}Z"
 
 
 def lock_folder(folder: Path, *, take_over: bool = False) -> int | None:
-    """Take the lock of a run's folder and return its file descriptor; closing it, or dying, gives it back.
+    """Lock a run folder and return the file descriptor of the lock, or None on Windows.
 
-    A lock of the operating system: one that is a file with a process id in it outlives a killed process.
+    The lock is released when the descriptor is closed or the process ends. It is a lock of the operating system,
+    because a file with a process id would remain after a killed process.
 
     Args:
-        folder: of the run.
-        take_over: put a new lock in place of one that another process has: the epoch then fences that process out.
+        folder: the run folder.
+        take_over: replace the lock of another process by a new one. The epoch then fences that process out.
 
     Raises:
-        RunError: if another process has it, or the folder cannot be used.
+        RunError: if another process holds the lock, or the folder cannot be used.
     """
     if sys.platform == "win32":
         return None
@@ -187,13 +192,13 @@ def lock_folder(folder: Path, *, take_over: bool = False) -> int | None:
         os.close(descriptor)
         raise RunError(
             f"{folder} is being written by another process",
-            hint="wait until that run has ended; one that hangs can be fenced out: sim resume RUN --take-over",
+            hint="wait until that run has ended; if it hangs, take it over with: sim resume RUN --take-over",
         ) from refused
     return descriptor
 
 
 def _locked(descriptor: int) -> OSError | None:
-    """Lock a file, or return why not. Readers hold the lock for an instant (`being_written`), so it is tried again."""
+    """Lock a file, or return the error. Retry, because `being_written` in a reader holds the lock for an instant."""
     refused: OSError | None = None
     for pause in (0.01, 0.05, 0.2, 0.0):
         try:
@@ -207,13 +212,13 @@ def _locked(descriptor: int) -> OSError | None:
 
 
 def unlock(descriptor: int | None) -> None:
-    """Give back a lock of `lock_folder`."""
+    """Release a lock of `lock_folder`."""
     if descriptor is not None:
         os.close(descriptor)
 
 
 def being_written(folder: Path) -> bool:
-    """Whether a process holds the lock of a run's folder; where there are no such locks, or no way to ask, it may."""
+    """Return whether a process may hold the lock of a run folder: True also if that cannot be determined."""
     if sys.platform == "win32" or not (folder / LOCK).exists():
         return True
     try:
@@ -225,7 +230,7 @@ def being_written(folder: Path) -> bool:
 
 
 def failure(path: Path, error: Exception) -> SimError:
-    """Return the error to raise for an OSError or an error of SQLite about the file at `path`."""
+    """Convert an error of SQLite, or an OSError, about the file at `path` to an error of `sim`."""
     if isinstance(error, SimError):
         return error
     if isinstance(error, sqlite3.Error):
@@ -238,7 +243,9 @@ def failure(path: Path, error: Exception) -> SimError:
 
 
 def recover(path: Path) -> None:
-    """Roll back what another program left half written in a database: with its journal no reader can open it.
+    """Roll back an unfinished transaction of another program.
+
+    As long as the journal of such a transaction exists, no reader can open the file.
 
     Raises:
         RunError: if a process writes the run, or the file cannot be written.
@@ -257,19 +264,19 @@ def recover(path: Path) -> None:
 
 
 def is_settled(path: Path) -> bool:
-    """Whether a database is all there is of a run: it has no log with content, and no process writes it."""
+    """Return whether a database file is complete and unchanging: its log is empty, and no process writes it."""
     log = path.with_name(f"{path.name}-wal")
     alone = not log.exists() or not log.stat().st_size
     return alone and (not (path.parent / LOCK).exists() or not being_written(path.parent))
 
 
 class Database:
-    """A read-only connection to a run file, which is not trusted: it may come from somebody else.
+    """A read-only connection to a run file. The file is not trusted, because it may come from another person.
 
     Args:
-        path: of the file.
-        seconds: how long one query may take.
-        immutable: the file does not change while it is open: no log is looked for, and none is made beside it.
+        path: the file.
+        seconds: the time limit of a query.
+        immutable: whether the file does not change while it is open, so that SQLite neither needs nor creates a log.
 
     Raises:
         RunError: if it cannot be opened.
@@ -294,12 +301,12 @@ class Database:
         connection.set_progress_handler(self._late, _STEPS)
 
     def pragma(self, name: str) -> int:
-        """Return the value of a pragma that is a number; only before `seal`."""
+        """Return the value of a pragma that is a number. Allowed only before `seal`."""
         return int(self.rows(f"PRAGMA {name}")[0][0])
 
     def seal(self) -> None:
-        """From now on refuse everything but SELECT, also ATTACH and PRAGMA."""
-        self.rows("SELECT 1 FROM json_each('[]'), json_tree('[]')")  # their first use declares a table: refused later
+        """Refuse all statements but SELECT from now on, including ATTACH and PRAGMA."""
+        self.rows("SELECT 1 FROM json_each('[]'), json_tree('[]')")  # the first use declares a table, refused below
         self._connection.set_authorizer(self._authorize)
 
     def _authorize(self, action: int, *_: object) -> int:
@@ -308,7 +315,7 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """See one state of the file in all queries inside, whatever is written meanwhile."""
+        """Read the same state of the file in all queries of the block, even if a writer changes it meanwhile."""
         self._in_snapshot = True
         try:
             self.rows("BEGIN")
@@ -320,7 +327,7 @@ class Database:
             self._in_snapshot = False
 
     def rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a SELECT, within the time limit: a long reader makes the log grow."""
+        """Return all rows of a SELECT. There is a time limit, because the log grows during a long read."""
         self._deadline = time.monotonic() + self._seconds
         try:
             return self._connection.execute(sql, parameters).fetchall()
@@ -330,7 +337,7 @@ class Database:
             self._deadline = None
 
     def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a SELECT of ours, without a time limit."""
+        """Yield the rows of a SELECT without a time limit. Not for SQL of users."""
         try:
             yield from self._connection.execute(sql)
         except sqlite3.Error as error:
@@ -347,7 +354,7 @@ class Database:
         return [column[0] for column in columns]
 
     def close(self) -> None:
-        """Close the connection; more than once is fine."""
+        """Close the connection. A second call is a no-op."""
         self._connection.close()
 
     def _late(self) -> bool:
@@ -358,21 +365,21 @@ class Database:
         if code == sqlite3.SQLITE_AUTH:
             return UsageError("a run is read-only: only SELECT is allowed")
         if code == sqlite3.SQLITE_INTERRUPT:
-            return UsageError(f"the query took longer than {self._seconds:g} s", hint="ask for less")
+            return UsageError(f"the query took longer than {self._seconds:g} s", hint="query fewer rows")
         if code in _CAUSES:
             return failure(self._path, error)
         return UsageError(f"the query is not valid: {error}")
 
 
 def _create_database(path: Path, uid: str, header: RunHeader, scenario: str) -> str:
-    """Make the tables and the row of a run, and return the hash of its commit 0.
+    """Create the tables and the row of a run, and return the hash of its commit 0.
 
-    The file keeps a write-ahead log from here to its end: a change of the journal mode that is killed halfway leaves a
-    file that only a writer can open.
+    The journal mode is WAL from the beginning. If it was changed later and the process was killed meanwhile, only a
+    writer could open the file.
     """
     connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS)
     try:
-        connection.execute("PRAGMA page_size = 16384")  # chunks are long: a third cheaper to write than with 4096
+        connection.execute("PRAGMA page_size = 16384")  # for long chunks: saves a third of the write time of 4096
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")

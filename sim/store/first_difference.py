@@ -1,7 +1,7 @@
-"""Where two runs part: the first event that differs, and the first value in it that does.
+"""The first event in which two runs differ, and the first value that differs in it.
 
-Events are compared by their canonical bytes, as the hash of a run is made: 1, 1.0 and true are three values, while a
-tuple is the list that it is recorded as.
+Events are compared by their canonical bytes, as in the hash of a run. So 1, 1.0 and true are different values, and a
+tuple equals the list as which it is recorded.
 """
 
 from collections.abc import Iterable
@@ -16,15 +16,15 @@ from sim.kernel.rows import EventRow, RecordedEvent
 from sim.store.hashing import encode_events
 
 _TOLD = ("time_ns", "actor", "topic", "data", "delta", "priority", "source", "counter", "cause")
-_BATCH = 1024  # events that are encoded at once; encoding them one by one takes three times as long
-_LONGEST = 80  # signs of a value in a sentence
-_BEFORE = 20  # signs that are kept before the first one that differs
+_BATCH = 1024  # events that are encoded together: to encode them one by one takes three times as long
+_LONGEST = 80  # maximum number of characters of a value in a message
+_BEFORE = 20  # characters that are shown before the first one that differs
 
 _Keys = tuple[str | int, ...]
 
 
 class Absent:
-    """Stands for a value that one side does not have."""
+    """The placeholder for a value that is missing on one side."""
 
     def __repr__(self) -> str:
         return "nothing"
@@ -38,7 +38,7 @@ class ValueDifference:
     """The first value that differs between two JSON values.
 
     Attributes:
-        keys: the way to it: keys of mappings and places in lists, from 0.
+        keys: the path to it: keys of mappings and indices of lists (from 0).
         left: the value on one side, or `ABSENT`.
         right: the value on the other side, or `ABSENT`.
     """
@@ -49,11 +49,11 @@ class ValueDifference:
 
     @property
     def path(self) -> str:
-        """The way to the value as text, for instance `arguments.items[2]`."""
+        """The path to the value as text, for example `arguments.items[2]`."""
         return "".join(map(_step, self.keys)).removeprefix(".")
 
     def texts(self) -> tuple[str, str]:
-        """Return both values as JSON; of long ones, only what surrounds the first sign that differs."""
+        """Return both values as JSON. A long value is shortened to the part around the first difference."""
         left, right = _text(self.left), _text(self.right)
         pairs = enumerate(zip(left, right, strict=False))
         equal = next((place for place, (one, other) in pairs if one != other), min(len(left), len(right)))
@@ -66,7 +66,7 @@ class Difference:
     """The first event that differs between two runs.
 
     Attributes:
-        number: of the event in both runs, from 1.
+        number: the number of the event in both runs, from 1.
         left: the event of one run, None if that run ends before it.
         right: the event of the other run, None if that run ends before it.
     """
@@ -77,9 +77,9 @@ class Difference:
 
     @property
     def value(self) -> ValueDifference | None:
-        """The first value that differs, its path beginning with a name of `RecordedEvent`; None if a run ends there.
+        """The first value that differs; its path starts with a field of `RecordedEvent`. None if one run has no event.
 
-        Time, actor, topic and data are looked at before the numbers that merely follow from them.
+        Time, actor, topic and data are compared first, because the other fields follow from them.
         """
         if self.left is None or self.right is None:
             return None
@@ -91,13 +91,13 @@ class Difference:
         return None
 
     def sentence(self, left: str = "on the left", right: str = "on the right") -> str:
-        """Return one sentence, without its full stop, that names the event, both sides and the field that differs.
+        """Return one sentence, without a full stop, that names the event, both sides and the field that differs.
 
-        Names in it are those of the agents: make it harmless before it goes to a terminal.
+        It contains names of agents. Escape them before they are printed to a terminal.
 
         Args:
-            left: where the left side is, for instance `in the record`.
-            right: where the right side is, for instance `in the replay`.
+            left: a description of the left side, for example `in the record`.
+            right: a description of the right side, for example `in the replay`.
         """
         found = self.value
         if found is None:
@@ -114,15 +114,15 @@ class Difference:
 def first_difference(left: Iterable[EventRow], right: Iterable[EventRow], start: int = 1) -> Difference | None:
     """Return the first event that differs, or None.
 
-    Both sides are read some events ahead of what is compared.
+    Events are read in batches, so both iterators may be advanced past the first difference.
 
     Args:
         left: events of one run.
-        right: events of the other run, from the same place on.
-        start: number of the first event of both.
+        right: events of the other run, from the same number on.
+        start: the number of the first event of both.
 
     Raises:
-        ActorError: if an event holds what is not JSON; names its actor and topic.
+        ActorError: if an event is not JSON. The message names its actor and topic.
     """
     lefts, rights = iter(left), iter(right)
     while True:
@@ -137,7 +137,7 @@ def first_difference(left: Iterable[EventRow], right: Iterable[EventRow], start:
 
 
 def first_value(left: Any, right: Any) -> ValueDifference | None:
-    """Return the first difference of two JSON values, keys in sorted order, or None."""
+    """Return the first difference between two JSON values, with keys in sorted order, or None."""
     if _same(left, right):
         return None
     keys: _Keys = ()
@@ -154,13 +154,13 @@ def first_value(left: Any, right: Any) -> ValueDifference | None:
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Tell whether two values are recorded alike; raw bytes count by what they stand for."""
+    """Return whether two values have the same canonical JSON. Raw JSON is decoded first."""
     one, other = encode(left), encode(right)
     return one == other or encode(decode(one)) == encode(decode(other))
 
 
 def _parts(left: Any, right: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """Return the parts of two values by key, none if they are not of the same form."""
+    """Return the parts of two values by key or index, or no parts if only one is a mapping or a list."""
     if isinstance(left, dict) and isinstance(right, dict):
         return left, right
     if isinstance(left, list) and isinstance(right, list):

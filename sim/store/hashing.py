@@ -1,8 +1,8 @@
-"""What the hash of a run covers: every event, every effect's request, and a final digest of the state.
+"""The hash of a run. It covers each event, the request of each effect, and a digest of the final state.
 
-It leaves out what may differ between two equal runs: seed, run id, wall times, versions. The events of a lane are
-hashed as one stream of canonical JSON, each event followed by a comma, so the hash does not depend on how events are
-cut into chunks (hashing event by event costs over ten times as much).
+It does not cover values that may differ between equal runs: seed, run id, wall times, versions. The events of a lane
+are hashed as one stream of canonical JSON with a comma after each event. The hash therefore does not depend on the
+boundaries of chunks. To hash each event separately would take more than ten times as long.
 """
 
 import hashlib
@@ -14,18 +14,18 @@ from sim.kernel.codec import NOT_JSON_HINT, Raw, encode, json_fault, json_items
 from sim.kernel.rows import EventRow
 
 CHUNK = 4096
-"""Events that are encoded, hashed and stored together."""
+"""Number of events that are encoded, hashed and stored together."""
 
 
 LANES = 256
-"""Lanes of a run. Each agent's events and effects are in one lane, so what belongs to others leaves it as it is."""
+"""Number of lanes. The events and effects of one agent are in one lane, so most other agents do not affect it."""
 
 
 class RunHash:
-    """The running hashes of a run.
+    """The incremental hashes of a run.
 
-    Its events and the requests of its effects are hashed in lanes, by the agent that they happen to: two runs that
-    differ in what some agents do have equal hashes in all other lanes, and a part of the agents can be hashed alone.
+    Events and requests of effects are hashed in lanes, by the agent that they concern. If two runs differ in some
+    agents only, the hashes of all other lanes are equal. A subset of the agents can therefore be hashed separately.
     """
 
     __slots__ = ("_effects", "_events", "_lane_of", "_stream")
@@ -34,10 +34,10 @@ class RunHash:
         self._stream = hashlib.sha256()
         self._events = [hashlib.sha256() for _ in range(LANES)]
         self._effects = [hashlib.sha256() for _ in range(LANES)]
-        self._lane_of: dict[bytes, int] = {}  # by the beginning of an agent's name
+        self._lane_of: dict[bytes, int] = {}  # by agent name, up to its first quotation mark
 
     def add_events(self, body: bytes) -> None:
-        """Add events as `encode_events` gives them."""
+        """Add events in the encoding of `encode_events`."""
         if not body:
             return
         self._stream.update(body)
@@ -45,7 +45,7 @@ class RunHash:
         lanes = dict[int, list[bytes]]()
         known = self._lane_of
         for row in json_items(body):
-            name = row.split(b'"', 2)[1]  # numbers come before the agent's name
+            name = row.split(b'"', 2)[1]  # only numbers precede the agent's name
             lane = known.get(name)
             if lane is None:
                 lane = known[name] = _lane(name)
@@ -54,32 +54,32 @@ class RunHash:
             else:
                 lanes[lane] = [row]
         for lane, rows in lanes.items():
-            rows.append(b"")  # so that each is followed by a comma
+            rows.append(b"")  # gives a comma after the last row too
             self._events[lane].update(b",".join(rows))
 
     def add_effect(self, actor: str, ordinal: int, kind: str, request_hash: str) -> None:
-        """Add one effect's request. Order counts: the core makes intents in key order."""
+        """Add the request of an effect. The order matters; the kernel records intents in key order."""
         self._effects[lane_of(actor)].update(encode((actor, ordinal, kind, request_hash)) + b",")
 
     @property
     def stream(self) -> str:
-        """Hash of the events added so far in the order in which they were added (64 hex digits)."""
+        """The hash of all events so far, in the order in which they were added (64 hex digits)."""
         return self._stream.hexdigest()
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """For each lane, the hash of its events and of its requests (128 hex digits)."""
+        """For each lane, the hash of its events followed by the hash of its requests (128 hex digits)."""
         pairs = zip(self._events, self._effects, strict=True)
         return tuple(events.hexdigest() + effects.hexdigest() for events, effects in pairs)
 
 
 def lane_of(actor: str) -> int:
-    """Return the number of the lane in which the events of an agent are."""
+    """Return the number of the lane of an agent."""
     return _lane(encode(actor).split(b'"', 2)[1])
 
 
 def _lane(name: bytes) -> int:
-    """Return the lane for a name as it stands in a row, up to the first quotation mark or its escape."""
+    """Return the lane of an agent, given its name as encoded in a row, up to the first quotation mark or its escape."""
     return hashlib.blake2b(name, digest_size=1).digest()[0]
 
 
@@ -87,7 +87,7 @@ def encode_events(rows: Sequence[EventRow]) -> bytes:
     """Return rows as canonical JSON, joined by commas, without the brackets of a list.
 
     Raises:
-        ActorError: if a row holds what is not JSON; names its actor and topic.
+        ActorError: if a row is not JSON. The message names its actor and topic.
     """
     try:
         return encode(rows)[1:-1]
@@ -111,12 +111,12 @@ def bad_row(rows: Sequence[EventRow]) -> int:
 
 
 def result_hash(actor: str, ordinal: int, outcome: str, value: bytes, attempts: int, arrived: int) -> str:
-    """Return the hash (64 hex digits) that is kept with the outcome of an effect, against damage."""
+    """Return the checksum (64 hex digits) that is stored with the outcome of an effect."""
     return hashlib.sha256(encode((actor, ordinal, outcome, Raw(value), attempts, int(arrived)))).hexdigest()
 
 
 def arrival_hash(time_ns: int, delta: int, kind: str, data: bytes, effect: int | None) -> str:
-    """Return the hash (64 hex digits) that is kept with what came from outside, against damage."""
+    """Return the checksum (64 hex digits) that is stored with an arrival."""
     return hashlib.sha256(encode((time_ns, delta, kind, Raw(data), effect))).hexdigest()
 
 
@@ -125,7 +125,7 @@ def final_hash(lanes: Sequence[str], digest: Mapping[str, Any]) -> str:
 
     Args:
         lanes: `RunHash.lanes`.
-        digest: final states, artifacts, ledger, resources and what the random streams would draw next, as JSON.
+        digest: the final state: agents, artifacts, ledger, resources and fingerprints of random streams, as JSON.
 
     Returns:
         64 hex digits.

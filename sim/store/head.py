@@ -1,12 +1,12 @@
-"""Edge: what a run has committed, kept outside its database, so that lost records are noticed.
+"""Edge: two small files beside the database that reveal lost records.
 
-SQLite drops every frame of a damaged write-ahead log from the damage on, and reports no error: the database is then an
-earlier state of itself. Two small files tell:
+If a write-ahead log is damaged, SQLite ignores all its frames from the damage on, and reports no error. The database is
+then in an earlier state. Two files reveal this:
 
-- `run.head` names the last commit. It is written and synced after each commit, before anybody is told of the commit.
-  Its two slots are written in turn, so that one of them is whole at every moment.
-- `run.unsafe` has a line for each effect that must not be done twice, written before the effect may start. It says
-  which effects may have been done when their records are lost.
+- `run.head` names the last commit. It is written and synced after each commit, before the commit is reported. Its two
+  slots are written alternately, so that at least one of them is intact at any time.
+- `run.unsafe` has one line for each unsafe effect, written before the effect starts. If records are lost, it shows
+  which unsafe effects may have been carried out.
 """
 
 import hashlib
@@ -23,8 +23,8 @@ from sim.kernel.codec import decode, encode
 HEAD = "run.head"
 UNSAFE = "run.unsafe"
 
-_SLOT = 512  # bytes: a sector, which disks write whole
-_MOST = 1_000_000_000  # bytes of `run.unsafe` that are read
+_SLOT = 512  # bytes: one sector, which a disk writes atomically
+_MOST = 1_000_000_000  # maximum length in bytes of a `run.unsafe` that is read
 
 _sync = getattr(os, "fdatasync", os.fsync)
 
@@ -34,11 +34,11 @@ class Head:
     """The last commit of a run.
 
     Args:
-        run: the name that its folder was made under.
-        commit: number of the commit, from 0 (made, and not yet written to).
-        hash: of all that was committed (64 hex digits); see `seal`.
-        effects: how many effects were begun.
-        unsafe: length of `run.unsafe` in bytes.
+        run: the original name of the run folder.
+        commit: the number of the commit; 0 is the creation of the file.
+        hash: the hash of the commit (64 hex digits); see `seal.commit_hash`.
+        effects: the number of effects that were started.
+        unsafe: the length of `run.unsafe` in bytes.
     """
 
     run: str
@@ -50,7 +50,7 @@ class Head:
 
 @attrs.frozen
 class HeadState:
-    """What `run.head` says: the newest slot that is whole, and what is wrong with the file, if anything is."""
+    """The content of `run.head`: the newest intact slot, and a description of damage, if there is any."""
 
     head: Head | None
     problem: str | None = None
@@ -58,7 +58,7 @@ class HeadState:
 
 @attrs.frozen
 class UnsafeEffect:
-    """An effect that must not be done twice, as `run.unsafe` keeps it; `request` is shortened, for people."""
+    """An unsafe effect as stored in `run.unsafe`. Its `request` is shortened for display."""
 
     id: int
     actor: str
@@ -70,7 +70,7 @@ class UnsafeEffect:
 
 
 class HeadFile:
-    """Writes the two files. Lives in the writer's thread alone.
+    """Writes the two files. Only the writer's thread may use it.
 
     Raises:
         OSError: if they cannot be written.
@@ -79,11 +79,11 @@ class HeadFile:
     def __init__(self, folder: Path) -> None:
         self._head = os.open(folder / HEAD, os.O_RDWR | os.O_CREAT, 0o600)
         self._path = folder / UNSAFE
-        self._unsafe: int | None = None  # opened with the first such effect
+        self._unsafe: int | None = None  # opened at the first unsafe effect
         self.size = unsafe_size(folder)
 
     def note(self, effects: Sequence[UnsafeEffect]) -> None:
-        """Add effects to `run.unsafe`; durable when it returns."""
+        """Append effects to `run.unsafe`. They are on disk when the method returns."""
         if self._unsafe is None:
             self._unsafe = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         lines = b"".join(_line(encode(attrs.astuple(effect))) for effect in effects)
@@ -92,20 +92,20 @@ class HeadFile:
         self.size += len(lines)
 
     def write(self, head: Head) -> None:
-        """Write the last commit; durable when it returns."""
+        """Write the last commit. It is on disk when the method returns."""
         os.lseek(self._head, head.commit % 2 * _SLOT, os.SEEK_SET)
         _write(self._head, _slot(head))
         _sync(self._head)
 
     def close(self) -> None:
-        """Close both."""
+        """Close both files."""
         os.close(self._head)
         if self._unsafe is not None:
             os.close(self._unsafe)
 
 
 def create_head(folder: Path, head: Head) -> None:
-    """Write `run.head` of a new run, both slots alike."""
+    """Write `run.head` of a new run, with the same content in both slots."""
     descriptor = os.open(folder / HEAD, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         _write(descriptor, _slot(head) * 2)
@@ -115,9 +115,9 @@ def create_head(folder: Path, head: Head) -> None:
 
 
 def read_head(folder: Path) -> HeadState:
-    """Return the last commit of the run in `folder`, and what is wrong with the file.
+    """Return the last commit of the run in `folder`, and a description of damage to `run.head`.
 
-    With one damaged slot the other one may be a commit too old: `HeadState.problem` says so.
+    If one slot is damaged, the other one may be one commit too old. `HeadState.problem` is set then.
     """
     try:
         data = (folder / HEAD).read_bytes()[: 2 * _SLOT]
@@ -132,14 +132,14 @@ def read_head(folder: Path) -> HeadState:
 
 
 def read_unsafe(folder: Path) -> tuple[list[UnsafeEffect], str | None]:
-    """Return the effects in `run.unsafe`, up to the first damage, and what is wrong with the file."""
+    """Return the effects in `run.unsafe` up to the first damage, and a description of the damage or None."""
     path = folder / UNSAFE
     try:
         if path.stat().st_size > _MOST:
             return [], f"{UNSAFE} is too large"
         lines = path.read_bytes().splitlines(keepends=True)
     except FileNotFoundError:
-        return [], None  # none was begun; a head that says otherwise is compared with its length
+        return [], None  # no unsafe effect was started; `StoredRun.unsafe_lost` compares the length with `run.head`
     except OSError as error:
         return [], f"{UNSAFE} cannot be read: {error.strerror}"
     effects: list[UnsafeEffect] = []
@@ -152,7 +152,7 @@ def read_unsafe(folder: Path) -> tuple[list[UnsafeEffect], str | None]:
 
 
 def unsafe_size(folder: Path) -> int:
-    """Return the length of `run.unsafe` in bytes, 0 if it is missing."""
+    """Return the length of `run.unsafe` in bytes, or 0 if it is missing."""
     try:
         return (folder / UNSAFE).stat().st_size
     except OSError:
@@ -172,12 +172,12 @@ def _head_of(slot: bytes) -> Head | None:
 
 
 def _line(body: bytes) -> bytes:
-    """Return a line of text: a checksum, a space, JSON."""
+    """Return a line: a checksum, a space, JSON."""
     return hashlib.sha256(body).hexdigest()[:32].encode() + b" " + body + b"\n"
 
 
 def _checked(line: bytes) -> Any:
-    """Return what a line holds, None if it is not as it was written."""
+    """Return the value in a line, or None if it does not match its checksum."""
     body = line[33:-1]
     return decode(body) if body and _line(body) == line else None
 

@@ -1,4 +1,4 @@
-"""What is on record of a run, for making it again: to replay it, to resume it, to branch from it."""
+"""The record of a run, read in order for a replay, a resume or a branch."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,7 +15,7 @@ from sim.store.reader import StoredRun
 
 @attrs.frozen
 class Chunk:
-    """Events that were stored together: the number of the first (from 1), how many, the hash of all up to the last."""
+    """Events that were stored together: the number of the first (from 1), their count, the hash up to the last one."""
 
     first: int
     count: int
@@ -25,7 +25,7 @@ class Chunk:
 
 @attrs.frozen
 class Intent:
-    """An effect on record, as far as it must be the same again; `ended` if how it ended for its actor is there too."""
+    """The part of a recorded effect that a replay must reproduce. `ended`: whether its ending is on record too."""
 
     actor: str
     ordinal: int
@@ -40,20 +40,20 @@ class Intent:
 
 
 class RunHistory:
-    """The record of a run, read in the order in which it is made again.
+    """The record of a run, read in the order of its replay.
 
     Args:
         run: an open, verified run.
-        until_ns: make it again up to this simulated time (exclusive); None is to its end.
+        until_ns: the simulated time up to which the run is replayed (nanoseconds, exclusive); None for all of it.
 
     Attributes:
-        chunk: the next events to compare with, None after the last.
+        chunk: the next chunk of events to compare with, None after the last.
         intent: the next effect to compare with, None after the last.
-        cut: whether the rest of the record does not count.
-        partial: whether the record does not include the end of the run, so that the last events may be missing in it.
-        unfinished: whether all of such a record is made again.
-        over: whether all that is on record has been made again; never for a record that includes its end.
-        on_over: called when it is.
+        cut: whether the replay stops at `until_ns`, before the end of the record.
+        partial: whether the run has not finished, so that the record may lack its last events.
+        unfinished: whether the record is partial and is replayed completely.
+        over: whether the replay is over. It is never set for a finished run that is replayed to its end.
+        on_over: a function that is called when the replay is over.
     """
 
     def __init__(self, run: StoredRun, until_ns: int | None = None) -> None:
@@ -73,54 +73,54 @@ class RunHistory:
         self._arrival = next(self._arrivals, None)
 
     def start(self) -> None:
-        """Find out whether there is anything to make again."""
+        """Check whether the record is empty, so that the replay is over immediately."""
         self._look()
 
     def chunk_made(self) -> None:
-        """The present chunk has been made again."""
+        """Move to the next chunk: the present one has been replayed."""
         self.chunk = next(self._chunks, None)
         self._look()
 
     def intent_made(self) -> None:
-        """The present intent has been made again; its outcome may be on record too, so the history is not over yet."""
+        """Move to the next intent. The replay is not over yet, because the outcome may be on record too."""
         self.intent = next(self._intents, None)
 
     def started(self) -> None:
-        """The effect of the intent that was made last has its outcome, if one is on record."""
+        """Check for the end of the replay: the latest effect has started and, if recorded, has its outcome."""
         self._look()
 
     def ending_made(self) -> None:
-        """An effect whose end is on record has ended again."""
+        """Count an effect that has ended, as on record."""
         self._endings -= 1
         self._look()
 
     def next_arrival(self) -> Arrival | None:
-        """Return what came from outside next, None if nothing more did."""
+        """Return the next arrival on record, or None if there is no further one."""
         return self._arrival
 
     def arrived(self) -> None:
-        """It has been brought in again."""
+        """Move to the next arrival: the present one has been applied."""
         self._arrival = next(self._arrivals, None)
         self._look()
 
     def reached(self) -> None:
-        """Simulated time has come to `until_ns`."""
+        """End the replay: simulated time has reached `until_ns`."""
         self._end()
 
     def answer(self, handle: EffectHandle) -> tuple[bool, Outcome | None]:
-        """Return whether it is on record what came of an effect, and the outcome if its place in the order is fixed.
+        """Return whether the outcome of an effect is on record, and the outcome if its time of delivery is fixed.
 
-        The others are arrivals: those of measured effects, and of modelled ones about which a person had to decide.
+        Other outcomes are arrivals: those with measured latency, and those of effects about which a person decided.
         """
         rows = self._effect(handle)
         if not rows or rows[0][0] is None:
-            return bool(rows) and rows[0][4] == "timeout", None  # an outcome that did not come in time never counts
+            return bool(rows) and rows[0][4] == "timeout", None  # no outcome arrived before the deadline
         kind, value, attempts, arrived, _ = rows[0]
         late = arrived and not (handle.modelled and self._decided_later(handle))
         return True, None if late else Outcome(kind, decode(value), attempts)
 
     def _decided_later(self, handle: EffectHandle) -> bool:
-        """Whether a person decided about a modelled effect after this history ends: here its place is still fixed."""
+        """Return whether a decision about the effect is after the cut, so that its time of delivery is still fixed."""
         if not self.cut:
             return False
         sql = (
@@ -131,7 +131,7 @@ class RunHistory:
         return bool(rows) and rows[0][0] >= self.until_ns
 
     def in_doubt(self, handle: EffectHandle) -> bool:
-        """Whether an effect was begun, must not be done again without asking, and has no outcome on record."""
+        """Return whether an unsafe effect was started and has no outcome on record. Call it after `answer`."""
         return handle.effect.safety == "unsafe" and bool(self._effect(handle))
 
     def _effect(self, handle: EffectHandle) -> list[tuple[Any, ...]]:
@@ -171,7 +171,7 @@ class RunHistory:
                 last = id
 
     def _read_arrivals(self) -> Iterator[Arrival]:
-        """Yield what came from outside before `until_ns`, and later outcomes of effects that were begun before it."""
+        """Yield the arrivals before `until_ns`, and later outcomes of effects that were started before it."""
         sql = (
             "SELECT a.id, a.time_ns, a.delta, a.kind, CAST(a.data AS BLOB), e.actor, e.ordinal, e.outcome,"
             " CAST(e.result AS BLOB), e.attempts, e.time_ns, e.latency FROM arrivals AS a LEFT JOIN effects AS e"
@@ -186,7 +186,7 @@ class RunHistory:
                     yield Arrival(time_ns, delta, kind, decode(data))
                 elif begun is not None and begun < self.until_ns and (time_ns < self.until_ns or latency == "measured"):
                     if outcome is None:
-                        raise RunError(f"{self.run.path} is damaged: an outcome on record is missing")
+                        raise RunError(f"{self.run.path} is damaged: effect {ordinal} of {actor} lacks its outcome")
                     yield Arrival(
                         time_ns, delta, effect=(actor, ordinal), outcome=Outcome(outcome, decode(value), attempts)
                     )

@@ -1,7 +1,7 @@
-"""Reading runs: open one, list them, find one by name.
+"""Read runs: open one, list all, find one by name.
 
-A run file may be damaged, half written or not ours, so every way to fail ends in one sentence, and its events
-are checked against their hashes before anything is read from them.
+A run file may be damaged, incomplete, or made by another program. Each failure therefore results in an error with one
+sentence, and all events are checked against their hashes before they are used.
 """
 
 import difflib
@@ -26,23 +26,26 @@ from sim.store.seal import FACTS, RUN_COLUMNS, Seal, commit_hash, run_row_hash
 from sim.store.views import VIEWS
 
 QUERY_SECONDS = 60.0
-"""How long one query may take."""
+"""Default time limit of a query, in seconds."""
 
 
 @attrs.frozen
 class RunInfo:
-    """The row of a run; `status` is running, finished, interrupted, failed, killed (its writer is gone) or unreadable
-    (see `problem`).
+    """The properties of a run. Values that are known only at its end are None before.
 
-    Values that are known only at the end are None until then.
+    Attributes:
+        status: running, finished, interrupted, failed, killed (its writer does not exist any more) or unreadable.
+        problem: why it is unreadable, else None.
+        lost: one sentence about committed records that are missing, or None.
+        uid: the original name of the run folder. The idempotency keys of effects are derived from it.
     """
 
     id: str
     path: Path
     status: str
     problem: str | None = None
-    lost: str | None = None  # what was recorded and is gone, in one sentence
-    uid: str = ""  # the name that its folder was made under: keys of effects are made from it
+    lost: str | None = None
+    uid: str = ""
     name: str = ""
     seed: int = 0
     mode: str = ""
@@ -64,20 +67,20 @@ class RunInfo:
     summary: Mapping[str, Any] | None = None
 
 
-_LISTS = ("set", "allow", "model")  # options
-_MAX_PARTS = 10_000_000  # bytes of the list of a request's parts
+_LISTS = ("set", "allow", "model")  # options that are lists
+_MAX_PARTS = 10_000_000  # maximum length in bytes of the list of the parts of a request
 
 _COLUMNS = [field.name for field in attrs.fields(RunInfo)][5:]
 _JSON = {"versions", "options", "code", "origin", "digest", "summary"}
 
 
 class StoredRun:
-    """A run opened for reading, from one thread. Close it, or use it as a context manager."""
+    """A run that is open for reading, in one thread. Close it, or use it as a context manager."""
 
     def __init__(self, path: Path, database: Database) -> None:
         self.path = path
         self._database = database
-        self._head = read_head(path)  # before the database, which is written first
+        self._head = read_head(path)  # read before the database, because a writer writes it after the database
         with database.snapshot():
             self.info = self._read_info()
 
@@ -91,7 +94,7 @@ class StoredRun:
         return self._database.rows(sql, parameters)
 
     def headings(self, sql: str) -> list[str]:
-        """Return the names of the columns that `query` would return. Raises as `query`."""
+        """Return the names of the columns that `query` would return. Raises the same errors as `query`."""
         return self._database.columns(sql)
 
     def columns(self, view: str) -> list[str]:
@@ -99,20 +102,20 @@ class StoredRun:
         return self._database.columns(f"{self._select(view)} LIMIT 0")
 
     def stream(self, view: str) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a view or table in order, however long it takes."""
+        """Yield the rows of a view or table in order, without a time limit."""
         return self._database.stream(self._select(view))
 
     def events(self) -> Iterator[RecordedEvent]:
-        """Yield the events as they were recorded (`cause` as a list). Holds no lock between chunks."""
+        """Yield the recorded events, with `cause` as a list. No lock is held between chunks."""
         for _, _, _, _, data in self.chunks():
             for row in decode(data):
                 yield RecordedEvent(*row)
 
     def verify(self) -> None:
-        """Check all events, requests and the digest against the hashes that were stored with them.
+        """Check all events, requests and the digest against their stored hashes.
 
         Raises:
-            RunError: that names the first chunk, or the part, that does not match.
+            RunError: if one does not match. The message names the first such chunk or part.
         """
         try:
             with self._database.snapshot():
@@ -123,7 +126,7 @@ class StoredRun:
             RecursionError,
             TypeError,
             ValueError,
-        ) as error:  # the tables are strict, damage is not
+        ) as error:  # the tables are STRICT, but a damaged file may contain any type
             raise self._damaged("it holds a value of the wrong type") from error
 
     def _verify(self) -> None:
@@ -139,7 +142,7 @@ class StoredRun:
         self._verify_seal()
 
     def _verify_seal(self) -> None:
-        """Check that no row is missing, changed, or new since the last commit."""
+        """Check that no row was changed, removed or added since the last commit."""
         seal = Seal()
         for kind, select in FACTS.items():
             for fact in self._database.stream(select):
@@ -149,30 +152,30 @@ class StoredRun:
             raise self._damaged("a row or a definition was changed, removed or added since it was recorded")
 
     def counts(self) -> dict[str, int]:
-        """Return how many events, effects and commits are on record."""
+        """Return the numbers of events, effects and commits on record."""
         sql = "(SELECT coalesce(sum(count), 0) FROM chunks), (SELECT count(*) FROM effects), number"
         ((events, effects, commits),) = self._database.rows(f"SELECT {sql} FROM commits")  # noqa: S608 - constant
         return {"events": events, "effects": effects, "commits": commits}
 
     def unsafe_lost(self) -> list[UnsafeEffect]:
-        """Return the effects that must not be done twice, were begun, and are not in the database any more.
+        """Return the unsafe effects that were started but are missing in the database.
 
         Raises:
-            RunError: if the file that says so is damaged.
+            RunError: if `run.unsafe` is damaged.
         """
         effects, problem = read_unsafe(self.path)
         if problem is None and unsafe_size(self.path) < (0 if self._head.head is None else self._head.head.unsafe):
             problem = f"{UNSAFE} is missing or cut off"
         if problem is not None:
             raise RunError(
-                f"{self.path} is damaged: {problem}, so which effects were begun is not known",
+                f"{self.path} is damaged: {problem}, so it is not known which effects were started",
                 hint="run the scenario again, or branch from a time before the last effect",
             )
         there = set(self._database.rows("SELECT actor, ordinal FROM effects WHERE safety = 'unsafe'"))
         return [effect for effect in effects if (effect.actor, effect.ordinal) not in there]
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the files beside the database, in a sentence each."""
+        """Return one sentence for each problem with the files beside the database."""
         found = [] if self.info.lost is None else [self.info.lost]
         if self._head.problem is not None and self._head.problem not in "".join(found):
             found.append(f"{self.path} is damaged: {self._head.problem}")
@@ -191,7 +194,7 @@ class StoredRun:
         return found
 
     def _verify_outside(self) -> None:
-        """Check what came from outside: nobody could make it again."""
+        """Check outcomes, arrivals and requests. A replay cannot reproduce them."""
         columns = "actor, ordinal, outcome, CAST(result AS BLOB), attempts, arrived, result_hash"
         for *row, hash in self._database.stream(f"SELECT {columns} FROM effects WHERE outcome IS NOT NULL"):  # noqa: S608 - constant
             if result_hash(*row) != hash:
@@ -210,11 +213,11 @@ class StoredRun:
                 raise self._damaged(f"the request of effect {ordinal} of {actor} does not match its hash")
 
     def request(self, actor: str, ordinal: int) -> Any:
-        """Return the request of an effect, put together from its parts.
+        """Return the request of an effect, restored from its parts.
 
         Raises:
             UsageError: if there is no such effect.
-            ValueError, LookupError: if the file is damaged, which `verify` finds.
+            ValueError, LookupError: if the file is damaged. `verify` detects this.
         """
         sql = "SELECT CAST(request AS BLOB), parts FROM effects WHERE actor = ? AND ordinal = ?"
         rows = self._database.rows(sql, (actor, ordinal))
@@ -230,7 +233,7 @@ class StoredRun:
         return bytes(part)
 
     def close(self) -> None:
-        """Close the file; more than once is fine."""
+        """Close the file. A second call is a no-op."""
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -242,8 +245,8 @@ class StoredRun:
         self.close()
 
     def _select(self, view: str) -> str:
-        """Return what reads a view or table. A view is ours: a file that was written before it was added lacks it."""
-        for name in (*VIEWS, *TABLES):  # the name that goes into SQL is ours, never the caller's
+        """Return the SELECT for a view or table. The views of the file are not used, because older files lack some."""
+        for name in (*VIEWS, *TABLES):  # the SQL contains this constant, never the text of the caller
             if name == view:
                 return f"SELECT * FROM ({VIEWS[name]})" if name in VIEWS else f"SELECT * FROM {name}"  # noqa: S608
         close = difflib.get_close_matches(view, [*VIEWS, *TABLES], 1)
@@ -264,7 +267,7 @@ class StoredRun:
         columns = "events, hash, CAST(digest AS BLOB)"
         ((events, stored, digest),) = self._database.rows(f"SELECT {columns} FROM run")  # noqa: S608 - constant
         if stored is None:
-            return  # still running, or killed: the chunks are all there is to check
+            return  # still running, or killed: there is nothing but chunks to check
         if events != total:
             raise self._damaged(f"it should hold {events} events, but has {total}")
         columns = "actor, ordinal, kind, request_hash"
@@ -285,7 +288,7 @@ class StoredRun:
             raise self._damaged("its run row is missing")
         number, seal, run_hash, whole = commits[0]
         if whole != commit_hash(number, seal, run_hash):
-            raise self._damaged("the note of its last commit does not match its hash")
+            raise self._damaged("the row of its last commit does not match its hash")
         columns = ", ".join(RUN_COLUMNS)
         if run_row_hash(database.rows(f"SELECT {columns} FROM run")[0]) != run_hash:  # noqa: S608 - constant
             raise self._damaged("its run row (name, seed, status, times, summary) does not match its hash")
@@ -306,18 +309,18 @@ class StoredRun:
         return RunInfo(path.name, path, status, None, lost, **known)
 
     def _lost(self, uid: str, number: int, whole: str, *, ended: bool) -> str | None:
-        """Return what was committed and is not in the database, in one sentence.
+        """Return one sentence about commits that are missing in the database, or None.
 
         Raises:
-            RunError: if the database is that of another run, or not the one that was committed.
+            RunError: if the database belongs to another run, or its last commit is not the one in `run.head`.
         """
         head, problem = self._head.head, self._head.problem
-        if head is None or (problem is not None and number <= head.commit):  # the other slot may have named a later one
-            unknown = f"{self.path} is damaged: {problem}, so whether the last records are there is not known"
+        if head is None or (problem is not None and number <= head.commit):  # the damaged slot may name a later commit
+            unknown = f"{self.path} is damaged: {problem}, so it is not known whether its last records are missing"
             return None if ended else unknown
         if head.run != uid:
             raise self._damaged(f"{HEAD} belongs to run {head.run}, and {DATABASE} to run {uid}")
-        if number > head.commit + (1 if problem is None else 2):  # a kill may come between a commit and its note
+        if number > head.commit + (1 if problem is None else 2):  # a kill may come between a commit and its head
             raise self._damaged(f"{HEAD} names commit {head.commit} as the last, and {DATABASE} has {number}")
         if number == head.commit and whole != head.hash:
             raise self._damaged(f"its last commit ({number}) is not the one that {HEAD} names")
@@ -326,7 +329,7 @@ class StoredRun:
             begun = max(0, head.effects - effects)
             return (
                 f"{self.path} lost its last records: commits {number + 1} to {head.commit} are missing in {DATABASE},"
-                f" and with them {begun} effects that were begun"
+                f" and with them {begun} effects that were started"
             )
         return None
 
@@ -338,12 +341,12 @@ def open_run(path: Path, *, verify: bool = True, seconds: float = QUERY_SECONDS)
     """Open a run for reading.
 
     Args:
-        path: its folder, or its `run.db`.
-        verify: check the events against their hashes first, about half a second for a million events.
-        seconds: how long one query may take.
+        path: the run folder, or its `run.db`.
+        verify: whether to check all hashes first. This takes about half a second for a million events.
+        seconds: the time limit of a query.
 
     Raises:
-        UsageError: if there is no run, or a newer version of sim wrote it.
+        UsageError: if there is no run, or another version of sim, with other tables, wrote it.
         RunError: if it is damaged or cannot be read.
     """
     file = path if path.name == DATABASE else path / DATABASE
@@ -371,7 +374,7 @@ def _open(file: Path, seconds: float, *, immutable: bool) -> StoredRun:
 
 
 def list_runs(root: Path) -> list[RunInfo]:
-    """Return the runs below `root`, the oldest first; what cannot be read has the status `unreadable`."""
+    """Return the runs below `root`, the oldest first. A run that cannot be read has the status `unreadable`."""
     if not root.is_dir():
         return []
     folders = (folder for folder in root.iterdir() if folder.is_dir() and not folder.name.startswith("."))
@@ -379,11 +382,15 @@ def list_runs(root: Path) -> list[RunInfo]:
 
 
 def find_run(root: Path, text: str) -> Path:
-    """Return the folder of the run that `text` means: a path, the name of a scenario (its latest run; `NAME~1` is the
-    one before it), or the beginning of a folder's name below `root`.
+    """Return the run folder that `text` refers to.
+
+    Args:
+        root: the folder that contains the run folders.
+        text: a path, the name of a scenario (its latest run; `NAME~1` is the second latest), or the beginning of the
+            name of a run folder.
 
     Raises:
-        UsageError: if there is none, or more than one.
+        UsageError: if no run, or more than one, matches.
     """
     path = Path(text)
     if path.is_dir() and (path / DATABASE).exists():
@@ -402,7 +409,7 @@ def find_run(root: Path, text: str) -> Path:
         return folders[matches[0]]
     if matches:
         some = ", ".join(matches[:5]) + (", ..." if len(matches) > 5 else "")
-        raise UsageError(f"{text!r} means {len(matches)} runs: {some}", hint="write more of the name")
+        raise UsageError(f"{text!r} matches {len(matches)} runs: {some}", hint="write more of the name")
     near = difflib.get_close_matches(text, folders, 1, cutoff=0.3)
     hint = "`sim list` shows the runs" if folders else f"there are no runs in {root}"
     hint = f"did you mean {near[0]}?" if near else hint
@@ -410,7 +417,7 @@ def find_run(root: Path, text: str) -> Path:
 
 
 def _begun(folder: Path) -> int:
-    """Return when a run was begun: its scenario was written then, and never since."""
+    """Return the start time of a run (nanoseconds): its scenario file is written at the start only."""
     kept = folder / SCENARIO
     return (kept if kept.exists() else folder).stat().st_mtime_ns
 
@@ -436,10 +443,12 @@ def _check_kind(file: Path, database: Database) -> None:
     database.seal()
     if application == APPLICATION and schema == SCHEMA:
         kinds = dict(database.rows("SELECT name, type FROM sqlite_schema"))
-        if any(kinds.get(name) != "table" for name in TABLES):  # a view could be endless
-            raise RunError(f"{file} is damaged: a table is missing or is none", hint="use a copy of it")
+        if any(kinds.get(name) != "table" for name in TABLES):  # a malicious view could run without end
+            raise RunError(f"{file} is damaged: a table is missing or is not a table", hint="use a copy of it")
     if application != APPLICATION:
         raise UsageError(f"{file} is not a run: another program made it", hint="`sim list` shows the runs")
     if schema != SCHEMA:
         which, hint = ("a newer", "update sim") if schema > SCHEMA else ("an older", "read it with that version")
-        raise UsageError(f"{file} was written by {which} sim (schema {schema}, this one reads {SCHEMA})", hint=hint)
+        raise UsageError(
+            f"{file} was written by {which} version of sim (schema {schema}, this version reads {SCHEMA})", hint=hint
+        )

@@ -1,4 +1,4 @@
-"""What the kernel records through: `HashRecorder` keeps a hash, `RunRecorder` also a run file."""
+"""The recorders of the kernel: `HashRecorder` computes the hash of a run, `RunRecorder` also writes a run file."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -17,32 +17,32 @@ from sim.store.reader import open_run
 from sim.store.schema import Status
 from sim.store.writer import Tables, Writer
 
-_ROWS = 512  # events that are encoded at once: as many as stay in the cache until then; a divisor of CHUNK
+_ROWS = 512  # events that are encoded together: few enough to stay in the CPU cache; a divisor of CHUNK
 
 
 class _Buffer(ABC):
-    """Collects events, encodes them, and hands them on a chunk at a time."""
+    """Collects and encodes events, and passes them on in chunks."""
 
     __slots__ = ("_bodies", "_chunk", "_enough", "_rows", "_sealed", "_taken")
 
     def __init__(self) -> None:
         self._rows: list[EventRow] = []
-        self._bodies: list[bytes] = []  # events that are encoded, and wait for their chunk to be full
-        self._enough = _ROWS  # rows that are encoded at once
-        self._taken = 0  # how many are encoded
-        self._chunk = 0  # and of these, how many in the present chunk
-        self._sealed: int | None = None  # how many of the rows are kept once the recorder is sealed
+        self._bodies: list[bytes] = []  # encoded events of the present chunk
+        self._enough = _ROWS  # number of rows that are encoded together
+        self._taken = 0  # number of encoded events
+        self._chunk = 0  # number of encoded events in the present chunk
+        self._sealed: int | None = None  # after `seal`: the number of rows to keep
 
     @property
     def events(self) -> int:
-        """How many events were recorded."""
+        """The number of recorded events."""
         return self._taken + len(self._rows)
 
     def event(self, row: EventRow, /) -> None:
-        """Record one event; neither the row nor anything in it may change afterwards.
+        """Record an event. The row and its data must not be changed afterwards.
 
         Raises:
-            ActorError: when it is encoded, some events later, if it holds data that is not JSON-like.
+            ActorError: if this call encodes the collected events and the data of one of them is not JSON.
         """
         rows = self._rows
         rows.append(row)
@@ -50,33 +50,33 @@ class _Buffer(ABC):
             self._many()
 
     def seal(self) -> None:
-        """Drop all events that are recorded from now on: the step under way is being interrupted."""
+        """Ignore all events from now on, because the present step is being interrupted."""
         if self._sealed is None:
             self._sealed = len(self._rows)
 
     def _many(self) -> None:
-        """Encode what there is, since that is enough for once."""
+        """Encode the collected rows, and pass on the chunk if it is full."""
         self._encode()
         if self._chunk >= CHUNK:
             self._full()
 
     def latest(self, count: int) -> list[EventRow]:
-        """Return up to so many of the events that were recorded last, for who looks on; of those encoded, none."""
+        """Return up to `count` of the latest events for display, but none that are encoded already."""
         return self._rows[-count:] if count else []
 
     @abstractmethod
     def _full(self) -> None:
-        """A chunk is full."""
+        """Process the present chunk, which is full or is flushed."""
 
     def _take(self) -> tuple[list[bytes], int]:
-        """Return the encoded events that were buffered, some at a time, and their number."""
+        """Remove and return the encoded events of the present chunk, as a list of bodies, and their number."""
         self._encode()
         taken = self._bodies, self._chunk
         self._bodies, self._chunk = [], 0
         return taken
 
     def _encode(self) -> None:
-        """Encode the rows that wait for it."""
+        """Encode the collected rows."""
         rows = self._rows
         if self._sealed is not None:
             del rows[self._sealed :]
@@ -86,7 +86,7 @@ class _Buffer(ABC):
         try:
             body = encode_events(rows)
         except ActorError:
-            del rows[bad_row(rows)]  # so that the rest can still be kept, and the error is raised once
+            del rows[bad_row(rows)]  # the other rows are kept, and the error is raised once only
             raise
         self._bodies.append(body)
         self._taken += len(rows)
@@ -95,10 +95,10 @@ class _Buffer(ABC):
 
 
 class HashRecorder(_Buffer):
-    """Counts and hashes, without a file: for use as a library, and for tests.
+    """Counts and hashes the rows without a file, for use as a library and for tests.
 
     Args:
-        keep: also keep the rows in `rows`, `inputs`, `intents`, `results` and `endings`.
+        keep: whether to keep the rows in `rows`, `inputs`, `intents`, `results` and `endings`.
     """
 
     def __init__(self, *, keep: bool = False) -> None:
@@ -113,7 +113,7 @@ class HashRecorder(_Buffer):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The hashes of the lanes, of all that was flushed; `lane_of` says which is an agent's."""
+        """The hashes of the lanes over all flushed rows. `lane_of` gives the lane of an agent."""
         return self._hash.lanes
 
     def input(self, row: InputRow, /) -> None:
@@ -138,24 +138,24 @@ class HashRecorder(_Buffer):
             self.endings.append(row)
 
     def durable(self, done: Durable, /) -> None:
-        """Nothing is kept, so nothing has to be waited for."""
+        """Call `done` immediately, because nothing is written to disk."""
         done(None)
 
     def flush(self) -> None:
-        """Encode and hash what is buffered."""
+        """Encode and hash the buffered events."""
         self._full()
 
     def finish(self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
-        """Return the hash of the run (64 hex digits): the one a `RunRecorder` would return."""
+        """Return the hash of the run (64 hex digits). A `RunRecorder` would return the same."""
         self.flush()
         return final_hash(self._hash.lanes, digest)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """No-op: no file is open."""
 
     def _encode(self) -> None:
         rows = self._rows
-        super()._encode()  # first: if it refuses a row, the others are encoded, and kept, the next time
+        super()._encode()  # first: if it raises an error for a row, the other rows are encoded and kept later
         if self._keep:
             self.rows.extend(rows)
 
@@ -166,18 +166,18 @@ class HashRecorder(_Buffer):
 
 
 class RunRecorder(_Buffer):
-    """Records a run into its folder.
+    """Records a run into its run folder.
 
-    Use it as a context manager, or call `finish` or `close`. Closed without `finish`, a run is `interrupted`.
+    Use it as a context manager, or call `finish` or `close`. A run that is closed without `finish` is `interrupted`.
 
     Args:
-        folder: what `create_run` returned.
-        resumed: go on with a run that was recorded before; nothing may be recorded until `go_on`.
-        take_over: fence out a process that has the run.
+        folder: the run folder, from `create_run`.
+        resumed: whether to continue a run that was recorded before. Nothing may be recorded before `go_on`.
+        take_over: whether to fence out another process that writes the run.
 
     Raises:
-        RunError: if another process writes the run, it was recorded before, or it cannot be written. Every
-        method raises a RunError of what went wrong in the writing thread before.
+        RunError: if another process writes the run, it was recorded before, or it cannot be written. Each method
+            raises a RunError if the writing thread has failed.
     """
 
     def __init__(self, folder: Path, *, resumed: bool = False, take_over: bool = False) -> None:
@@ -186,17 +186,17 @@ class RunRecorder(_Buffer):
         self._writer = Writer(folder, resumed=resumed, take_over=take_over)
 
     def input(self, row: InputRow, /) -> None:
-        """Record a call from outside; it may run when `durable` has called."""
+        """Record an input. It may run after the callback of `durable`."""
         time_ns, delta, kind, data = row
         self._writer.put(Tables.input, time_ns, delta, kind, encode(data))
 
     def intent(self, row: IntentRow, /) -> None:
-        """Record that an effect is about to start; it may start when `durable` has called."""
+        """Record the intent to start an effect. It may start after the callback of `durable`."""
         request = split(row.request)
         self._writer.put(Tables.intent, row, request, *self._take())
 
     def result(self, row: ResultRow, /) -> None:
-        """Record what came of an effect outside; the actor may see it when `durable` has called."""
+        """Record the outcome of an effect. The actor may get it after the callback of `durable`."""
         actor, ordinal, outcome, value, attempts, stamp = row
         self._writer.put(Tables.result, actor, ordinal, outcome, encode(value), attempts, stamp)
 
@@ -205,19 +205,19 @@ class RunRecorder(_Buffer):
         self._writer.put(Tables.closed, *row)
 
     def go_on(self, events: int) -> None:
-        """A run that is recorded again has caught up with its record, which holds so many events."""
+        """Continue the record of a resumed run, which was replayed and contains `events` events."""
         self._taken = events
         self._writer.put(Tables.go_on)
 
     def flush(self) -> None:
-        """Hand what is buffered to the writer, so that readers soon see it."""
+        """Pass the buffered events to the writer, so that readers see them soon."""
         self._full()
         self._writer.put(Tables.flush)
 
     def durable(self, done: Durable, /) -> None:
-        """Call `done`, in the writing thread, when all intents, results and inputs recorded so far are on disk.
+        """Call `done`, in the writing thread, when all intents, results and inputs so far are on disk.
 
-        With a `flush` before, it covers the events too.
+        If `flush` was called before, the events so far are on disk too.
         """
         self._writer.submit(_nothing).add_done_callback(lambda future: done(future.exception()))  # type: ignore[arg-type]
 
@@ -226,16 +226,17 @@ class RunRecorder(_Buffer):
 
         Args:
             status: how it ended.
-            digest: final states, artifacts, ledger, resources and draw counters, as JSON; part of the hash.
+            digest: the final state: agents, artifacts, ledger, resources and fingerprints of random streams, as JSON.
+                It is part of the hash.
             sim_ns: simulated time at the end, in nanoseconds.
-            summary: figures for people, as JSON; not part of the hash.
+            summary: figures for display, as JSON. They are not part of the hash.
 
         Raises:
-            RunError: if what is on disk now is not what was recorded.
+            RunError: if the file on disk does not match what was recorded.
         """
         try:
             self._full()
-            encode((dict(digest), dict(summary)))  # what is wrong with them is the caller's, not the file's
+            encode((dict(digest), dict(summary)))  # raises here if they are not JSON, so that the file is not blamed
             hash = self._writer.submit(Tables.finish, status, digest, sim_ns, summary).result()
         finally:
             self._writer.close()
@@ -243,7 +244,7 @@ class RunRecorder(_Buffer):
         return hash
 
     def _check(self, hash: str) -> None:
-        """Read the file once more: only what is found there has been kept. It takes a hundredth of the run's time."""
+        """Read and verify the file, to detect lost writes. It takes about a hundredth of the time of the run."""
         try:
             with open_run(self.folder) as run:
                 if run.info.hash == hash and run.info.lost is None:
@@ -252,12 +253,12 @@ class RunRecorder(_Buffer):
         except SimError as error:
             found = str(error)
         raise RunError(
-            f"the run ended with hash {hash}, but its record is not what was written: {found}",
-            hint="look for a program that uses the folder, or for faults of the disk; then run the scenario again",
+            f"the run ended with hash {hash}, but its record on disk does not match: {found}",
+            hint="check for another program that uses the folder, and for disk errors; then run the scenario again",
         )
 
     def close(self) -> None:
-        """Write what was recorded and close the file. More than once, and after `finish`, is fine."""
+        """Write the buffered events and close the file. A second call, or a call after `finish`, is a no-op."""
         try:
             if self._rows or self._bodies:
                 self._full()
@@ -273,7 +274,7 @@ class RunRecorder(_Buffer):
         if kind is None:
             self.close()
             return
-        with suppress(SimError):  # what went wrong first is what the caller should see
+        with suppress(SimError):  # the first error is the one that the caller must see
             self.close()
 
     def _full(self) -> None:
@@ -281,4 +282,4 @@ class RunRecorder(_Buffer):
 
 
 def _nothing(tables: Tables) -> None:
-    """Do nothing, but in the same order as everything else."""
+    """No-op job. Its position in the queue shows that all earlier jobs are done."""

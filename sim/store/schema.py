@@ -1,18 +1,18 @@
-"""The tables of a run file, and the numbers that mark it as one.
+"""The tables of a run file, and the numbers that identify it.
 
-Values are plain JSON text, never pickle, so any SQLite client can read them.
+Values are JSON text, never pickle, so that any SQLite client can read them.
 """
 
 from typing import Final, Literal
 
 Status = Literal["finished", "interrupted", "failed"]
-"""How a run ended; one that has not ended, or was killed, is `running`."""
+"""How a run ended. The file of a run that has not ended, or was killed, has the status `running`."""
 
 SCHEMA: Final = 4
-"""Version of the tables; a file with another one is refused."""
+"""Version of the tables. A file with another version is refused."""
 
 APPLICATION: Final = 0x73696D31
-"""SQLite's `application_id` of a run file ("sim1")."""
+"""The `application_id` of a run file in SQLite ("sim1")."""
 
 TABLES: Final[dict[str, str]] = {
     "run": """
@@ -91,6 +91,10 @@ TABLES: Final[dict[str, str]] = {
         hash TEXT NOT NULL
     """,
 }
-"""Column definitions by table. `commits` has one row: how often was committed, the seal of all rows (see `seal`), the
-hash of the row of the run, and the hash of these three. `contents` holds the parts of requests (see `contents`);
-`arrivals` what came from outside in its order: inputs, and the outcomes of measured effects."""
+"""Column definitions by table.
+
+- `commits` has one row: the number of commits, the seal of all rows (see `seal`), the hash of the row in `run`, and the
+  hash of these three.
+- `contents` holds the parts of requests (see `contents`).
+- `arrivals` holds, in order, the inputs and the outcomes of effects with measured latency.
+"""

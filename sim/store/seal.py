@@ -1,9 +1,10 @@
-"""The seal of a run file: one hash over every row, to which each new row is added as it is written.
+"""The seal of a run file: a hash over all rows, which is updated with each new row.
 
-It is the sum of the hashes of *facts*, modulo 2**256. A fact is the definition of a table or view, a row, or the part
-of a row that is written at one time: an effect gets its outcome, and its end, later than its intent. Facts are added
-and never changed, so the writer keeps one number, and a reader can compute it again from the tables in any order.
-Whatever is large (events, parts of requests, results) has a hash of its own beside it, and the fact holds that hash.
+The seal is the sum of the hashes of *facts*, modulo 2**256. A fact is the definition of a table or view, a row, or the
+part of a row that is written at one time (the outcome and the ending of an effect are written later than its intent).
+Facts are added but never changed. The writer therefore stores only the sum, and a reader can compute it from the tables
+in any order. Large values (events, parts of requests, results) have their own hash beside them, and the fact contains
+that hash.
 """
 
 import hashlib
@@ -23,13 +24,13 @@ FACTS: Final[Mapping[str, str]] = {
     " OR ended_ns IS NOT NULL OR ended_delta IS NOT NULL",
     "arrival": "SELECT id, hash FROM arrivals",
 }
-"""How a reader finds the facts of each kind; the writer adds the same values in the same order."""
+"""The query for the facts of each kind. The writer adds the same values in the same order."""
 
 RUN_COLUMNS: Final = (
     "schema", "uid", "name", "seed", "mode", "backend", "status", "epoch", "versions", "scenario_hash", "options",
     "code", "origin", "started_at", "ended_at", "sim_ns", "events", "hash", "digest", "summary",
 )  # fmt: skip
-"""The columns of the row of the run, all of which its hash covers."""
+"""The columns of the table `run` that the hash of its row covers."""
 
 _MODULUS = 2**256
 
@@ -54,10 +55,10 @@ class Seal:
 
 
 def run_row_hash(values: tuple[Any, ...]) -> str:
-    """Return the hash (64 hex digits) of the row of a run, given as the values of `RUN_COLUMNS`."""
+    """Return the hash (64 hex digits) of the row of a run, given the values of `RUN_COLUMNS`."""
     return hashlib.sha256(encode(values)).hexdigest()
 
 
 def commit_hash(number: int, seal: str, run_row: str) -> str:
-    """Return the hash (64 hex digits) of all that was committed: the number of the commit, the seal, the row's hash."""
+    """Return the hash (64 hex digits) of a commit: of its number, the seal, and the hash of the row in `run`."""
     return hashlib.sha256(encode((number, seal, run_row))).hexdigest()

@@ -1,4 +1,4 @@
-"""A recorder that compares what is made again with what is on record."""
+"""A recorder that compares a replayed run with its record."""
 
 from collections.abc import Callable, Mapping
 from itertools import islice
@@ -16,7 +16,7 @@ from sim.store.recorder import RunRecorder
 from sim.store.schema import Status
 
 Part = Literal["events", "requests", "digest"]
-"""What is compared: all events, the requests of effects, the state at the end."""
+"""The parts that can be compared: all events, the requests of effects, the state at the end."""
 
 PARTS: frozenset[Part] = frozenset(("events", "requests", "digest"))
 
@@ -24,17 +24,20 @@ _RECORD, _NOW = "on record", "now"
 
 
 class VerifyingRecorder:
-    """Compares a run with its history, and hands on what is new.
+    """Compares a run with its history, and passes new rows to another recorder.
 
     Args:
-        history: what is on record.
-        live: called when all that is on record has been made again.
-        then: what records the run from where the history is over, once `proceed` was called; None records nothing.
-        copy: hand on the history too, because `then` records a new run.
-        parts: what is compared.
+        history: the record.
+        live: a function that is called when the replay is over, so that the run continues live.
+        then: the recorder for the rows after the replay, used after the call of `proceed`; None records nothing.
+        copy: whether to pass the replayed rows to `then` too, because it records a new run.
+        parts: the parts to compare.
+
+    Attributes:
+        compared: the number of events in the chunks that were found to be equal.
 
     Raises:
-        DivergenceError: by every method, if what is made again differs; names the first event, or effect, that does.
+        DivergenceError: in every method, if the replay differs. The message names the first event or effect that does.
     """
 
     def __init__(
@@ -46,27 +49,27 @@ class VerifyingRecorder:
         copy: bool = False,
         parts: frozenset[Part] = PARTS,
     ) -> None:
-        self.compared = 0  # events that were found to be the same
+        self.compared = 0
         self._history = history
         self._on_live = live
         self._then = then
         self._copy = copy
-        self._out: Recorder = then if copy and then is not None else NullRecorder()  # where rows are handed on
+        self._out: Recorder = then if copy and then is not None else NullRecorder()  # the recorder to pass rows to
         self._parts = parts
         self._hash = RunHash()
-        self._rows: list[EventRow] = []  # since the beginning of the present chunk
-        self._hashed = 0  # of these
-        self._open: set[tuple[str, int]] = set()  # effects whose end is not on record; never iterated over
+        self._rows: list[EventRow] = []  # the events since the beginning of the present chunk
+        self._hashed = 0  # how many of them are hashed
+        self._open: set[tuple[str, int]] = set()  # effects whose ending is not on record; never iterated over
         self._closed: list[ClosedRow] = []
         self._live = False
-        self._held: _HeldRecorder | None = None  # what is new, until it may be recorded
+        self._held: _HeldRecorder | None = None  # keeps new rows until `proceed`
         history.on_over = self._go_live
         self._wait = CHUNK if history.chunk is None else history.chunk.count
         history.start()
 
     @property
     def events(self) -> int:
-        """How many events were made again, and new ones."""
+        """The number of events so far, replayed and new."""
         if self._live and self._held is None and self._then is not None:
             return self._then.events
         return self.compared + len(self._rows)
@@ -74,7 +77,7 @@ class VerifyingRecorder:
     # -- what the kernel calls
 
     def event(self, row: EventRow, /) -> None:
-        """Compare one event, a chunk at a time."""
+        """Add an event to the present chunk, and compare the chunk when it is complete."""
         self._out.event(row)
         if self._live:
             return
@@ -83,23 +86,23 @@ class VerifyingRecorder:
             self._full()
 
     def intent(self, row: IntentRow, /) -> None:
-        """Compare what an effect asks for, and all events before it."""
+        """Compare an effect and its request, and all events before it."""
         if not self._live:
             self._compare_intent(row)
             if not self._copy:
-                return  # it is on record, even if it was the last thing there
+                return  # it is on record, even if the comparison has just ended the replay
         self._out.intent(row)
 
     def result(self, row: ResultRow, /) -> None:
-        """Hand on the outcome of an effect, unless it is on record."""
+        """Pass on the outcome of an effect, unless it is on record."""
         self._out.result(row)
 
     def input(self, row: InputRow, /) -> None:
-        """Hand on a call from outside, unless it is on record."""
+        """Pass on an input, unless it is on record."""
         self._out.input(row)
 
     def closed(self, row: ClosedRow, /) -> None:
-        """Hand on how an effect ended; the end of a record may lack some of these."""
+        """Pass on how an effect ended, and keep it if the record lacks it, as it may for the last effects."""
         self._out.closed(row)
         if self._live:
             return
@@ -109,41 +112,41 @@ class VerifyingRecorder:
             self._history.ending_made()
 
     def flush(self) -> None:
-        """Hand on."""
+        """Flush the recorder that rows are passed to."""
         self._out.flush()
 
     def durable(self, done: Durable, /) -> None:
-        """Hand on."""
+        """Ask the recorder that rows are passed to."""
         self._out.durable(done)
 
     def finish(self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
-        """Compare the end; close the record, if there is a new one, and return the hash of the run."""
+        """Compare the end of the run, close the recorder, if any, and return the hash of the run (64 hex digits)."""
         if not self._live and status != "failed":
             self._compare_end(status, digest)
         if self._held is not None:
-            if status != "finished":  # it waits for a person, or has failed before it went on: it stays as it was
+            if status != "finished":  # it waits for a person, or failed before `proceed`: the record stays unchanged
                 self.close()
                 return final_hash(self._hash.lanes, digest)
             self.proceed()
         if self._then is not None:
-            self._history.run.close()  # a reader would keep the writer from folding the log into the file
+            self._history.run.close()  # an open reader would prevent the checkpoint of the write-ahead log
             return self._then.finish(status, digest, sim_ns, summary)
         self._feed()
         return final_hash(self._hash.lanes, digest)
 
     def close(self) -> None:
-        """Close the record."""
+        """Close the recorder, if any."""
         if self._then is not None:
             self._history.run.close()  # as in `finish`
             self._then.close()
 
     def seal(self) -> None:
-        """Drop all events that are recorded from now on."""
+        """Ignore all events from now on."""
         if self._then is not None:
             self._then.seal()
 
     def proceed(self) -> None:
-        """The history has been replayed: record what is new from here on."""
+        """Record the new rows from here on. Called after the replay, when the run is about to continue live."""
         held, self._held = self._held, None
         self._rows, self._closed = [], []
         if held is not None and self._then is not None:
@@ -185,7 +188,7 @@ class VerifyingRecorder:
         chunk = self._history.chunk
         stored = [] if chunk is None else [tuple(row) for row in decode(chunk.data)]
         if chunk is not None and len(self._rows) < chunk.count:
-            stored = stored[: len(self._rows)]  # the rest is not there yet
+            stored = stored[: len(self._rows)]  # the other events of this chunk have not been replayed yet
         return first_difference(stored, self._rows, self.compared + 1)
 
     # -- effects
@@ -197,7 +200,7 @@ class VerifyingRecorder:
         name = f"effect {ordinal} of {actor} ({kind}) at {to_text(time_ns)}"
         if there is None:
             self._event_differs()
-            raise DivergenceError(f"{name} is begun now, and is not on record")
+            raise DivergenceError(f"{name} starts now, but is not on record")
         now = (self.compared + len(self._rows), self._hash.stream)
         if (there.events_before, there.hash_before) != now and "events" in self._parts:
             self._event_differs()
@@ -205,7 +208,7 @@ class VerifyingRecorder:
         same = (there.actor, there.ordinal, there.kind, there.latency, there.safety, there.time_ns)
         if same != (actor, ordinal, kind, latency, safety, time_ns):
             raise DivergenceError(
-                f"{name}, {latency} and {safety}, is begun now where effect {there.ordinal} of {there.actor}"
+                f"{name}, {latency} and {safety}, starts now, but effect {there.ordinal} of {there.actor}"
                 f" ({there.kind}) at {to_text(there.time_ns)}, {there.latency} and {there.safety}, is on record"
             )
         if there.request_hash != request_hash and "requests" in self._parts:
@@ -215,14 +218,14 @@ class VerifyingRecorder:
                 if found
                 else ""
             )
-            raise DivergenceError(f"{name} asks for something else than on record{where}")
+            raise DivergenceError(f"{name} has a different request than on record{where}")
         self._hash.add_effect(actor, ordinal, kind, request_hash)
         if not there.ended:
             self._open.add((actor, ordinal))
         self._history.intent_made()
 
     def _out_of_step(self, name: str, there: Intent) -> DivergenceError:
-        """Return the error for an effect before which there is an event more, or less, than on record."""
+        """Return the error for an effect that has more or fewer events before it than on record."""
         chunk, made, kept = self._history.chunk, self.compared + len(self._rows), there.events_before
         if made < kept and chunk is not None:
             row: EventRow = tuple(decode(chunk.data)[len(self._rows)])
@@ -244,7 +247,7 @@ class VerifyingRecorder:
     # -- the end of the history
 
     def _go_live(self) -> None:
-        """All that is on record has been made again: what comes is new."""
+        """End the comparison: the replay is over, and all further rows are new."""
         if self._history.cut:
             self._compare_cut()
         self._live = True
@@ -255,12 +258,12 @@ class VerifyingRecorder:
         self._held = self._out = _HeldRecorder(self._closed, self._rows)
 
     def _compare_cut(self) -> None:
-        """Compare the events of the last chunk as far as they lie before the cut."""
+        """Compare the events of the last chunk that are before the cut."""
         chunk, until = self._history.chunk, self._history.until_ns
         if self._history.intent is not None and self._history.intent.time_ns < until:
             raise _not_begun(self._history.intent)
         if chunk is None and self._history.partial:
-            return  # these events were not on disk yet; the effects among them have been compared
+            return  # the record lacks its last events; their effects have been compared already
         before = [] if chunk is None else [tuple(row) for row in decode(chunk.data) if row[0] < until]
         found = first_difference(before, self._rows, self.compared + 1)
         if found is not None:
@@ -282,16 +285,17 @@ class VerifyingRecorder:
             if found_value is not None:
                 there_text, now_text = found_value.texts()
                 raise DivergenceError(
-                    f"all events are the same, but the state at the end differs in {found_value.path}, which is"
+                    f"all events are equal, but the final state differs in {found_value.path}, which is"
                     f" {there_text} on record and {now_text} now"
                 )
 
 
 class _HeldRecorder(NullRecorder):
-    """Keeps what is new until it is known whether the run goes on.
+    """Keeps new rows until it is known whether the run continues live.
 
     Args:
-        closed, rows: what was made again, and is not on record or not in a full chunk there.
+        closed: the replayed endings of effects that are not on record.
+        rows: the replayed events that are not in a complete chunk on record.
     """
 
     def __init__(self, closed: list[ClosedRow], rows: list[EventRow]) -> None:
@@ -301,7 +305,7 @@ class _HeldRecorder(NullRecorder):
         ]
 
     def hand_on(self, out: RunRecorder) -> None:
-        """Record all that was kept, in the order in which it came."""
+        """Record all rows in the order in which they were added."""
         for record, row in self._calls:
             record(out, row)
 
@@ -327,6 +331,6 @@ def _divergence(found: Difference) -> DivergenceError:
 
 def _not_begun(there: Intent) -> DivergenceError:
     return DivergenceError(
-        f"effect {there.ordinal} of {there.actor} ({there.kind}) at {to_text(there.time_ns)} is on record, and is not"
-        " begun now"
+        f"effect {there.ordinal} of {there.actor} ({there.kind}) at {to_text(there.time_ns)} is on record, but does not"
+        " start now"
     )

@@ -1,7 +1,7 @@
-"""What researchers query, with any SQLite client (3.38 or newer).
+"""The views of a run file, for queries with any SQLite client (3.38 or newer).
 
-Events lie in chunks as JSON text; the views take them apart with SQLite's own functions. A package that
-publishes its own topics adds its view to `VIEWS` when it is imported; a run file gets the views that are
+Events are stored in chunks as JSON text. The views extract them with the JSON functions of SQLite. A package that
+publishes its own topics can add a view to `VIEWS` when it is imported. A run file contains the views that are
 registered when the run starts.
 """
 
@@ -70,4 +70,4 @@ VIEWS: dict[str, str] = {
         FROM events WHERE topic = 'observation'
     """,
 }
-"""SELECT statements by view; `data` and `arguments` are JSON text."""
+"""SELECT statements by name of the view. The columns `data` and `arguments` are JSON text."""

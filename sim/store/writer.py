@@ -1,9 +1,9 @@
-"""Edge: the one thread that owns the one writing connection of a run.
+"""Edge: the thread that owns the only writing connection of a run.
 
-Jobs come through a bounded queue, so a producer that is faster than the disk waits. Many jobs share a commit.
-Each transaction first looks at the epoch in the run row: a process that was paused and replaced loses there
-(fencing). An error ends all writing: the hashes would no longer match the file, so nothing is ever tried
-again; the error is kept and raised at the next call.
+Jobs come through a bounded queue, so that a producer that is faster than the disk waits. Many jobs share a commit. Each
+transaction first checks the epoch in the row of the run. A process that was suspended and replaced by another one fails
+this check (fencing). After an error, nothing is written any more and nothing is retried, because the hashes would not
+match the file. The error is kept and raised at the next call.
 """
 
 import os
@@ -32,11 +32,14 @@ Done = Future[None]
 _Job = tuple["Future[Any] | None", Callable[..., Any], tuple[Any, ...]]
 
 _JOBS = 256
-"""Jobs in the queue. More make a commit cheaper for each; one is up to a chunk of events, half a megabyte."""
+"""Maximum number of jobs in the queue. A larger number makes commits cheaper per job but takes more memory.
+
+A job may hold a chunk of events, about half a megabyte.
+"""
 
 
 class Tables:
-    """The writing connection with the hashes that belong to it. Lives in the writer's thread alone."""
+    """The writing connection and the hashes of its rows. Only the writer's thread may use it."""
 
     def __init__(self, folder: Path, *, resumed: bool) -> None:
         self._folder = folder
@@ -47,11 +50,11 @@ class Tables:
         self._seal = Seal()
         self._events = 0
         self._effects = 0
-        self._last_effect = 0  # id
+        self._last_effect = 0  # the highest id of an effect
         self._pending: list[bytes] = []
         self._pending_events = 0
-        self._unsafe: list[UnsafeEffect] = []  # begun in the present transaction
-        self._ended = resumed  # until it goes on, a run that is resumed stays as it was
+        self._unsafe: list[UnsafeEffect] = []  # unsafe effects of the present transaction
+        self._ended = resumed  # the record of a resumed run is not changed before `go_on`
         self._head: HeadFile | None = None
         try:
             self._set_durable()
@@ -63,23 +66,24 @@ class Tables:
             raise
 
     def _set_durable(self) -> None:
-        journal = self._execute("PRAGMA journal_mode = WAL").fetchone()[0]  # it is, unless another program changed it
+        journal = self._execute("PRAGMA journal_mode = WAL").fetchone()[0]  # another program may have changed it
         self._execute("PRAGMA synchronous = FULL")
         synchronous = self._execute("PRAGMA synchronous").fetchone()[0]
         if (journal, synchronous) != ("wal", 2):
             raise RunError(
-                f"{self._folder} cannot be written safely: journal {journal}, synchronous {synchronous}",
+                f"{self._folder} cannot be written safely: SQLite uses journal mode {journal} and synchronous"
+                f" {synchronous}, but it needs wal and 2",
                 hint="use a local disk",
             )
 
     def _open(self, resumed: bool) -> None:
-        """Claim the run for this process, and take up the hashes where the file ends."""
+        """Claim the run for this process, and compute the hashes of the existing rows."""
         self._execute("BEGIN IMMEDIATE")
         recorded = "EXISTS (SELECT 1 FROM chunks) OR EXISTS (SELECT 1 FROM effects)"
         columns = f"uid, status, epoch, {recorded}"
         self._uid, status, epoch, used = self._execute(f"SELECT {columns} FROM run").fetchone()  # noqa: S608 - constant
         if resumed and status == "finished":
-            raise RunError(f"{self._folder} has finished: there is nothing to go on with", hint="branch from it")
+            raise RunError(f"{self._folder} has finished, so it cannot be resumed", hint="branch from it")
         if not resumed and (status != "running" or used or epoch):
             raise RunError(
                 f"{self._folder} was already recorded (status {status})", hint="start a new run, or resume it"
@@ -94,7 +98,7 @@ class Tables:
         reach("resume.claimed") if resumed else None
 
     def _catch_up(self) -> None:
-        """Bring the hashes to where the file ends."""
+        """Compute the hashes of the existing rows."""
         for count, data in self._execute("SELECT count, CAST(data AS BLOB) FROM chunks ORDER BY id"):
             self._hash.add_events(data[1:-1])
             self._events += count
@@ -103,14 +107,14 @@ class Tables:
             self._effects += 1
             self._last_effect = id
         unsafe, _ = read_unsafe(self._folder)
-        # A decision names an effect by its id, so the ids of lost effects are not used again.
+        # The ids of lost effects are not used again, because a decision of a person names an effect by its id.
         self._last_effect = max([self._last_effect, *(effect.id for effect in unsafe)])
         for kind, select in FACTS.items():
             for fact in self._execute(select):
                 self._seal.add(kind, *fact)
 
     def _set_run(self, **values: Any) -> None:
-        """Change columns of the row of the run, and its hash with them."""
+        """Change columns of the row of the run, and update its hash."""
         names = ", ".join(
             f"{name} = {'CAST(? AS TEXT)' if isinstance(values[name], bytes) else '?'}" for name in values
         )
@@ -119,17 +123,21 @@ class Tables:
         self._run_hash = run_row_hash(row)
 
     def go_on(self) -> None:
-        """A resumed run has caught up with its record: from here on it is written again."""
+        """Reopen the record of a resumed run: it was replayed and continues live."""
         self._ended = False
         self._set_run(status="running", ended_at=None, sim_ns=None, events=None, hash=None, digest=None, summary=None)
 
     def begin(self) -> None:
-        """Start a transaction, unless the run now belongs to another process, or is not in its folder any more."""
+        """Start a transaction.
+
+        Raises:
+            RunError: if another process has taken the run over, or its folder was removed or replaced.
+        """
         if _identity(self._folder) != self._identity:
             raise RunError(
-                f"{self._folder} was removed or replaced while the run was under way: its record is lost from event"
+                f"{self._folder} was removed or replaced during the run: its record is lost from event"
                 f" {self._events - self._pending_events + 1:,} on",
-                hint="leave the folder of a run in its place until the run has ended, and run the scenario again",
+                hint="do not move a run folder before the run has ended, and run the scenario again",
             )
         self._execute("BEGIN IMMEDIATE")
         (epoch,) = self._execute("SELECT epoch FROM run").fetchone()
@@ -137,7 +145,7 @@ class Tables:
             raise RunError(f"{self._folder} was taken over by another process (epoch {epoch}, not {self._epoch})")
 
     def commit(self) -> None:
-        """Make everything since `begin` durable, and then known outside the database."""
+        """Commit the transaction, then write the commit to `run.head`."""
         assert self._head is not None, "open"
         self._number += 1
         mark = (self._number, self._seal.text, self._run_hash)
@@ -151,12 +159,12 @@ class Tables:
         self._head.write(Head(self._uid, self._number, whole, self._effects, self._head.size))
 
     def rollback(self) -> None:
-        """Forget everything since `begin`."""
+        """Roll back the transaction."""
         with suppress(sqlite3.Error):
             self._connection.rollback()
 
     def events(self, bodies: list[bytes], count: int) -> None:
-        """Hash events; store them once they fill a chunk: late is fine, running again makes them again."""
+        """Hash events, and store them when they fill a chunk. This may be late, because a replay reproduces events."""
         for body in bodies:
             self._hash.add_events(body)
         self._events += count
@@ -166,13 +174,13 @@ class Tables:
             self.flush()
 
     def flush(self) -> None:
-        """Store the events that do not fill a chunk yet."""
+        """Store all pending events as a chunk, even if they do not fill it."""
         if not self._pending:
             return
         first = self._events - self._pending_events + 1
         self._pending[0] = b"[" + self._pending[0]
         self._pending[-1] += b"]"
-        data = b",".join(self._pending)  # a chunk is long: it is put together once
+        data = b",".join(self._pending)  # joined once, because a chunk is long
         fact = (first, self._pending_events, self._hash.stream)
         id = self._insert(
             "INSERT INTO chunks (first_event, count, hash, data) VALUES (?, ?, ?, CAST(? AS TEXT))", *fact, data
@@ -188,7 +196,7 @@ class Tables:
         return id
 
     def input(self, time_ns: int, delta: int, kind: str, data: bytes) -> None:
-        """Store one call from outside."""
+        """Store an input."""
         self._arrive(time_ns, delta, kind, data, None)
 
     def _arrive(self, time_ns: int, delta: int, kind: str, data: bytes, effect: int | None) -> None:
@@ -197,7 +205,7 @@ class Tables:
         self._seal.add("arrival", self._insert(sql, time_ns, delta, kind, data, effect, hash), hash)
 
     def intent(self, row: IntentRow, request: tuple[bytes, list[bytes]], bodies: list[bytes], count: int) -> None:
-        """Store that an effect is about to start, with the count and the hash of the events before it."""
+        """Store the intent to start an effect, with the count and the hash of the events before it."""
         self.events(bodies, count)
         actor, ordinal, kind, request_hash, asked, latency, safety, time_ns = row
         skeleton, parts = request
@@ -216,7 +224,7 @@ class Tables:
             self._unsafe.append(UnsafeEffect(id, actor, ordinal, kind, request_hash, time_ns, shortened(asked)))
 
     def _content(self, part: bytes) -> int:
-        """Store a part of a request, once, and return its id."""
+        """Store a part of a request, unless it is stored already, and return its id."""
         hash = content_hash(part)
         found = self._execute("SELECT id FROM contents WHERE hash = ?", (hash,)).fetchone()
         if found is None:
@@ -228,7 +236,11 @@ class Tables:
     def result(
         self, actor: str, ordinal: int, outcome: str, value: bytes, attempts: int, stamp: tuple[int, int] | None
     ) -> None:
-        """Store what came of an effect outside. The first result counts."""
+        """Store the outcome of an effect.
+
+        Raises:
+            RunError: if the effect has an outcome already, or no intent.
+        """
         hash = result_hash(actor, ordinal, outcome, value, attempts, stamp is not None)
         changed = self._execute(
             "UPDATE effects SET outcome = ?, result = CAST(? AS TEXT), attempts = ?, arrived = ?,"
@@ -237,7 +249,7 @@ class Tables:
             (outcome, value, attempts, stamp is not None, hash, actor, ordinal),
         ).fetchone()
         if changed is None:
-            raise RunError(f"effect {ordinal} of {actor} has a result but no open intent")
+            raise RunError(f"effect {ordinal} of {actor} got an outcome, but it has one already or was not started")
         self._seal.add("outcome", actor, ordinal, hash)
         if stamp is not None:
             self._arrive(*stamp, "", b"null", changed[0])
@@ -251,7 +263,7 @@ class Tables:
         self._seal.add("ending", actor, ordinal, ending, time_ns, delta)
 
     def finish(self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
-        """Write the end of the run into the run row and return its hash."""
+        """Write the end of the run into its row, and return the hash of the run."""
         self.flush()
         total = final_hash(self._hash.lanes, digest)
         self._set_run(
@@ -263,15 +275,15 @@ class Tables:
         return total
 
     def leave(self) -> None:
-        """Store what is left of a run that nobody finished."""
+        """Store the pending events of a run that was closed without `finish`, as interrupted."""
         if not self._ended:
             self.flush()
             self._set_run(status="interrupted", ended_at=wall_label(), events=self._events)
 
     def close(self) -> None:
-        """Fold the log into the file, so that `run.db` alone is the run, and close."""
+        """Checkpoint the log, so that `run.db` alone contains the run, and close the files."""
         reach("run.finished")
-        with suppress(sqlite3.Error):  # a reader keeps the log: SQLite folds it in later
+        with suppress(sqlite3.Error):  # an open reader prevents the checkpoint; SQLite does it later
             self._execute("PRAGMA busy_timeout = 0")
             self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._disconnect()
@@ -283,13 +295,13 @@ class Tables:
 
 
 def shortened(request: Any, most: int = 200) -> str:
-    """Return a request as JSON text of at most about so many characters, for people."""
+    """Return a request as JSON text for display, cut off after `most` characters."""
     text = encode(request).decode()
     return text if len(text) <= most else text[:most] + "..."
 
 
 def _identity(folder: Path) -> tuple[tuple[int, int], ...]:
-    """Return what tells the files of a run from others under the same names.
+    """Return device and inode of the files of a run, which differ if the folder was replaced.
 
     Raises:
         RunError: if one is missing.
@@ -298,26 +310,26 @@ def _identity(folder: Path) -> tuple[tuple[int, int], ...]:
         found = [(folder / name).stat() for name in (DATABASE, HEAD)]
     except OSError as error:
         raise RunError(
-            f"{folder} was removed while the run was under way: {error.filename} is missing",
-            hint="leave the folder of a run in its place until the run has ended, and run the scenario again",
+            f"{folder} was removed during the run: {error.filename} is missing",
+            hint="do not move a run folder before the run has ended, and run the scenario again",
         ) from error
     return tuple((status.st_dev, status.st_ino) for status in found)
 
 
 class Writer:
-    """Gives jobs for `Tables` to the thread that owns them. Not for use after a fork."""
+    """Passes jobs to the thread that owns the `Tables`. It cannot be used after a fork."""
 
     def __init__(self, folder: Path, *, resumed: bool = False, take_over: bool = False) -> None:
         """Open the run in `folder` for writing.
 
         Args:
-            folder: of the run.
-            resumed: go on with a run that was recorded before.
-            take_over: do not wait for a process that has the run; it can write nothing more.
+            folder: the run folder.
+            resumed: whether to continue a run that was recorded before.
+            take_over: whether to take the run over from another process, which can then write nothing more.
 
         Raises:
-            RunError: if another process writes it, it was recorded before (or, resumed, has finished), or it cannot be
-                written.
+            RunError: if another process writes it, or it cannot be written. Without `resumed`: if it was recorded
+                before. With `resumed`: if it has finished.
         """
         self._folder = folder
         self._resumed = resumed
@@ -328,7 +340,7 @@ class Writer:
         self._queue: queue.Queue[_Job | None] = queue.Queue(_JOBS)
         self._lock = lock_folder(folder, take_over=take_over)
         opened: Future[None] = Future()
-        # A daemon: a program that forgets to close must still be able to end.
+        # A daemon thread, because a program that forgets to close the writer must be able to end.
         self._thread = threading.Thread(target=self._run, args=(opened,), name=f"sim-store {folder.name}", daemon=True)
         self._thread.start()
         try:
@@ -339,7 +351,7 @@ class Writer:
             raise
 
     def put(self, method: Callable[..., None], *args: Any) -> None:
-        """Have the thread call `method(tables, *args)`; waits while the queue is full.
+        """Let the thread call `method(tables, *args)`. Blocks while the queue is full.
 
         Raises:
             RunError: if writing has failed before, the writer is closed, or this is a forked process.
@@ -348,28 +360,32 @@ class Writer:
         self._queue.put((None, method, args))
 
     def submit(self, method: Callable[..., T], *args: Any) -> "Future[T]":
-        """As `put`; the future gets what the method returned once that is committed, or the error."""
+        """Like `put`. After the commit, the future gets the return value of the method; after a failure, the error."""
         self.check()
         future: Future[T] = Future()
-        future.set_running_or_notify_cancel()  # from here on nobody can cancel it: only stop waiting
+        future.set_running_or_notify_cancel()  # from now on the future cannot be cancelled
         self._queue.put((future, method, args))
         return future
 
     def check(self) -> None:
-        """Raise what went wrong in the thread, if anything did."""
+        """Raise the error of the thread, if there is one.
+
+        Raises:
+            RunError: also if the writer is closed, or this is a forked process.
+        """
         if os.getpid() != self._pid:
             raise RunError(f"{self._folder} was opened before a fork and cannot be written after it")
         if self._error is not None:
             self._told = True
             raise self._error
         if self._closed:
-            raise RunError(f"{self._folder} is closed and takes nothing more")
+            raise RunError(f"the record of {self._folder} is closed, so nothing can be recorded any more")
 
     def close(self) -> None:
-        """Write what was handed over, fold the log in and end the thread. More than once is fine.
+        """Process the remaining jobs, close the files and end the thread. A second call is a no-op.
 
         Raises:
-            RunError: if writing failed and no call has said so yet, or this is a forked process.
+            RunError: if writing failed and no call has raised the error yet, or if this is a forked process.
         """
         if self._closed:
             return
@@ -402,7 +418,7 @@ class Writer:
         tables.close()
 
     def _take(self) -> tuple[list[_Job], bool]:
-        """Wait for a job and return it with all that wait behind it, and whether it is the last batch."""
+        """Wait for a job. Return it with all further jobs in the queue, and whether this is the last batch."""
         batch: list[_Job] = []
         job = self._queue.get()
         while job is not None:
@@ -423,7 +439,7 @@ class Writer:
                 reach("writer.written")
                 tables.commit()
                 reach("writer.committed")
-            except Exception as error:  # whatever it is, the thread must live on to empty the queue
+            except Exception as error:  # any error, because the thread must continue to empty the queue
                 tables.rollback()
                 self._error = failure(self._folder / DATABASE, error)
         for position, (future, _, _) in enumerate(batch):

@@ -80,7 +80,7 @@ def test_a_foreign_file(sim, finished):
     other.close()
     assert one_sentence(sim("resume", finished), 2) == f"{path} is not a run: another program made it"
     path.write_text("this is no database at all, but a text that is a little longer than a header " * 9)
-    assert "it is no SQLite database" in one_sentence(sim("resume", finished), 1)
+    assert "it is not a SQLite database" in one_sentence(sim("resume", finished), 1)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
@@ -91,7 +91,7 @@ def test_a_truncated_run(sim, finished, share):
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * share)])
     sentence = one_sentence(sim("resume", finished), 2 if share == 0 else 1)
-    assert "is damaged" in sentence or "is not a run" in sentence or "no SQLite database" in sentence
+    assert "is damaged" in sentence or "is not a run" in sentence or "not a SQLite database" in sentence
 
 
 def test_a_run_without_a_file(sim, finished):

@@ -36,7 +36,7 @@ def test_list_shows_the_newest_first(sim, tiny):
     assert done.out.index("tiny-2-") < done.out.index("tiny-1-")
     assert [run["seed"] for run in found if run["status"] == "finished"] == [2, 1]
     assert "unreadable" in done.out
-    assert re.search("^broken: .* no SQLite database", done.out, re.MULTILINE)
+    assert re.search("^broken: .* not a SQLite database", done.out, re.MULTILINE)
 
 
 def test_list_of_nothing(sim, tmp_path):

@@ -63,9 +63,9 @@ def test_another_program_never_gives_the_lock_back(tmp_path: Path):
     with locked(recorder.folder):
         record(recorder, 0, 100)
         recorder.flush()
-        with pytest.raises(RunError, match="another program keeps it locked"):
+        with pytest.raises(RunError, match="another program has locked it"):
             wait_until_durable(recorder)
-        with pytest.raises(RunError, match="another program keeps it locked"):
+        with pytest.raises(RunError, match="another program has locked it"):
             recorder.close()
     with open_run(recorder.folder) as run:
         assert list(run.events()) == []

@@ -67,7 +67,7 @@ def test_one_that_stopped_within_a_commit_is_named(service, tmp_path):
         _wait_until_stopped(old.pid)
         new = bench.call("resume", bench.run, "--take-over")
         assert new.code == 1
-        assert new.error.endswith("cannot be used: another program keeps it locked")
+        assert new.error.endswith("cannot be used: another program has locked it")
     ended = bench.call("resume", bench.run)
     assert ended.code == 0, ended.err
     assert ended.result["hash"] == reference

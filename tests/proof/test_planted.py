@@ -67,9 +67,9 @@ def mistake(kind: type, folder: Path) -> str:
     """Return the pattern of the sentence that names where a run parts: event or effect, agent and time."""
     (recorded,) = (folder / kind.__name__).iterdir()
     if SHOWS[kind] == "requests":
-        return r"^effect 1 of a-1 \(ask\) at 2s asks for something else than on record: it differs in \w+, which is "
+        return r"^effect 1 of a-1 \(ask\) at 2s has a different request than on record: it differs in \w+, which is "
     if SHOWS[kind] == "digest":
-        return r"^all events are the same, but the state at the end differs in agents\.a-1\.state\.\S+, which is "
+        return r"^all events are equal, but the final state differs in agents\.a-1\.state\.\S+, which is "
     with open_run(recorded) as stored:
         sql = "SELECT id FROM events WHERE topic = 'action.publish' OR topic LIKE 'planted.%' ORDER BY id LIMIT 1"
         ((number,),) = stored.query(sql)

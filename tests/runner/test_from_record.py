@@ -296,7 +296,7 @@ class Quieter(Asker):
         (
             Later,
             (
-                r"effect 4 of asker-1 \(ask\) at 5\.1s asks for something else than on record: it differs in luck,"
+                r"effect 4 of asker-1 \(ask\) at 5\.1s has a different request than on record: it differs in luck,"
                 r" which is 0\.\d+ on record and 0\.\d+ now"
             ),
         ),

@@ -434,7 +434,7 @@ def test_a_branch_that_lacks_an_effect_is_refused(record, monkeypatch, tmp_path)
     """Code that no longer begins an effect on record before the branch cannot make its past, and no run is made."""
     folder = record(WALK, Asks)
     monkeypatch.setattr(Asks, "silent_from", 3)
-    with pytest.raises(DivergenceError, match=r"effect 3 of w \(ask\) at 3s is on record, and is not begun now"):
+    with pytest.raises(DivergenceError, match=r"effect 3 of w \(ask\) at 3s is on record, but does not start now"):
         branch(folder, at=3.2, kinds={"x": Asks})
     assert [*(tmp_path / "runs").iterdir()] == [folder]
 

@@ -129,7 +129,7 @@ def test_what_cannot_be_exported_is_refused(record, tmp_path):
         for view in ("nope", "run; DROP TABLE run", "sqlite_master", "run AS x, run"):
             with pytest.raises(UsageError, match="has no view"):
                 export(run, view, target, "csv")
-        with pytest.raises(UsageError, match="'xls' is no format"):
+        with pytest.raises(UsageError, match="unknown export format 'xls'"):
             export(run, "events", target, "xls")  # type: ignore[arg-type]
         with pytest.raises(RunError, match="No such file"):
             export(run, "events", tmp_path / "missing" / "x", "csv")
@@ -139,7 +139,7 @@ def test_what_cannot_be_exported_is_refused(record, tmp_path):
 def test_parquet_without_duckdb_says_what_to_install(record, tmp_path, monkeypatch):
     """Without the optional library the error names the extra to install, and nothing is left behind."""
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with open_run(record()) as run, pytest.raises(UsageError, match="Parquet needs duckdb") as error:
+    with open_run(record()) as run, pytest.raises(UsageError, match="Parquet needs the package duckdb") as error:
         export(run, "events", tmp_path / "x", "parquet")
 
     assert error.value.hint == "install actor-sim[parquet]"

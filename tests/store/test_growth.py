@@ -127,7 +127,7 @@ def test_a_conversation_is_replayed(tmp_path: Path, backend: Any):
     found = replay(folder, kinds={"talker": Other}, backend=backend)
     assert found.difference is not None
     assert found.difference.startswith(
-        "effect 7 of a (model) at 6.6s asks for something else than on record: it differs in messages[4].content, "
+        "effect 7 of a (model) at 6.6s has a different request than on record: it differs in messages[4].content, "
     )
     assert "!" in found.difference
     assert len(found.difference) < 400

@@ -162,7 +162,7 @@ def test_a_head_that_is_no_head_is_said(killed, content):
     """Without a head it is not known whether records are gone; the run can be read, and says so."""
     (killed / "run.head").write_bytes(content)
 
-    assert "run.head is damaged, so whether the last records are there is not known" in (lost_of(killed) or "")
+    assert "run.head is damaged, so it is not known whether its last records are missing" in (lost_of(killed) or "")
 
 
 def test_a_head_that_is_too_old_is_refused(killed, tmp_path):

@@ -119,7 +119,7 @@ def test_what_is_no_run_is_refused(tmp_path):
     for name in ("missing", "empty"):
         with pytest.raises(UsageError, match=r"is not a run: it has no run\.db"):
             open_run(tmp_path / name)
-    with pytest.raises(RunError, match="it is no SQLite database"):
+    with pytest.raises(RunError, match="it is not a SQLite database"):
         open_run(tmp_path / "text")
     with pytest.raises(UsageError, match="is not a run: another program made it"):
         open_run(tmp_path / "other")
@@ -129,7 +129,7 @@ def test_a_newer_schema_is_refused(folder):
     """A run that a newer version wrote is refused with both numbers."""
     change(folder, "PRAGMA user_version = 99")
 
-    with pytest.raises(UsageError, match=r"newer sim \(schema 99, this one reads 4\)"):
+    with pytest.raises(UsageError, match=r"newer version of sim \(schema 99, this version reads 4\)"):
         open_run(folder)
 
 
@@ -137,7 +137,7 @@ def test_an_older_schema_is_refused(folder):
     """A run that an older version wrote is refused with both numbers."""
     change(folder, "PRAGMA user_version = 1")
 
-    with pytest.raises(UsageError, match=r"older sim \(schema 1, this one reads 4\)"):
+    with pytest.raises(UsageError, match=r"older version of sim \(schema 1, this version reads 4\)"):
         open_run(folder)
 
 
@@ -233,7 +233,7 @@ def test_list_shows_all_runs_also_broken_ones(record, tmp_path):
     assert [first, second] == [info.path for info in good]
     assert [info.status for info in good] == ["finished"] * 2
     assert (broken.id, broken.status) == ("broken", "unreadable")
-    assert "it is no SQLite database" in (broken.problem or "")
+    assert "it is not a SQLite database" in (broken.problem or "")
     assert list_runs(tmp_path / "missing") == []
 
 
@@ -245,7 +245,7 @@ def test_a_run_is_found_by_path_or_beginning_of_its_name(record, tmp_path):
 
     assert [town] * 4 == [find_run(root, text) for text in (str(town), f"{town}/run.db", town.name, "to")]
     assert other == find_run(root, other.name)
-    with pytest.raises(UsageError, match="'oth' means 2 runs: other-7-"):
+    with pytest.raises(UsageError, match="'oth' matches 2 runs: other-7-"):
         find_run(root, "oth")
     with pytest.raises(UsageError, match="there is no run 'twn-7'") as error:
         find_run(root, "twn-7")
@@ -334,12 +334,12 @@ def test_a_value_of_another_type_is_damage(folder, sql):
 def test_a_view_in_place_of_a_table_is_damage(folder, table):
     """A view could be endless, so it is refused where a table belongs, before anything is read from it."""
     change(folder, f"ALTER TABLE {table} RENAME TO old_{table}")
-    with pytest.raises(RunError, match="is damaged: a table is missing or is none"):
+    with pytest.raises(RunError, match="is damaged: a table is missing or is not a table"):
         open_run(folder)
     if table != "run":
         endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n FROM t) SELECT n FROM t"
         change(folder, f"CREATE VIEW {table} AS {endless}")
-        with pytest.raises(RunError, match="is damaged: a table is missing or is none"):
+        with pytest.raises(RunError, match="is damaged: a table is missing or is not a table"):
             open_run(folder)
     assert [info.status for info in list_runs(folder.parent)] == ["unreadable"]
 

@@ -132,7 +132,7 @@ def test_a_result_without_an_open_intent_is_refused(start):
     recorder.result(ResultRow("a", 1, "ok", 1, 1, None))
     recorder.result(ResultRow("a", 1, "ok", 2, 1, None))
 
-    with pytest.raises(RunError, match="effect 1 of a has a result but no open intent"):
+    with pytest.raises(RunError, match="effect 1 of a got an outcome, but"):
         recorder.close()
 
 

@@ -108,33 +108,33 @@ def test_the_same_is_the_same(record):
         (2, [], "event 3 is t of a at 2s now, and there is none on record before effect 2 of a (ask) at 3s"),
         (
             2, [intent(1, 2 * NS, kind="tell", request={"q": [1, 2]})],
-            ("effect 1 of a (tell) at 2s, modelled and pure, is begun now where effect 1 of a (ask) at 2s, modelled and"
+            ("effect 1 of a (tell) at 2s, modelled and pure, starts now, but effect 1 of a (ask) at 2s, modelled and"
             " pure, is on record"),
         ),
         (
             5, [intent(2, 3 * NS, latency="modelled", safety="unsafe")],
-            ("effect 2 of a (ask) at 3s, modelled and unsafe, is begun now where effect 2 of a (ask) at 3s, measured"
+            ("effect 2 of a (ask) at 3s, modelled and unsafe, starts now, but effect 2 of a (ask) at 3s, measured"
             " and unsafe, is on record"),
         ),
         (
             5, [intent(2, 3 * NS, latency="measured", safety="idempotent")],
-            ("effect 2 of a (ask) at 3s, measured and idempotent, is begun now where effect 2 of a (ask) at 3s,"
+            ("effect 2 of a (ask) at 3s, measured and idempotent, starts now, but effect 2 of a (ask) at 3s,"
             " measured and unsafe, is on record"),
         ),
         (
             5, [intent(1, 3 * NS, "b", latency="measured", safety="unsafe")],
-            ("effect 1 of b (ask) at 3s, measured and unsafe, is begun now where effect 2 of a (ask) at 3s, measured"
+            ("effect 1 of b (ask) at 3s, measured and unsafe, starts now, but effect 2 of a (ask) at 3s, measured"
             " and unsafe, is on record"),
         ),
         (
             2, [intent(1, 2 * NS, request={"q": [1, 3]})],
-            ("effect 1 of a (ask) at 2s asks for something else than on record: it differs in q[1], which is 2 on"
+            ("effect 1 of a (ask) at 2s has a different request than on record: it differs in q[1], which is 2 on"
             " record and 3 now"),
         ),
-        (5, [], "effect 2 of a (ask) at 3s is on record, and is not begun now"),
+        (5, [], "effect 2 of a (ask) at 3s is on record, but does not start now"),
         (
             5, [RUN[5], intent(3, 3 * NS)],
-            "effect 3 of a (ask) at 3s is begun now, and is not on record",
+            "effect 3 of a (ask) at 3s starts now, but is not on record",
         ),
     ],
 )  # fmt: skip

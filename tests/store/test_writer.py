@@ -183,5 +183,5 @@ def test_a_file_that_is_no_run_cannot_be_written(tmp_path):
     """A file of something else is refused for writing."""
     (tmp_path / "run.db").write_text("something else " * 100)
 
-    with pytest.raises(RunError, match="it is no SQLite database"):
+    with pytest.raises(RunError, match="it is not a SQLite database"):
         Writer(tmp_path)
