@@ -1,7 +1,7 @@
-"""Events: what happened, and who is told of it.
+"""Events and their delivery to subscribers.
 
-`topic` (names and patterns), `event` (the record), `bus`, `coerce` (data of a record in the type that it should
-have), `event_text` (an event as words).
+Modules: `topic` (topics and patterns), `event` (the record of one event), `bus` (the event bus and subscriptions),
+`coerce` (data of a record in the type that it should have), `event_text` (an event in words).
 """
 
 from sim.events.bus import BusStatistics, EventBus, Subscription

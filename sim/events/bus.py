@@ -1,8 +1,9 @@
-"""The event bus: carries what happened to whoever subscribed to its topic.
+"""The event bus: delivers published events to the subscribers of their topics.
 
-A publisher never runs a subscriber: an event is put into each subscription's bounded queue, and who waits there is
-woken at the same instant, next delta, in the order of the actors' ordinals. A mailbox carries what is addressed, the
-bus what happened; an event never commands.
+A publisher never runs code of a subscriber. An event is put into the bounded queue of each subscription, and an actor
+that waits there is woken at the same instant in the next delta. Several actors are woken in the order of their ordinals.
+
+Mailboxes carry messages to one agent. The bus carries events, which have no addressee.
 """
 
 from collections import deque
@@ -20,25 +21,33 @@ from sim.kernel.codec import Fact, Raw, freeze
 DropPolicy = Literal["drop_oldest", "drop_newest"]
 
 MAX_DATA_BYTES = 2_000_000
-"""Bytes that the data of one event, or the arguments of one action, may have as JSON."""
+"""Default maximum length in bytes, as JSON, of the data of an event and of the arguments of an action."""
 
 RECENT = 4096
-"""Events that are remembered for agents that decide to sleep while others publish."""
+"""Number of recent events that are kept for agents that decide to sleep while others publish."""
 
 DEFAULT_LIMIT = 1000
-"""Events that a subscription holds."""
+"""Default maximum number of events in the queue of a subscription."""
 
-_TOPICS = 65536  # whose matching patterns are remembered
+_TOPICS = 65536  # maximum number of topics whose matching patterns are cached
 
 _Past = tuple[int, str, str, Raw | Fact, tuple[int, int]]
-"""(time, source, topic, data, identity) of an event, which is made of it only if somebody wants it."""
+"""(time, source, topic, data, identity) of a recent event. An `Event` is created from it only if it is needed."""
 
 Filter = Callable[[Event], bool]
 
 
 @attrs.frozen
 class BusStatistics:
-    """Counts since the start: events published, put into subscriptions, dropped from full ones, failed filters."""
+    """Statistics of the bus.
+
+    Attributes:
+        published: the number of published events.
+        delivered: the number of deliveries to subscriptions.
+        dropped: the number of events that were dropped because a queue was full.
+        failed_filters: the number of errors in filters.
+        subscriptions: the present number of subscriptions.
+    """
 
     published: int
     delivered: int
@@ -48,7 +57,7 @@ class BusStatistics:
 
 
 def too_much(what: str, size: int, limit: int) -> UsageError:
-    """Return the error for data that has more bytes than is allowed."""
+    """Return the error for data with more bytes than the limit."""
     return UsageError(
         f"{what} has {size} bytes of data, and at most {limit} are allowed",
         hint="publish less, or raise execution.max_data_bytes",
@@ -56,10 +65,16 @@ def too_much(what: str, size: int, limit: int) -> UsageError:
 
 
 class Subscription:
-    """A bounded queue of events that match a pattern, or what is called with each of them.
+    """A subscription to a pattern of topics, with a bounded queue of events or a callback.
 
     Attributes:
-        queue: the events, a wait of the kernel (`get`, and a part of `first_of`); None with a callback.
+        pattern: the pattern of topics.
+        policy: which event is dropped if the queue is full.
+        filter: the filter of events, or None.
+        callback: the callback, or None.
+        queue: the queue of events, which is a wait for `first_of`; None with a callback.
+        number: the number of the subscription, which gives the order of delivery.
+        dropped: the number of events that were dropped because the queue was full.
         closed: whether the subscription was cancelled.
     """
 
@@ -103,11 +118,11 @@ class Subscription:
         return self.queue.take() if self.queue else None
 
     def cancel(self) -> None:
-        """End the subscription; who waits on it is answered with `ClosedError`."""
+        """End the subscription. `ClosedError` is raised in the actors that wait for its events."""
         self._bus.unsubscribe(self)
 
     def make_room(self, event: Event) -> None:
-        """Take an event although the queue is full: it, or the oldest one, is dropped."""
+        """Handle an event for a full queue: drop the event or the oldest one, depending on the policy."""
         self.dropped += 1
         if self.policy == "drop_oldest" and self.queue is not None:
             self.queue.take()
@@ -115,16 +130,17 @@ class Subscription:
 
 
 class EventBus:
-    """The bus of one world.
+    """The event bus of a world.
 
     Args:
-        kernel: records every event and wakes who waits.
+        kernel: the kernel that records the events and wakes the subscribers.
 
     Attributes:
-        sequence: events published so far.
-        marks: what that was when an agent began to decide, by agent: `has_event` looks back to there.
-        counts: events published, by topic.
-        max_data_bytes: bytes that the data of an event, or the arguments of an action, may have as JSON.
+        sequence: the number of events that were published so far.
+        marks: by agent, the value of `sequence` at the beginning of its present iteration. `has_event` examines the
+            events since then.
+        counts: the number of published events by topic.
+        max_data_bytes: the maximum length in bytes, as JSON, of the data of an event and of the arguments of an action.
     """
 
     __slots__ = (
@@ -148,7 +164,7 @@ class EventBus:
         self.sequence = 0
         self._subscriptions: dict[str, dict[Subscription, None]] = {}  # by pattern, in order of subscription
         self._wild: dict[str, tuple[str, ...]] = {}  # by topic: the patterns with stars that match it
-        self._audience: dict[str, tuple[Subscription, ...]] = {}  # by topic: who gets its events, in order
+        self._audience: dict[str, tuple[Subscription, ...]] = {}  # by topic: its subscriptions, in order of delivery
         self._number = 0
         self._recent: deque[_Past] = deque(maxlen=RECENT)
         self.marks: dict[str, int] = {}
@@ -159,11 +175,11 @@ class EventBus:
         self.counts: dict[str, int] = {}
 
     def publish(self, topic: str, data: Any = None) -> Event:
-        """Say that something happened: record it and give it to every matching subscription.
+        """Publish an event: record it, and deliver it to each matching subscription.
 
         Raises:
             UsageError: if the topic is malformed, or the data has more than `max_data_bytes`.
-            ActorError: if the data is not JSON-like.
+            ActorError: if the data is not JSON.
         """
         count = self.counts.get(topic)
         if count is None:
@@ -185,7 +201,7 @@ class EventBus:
         if audience:
             by, mark = kernel.acting(), len(kernel.ready)
             self._deliver(event, audience)
-            kernel.wake_as_one(mark, by, identity[1])  # so that keys do not tell who listens
+            kernel.wake_as_one(mark, by, identity[1])  # order keys must not depend on the number of subscribers
         return event
 
     def _deliver(self, event: Event, audience: tuple[Subscription, ...]) -> None:
@@ -193,25 +209,25 @@ class EventBus:
             if subscription.filter is not None and not self._passes(subscription.filter, event):
                 continue
             if subscription.closed:
-                continue  # by an earlier subscriber of the same event
+                continue  # the callback of an earlier subscriber has closed it
             self._delivered += 1
             queue = subscription.queue
             if queue is None:
-                subscription.callback(event)  # type: ignore[misc]  # it has one of the two
+                subscription.callback(event)  # type: ignore[misc]  # without a queue there is a callback
             elif not queue.put_nowait(event):
                 subscription.make_room(event)
                 self._dropped += 1
 
     def tell(self, topic: str, data: Any = None) -> None:
-        """As `publish`, for who does not want the event: if nobody else does, none is made.
+        """Publish an event without returning it. If there is no subscriber, no `Event` object is created.
 
-        Data that is a `Fact` is encoded together with what else is recorded.
+        Data that is a `Fact` is encoded later, together with other recorded events.
         """
         audience = self._audience.get(topic)
         if audience is None or audience:
             self.publish(topic, data)
             return
-        kernel = self.kernel  # the hot path: as the beginning of `publish`, with a topic that is known
+        kernel = self.kernel  # the hot path: like the beginning of `publish`, for a topic that was checked before
         kept = data if isinstance(data, Fact) else freeze(data)
         source = (kernel.current or kernel.acting()).name
         self._recent.append((kernel.now, source, topic, kept, kernel.emit(topic, kept)))
@@ -219,7 +235,7 @@ class EventBus:
         self.sequence += 1
 
     def next_number(self) -> int:
-        """Return the number of the next subscription: the order in which an event is delivered."""
+        """Return the number for a new subscription. Events are delivered in the order of these numbers."""
         self._number += 1
         return self._number
 
@@ -232,14 +248,18 @@ class EventBus:
         filter: Filter | None = None,
         callback: Callable[[Event], None] | None = None,
     ) -> Subscription:
-        """Receive the events whose topic matches `pattern` from now on.
+        """Subscribe to all events whose topic matches `pattern`, from now on.
 
         Args:
-            pattern: a topic in which `*` stands for one word and a final `**` for any rest.
-            limit: how many events it holds.
-            policy: what gives way when it is full; drops are counted.
-            filter: a pure test of the event; one that raises counts as no.
-            callback: for the runtime only: called at publication instead of queueing; it must not run agents.
+            pattern: a topic in which `*` stands for one word, and a final `**` for one or more words.
+            limit: the maximum number of events in the queue.
+            policy: which event is dropped if the queue is full. Dropped events are counted.
+            filter: a function without side effects that accepts or rejects an event. An error counts as rejection.
+            callback: a function that is called at publication instead of queueing. For the runtime only; it must not
+                run agents.
+
+        Raises:
+            UsageError: if the pattern is malformed, or the limit is below 1.
         """
         if limit < 1:
             raise UsageError(f"a subscription holds at least 1 event, not {limit}")
@@ -252,10 +272,10 @@ class EventBus:
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """End a subscription; ending it twice is allowed."""
+        """End a subscription. A second call is a no-op."""
         held = self._subscriptions.get(subscription.pattern, {})
         if subscription in held:
-            self.kernel.acting()  # refuse a call from outside before anything has changed
+            self.kernel.acting()  # first: it refuses a call from outside before anything changes
             del held[subscription]
             if not held:
                 del self._subscriptions[subscription.pattern]
@@ -266,24 +286,24 @@ class EventBus:
                 subscription.queue.close()
 
     def forget(self, agent_id: str) -> None:
-        """Drop the mark of an agent that has left."""
+        """Remove the mark of an agent that has left."""
         self.marks.pop(agent_id, None)
 
     def has_event(self, agent_id: str, pattern: str, filter: Filter | None = None) -> bool:
-        """Whether something matching happened since `agent_id` began its present iteration, other than by itself.
+        """Return whether a matching event of another source was published since the agent began its present iteration.
 
-        With it an event between "decided to sleep" and "asleep" is not lost (seed 004, `_check_wake_condition`). If
-        more has happened than is remembered the answer is yes: a wake-up too many, never one too few.
+        Without this check, an agent would miss an event between its decision to sleep and the start of its sleep. The
+        result is True if there were more events than are kept: a spurious wake-up is better than a missed one.
         """
         return self.missed_event(agent_id, pattern, filter) is not None or self.overtaken(agent_id)
 
     def overtaken(self, agent_id: str) -> bool:
-        """Whether more has happened since `agent_id` began its present iteration than is remembered."""
+        """Return whether more events than are kept were published since the agent began its present iteration."""
         since = self.marks.get(agent_id, self.sequence)
         return since < self.sequence - RECENT
 
     def missed_event(self, agent_id: str, pattern: str, filter: Filter | None = None) -> Event | None:
-        """Return the first event that `has_event` speaks of, if it is remembered."""
+        """Return the first event that matches in the sense of `has_event`, or None if none is kept."""
         since = self.marks.get(agent_id, self.sequence)
         found = None
         for sequence, past in zip(range(self.sequence, since, -1), reversed(self._recent), strict=False):
@@ -295,11 +315,11 @@ class EventBus:
         return found
 
     def published(self, pattern: str) -> int:
-        """Return how many events matching `pattern` were published."""
+        """Return the number of published events that match `pattern`."""
         return sum(count for topic, count in self.counts.items() if matches(pattern, topic))
 
     def statistics(self) -> BusStatistics:
-        """Return the counts."""
+        """Return the statistics of the bus."""
         held = sum(map(len, self._subscriptions.values()))
         return BusStatistics(self.sequence, self._delivered, self._dropped, self._failed, held)
 
@@ -332,6 +352,6 @@ class EventBus:
     def _passes(self, filter: Filter, event: Event) -> bool:
         try:
             return bool(filter(event))
-        except Exception:  # a subscriber's fault must not reach the publisher; it is counted
+        except Exception:  # an error of a subscriber must not reach the publisher; it is only counted
             self._failed += 1
             return False

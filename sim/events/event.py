@@ -1,4 +1,4 @@
-"""What happened: a frozen record."""
+"""An event of the bus."""
 
 from typing import Any
 
@@ -6,15 +6,15 @@ from sim.kernel.codec import Raw, Record, decode
 
 
 class Event(Record, frozen=True, gc=False):
-    """One thing that happened.
+    """A record of something that happened.
 
     Attributes:
         sequence: its number on its bus, from 1.
-        time: simulated nanoseconds.
-        source: the name of who caused it.
-        topic: what happened, dotted.
+        time: the time in simulated nanoseconds.
+        source: the name of the actor that published it.
+        topic: its dotted name.
         raw: its data as canonical JSON.
-        identity: (source ordinal, source counter), which names it in the record.
+        identity: (source ordinal, source counter), its identity in the record.
     """
 
     sequence: int
@@ -26,5 +26,5 @@ class Event(Record, frozen=True, gc=False):
 
     @property
     def data(self) -> Any:
-        """The data, made anew at each call: a receiver cannot change what another receives."""
+        """The data, decoded at each access, so that one receiver cannot change the data of another."""
         return decode(self.raw)

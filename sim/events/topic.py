@@ -1,4 +1,8 @@
-"""Topics are dotted words (`lead.created`); patterns are topics in which `*` stands for one word, `**` for any rest."""
+"""Topics and patterns.
+
+A topic consists of words with dots in between (`lead.created`). In a pattern, `*` stands for one word, and a final `**`
+for one or more words.
+"""
 
 import re
 from functools import lru_cache
@@ -12,10 +16,10 @@ _LONGEST = 200
 
 
 def check_topic(topic: str) -> str:
-    """Return `topic`.
+    """Check a topic and return it.
 
     Raises:
-        UsageError: if it is not dotted words of letters, digits, `_` and `-`.
+        UsageError: if it does not consist of words of letters, digits, `_` and `-` with dots in between.
     """
     if len(topic) > _LONGEST or not _TOPIC.fullmatch(topic):
         raise UsageError(f"{topic[:60]!r} is not a topic", hint="write dotted words, for instance lead.created")
@@ -27,16 +31,17 @@ OWN_TOPICS = frozenset({
     "message.refused", "message.sent", "metric.sample", "observation", "place.entered", "task.created",
 })  # fmt: skip
 OWN_WORDS = frozenset({"action", "agent", "alert", "model", "pool"})
-"""Topics, and first words of topics, under which the simulation itself says what happened. Reports, metrics and views
-believe them, so no action of an agent may use them: it could forge the record.
+"""Topics, and first words of topics, that the simulation itself publishes.
+
+Reports, metrics and views rely on them. No action of an agent may use them, because it could falsify the record.
 """
 
 
 def check_free(topic: str) -> None:
-    """Find out whether an agent may publish under `topic`.
+    """Check that an agent may publish under `topic`.
 
     Raises:
-        UsageError: if it is not a topic, or one of the simulation's own.
+        UsageError: if it is not a topic, or is reserved for the simulation.
     """
     if check_topic(topic) in OWN_TOPICS or topic.partition(".")[0] in OWN_WORDS:
         raise UsageError(
@@ -45,10 +50,10 @@ def check_free(topic: str) -> None:
 
 
 def check_pattern(pattern: str) -> str:
-    """Return `pattern`.
+    """Check a pattern and return it.
 
     Raises:
-        UsageError: if it is no topic in which whole words may be `*` and the end may be `**`.
+        UsageError: if it is not a topic in which whole words may be `*` and the last one may be `**`.
     """
     if len(pattern) > _LONGEST or not _PATTERN.fullmatch(pattern):
         raise UsageError(f"{pattern[:60]!r} is not a topic pattern", hint="write for instance lead.* or lead.**")
@@ -57,9 +62,9 @@ def check_pattern(pattern: str) -> str:
 
 @lru_cache(maxsize=65536)
 def matches(pattern: str, topic: str) -> bool:
-    """Whether `topic` is one of those that `pattern` stands for.
+    """Return whether `topic` matches `pattern`, in time linear in the number of words.
 
-    `lead.*` matches what has exactly one more word, `lead.**` one or more. Linear in the number of words.
+    `lead.*` matches topics with exactly one more word, `lead.**` with one or more.
     """
     wanted = pattern.split(".")
     words = topic.split(".")

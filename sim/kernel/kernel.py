@@ -688,7 +688,7 @@ class Kernel:
         """
         if self.current is None:
             raise KernelError(
-                "code outside the run tried to change the world while the run was paused",
+                "the world cannot be changed from outside while the run is paused",
                 hint="sim.Control queues calls from outside (start, stop, stop_all, send, wake, publish, ...)",
             )
         return self.current

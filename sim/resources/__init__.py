@@ -1,10 +1,19 @@
-"""Resources: what agents use up, hold, own, and share.
+"""Resources: rate limits, budgets, quotas, money, and pools that agents share.
 
-Layout, from the bottom: `windows` (one rolling window), `capacity` (the two things to wait for at the rate
-tracker), `admission` (who comes when), `uses` (sums), `rates` (the tracker); `budgets` (spent, reset each period),
-`quotas` (held and given back), `ledger` (money); `pool` (what all pools share), and on it `slots`, `preemptive`,
-`container` and `store`, in the field's terms. All is simulated time, whole units, and one step: nothing here awaits
-between a check and what follows from it.
+Modules, from the lowest layer to the highest:
+
+- `windows`: a rolling window and reservations
+- `capacity`: the waits of the rate tracker, for capacity and for a level
+- `admission`: the order in which waiting actors get capacity
+- `uses`: statistics of rate limits
+- `rates`: the rate tracker
+- `ledger`: balances of accounts and transfers
+- `budgets`: amounts that are spent and renewed in each period
+- `quotas`: amounts that are held and returned
+- `pool`: the base of all pools; `slots`, `preemptive`, `container` and `store`: the pools
+
+All times are simulated times, and amounts are whole units. Between a check and the change that follows from it there is
+no await, so that no other actor can run in between.
 """
 
 from sim.resources.budgets import Budgets, Earmark

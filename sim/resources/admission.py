@@ -1,15 +1,16 @@
-"""Waiting for capacity: first come first served, woken at the very nanosecond, at no cost while nobody waits.
+"""Waiting for capacity: first come, first served, with a wake-up at the exact time, and no cost without waiting actors.
 
-Who waits stands in the queue of every window that it needs. Someone is blocked on a window that has less room
-than it needs, and so blocks everybody who came later and needs that window too; who needs no such window may
-overtake. So each window has at most one time that matters: when the first one who is blocked on it will fit
-(`Window.due`). The earliest of these is the one timer of the tracker. A window is examined when its time has
-come, when something was given back, when its limit was changed, or when someone who was blocked on it went
-away. Nothing else can let anyone through.
+A waiting actor is in the queue of each window that it needs. It is blocked on a window that has less room than it
+needs. It then blocks all later actors that need the same window; actors that do not need this window can overtake.
 
-Units are consumed at the moment of hand-over, not when the actor runs, so nobody can come between. An actor
-that waits without taking gets them back right before its own step, by an entry with the same source and the
-counter before its own: nothing can lie between two consecutive counters of one source.
+Each window therefore has at most one relevant time: when the first actor that is blocked on it will fit
+(`Window.due`). The tracker has one timer, for the earliest of these times. A window is examined when this time is
+reached, when units are given back, when its limit changes, or when an actor that was blocked on it stops waiting. No
+other event can admit an actor.
+
+Units are consumed at the moment of admission, not when the actor runs, so that no other actor can take them in between.
+If an actor waits without taking, its units are given back immediately before its own step. The entry for this has the
+same source as the step and the preceding counter, so that no other entry can be between the two.
 """
 
 from collections import deque
@@ -21,20 +22,20 @@ from sim.kernel import Kernel, Source, Timer
 from sim.resources.capacity import LAST, Capacity, ResourceCounts, Watch
 from sim.resources.windows import QUEUE_PURGE, Need, Reservation, Window, time_until
 
-_FIRST = -1  # the priority of the timer: who waits comes before those who act at the same instant
+_FIRST = -1  # the priority of the timer: waiting actors precede the other actors of the same instant
 
 _Cursor = tuple[int, int, Capacity, int, Window, Iterator[tuple[Capacity, int]]]
-"""(arrival, tie breaker, who is looked at, its need, the window, the rest of the window's queue)."""
+"""(arrival, tie breaker, the wait to examine, its need, the window, the rest of the window's queue)."""
 
 
 class Admission:
-    """Everyone who waits for capacity of one tracker.
+    """The actors that wait for capacity of one tracker.
 
     Args:
-        kernel: whose actors wait.
-        source: on whose behalf the timer runs.
-        needs: gives the windows that costs (units by resource) of an agent need.
-        tally: gives the counts of a resource.
+        kernel: the kernel of the actors.
+        source: the source on whose behalf the timer runs.
+        needs: a function that returns the windows for an agent and costs (units by resource).
+        tally: a function that returns the counts of a resource.
     """
 
     def __init__(
@@ -54,10 +55,10 @@ class Admission:
         self._timer: Timer | None = None
         self._armed: int | None = None
 
-    # -- coming and going
+    # -- arrivals and departures
 
     def join(self, wait: Capacity) -> None:
-        """Put a wait, which does not fit now, last."""
+        """Add a wait that does not fit now at the end."""
         self._arrivals += 1
         wait.arrival = self._arrivals
         for resource in wait.costs:
@@ -66,7 +67,7 @@ class Admission:
         self.changed(window for window, _ in wait.needs)
 
     def watch(self, watch: Watch) -> None:
-        """Begin to look at a level."""
+        """Start to observe a level."""
         self._arrivals += 1
         watch.arrival = self._arrivals
         self._register_watch(watch)
@@ -74,7 +75,7 @@ class Admission:
         self._set_timer()
 
     def forget(self, watch: Watch) -> None:
-        """Snapshot no longer."""
+        """Stop to observe a level."""
         watch.due = None
         for window, _ in watch.needs:
             if window.watches:
@@ -82,11 +83,11 @@ class Admission:
         self._set_timer()
 
     def give_back(self, reservation: Reservation, keep: int = 0) -> None:
-        """Close a reservation and let those through who fit now."""
+        """Close a reservation, and admit the actors that fit now."""
         self.changed(reservation.give_back(self.kernel.now, keep))
 
     def start_over(self, windows: Iterable[Window], change: Callable[[], None]) -> None:
-        """Change limits, and look anew at everyone who waits for one of `windows`."""
+        """Change limits, and examine again all waits for one of `windows`."""
         waits: dict[int, Capacity] = {}
         watches: dict[int, Watch] = {}
         for window in windows:
@@ -103,7 +104,7 @@ class Admission:
                 self._let_through(wait)
         touched = {window: None for wait in waits.values() for window, _ in wait.needs}
         for window in touched:
-            window.due = self.kernel.now  # so that it is looked at, whatever its former limit was
+            window.due = self.kernel.now  # forces an examination, independent of the old limit
         self.changed(touched)
         for _, watch in sorted(watches.items()):
             self._register_watch(watch)
@@ -111,22 +112,22 @@ class Admission:
         self._set_timer()
 
     def refuse_impossible(self, wait: Capacity) -> None:
-        """Raise if what is needed can never fit.
+        """Raise an error if the amount can never fit.
 
         Raises:
-            LimitError: if it cannot.
+            LimitError: if it exceeds the limit of a window.
         """
         error = self._impossible(wait)
         if error is not None:
             raise error
 
     def fits(self, wait: Capacity) -> bool:
-        """Whether there is room, and nobody who came before is blocked on what `wait` needs."""
+        """Return whether there is room, and no earlier wait is blocked on a window that `wait` needs."""
         now = self.kernel.now
         return all(need <= window.room(now) and not self._before(window, wait) for window, need in wait.needs)
 
     def take(self, agent_id: str, costs: dict[str, int], needs: tuple[Need, ...]) -> Reservation:
-        """Take units, which must be there."""
+        """Consume units. The caller guarantees that there is capacity."""
         reservation = self._grant(agent_id, costs, needs)
         self.changed(window for window, _ in needs)
         return reservation
@@ -136,10 +137,10 @@ class Admission:
             self._tally(resource).granted += 1
         return Reservation(agent_id, costs, needs, self.kernel.now)
 
-    # -- letting through
+    # -- admission
 
     def changed(self, windows: Iterable[Window]) -> None:
-        """Let everyone through who fits now since `windows` changed, and note when the next one will."""
+        """Admit the actors that fit after a change of `windows`, and set the timer for the next one."""
         touched = {window: None for window in windows if window.queue or window.watches}
         if not touched:
             return
@@ -150,16 +151,16 @@ class Admission:
         self._set_timer()
 
     def _let_in(self, touched: dict[Window, None]) -> None:
-        """Go through the queues of `touched` together, in order of arrival."""
+        """Examine the queues of all `touched` windows together, in order of arrival."""
         cursors, now, promised = list[_Cursor](), self.kernel.now, list[Window]()
         for window in touched:
-            if window.due is not None or window.room(now) < window.largest:  # else nobody is blocked here
+            if window.due is not None or window.room(now) < window.largest:  # else no wait is blocked on this window
                 self._advance(cursors, window, iter(window.queue or ()))
         while cursors:
             _, _, wait, need, window, rest = heappop(cursors)
             if wait.waiting and need <= window.limit and need > window.room(now):
-                continue  # the others in this queue are blocked too
-            if not wait.waiting:  # it was let through, or refused, at another of its windows
+                continue  # all later waits in this queue are blocked too
+            if not wait.waiting:  # it was admitted, or refused, at another of its windows
                 pass
             elif need > window.limit:
                 self._refuse(wait)
@@ -173,12 +174,12 @@ class Admission:
             self._advance(cursors, window, rest)
         for window in touched:
             self._note_due(window)
-        if promised:  # once the actors have run, what they did not consume is free for others
+        if promised:  # after the steps of the actors, units that they did not consume are free for others
             after = Timer(self.kernel, self._source, lambda: self.changed(promised))
             self.kernel.schedule(0, self._source, after, 0, LAST)
 
     def _advance(self, cursors: list[_Cursor], window: Window, queue: Iterator[tuple[Capacity, int]]) -> None:
-        """Snapshot at the next one in the queue of `window` who still waits."""
+        """Move to the next wait in the queue of `window` that is still active."""
         for wait, need in queue:
             if wait.waiting:
                 self._pushes += 1
@@ -186,7 +187,7 @@ class Admission:
                 return
 
     def _note_due(self, window: Window) -> None:
-        """Find the first who is blocked on `window`, and note when it will fit."""
+        """Find the first wait that is blocked on `window`, and set the time at which it will fit."""
         queue, now, due = window.queue, self.kernel.now, None
         while queue and not queue[0][0].waiting:
             queue.popleft()
@@ -206,7 +207,7 @@ class Admission:
             wait.hand_over(Reservation(wait.agent_id, wait.costs, wait.needs, self.kernel.now))
 
     def _before(self, window: Window, wait: Capacity) -> bool:
-        """Whether someone who came before `wait` is blocked on `window`."""
+        """Return whether a wait that arrived before `wait` is blocked on `window`."""
         room = window.room(self.kernel.now)
         if window.largest <= room:
             return False
@@ -218,7 +219,7 @@ class Admission:
         return False
 
     def _refuse(self, wait: Capacity) -> None:
-        """Answer someone whose need can never fit since a limit was changed."""
+        """Raise an error in an actor whose amount can never fit after a change of a limit."""
         error = self._impossible(wait)
         if error is not None and wait.actor is not None:
             self.kernel.throw(wait.actor, error)
@@ -252,7 +253,7 @@ class Admission:
             window.watches[watch.arrival] = watch
 
     def _look(self, watch: Watch) -> None:
-        """Tell a watch that its level is reached, or note when it will be if nothing is consumed until then."""
+        """Notify a watch whose level is reached, or set the time at which it will be if nothing is consumed."""
         span = time_until(watch.needs, self.kernel.now)
         if span == 0:
             self.forget(watch)
@@ -266,7 +267,7 @@ class Admission:
         if due != window.due:
             window.due = due
             if due is not None:
-                self._pushes += 1  # the count decides between equal times, before windows would be compared
+                self._pushes += 1  # a tie breaker between equal times, because windows cannot be compared
                 heappush(self._dues, (due, self._pushes, window))
 
     def _set_timer(self) -> None:
@@ -284,7 +285,7 @@ class Admission:
             self.kernel.schedule(first - self.kernel.now, self._source, self._timer, 0, _FIRST)
 
     def _ring(self) -> None:
-        """Examine what is due: those who wait before those who watch."""
+        """Examine what is due: first waits, then watches."""
         self._armed = self._timer = None
         dues, now = self._dues, self.kernel.now
         windows, watches = list[Window](), list[Watch]()

@@ -1,6 +1,6 @@
-"""Budgets deplete: money, or tokens a month, with an amount for each agent and a reset after each period.
+"""Budgets: an amount, for example money or tokens, that each agent can spend in one period.
 
-A period is found by dividing the time by its length, so resets need no timer and cost nothing.
+The number of the present period is the time divided by the length of a period. Renewal therefore needs no timer.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from sim.resources.windows import check_amount
 
 @attrs.frozen
 class Budget:
-    """What each agent may spend.
+    """The amount that each agent can spend.
 
     Attributes:
-        name: what it is for.
-        amount_micro: millionths of a unit, in each period.
-        reset_ns: nanoseconds after which a new period starts, counted from time 0; None for never.
+        name: the name of the budget.
+        amount_micro: the amount for each period, in micro-units.
+        reset_ns: the length of a period in nanoseconds, counted from time 0; None for one period without end.
     """
 
     name: str
@@ -31,12 +31,12 @@ class Budget:
 
 @attrs.frozen
 class BudgetStatistics:
-    """How much of one budget is spent in the present period. Money, or whatever it is for, in micro-units.
+    """The use of one budget in the present period. Amounts are in micro-units.
 
     Attributes:
-        amount_micro: what each agent may spend.
-        spent_micro: what all have spent.
-        fullest: the share of its amount that the agent who has spent most has spent.
+        amount_micro: the amount that each agent can spend.
+        spent_micro: the sum that all agents have spent.
+        fullest: the largest share of its amount that an agent has spent (1.0 is all of it).
     """
 
     amount_micro: int
@@ -45,14 +45,14 @@ class BudgetStatistics:
 
 
 class Earmark:
-    """A part of a budget that was taken and may still be settled or released, once.
+    """A reserved part of a budget, which is settled or released once.
 
     Attributes:
-        agent_id: whose budget.
-        name: which budget.
-        micro: how much.
-        period: in which period it was taken.
-        open: whether it may still be settled or released.
+        agent_id: the agent whose budget it is.
+        name: the name of the budget.
+        micro: the amount in micro-units.
+        period: the number of the period in which it was reserved.
+        open: whether it can still be settled or released.
     """
 
     __slots__ = ("agent_id", "micro", "name", "open", "period")
@@ -66,10 +66,10 @@ class Earmark:
 
 
 class Budgets:
-    """Who may still spend how much.
+    """The budgets of all agents.
 
     Args:
-        kernel: whose simulated time starts new periods.
+        kernel: the kernel whose simulated time determines the periods.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -79,10 +79,10 @@ class Budgets:
         self._waiting: dict[tuple[str, str], list[Signal]] = {}  # by name and agent, in order of arrival
 
     def define(self, name: str, amount_micro: int, reset_ns: int | None = None) -> None:
-        """Set what each agent may spend in each period; what was spent before stays spent.
+        """Set the amount that each agent can spend in each period. Earlier spending still counts.
 
         Raises:
-            UsageError: if the amount is no whole number from 0, or the period not above 0.
+            UsageError: if the amount is not a whole number from 0, or the period is not above 0.
         """
         check_amount(amount_micro)
         if reset_ns is not None and (reset_ns.__class__ is not int or reset_ns <= 0):
@@ -96,15 +96,15 @@ class Budgets:
         return name in self._budgets
 
     def amount(self, name: str) -> int:
-        """Return how many micro-units each agent may spend in each period."""
+        """Return the amount for each agent and period, in micro-units."""
         return self._find(name).amount_micro
 
     def remaining(self, agent_id: str, name: str) -> int:
-        """Return how many micro-units the agent may still spend in this period; negative after an overspend."""
+        """Return the micro-units that the agent can still spend in this period; negative after an overspend."""
         return self._find(name).amount_micro - self._used(agent_id, name)
 
     def spend(self, agent_id: str, name: str, micro: int) -> bool:
-        """Spend micro-units, or nothing if they are not there; return which. Check and take are one step."""
+        """Spend micro-units if enough are left. Return whether they were spent."""
         check_amount(micro)
         if micro > self.remaining(agent_id, name):
             return False
@@ -112,21 +112,23 @@ class Budgets:
         return True
 
     def reserve(self, agent_id: str, name: str, micro: int) -> Earmark:
-        """Spend micro-units whose true number is known only later.
+        """Spend micro-units as an estimate. The actual number is known later; see `settle`.
 
         Raises:
-            LimitError: if they are not there.
+            LimitError: if not enough are left.
         """
         if not self.spend(agent_id, name, micro):
             raise self._short(agent_id, name, micro)
         return Earmark(agent_id, name, micro, self._period(name))
 
     def settle(self, earmark: Earmark, actual: int) -> None:
-        """Say what was spent. Less comes back to its own period, if that still lasts; more is spent now, come
-        what may.
+        """Report the actual number of micro-units.
+
+        An unused part is given back if its period has not ended. An additional part is spent now, even if it exceeds
+        the budget.
 
         Raises:
-            UsageError: if it was settled or released before.
+            UsageError: if the earmark was settled or released before.
         """
         check_amount(actual)
         self._end(earmark)
@@ -137,19 +139,19 @@ class Budgets:
             self._tell(earmark.name, earmark.agent_id)
 
     def release(self, earmark: Earmark) -> None:
-        """Give back all of it.
+        """Give back all of an earmark.
 
         Raises:
-            UsageError: if it was settled or released before.
+            UsageError: if the earmark was settled or released before.
         """
         self.settle(earmark, 0)
 
     def lacking(self, agent_id: str, needs: Mapping[str, int]) -> str | None:
-        """Return the first budget of `needs` (micro-units by name) that has less than needed left, or None."""
+        """Return the first budget in `needs` (micro-units by name) that has less left than needed, or None."""
         return next((name for name, micro in needs.items() if self.remaining(agent_id, name) < micro), None)
 
     def why_lacking(self, agent_id: str, name: str, micro: int) -> str:
-        """Return a sentence that says how much is missing."""
+        """Return a sentence with the amounts that are needed and available."""
         amount = self._find(name).amount_micro
         if micro > amount:
             return f"{amount_text(micro)} needed, but the budget {name} is {amount_text(amount)} in all"
@@ -158,10 +160,10 @@ class Budgets:
     async def wait_for(self, agent_id: str, needs: Mapping[str, int]) -> None:
         """Wait until the agent has all of `needs` (micro-units by name) left.
 
-        It ends exactly when a new period starts, the amount is raised, or enough of what was set aside comes back.
+        The wait ends when a new period starts, the amount is raised, or enough of an earmark is given back.
 
         Raises:
-            LimitError: if an amount is more than its budget is in all, at once or after a change.
+            LimitError: if a need exceeds the amount of its budget for one period, also while waiting after a change.
         """
         while (name := self.lacking(agent_id, needs)) is not None:
             if needs[name] > self._find(name).amount_micro:
@@ -169,7 +171,7 @@ class Budgets:
             await self._change_of(name, agent_id)
 
     async def _change_of(self, name: str, agent_id: str) -> None:
-        """Wait until what an agent has left of a budget may have become more."""
+        """Wait for an event that can increase what an agent has left of a budget."""
         signal, key = Signal(self._kernel), (name, agent_id)
         self._waiting.setdefault(key, []).append(signal)
         try:
@@ -188,12 +190,12 @@ class Budgets:
         return LimitError(name, micro, self.remaining(agent_id, name), agent_id, message=text)
 
     def until_reset(self, name: str) -> int | None:
-        """Return in exactly how many nanoseconds the next period starts, or None if never."""
+        """Return the time in nanoseconds until the next period starts, or None if there is no next period."""
         reset_ns = self._find(name).reset_ns
         return None if reset_ns is None else reset_ns - self._kernel.now % reset_ns
 
     def statistics(self) -> dict[str, BudgetStatistics]:
-        """Return how much is spent, by budget. Changes nothing: any thread may ask while a run is under way."""
+        """Return the use of each budget. This changes nothing, so that any thread can call it during a run."""
         spent = dict.fromkeys(self._budgets, 0)
         most = dict.fromkeys(self._budgets, 0)
         for name, agent_id in list(self._spent):
@@ -206,9 +208,7 @@ class Budgets:
         }
 
     def state(self) -> dict[str, dict[str, int]]:
-        """Return what was spent in the present periods by budget and agent, sorted; nothing is left out but
-        zeros.
-        """
+        """Return the micro-units spent in the present period by budget and agent, sorted. Zeros are omitted."""
         result: dict[str, dict[str, int]] = {}
         for name, agent_id in sorted(self._spent):
             if used := self._used(agent_id, name):

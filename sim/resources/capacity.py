@@ -1,6 +1,4 @@
-"""The two things to wait for at a rate tracker: capacity (`Capacity`) and a level (`Watch`). See `admission` for
-the order.
-"""
+"""The waits of a rate tracker: for capacity (`Capacity`) and for a level (`Watch`). See `admission` for their order."""
 
 import math
 import types
@@ -17,11 +15,11 @@ if TYPE_CHECKING:
 
 
 LAST = 1
-"""The priority of what comes after all of a round in which actors run who have waited."""
+"""The priority of entries that run after the woken actors of a round."""
 
 
 class ResourceCounts:
-    """Counts of one resource, see `RateStatistics`."""
+    """Counts of one resource. See `RateStatistics`."""
 
     __slots__ = ("granted", "overspent", "refused", "waited")
 
@@ -30,11 +28,11 @@ class ResourceCounts:
 
 
 class Capacity:
-    """A wait for capacity, for `first_of`; `await wait.done()` waits for it alone.
+    """A wait for capacity. Pass it to `first_of`, or use `await wait.done()`.
 
-    Its value is a `Reservation` with `keep`, else None: then the units are free for the actor in the step in
-    which it wakes. Who stops waiting without being cancelled must call `leave`, so that those behind it are
-    looked at.
+    With `keep`, its value is a `Reservation`. Otherwise its value is None, and the units are free for the actor in the
+    step in which it wakes. Code that stops to wait for another reason than cancellation must call `leave`, so that the
+    waits behind it are examined.
     """
 
     __slots__ = ("_line", "_promise", "actor", "agent_id", "arrival", "costs", "keep", "needs", "token")
@@ -52,7 +50,7 @@ class Capacity:
 
     @property
     def waiting(self) -> bool:
-        """Whether its actor still waits for it."""
+        """Whether its actor still waits."""
         return self.actor is not None and self.actor.token == self.token
 
     @types.coroutine
@@ -68,7 +66,7 @@ class Capacity:
         return value  # type: ignore[no-any-return]
 
     def take(self) -> Any:
-        """Return the value if there is room and nobody who came before is blocked on what is needed."""
+        """Return the value if there is room and no earlier wait is blocked on a window that this one needs."""
         self.actor = None
         self.needs = self._line.needs(self.agent_id, self.costs)
         self._line.refuse_impossible(self)
@@ -77,28 +75,28 @@ class Capacity:
         return self._line.take(self.agent_id, self.costs, self.needs) if self.keep else None
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
-        """Join the line."""
+        """Join the queues of all windows that it needs."""
         self.actor = actor
         self.token = actor.token
         self._line.join(self)
 
     def undo(self, value: Any) -> None:
-        """Give back what was handed over to an actor that will not see it."""
+        """Give back units that were handed over to an actor but not received by it."""
         reservation = value or self._promise
         if reservation is not None and reservation.open:
             self._line.give_back(reservation)
 
     def leave(self) -> None:
-        """Wait no longer: those behind may go on."""
+        """Stop to wait, and examine the waits behind this one."""
         if self.actor is not None:
             self.actor = None
             self._line.changed(window for window, _ in self.needs)
 
     def hand_over(self, reservation: Reservation) -> None:
-        """Wake the actor: the units are its own.
+        """Wake the actor, and hand the units over to it.
 
-        The source is the actor itself, not the tracker, whose counter also counts what others wait for: agents that
-        share no limit must leave no trace in each other's record.
+        The source of the wake-up is the actor, not the tracker. The counter of the tracker depends on all waiting
+        agents, and agents that share no limit must not affect each other's record.
         """
         kernel, actor = self._line.kernel, self.actor
         assert actor is not None
@@ -115,7 +113,7 @@ class Capacity:
 
 
 class Watch:
-    """Calls back once, when an agent has at least `threshold` units of a resource left."""
+    """Calls a function once, when an agent has at least `threshold` units of a resource left."""
 
     __slots__ = (
         "_callback", "_line", "_source", "agent_id", "arrival", "due", "needs", "resource", "threshold", "timer",
@@ -141,21 +139,21 @@ class Watch:
         self.needs: tuple[Need, ...] = ()
         self.arrival = 0
         self.due: int | None = None
-        self.timer: Timer | None = None  # set once the level is reached
+        self.timer: Timer | None = None  # set when the level is reached
 
     def cancel(self) -> None:
-        """Make sure that the callback never runs; once it has run, this does nothing."""
+        """Cancel the callback. After it has run, this is a no-op."""
         if self.timer is not None:
             self.timer.cancel()
         else:
             self._line.forget(self)
 
     def tell(self, kernel: Kernel, source: Source) -> None:
-        """Have the callback run at this instant, in a step of its own, after those who have waited.
+        """Schedule the callback at this instant, in a separate step after the actors that waited for capacity.
 
         Args:
-            kernel: whose instant it is.
-            source: on whose behalf, if the watch has no source of its own.
+            kernel: the kernel.
+            source: the source of the step, if the watch has no source of its own.
         """
         self.due = None
         source = self._source or source

@@ -1,4 +1,4 @@
-"""`Container`: an amount of something that is put in and taken out (fuel, stock, money in a till)."""
+"""`Container`: a pool that holds an amount of something divisible, for example fuel or water."""
 
 import math
 import types
@@ -12,12 +12,15 @@ from sim.resources.pool import Line, Pool
 
 
 class Container(Pool):
-    """An amount between 0 and a capacity. Those who put and those who get each wait in order of arrival.
+    """An amount between 0 and a capacity. It has a queue for `get` and a queue for `put`, each in order of arrival.
 
     Args:
-        kernel: whose actors use it.
-        capacity: what fits.
-        level: what is in it at first.
+        kernel: the kernel of its users.
+        capacity: the maximum amount.
+        level: the initial amount.
+
+    Raises:
+        UsageError: unless 0 <= level <= capacity, with a finite level and a capacity above 0.
     """
 
     def __init__(self, kernel: Kernel, capacity: float = math.inf, level: float = 0) -> None:
@@ -30,25 +33,25 @@ class Container(Pool):
 
     @property
     def level(self) -> float:
-        """What is in it."""
+        """The present amount."""
         return self._level
 
     @types.coroutine
     def get(self, amount: float) -> Generator[Any, Any, float]:
-        """Wait until `amount` is there, take it and return it.
+        """Wait until `amount` is available, take it and return it.
 
         Raises:
-            LimitError: at once, if so much never fits in.
-            ClosedError: if the container is closed and does not hold as much, also while waiting.
+            LimitError: if it exceeds the capacity.
+            ClosedError: if the container is closed and holds less, also while waiting.
         """
         return (yield from _done(self.getting(amount)))  # type: ignore[no-any-return]
 
     @types.coroutine
     def put(self, amount: float) -> Generator[Any, Any, None]:
-        """Wait until `amount` fits, and put it in.
+        """Wait until `amount` fits, and add it.
 
         Raises:
-            LimitError: at once, if so much never fits in.
+            LimitError: if it exceeds the capacity.
             ClosedError: if the container is closed, also while waiting.
         """
         yield from _done(self.putting(amount))
@@ -62,9 +65,7 @@ class Container(Pool):
         return Putting(self, self._checked(amount))
 
     def serve(self) -> None:
-        """Serve those who wait on either side, each side up to the first whose amount is not there or does
-        not fit.
-        """
+        """Serve both queues, each up to the first actor whose amount is not available or does not fit."""
         if self._getters.head() is None and self._putters.head() is None:
             return
         with self._kernel.one_event():
@@ -108,7 +109,7 @@ class Getting:
         self._amount = amount
 
     def take(self) -> Any:
-        """Take the amount if it is there and nobody waits for another."""
+        """Take the amount if it is available and no other actor waits for an amount."""
         pool, amount = self._container, self._amount
         if amount > pool._level or pool._getters.head():
             pool._check_open()
@@ -122,7 +123,7 @@ class Getting:
         self._container._getters.add(actor, self._amount, self)
 
     def undo(self, value: float) -> None:
-        """Put back what was handed over, even above the capacity if its room has been filled since."""
+        """Put the amount back. The level may exceed the capacity if the room was filled in the meantime."""
         self._container._served -= 2
         self._container._change(value)
 
@@ -132,7 +133,7 @@ class Getting:
 
 
 class Putting:
-    """A wait for room. Who is cancelled takes back what was let in, as far as it is still there."""
+    """A wait for room. If its actor is cancelled, the amount is removed, provided that the level allows it."""
 
     __slots__ = ("_amount", "_container")
 
@@ -141,7 +142,7 @@ class Putting:
         self._amount = amount
 
     def take(self) -> Any:
-        """Put the amount in if it fits and nobody waits to put."""
+        """Add the amount if it fits and no actor waits to put."""
         pool, amount = self._container, self._amount
         pool._check_open()
         if amount + pool._level > pool.capacity or pool._putters.head():
@@ -155,7 +156,7 @@ class Putting:
         self._container._putters.add(actor, self._amount, self)
 
     def undo(self, value: object) -> None:
-        """Take the amount back, if the level still allows."""
+        """Remove the amount, if the level allows it."""
         if self._container.level >= self._amount:
             self._container._served -= 1
             self._container._change(-self._amount)

@@ -1,6 +1,6 @@
 """The ledger: balances of accounts in whole micro-units, and transfers between them.
 
-Money is never a float inside: the sum of all balances changes by `issue` alone, exactly by what was issued.
+Amounts are integers, so that sums are exact. Only `issue` changes the sum of all balances, by exactly its amount.
 """
 
 from decimal import Decimal, InvalidOperation
@@ -10,25 +10,24 @@ from sim.errors import LimitError, UsageError
 MICRO = 1_000_000
 """Micro-units in one unit."""
 
-MAX_MICRO = 2**63 - 1  # what a column of the run file holds
+MAX_MICRO = 2**63 - 1  # the maximum of an integer column of a run file
 
 MAX_UNITS = MAX_MICRO // MICRO
 
-_MOST_DIGITS = 30  # of a number that may lie within the limits; keeps absurd exponents from being written out
+_MOST_DIGITS = 30  # numbers with more digits are refused early, before a huge exponent is expanded
 
 
 def to_micro(units: float | str) -> int:
-    """Return an amount in micro-units.
+    """Convert an amount to micro-units.
 
-    Text and whole numbers are exact or refused. A float stands for the decimal that is written for it (0.1 is
-    a tenth) and is rounded to the nearest micro-unit, because sums such as 0.1 + 0.2 have digits that nobody
-    meant.
+    Text and whole numbers are converted exactly, or refused. A float is taken as its shortest decimal text (0.1 is a
+    tenth) and rounded to the nearest micro-unit, because a sum such as 0.1 + 0.2 has unintended digits.
 
     Args:
-        units: units, as a number or as decimal text.
+        units: the amount in units, as a number or as decimal text.
 
     Raises:
-        UsageError: if it is no number, not finite, too large, or text with more than six decimals.
+        UsageError: if it is not a number, not finite, too large, or text with more than six decimals.
     """
     try:
         if isinstance(units, bool) or not isinstance(units, int | float | str):
@@ -47,15 +46,15 @@ def to_micro(units: float | str) -> int:
 
 
 def _round(value: Decimal, *, exact: bool) -> int | None:
-    """Return the nearest micro-units (half to even), or None if `exact` and there is a remainder."""
+    """Return the nearest number of micro-units (half to even), or None if `exact` and there is a remainder."""
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     number = int("".join(map(str, digits)))
-    decimals = -6 - exponent  # beyond the sixth
+    decimals = -6 - exponent  # number of decimals beyond the sixth
     if decimals <= 0:
         micro, rest, half = number * int(10 ** abs(decimals)), 0, 1
     elif decimals > len(digits) + 1:
-        micro, rest, half = 0, min(number, 1), 2  # far below one half
+        micro, rest, half = 0, min(number, 1), 2  # the value is far below half a micro-unit
     else:
         scale = int(10 ** abs(decimals))
         micro, rest = divmod(number, scale)
@@ -68,14 +67,14 @@ def _round(value: Decimal, *, exact: bool) -> int | None:
 
 
 def amount_text(micro: int) -> str:
-    """Return micro-units as people write amounts: in units, with two decimals or as many as there are (up to six)."""
+    """Return micro-units as text: in units, with two to six decimals."""
     units, rest = divmod(abs(micro), MICRO)
     decimals = f"{rest:06}".rstrip("0").ljust(2, "0")
     return f"{'-' if micro < 0 else ''}{units}.{decimals}"
 
 
 def insufficient(what: str, needed: int, available: int) -> str:
-    """Return the sentence that there is not enough of something; amounts in micro-units."""
+    """Return the error text for an insufficient amount. Both amounts are in micro-units."""
     return f"insufficient {what}: {amount_text(needed)} needed, {amount_text(available)} available"
 
 
@@ -85,7 +84,7 @@ def _too_much(account: str, micro: int) -> LimitError:
 
 
 class Ledger:
-    """Balances of accounts. No balance is ever below zero."""
+    """The balances of all accounts. A balance is never negative."""
 
     def __init__(self) -> None:
         self._balances: dict[str, int] = {}
@@ -93,10 +92,10 @@ class Ledger:
         self._transfers = 0
 
     def open(self, account: str, micro: int = 0) -> None:
-        """Open an account; what is in it at first counts as issued for the reason `open`.
+        """Open an account. Its initial balance counts as issued for the reason `open`.
 
         Raises:
-            UsageError: if it is open already, or the amount is below 0.
+            UsageError: if it is open already, or the amount is not a whole number from 0.
         """
         if account in self._balances:
             raise UsageError(f"the account {account!r} is open already")
@@ -117,11 +116,11 @@ class Ledger:
         return balance
 
     def transfer(self, source: str, target: str, micro: int) -> None:
-        """Move micro-units from one account to another. Check and move are one step.
+        """Move micro-units from one account to another.
 
         Raises:
-            LimitError: if the funds are short; nothing has moved.
-            UsageError: if there is no such account, or the amount is no whole number above 0.
+            LimitError: if the balance is insufficient, or the target would exceed the maximum. Nothing is moved.
+            UsageError: if there is no such account, or the amount is not a whole number above 0.
         """
         funds, _ = self.balance(source), self.balance(target)
         if micro.__class__ is not int or micro <= 0:
@@ -135,12 +134,11 @@ class Ledger:
         self._transfers += 1
 
     def issue(self, account: str, micro: int, reason: str) -> None:
-        """Make micro-units out of nothing (above 0), or unmake them (below 0): the only way the total
-        changes.
+        """Create micro-units (above 0) or destroy them (below 0). This is the only way to change the total.
 
         Raises:
-            LimitError: if the account does not hold what is to be unmade.
-            UsageError: if there is no such account, or the amount is no whole number other than 0.
+            LimitError: if the balance would become negative, or exceed the maximum.
+            UsageError: if there is no such account, or the amount is not a whole number other than 0.
         """
         balance = self.balance(account)
         if micro.__class__ is not int or micro == 0:
@@ -154,15 +152,15 @@ class Ledger:
 
     @property
     def total(self) -> int:
-        """The sum of all balances in micro-units: what was issued in all."""
+        """The sum of all balances in micro-units, which is the sum of all issues."""
         return sum(self._issued.values())
 
     @property
     def transfers(self) -> int:
-        """How many transfers there were."""
+        """The number of transfers."""
         return self._transfers
 
     def state(self) -> dict[str, dict[str, int]]:
-        """Return the balances by account and what was issued by reason, sorted, in micro-units."""
+        """Return the balances by account and the issued amounts by reason, sorted, in micro-units."""
         balances, issued = sorted(self._balances.items()), sorted(self._issued.items())
         return {"balances": dict(balances), "issued": dict(issued)}

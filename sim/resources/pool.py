@@ -1,4 +1,4 @@
-"""What all pools share: lines of actors that wait, counts, and closing."""
+"""The base of all pools: queues of waiting actors, counts, and closing."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -12,20 +12,21 @@ import attrs
 from sim.errors import ClosedError
 from sim.kernel import Actor, Kernel
 
-_MANY = 32  # registrations before stale ones are looked for
+_MANY = 32  # minimum number of registrations before stale ones are removed
 
 Place = tuple[float, int, Actor, int, Any, Any]
-"""(priority, number, actor, token, what it needs, the wait by which it gets it); stale when the token has
-changed.
-"""
+"""(priority, arrival number, actor, token, need, wait). It is stale if the token of the actor has changed."""
 
 
 class Line:
-    """Actors that wait, in order of arrival; those that no longer wait are skipped, never searched for.
+    """A queue of waiting actors, in order of arrival or by priority. Stale registrations are skipped.
+
+    Args:
+        ranked: whether the order is by priority (lowest number first).
 
     Attributes:
-        places: always the same object.
-        pop: remove and return the first place.
+        places: the registrations; always the same object.
+        pop: a function that removes and returns the first registration.
     """
 
     __slots__ = ("_arrivals", "_purge_at", "_put", "_ranked", "places", "pop")
@@ -40,14 +41,14 @@ class Line:
         self._purge_at = _MANY
 
     def add(self, actor: Actor, need: Any, wait: Any, priority: float = 0) -> None:
-        """Put the actor last, or last among those of its priority if the line is ranked."""
+        """Add the actor at the end, or at the end of its priority if the queue is ranked."""
         if len(self.places) >= self._purge_at:
             self._purge()
         self._arrivals += 1
         self._put((priority, self._arrivals, actor, actor.token, need, wait))
 
     def head(self) -> Place | None:
-        """Return the place of the first that still waits."""
+        """Return the registration of the first actor that still waits, or None."""
         while self.places:
             place = self.places[0]
             if place[2].token == place[3]:
@@ -56,19 +57,19 @@ class Line:
         return None
 
     def comes_first(self, priority: float) -> bool:
-        """Whether someone waits who comes before a newcomer of this priority."""
+        """Return whether a waiting actor precedes a new request of this priority."""
         head = self.head()
         return head is not None and (not self._ranked or head[0] <= priority)
 
     def live(self) -> list[Place]:
-        """Return the places of all that still wait; in order, unless the line is ranked."""
-        return [place for place in list(self.places) if place[2].token == place[3]]  # a copy: observers ask, too
+        """Return the registrations of all actors that still wait; in order, unless the queue is ranked."""
+        return [place for place in list(self.places) if place[2].token == place[3]]  # a copy: observers call this too
 
     def __len__(self) -> int:
         return len(self.live())
 
     def _purge(self) -> None:
-        live = self.live()  # of a heap, so perhaps no heap any more
+        live = self.live()  # a part of a heap may not be a heap
         if self._ranked:
             heapify(live)
         self.places.clear()
@@ -78,14 +79,14 @@ class Line:
 
 @attrs.frozen
 class PoolStatistics:
-    """What a pool holds and did.
+    """The state and the counts of a pool.
 
     Attributes:
-        capacity: what fits.
-        level: what is there to be taken.
-        queue: how many wait.
-        served: requests that were answered.
-        waited: requests that had to wait.
+        capacity: the maximum amount, or the number of slots or items.
+        level: the amount, or the number of slots or items, that is available.
+        queue: the number of waiting actors.
+        served: the number of requests that were served.
+        waited: the number of requests that had to wait.
     """
 
     capacity: float
@@ -99,8 +100,8 @@ class Pool(ABC):
     """The base of all pools.
 
     Attributes:
-        capacity: what fits; infinite for no limit.
-        closed: whether it was closed.
+        capacity: the maximum amount, or the number of slots or items; infinite for no limit.
+        closed: whether the pool was closed.
     """
 
     __slots__ = ("_kernel", "_lines", "_served", "_waited", "capacity", "closed")
@@ -116,26 +117,25 @@ class Pool(ABC):
     @property
     @abstractmethod
     def level(self) -> float:
-        """What is there to be taken."""
+        """The amount, or the number of slots or items, that is available."""
 
     @property
     def queue(self) -> int:
-        """How many actors wait."""
+        """The number of waiting actors."""
         return sum(map(len, self._lines))
 
     def statistics(self) -> PoolStatistics:
-        """Return what the pool holds and did so far."""
+        """Return the present state and the counts since the start."""
         return PoolStatistics(self.capacity, self.level, self.queue, self._served, self._waited)
 
     def state(self) -> dict[str, Any]:
-        """Return what the pool holds, JSON-like."""
+        """Return the present state as JSON."""
         return {"closed": self.closed, "level": self.level, "queue": self.queue}
 
     def close(self) -> None:
-        """Take and hand out nothing new, and answer everyone who waits with `ClosedError`.
+        """Close the pool: raise `ClosedError` in all waiting actors and for new requests.
 
-        What is already held may still be released, and what is left in a container or a store may still be
-        taken.
+        Slots can still be released, and the content of a container or store can still be taken.
         """
         self.closed = True
         waiting = list(self._waiting())
@@ -146,7 +146,7 @@ class Pool(ABC):
 
     @abstractmethod
     def serve(self) -> None:
-        """Hand out what is free to those who wait."""
+        """Serve the waiting actors as far as possible."""
 
     def _waiting(self) -> Iterator[Place]:
         for line in self._lines:

@@ -1,4 +1,4 @@
-"""`PreemptiveResource`: slots that a request of higher priority takes away from their user, who is interrupted."""
+"""`PreemptiveResource`: slots that a request with a lower priority number can take from their user."""
 
 import types
 from collections.abc import Callable, Generator
@@ -15,12 +15,12 @@ from sim.resources.pool import Line, Pool
 
 @attrs.frozen
 class Preempted:
-    """Why the user of a slot was interrupted: the cause of its `Interrupt`.
+    """The cause of the `Interrupt` of a user whose slot was taken.
 
     Attributes:
-        by: the name of who took the slot.
-        since: when the user got the slot, simulated seconds.
-        resource: whose slot it was.
+        by: the name of the actor that took the slot.
+        since: the time at which the user got the slot, in simulated seconds.
+        resource: the resource.
     """
 
     by: str
@@ -33,14 +33,14 @@ class Preempted:
 
 @attrs.define(eq=False)
 class Use:
-    """One slot in use.
+    """The use of one slot by one actor.
 
     Attributes:
-        actor: who uses it.
-        priority: with which priority it was asked for.
-        since_ns: when it was handed over, simulated nanoseconds.
-        number: counts the hand-overs of its resource.
-        held: whether the slot is still its own: not after it was released or preempted.
+        actor: the user of the slot, or None if code outside an actor took it.
+        priority: the priority of the request.
+        since_ns: the time at which the user got it, in simulated nanoseconds.
+        number: the number of this use among all uses of the resource, from 1.
+        held: whether the slot is still in use; False after it was released or preempted.
     """
 
     actor: Actor | None
@@ -51,17 +51,19 @@ class Use:
 
 
 class PreemptiveResource(Pool):
-    """Equal slots, handed out by priority: the lowest number first, in order of arrival among equal ones.
+    """A resource with priorities and preemption.
 
-    A request that finds no free slot takes one from the user with the highest number, if that is higher than its own;
-    among equal ones from who got its slot last. The user gets an `Interrupt` whose cause is `Preempted`.
+    Requests get slots by priority: the lowest number first, equal numbers in order of arrival. If no slot is free, a
+    request takes the slot of the user with the highest number, provided that it is higher than its own; among equal
+    numbers, of the user that got its slot last. That user gets an `Interrupt` whose cause is a `Preempted`.
 
     Args:
-        kernel: whose actors use it.
-        slots: how many there are.
+        kernel: the kernel of its users.
+        slots: the number of slots.
 
     Attributes:
-        on_preempted: called with the use that has ended and the name of who took the slot, in place of the interrupt.
+        on_preempted: a function that is called instead of the interrupt, with the use that has ended and the name of
+            the actor that took the slot.
     """
 
     def __init__(self, kernel: Kernel, slots: int = 1) -> None:
@@ -75,21 +77,21 @@ class PreemptiveResource(Pool):
 
     @property
     def level(self) -> int:
-        """How many slots are free."""
+        """The number of free slots."""
         return int(self.capacity) - len(self._users)
 
     @property
     def users(self) -> list[str]:
-        """The names of who uses a slot, in the order in which they got it."""
+        """The names of the users, in the order in which they got their slots."""
         return [use.actor.name for use in self._users if use.actor is not None]
 
     @types.coroutine
     def acquire(self, priority: float = 0, *, preempt: bool = True) -> Generator[Any, Any, Use]:
-        """Wait for a slot and take it, perhaps from its user.
+        """Wait for a slot and take it, if necessary from its user.
 
         Args:
-            priority: lower numbers come first.
-            preempt: whether it may take a slot from a user of lower rank.
+            priority: the priority; lower numbers come first.
+            preempt: whether the request may take a slot from a user with a higher number.
 
         Raises:
             ClosedError: if the resource is closed, also while waiting.
@@ -99,15 +101,15 @@ class PreemptiveResource(Pool):
         return (yield wait) if value is NOTHING else value  # type: ignore[no-any-return]
 
     def wait(self, priority: float = 0, *, preempt: bool = True) -> "UseWait":
-        """Return `acquire` as a wait for `first_of` and `all_of`, for the actor that runs now."""
+        """Return `acquire`, for the actor that runs now, as a wait for `first_of` and `all_of`."""
         return UseWait(self, priority, preempt)
 
     def slot(self, priority: float = 0, *, preempt: bool = True) -> "UsedSlot":
-        """Return what holds a slot in `async with resource.slot() as use:`; a preempted one is not released again."""
+        """Return a context manager: `async with resource.slot() as use:`. A preempted slot is not released again."""
         return UsedSlot(self, priority, preempt)
 
     def release(self, use: Use) -> bool:
-        """Give back a slot; who waits first gets it at once. Return False if it had been given back or preempted."""
+        """Release a slot. The first waiting actor gets it. Return False if it was released or preempted before."""
         if not use.held:
             return False
         self._kernel.acting()
@@ -133,9 +135,9 @@ class PreemptiveResource(Pool):
         return self._hand_out(wait)
 
     def queue_up(self, wait: "UseWait", actor: Actor) -> None:
-        """Put an actor into the line; if it comes first and may preempt, it gets the slot of a user.
+        """Add an actor to the queue. If it is first and may preempt, give it the slot of a user.
 
-        The user gets its interrupt before the actor runs.
+        The user is interrupted before the actor runs.
         """
         first = not self._line.comes_first(wait.priority)
         self._waited += 1
@@ -147,7 +149,7 @@ class PreemptiveResource(Pool):
             self.serve()
 
     def _victim(self, wait: "UseWait") -> Use | None:
-        """Return the use of the lowest rank, if it is of a lower rank than the request; never one's own."""
+        """Return the use that the request may preempt, or None. An actor never preempts itself."""
         lower = [use for use in self._users if use.priority > wait.priority and use.actor is not wait.actor]
         return max(lower, key=lambda use: (use.priority, use.number), default=None)
 
@@ -172,7 +174,7 @@ class PreemptiveResource(Pool):
         self._users.remove(use)
 
     def put_back(self, use: Use) -> None:
-        """Take back a slot whose user will not see it."""
+        """Take back a slot that was handed over but not received."""
         if self.release(use):
             self._served -= 1
 
@@ -181,7 +183,7 @@ class UseWait:
     """A wait for a slot of a `PreemptiveResource`. Its value is the `Use`.
 
     Attributes:
-        actor: who asks: the actor that made the wait, also if another one waits on its behalf.
+        actor: the actor that created the wait, even if another actor (as in `all_of`) waits on its behalf.
         priority, preempt: see `PreemptiveResource.acquire`.
     """
 
@@ -202,19 +204,19 @@ class UseWait:
         return NOTHING if use is None else use
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
-        """Join the line, or take the slot of a user."""
+        """Join the queue, or take the slot of a user."""
         self._pool.queue_up(self, actor)
 
     def undo(self, value: Use) -> None:
-        """Give back what was handed over, unless it has been preempted meanwhile."""
+        """Give back the slot, unless it was preempted in the meantime."""
         self._pool.put_back(value)
 
     def leave(self) -> None:
-        """No-op: waiting here blocks no other actor, for all want one slot."""
+        """No-op: each waiter wants one slot, so it blocks no other waiter."""
 
 
 class UsedSlot:
-    """A slot that is held for as long as an `async with` lasts, or until it is preempted."""
+    """A context manager that holds a slot until the end of the block, or until the slot is preempted."""
 
     __slots__ = ("_pool", "_preempt", "_priority", "_use")
 
@@ -230,5 +232,5 @@ class UsedSlot:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not GeneratorExit:  # else the coroutine is thrown away together with its run
+        if kind is not GeneratorExit:  # garbage collection of the coroutine must not change the resource
             self._pool.release(self._use)

@@ -1,4 +1,4 @@
-"""Quotas are held and given back: bytes on a disk, files, open conversations."""
+"""Quotas: how much of something an agent can hold at one time, for example bytes on a disk, files, conversations."""
 
 import attrs
 
@@ -8,7 +8,13 @@ from sim.resources.windows import check_amount
 
 @attrs.frozen
 class QuotaStatistics:
-    """What each agent may hold of one quota, what all hold, and the share of its limit that the fullest holds."""
+    """The use of one quota.
+
+    Attributes:
+        limit: the amount that each agent can hold.
+        held: the sum that all agents hold.
+        fullest: the largest share of its limit that an agent holds (1.0 is all of it).
+    """
 
     limit: int
     held: int
@@ -16,17 +22,17 @@ class QuotaStatistics:
 
 
 class Quotas:
-    """Who holds how much of what. Amounts are whole units; none is ever negative."""
+    """The quotas of all agents. Amounts are whole units and never negative."""
 
     def __init__(self) -> None:
         self._limits: dict[str, int] = {}
         self._held: dict[tuple[str, str], int] = {}  # by name and agent
 
     def define(self, name: str, limit: int) -> None:
-        """Set how much each agent may hold. Who holds more keeps it, and may hold nothing further.
+        """Set the amount that each agent can hold. An agent that holds more keeps it, but cannot hold more.
 
         Raises:
-            UsageError: if the limit is no whole number from 0.
+            UsageError: if the limit is not a whole number from 0.
         """
         check_amount(limit)
         self._limits[name] = limit
@@ -35,7 +41,7 @@ class Quotas:
         return name in self._limits
 
     def hold(self, agent_id: str, name: str, amount: int) -> bool:
-        """Hold `amount` more, or nothing if it is over the limit; return which. Check and take are one step."""
+        """Hold `amount` more if it is within the limit. Return whether it is held."""
         check_amount(amount)
         if amount > self.remaining(agent_id, name):
             return False
@@ -44,10 +50,10 @@ class Quotas:
         return True
 
     def give_back(self, agent_id: str, name: str, amount: int) -> None:
-        """Hold `amount` less.
+        """Return `amount` to the quota.
 
         Raises:
-            UsageError: if the agent does not hold as much.
+            UsageError: if the agent holds less.
         """
         check_amount(amount)
         left = self.held(agent_id, name) - amount
@@ -58,16 +64,16 @@ class Quotas:
             del self._held[name, agent_id]
 
     def held(self, agent_id: str, name: str) -> int:
-        """Return how much the agent holds."""
+        """Return the amount that the agent holds."""
         self._limit(name)
         return self._held.get((name, agent_id), 0)
 
     def remaining(self, agent_id: str, name: str) -> int:
-        """Return how much more the agent may hold."""
+        """Return the further amount that the agent can hold."""
         return max(0, self._limit(name) - self.held(agent_id, name))
 
     def statistics(self) -> dict[str, QuotaStatistics]:
-        """Return how much is held, by quota. Changes nothing: any thread may ask while a run is under way."""
+        """Return the use of each quota. This changes nothing, so that any thread can call it during a run."""
         held = dict.fromkeys(self._limits, 0)
         most = dict.fromkeys(self._limits, 0)
         for (name, _), amount in dict(self._held).items():
@@ -78,7 +84,7 @@ class Quotas:
         }
 
     def state(self) -> dict[str, dict[str, int]]:
-        """Return what is held by quota and agent, sorted; who holds nothing is left out."""
+        """Return the amounts that are held by quota and agent, sorted. Zeros are omitted."""
         result: dict[str, dict[str, int]] = {}
         for (name, agent_id), amount in sorted(self._held.items()):
             result.setdefault(name, {})[agent_id] = amount

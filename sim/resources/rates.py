@@ -1,9 +1,7 @@
-"""The rate tracker: rolling windows per agent, per group and over all, for resources of any name.
+"""The rate tracker: rolling windows per agent, per group and in total, for resources of any name.
 
-The name, `has_capacity`, `get_remaining` and the resources `llm_calls`, `disk_writes` and `bandwidth` are
-those of seed 004, whose agents look once a second whether capacity has returned. Here nobody looks: see
-`capacity`. All is simulated time, which never goes back, so a wall clock that is set can neither lengthen nor
-shorten a window.
+Waiting agents do not poll. They are woken when capacity returns, see `admission`. Windows are in simulated time, which
+never decreases, so that changes of the wall clock do not affect them.
 """
 
 import math
@@ -22,15 +20,15 @@ from sim.resources.uses import RateStatistics, RateUse, Scope, uses
 from sim.resources.windows import Need, Rate, Reservation, Window, check_amount, time_until
 
 Policy = Literal["block", "skip"]
-"""What an agent does at exhaustion: wait until there is capacity, or go on without the action."""
+"""What an agent does if there is no capacity: wait for it, or continue without the action."""
 
-_FIRST_ORDINAL = 2**32  # sources of resources lie between those of declared and those of derived actors
-_PURGE_FROM = 1024  # windows of agents before idle ones are looked for
+_FIRST_ORDINAL = 2**32  # ordinals of trackers are between those of declared actors and those of derived actors
+_PURGE_FROM = 1024  # minimum number of agents before idle windows are removed
 
 
 @attrs.frozen
 class Limit:
-    """The rates of one resource: for each agent, for each group of agents together, and for all together."""
+    """The rates of one resource: for each agent, for each group of agents, and for all agents in total."""
 
     agent: Rate | None = None
     group: Rate | None = None
@@ -39,13 +37,13 @@ class Limit:
 
 
 class RateTracker:
-    """Who consumed how much lately, and who may consume now.
+    """Counts the recent consumption of resources, and decides whether an agent can consume more now.
 
-    `consume` and the like take what is there; who wants to queue uses `wait_for_capacity`.
+    `consume` and `reserve` do not wait. To wait for capacity, use `wait_for_capacity`.
 
     Args:
-        kernel: whose simulated time counts.
-        name: tells trackers of one kernel apart; the order of its timers depends on it.
+        kernel: the kernel whose simulated time is used.
+        name: the name of the tracker, unique within the kernel. The order of its timers depends on it.
     """
 
     __slots__ = (
@@ -63,18 +61,18 @@ class RateTracker:
         self._agent_windows: dict[tuple[str, str], Window] = {}  # by resource and agent
         self._group_windows: dict[tuple[str, str], Window] = {}
         self._total_windows: dict[str, Window] = {}
-        self._plans: dict[str, tuple[Window, ...]] = {}  # by agent: all its windows, few enough to go through
+        self._plans: dict[str, tuple[Window, ...]] = {}  # by agent: all its windows, usually a few
         self._tallies: dict[str, ResourceCounts] = {}
         self._purge_at = _PURGE_FROM
 
     # -- limits
 
     def set_limit(self, resource: str, limit: Limit) -> None:
-        """Set the rates of a resource; what counts already goes on counting."""
+        """Set the rates of a resource. Earlier consumption still counts."""
         self._change(lambda: self._limits.__setitem__(resource, limit))
 
     def set_agent_limit(self, agent_id: str, resource: str, rate: Rate | None) -> None:
-        """Give one agent a rate of its own instead of the resource's rate for each agent; None takes it away."""
+        """Set an individual rate for one agent, which replaces `Limit.agent` of the resource. None removes it."""
 
         def change() -> None:
             own = self._own_rates.setdefault(agent_id, {})
@@ -86,7 +84,7 @@ class RateTracker:
         self._change_for(agent_id, change)
 
     def refresh(self, resource: str) -> None:
-        """Begin a new period of a resource that is limited per tick: what was consumed before counts no more."""
+        """Start a new period of a resource that is limited per tick: earlier consumption does not count any more."""
         windows = [window for name, _, window in self._scoped() if name == resource]
 
         def clear() -> None:
@@ -96,7 +94,7 @@ class RateTracker:
         self._line.start_over(windows, clear)
 
     def set_group(self, agent_id: str, group: str | None) -> None:
-        """Put an agent into a group; what it consumed before stays with the former group."""
+        """Put an agent into a group, or None for no group. Its earlier consumption still counts for the old group."""
 
         def change() -> None:
             self._groups.pop(agent_id, None)
@@ -106,7 +104,7 @@ class RateTracker:
         self._change_for(agent_id, change)
 
     def forget(self, agent_id: str) -> None:
-        """Drop what is known of an agent that has left; what it consumed goes on counting for its group and all."""
+        """Forget an agent that has left. Its consumption still counts for its group and in total."""
         self._groups.pop(agent_id, None)
         self._own_rates.pop(agent_id, None)
         self._plans.pop(agent_id, None)
@@ -117,23 +115,23 @@ class RateTracker:
 
     @property
     def resources(self) -> list[str]:
-        """The names of all resources that have a limit, also of those that only single agents have."""
+        """The names of all resources with a limit, including limits of individual agents."""
         own = (name for rates in self._own_rates.values() for name in rates)
         return list(dict.fromkeys((*self._limits, *own)))
 
     def limits(self, resource: str) -> bool:
-        """Whether a resource has a limit, for all or for a single agent."""
+        """Return whether a resource has a limit, including limits of individual agents."""
         return resource in self._limits or any(resource in rates for rates in self._own_rates.values())
 
     def policy(self, resource: str) -> Policy:
-        """Return what agents do at exhaustion of a resource."""
+        """Return what agents do if a resource has no capacity."""
         limit = self._limits.get(resource)
         return "block" if limit is None else limit.policy
 
     # -- questions
 
     def blocked(self, agent_id: str, /) -> str | None:
-        """Return the first resource of which the agent may not even have one unit now, or None."""
+        """Return the first resource of which the agent cannot consume a single unit now, or None."""
         plan = self._plans.get(agent_id)
         if plan is None:
             plan = self._make_plan(agent_id)
@@ -143,7 +141,7 @@ class RateTracker:
         return None
 
     def blocked_by(self, agent_id: str, costs: Mapping[str, int]) -> str | None:
-        """Return the first resource of `costs` (units by resource) that has no capacity for its amount, or None."""
+        """Return the first resource in `costs` (units by resource) without capacity for its amount, or None."""
         plan = self._plans.get(agent_id)
         if plan is None:
             plan = self._make_plan(agent_id)
@@ -154,7 +152,7 @@ class RateTracker:
         return None
 
     def has_capacity(self, agent_id: str, resource: str, amount: int = 1) -> bool:
-        """Whether `consume` of the same would succeed now."""
+        """Return whether `consume` with the same arguments would succeed now."""
         if amount.__class__ is not int or amount < 0:
             check_amount(amount)
         for window in self._scopes(agent_id, resource):
@@ -163,13 +161,13 @@ class RateTracker:
         return True
 
     def get_usage(self, agent_id: str, resource: str) -> int:
-        """Return how many units of the agent count now in its own window; 0 if it has none."""
+        """Return the number of units that count in the agent's own window now; 0 if it has none."""
         self._scopes(agent_id, resource)
         window = self._agent_windows.get((resource, agent_id))
         return 0 if window is None else window.limit - window.room(self._kernel.now)
 
     def total_usage(self, resource: str) -> int:
-        """Return how much of a resource all agents together consumed within its window, as far as it is limited."""
+        """Return the units of a resource that all agents consumed within its window; 0 without a limit."""
         total = self._total_windows.get(resource)
         if total is not None:
             return self._count(total)
@@ -177,22 +175,22 @@ class RateTracker:
         return sum(self._count(window) for (name, _), window in windows.items() if name == resource)
 
     def get_remaining(self, agent_id: str, resource: str) -> float:
-        """Return how many units the agent may have now: the least over its scopes, infinite without a limit.
+        """Return the number of units that the agent can consume now: the minimum over its windows.
 
-        After an overspend it is negative.
+        It is infinite without a limit, and negative after an overspend.
         """
         now = self._kernel.now
         return min((window.room(now) for window in self._scopes(agent_id, resource)), default=math.inf)
 
     def time_until_capacity(self, agent_id: str, resource: str, amount: int = 1) -> int | None:
-        """Return in exactly how many nanoseconds `amount` fits if nothing else happens: 0: now, None: never."""
+        """Return the time in nanoseconds until `amount` fits if nothing else is consumed. 0: now, None: never."""
         check_amount(amount)
         return time_until(self._needs(agent_id, {resource: amount}), self._kernel.now)
 
     # -- taking
 
     def consume(self, agent_id: str, resource: str, amount: int = 1) -> bool:
-        """Take `amount` units from all scopes of the agent, or nothing; return whether they were there."""
+        """Consume `amount` units in all windows of the agent, or none. Return whether there was capacity."""
         if amount.__class__ is not int or amount < 0:
             check_amount(amount)
         plan = self._plans.get(agent_id)
@@ -217,9 +215,9 @@ class RateTracker:
         return True
 
     def reserve(self, agent_id: str, resource: str, amount: int) -> Reservation:
-        """Take `amount` units whose true number is known only later (tokens of a model call).
+        """Consume `amount` units as an estimate. The actual number (for example tokens of a model call) is known later.
 
-        They count from now on, for one window, like units that were consumed.
+        The units count from now on, like units of `consume`.
 
         Raises:
             LimitError: if there is no capacity.
@@ -231,14 +229,14 @@ class RateTracker:
         return self._line.take(agent_id, costs, self._needs(agent_id, costs))
 
     def settle(self, reservation: Reservation, actual: int) -> None:
-        """Say how many units were used. What was not used comes back; more than reserved counts from now on.
+        """Report the number of units that were used. Unused units are given back; additional units count from now on.
 
         Args:
-            reservation: of one resource.
-            actual: units; more than reserved is allowed, for it has happened, and is recorded as overspent.
+            reservation: a reservation of one resource.
+            actual: the number of units. It may exceed the reservation; the difference is counted as overspent.
 
         Raises:
-            UsageError: if it was settled or released before, or holds several resources.
+            UsageError: if the reservation was settled or released before, or holds several resources.
         """
         check_amount(actual)
         self._check_open(reservation)
@@ -253,7 +251,7 @@ class RateTracker:
                 self._line.changed((window,))
 
     def release(self, reservation: Reservation) -> None:
-        """Give back all of a reservation.
+        """Give back all units of a reservation.
 
         Raises:
             UsageError: if it was settled or released before.
@@ -266,14 +264,14 @@ class RateTracker:
     async def wait_for_capacity(
         self, agent_id: str, costs: Mapping[str, int], *, take: bool = False
     ) -> Reservation | None:
-        """Wait, first come first served, until there is capacity for all `costs` (units by resource).
+        """Wait, first come, first served, until there is capacity for all `costs` (units by resource).
 
-        It ends exactly when capacity returns. An agent may overtake only who waits for something that it does
-        not need. With `take` the units are consumed at that moment and returned as a reservation; without,
-        they are there for whatever the agent consumes in the step in which it wakes.
+        The wait ends at the exact time at which capacity returns. An agent can overtake only agents that are blocked on
+        windows that it does not need. With `take`, the units are consumed at that moment and returned as a reservation.
+        Without it, the capacity is guaranteed for the step in which the agent wakes.
 
         Raises:
-            LimitError: at once, if an amount can never fit; also while waiting, when a limit is changed.
+            LimitError: if an amount can never fit; also while waiting, after a change of a limit.
         """
         return await self.capacity(agent_id, costs, take=take).done()
 
@@ -291,10 +289,10 @@ class RateTracker:
         callback: Callable[[], None],
         source: Source | None = None,
     ) -> Watch:
-        """Call back once, exactly when the agent has at least `threshold` units of a resource left.
+        """Call `callback` once, at the exact time at which the agent has at least `threshold` units of a resource left.
 
-        Those who wait for capacity are served first. The callback runs as a step of its own at that instant, on behalf
-        of `source`, or of the tracker.
+        Actors that wait for capacity are served first. The callback runs in a separate step at that instant, on behalf
+        of `source`, or of the tracker if `source` is None.
         """
         watch = Watch(self._line, agent_id, resource, threshold, callback, source)
         self._line.watch(watch)
@@ -303,23 +301,21 @@ class RateTracker:
     # -- reports
 
     def statistics(self) -> dict[str, RateStatistics]:
-        """Return what happened so far, by resource in order of name."""
+        """Return the counts so far by resource, sorted by name."""
         return {
             name: RateStatistics(tally.granted, tally.refused, tally.waited, tally.overspent)
             for name, tally in sorted(self._tallies.items())
         }
 
     def uses(self) -> list[RateUse]:
-        """Return how much counts now, by resource and scope; windows that nobody has used yet are left out.
+        """Return the units that count now, by resource and scope. Windows that were never used are omitted.
 
-        Changes nothing, so that any thread may ask while a run is under way.
+        This changes nothing, so that any thread can call it during a run.
         """
         return uses(self._scoped(), self._kernel.now)
 
     def state(self) -> dict[str, Any]:
-        """Return what counts now in every window, JSON-like and sorted; windows in which nothing counts are
-        left out.
-        """
+        """Return the units that count now in each window, as sorted JSON. Empty windows are omitted."""
         return {
             "agents": self._used(self._agent_windows),
             "groups": self._used(self._group_windows),
@@ -347,10 +343,10 @@ class RateTracker:
         for window in plan:
             if window.resource != resource:
                 return tuple([window for window in plan if window.resource == resource])
-        return plan  # nothing else is limited, so no tuple has to be made
+        return plan  # no other resource is limited, so the plan itself is the answer
 
     def _lacking(self, agent_id: str, costs: Mapping[str, int]) -> str | None:
-        """Do what `blocked_by` says, counting anew what seems to be used up."""
+        """Return the result of `blocked_by`, after removing expired units from windows that seem full."""
         for resource, amount in costs.items():
             for window in self._scopes(agent_id, resource):
                 if window.used + amount > window.limit and not self.has_capacity(agent_id, resource, amount):
@@ -393,7 +389,7 @@ class RateTracker:
         return plan
 
     def _drop_idle(self) -> None:
-        """Forget the agents of whose consumption nothing counts any more, wherever they are in time."""
+        """Remove the windows of agents without units that still count at the time that all agents have reached."""
         now = self._kernel.reached
         kept: dict[str, None] = {}
         for (_, agent_id), window in self._agent_windows.items():
@@ -411,7 +407,7 @@ class RateTracker:
             change()
 
     def _change(self, change: Callable[[], None]) -> None:
-        """Change limits or groups, and look anew at everyone who waits."""
+        """Change limits or groups, and examine all waits again."""
 
         def apply() -> None:
             change()
@@ -427,7 +423,7 @@ class RateTracker:
         self._line.start_over([window for *_, window in self._scoped()], apply)
 
     def _scoped(self) -> Iterator[tuple[str, Scope, Window]]:
-        """Yield all windows, from copies of the tables, which a run may change meanwhile."""
+        """Yield all windows. The tables are copied, because a run may change them in another thread meanwhile."""
         for (resource, _), window in dict(self._agent_windows).items():
             yield resource, "agent", window
         for (resource, _), window in dict(self._group_windows).items():

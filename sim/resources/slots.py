@@ -1,4 +1,4 @@
-"""`Resource` and `PriorityResource`: a number of equal slots that are held and released."""
+"""`Resource` and `PriorityResource`: a fixed number of slots that actors take and release."""
 
 import types
 from collections.abc import Generator
@@ -14,7 +14,7 @@ from sim.resources.pool import Line, Pool
 
 
 class _Slots(Pool):
-    """What both have in common."""
+    """The base of `Resource` and `PriorityResource`."""
 
     __slots__ = ("__weakref__", "_free", "_line", "_one")
 
@@ -28,15 +28,15 @@ class _Slots(Pool):
 
     @property
     def level(self) -> int:
-        """How many slots are free."""
+        """The number of free slots."""
         return self._free
 
     @types.coroutine
     def acquire(self, amount: int = 1, priority: float = 0) -> Generator[Any, Any, None]:
-        """Wait for `amount` slots at once and take them.
+        """Wait until `amount` slots are free, and take them together.
 
         Raises:
-            LimitError: at once, if there are fewer slots in all.
+            LimitError: if the resource has fewer slots.
             ClosedError: if the resource is closed, also while waiting.
         """
         must_wait = self._free < amount <= self.capacity and not self.closed  # the hot path
@@ -52,11 +52,11 @@ class _Slots(Pool):
                 self._line.add(actor, amount, wait, priority)
                 yield ARMED
         except (Exception, Cancelled):
-            self.serve()  # who was behind may go on
+            self.serve()  # this actor may have blocked the actors behind it
             raise
 
     def slot(self, amount: int = 1, priority: float = 0) -> "SlotHold":
-        """Return what holds slots in `async with resource.slot():`."""
+        """Return a context manager that holds slots: `async with resource.slot():`."""
         return SlotHold(self, amount, priority)
 
     def wait(self, amount: int = 1, priority: float = 0) -> "SlotWait":
@@ -64,11 +64,12 @@ class _Slots(Pool):
         return self._one if amount == 1 and priority == 0 else SlotWait(self, amount, priority)
 
     def acquire_nowait(self, amount: int = 1, priority: float = 0) -> bool:
-        """Take slots if they are free and nobody waits who comes first; return whether they were taken.
+        """Take slots if they are free and no waiting actor comes first. Return whether they were taken.
 
         Raises:
-            LimitError: if there are fewer slots in all.
+            LimitError: if the resource has fewer slots.
             ClosedError: if the resource is closed.
+            UsageError: if the amount is not above 0.
         """
         if self.closed or not 0 < amount <= self.capacity:
             self._refuse(amount)
@@ -79,17 +80,17 @@ class _Slots(Pool):
         return True
 
     def release(self, amount: int = 1) -> None:
-        """Give back slots; those who wait first get them at once.
+        """Release slots. The first waiting actors get them.
 
         Raises:
-            UsageError: if more are given back than are held.
+            UsageError: if more slots are released than are in use.
         """
         free = self._free + amount
         if amount < 1 or free > self.capacity:
             held = self.capacity - self._free
             raise UsageError(f"{amount} slots were released, but {held} are held")
         places = self._line.places
-        if places and not self._free:  # the hot path: who waits first gets just these
+        if places and not self._free:  # the hot path: the first waiting actor gets exactly these slots
             _, _, actor, token, need, wait = places[0]
             if need == amount and actor.token == token and self._kernel.current is not None:
                 self._line.pop()
@@ -101,17 +102,17 @@ class _Slots(Pool):
             self.serve()
 
     def serve(self) -> None:
-        """Hand out free slots in order, up to the first that needs more than are free."""
+        """Give free slots to waiting actors in order, up to the first that needs more than are free."""
         place = self._line.head()
         if place is None or place[4] > self._free:
             return
-        with self._kernel.one_event():  # refuses while the run is paused, before anything has changed
+        with self._kernel.one_event():  # first: it refuses a call while the run is paused, before anything changes
             while place is not None and 0 < place[4] <= self._free:
                 _, _, actor, _, amount, wait = place
                 self._line.pop()
                 self._free -= amount
                 self._served += 1
-                self._kernel.wake(actor, amount, wait)  # last: with what it had before anything may die, and serve
+                self._kernel.wake(actor, amount, wait)  # last: it may free an old value, whose finalizer may call serve
                 place = self._line.head()
 
     def _refuse(self, amount: int) -> None:
@@ -122,7 +123,7 @@ class _Slots(Pool):
 
 
 class SlotWait:
-    """A wait for slots. Its value is how many were taken."""
+    """A wait for slots. Its value is the number of slots."""
 
     __slots__ = ("_amount", "_pool", "_priority")
 
@@ -134,26 +135,26 @@ class SlotWait:
         self._priority = priority
 
     def take(self) -> Any:
-        """Take the slots if they are free and nobody waits."""
+        """Take the slots if they are free and no waiting actor comes first."""
         return self._amount if self._pool.acquire_nowait(self._amount, self._priority) else NOTHING
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
-        """Join the line."""
+        """Join the queue."""
         self._pool._waited += 1
         self._pool._line.add(actor, self._amount, self, self._priority)
 
     def undo(self, value: int) -> None:
-        """Give back what was handed over."""
+        """Give the slots back."""
         self._pool._served -= 1
         self._pool.release(value)
 
     def leave(self) -> None:
-        """Wait no longer: those behind may go on."""
+        """Serve the actors behind this one, which no longer waits."""
         self._pool.serve()
 
 
 class SlotHold:
-    """Slots that are held for as long as an `async with` lasts."""
+    """A context manager that holds slots until the end of the block."""
 
     __slots__ = ("_amount", "_pool", "_priority")
 
@@ -168,17 +169,17 @@ class SlotHold:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not GeneratorExit:  # else the coroutine is thrown away together with its run
+        if kind is not GeneratorExit:  # garbage collection of the coroutine must not change the resource
             self._pool.release(self._amount)
 
 
 @final
 class Resource(_Slots):
-    """Equal slots, handed out in order of arrival; priorities have no meaning here.
+    """A resource whose slots are given to waiting actors in order of arrival. Priorities are ignored.
 
     Args:
-        kernel: whose actors use it.
-        slots: how many there are.
+        kernel: the kernel of its users.
+        slots: the number of slots.
     """
 
     __slots__ = ()
@@ -189,11 +190,11 @@ class Resource(_Slots):
 
 @final
 class PriorityResource(_Slots):
-    """Equal slots, handed out by priority: the lowest number first, in order of arrival among equal ones.
+    """A resource whose slots are given by priority: the lowest number first, equal numbers in order of arrival.
 
     Args:
-        kernel: whose actors use it.
-        slots: how many there are.
+        kernel: the kernel of its users.
+        slots: the number of slots.
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""`Store`: items that are put in and taken out, first in, first out, or by a filter."""
+"""`Store`: a pool of distinct items, which are taken first-in, first-out or by a filter."""
 
 import math
 import types
@@ -15,17 +15,17 @@ T = TypeVar("T")
 
 
 class Store(Pool, Generic[T]):
-    """Items in order. Who waits for an item that is not there does not hold up those who want another.
+    """A pool of items in order. An actor that waits for an item does not block actors that want another item.
 
     Args:
-        kernel: whose actors use it.
-        capacity: how many items fit.
+        kernel: the kernel of its users.
+        capacity: the maximum number of items.
     """
 
     def __init__(self, kernel: Kernel, capacity: float = math.inf) -> None:
         if not capacity >= 1:
             raise UsageError(f"a store needs room for at least one item, not {capacity}")
-        self._items: deque[tuple[int, T]] = deque()  # numbered, so that what is given back finds its place
+        self._items: deque[tuple[int, T]] = deque()  # numbered, so that an item can return to its old position
         self._puts = 0
         self._getters = Line()
         self._putters = Line()
@@ -33,12 +33,12 @@ class Store(Pool, Generic[T]):
 
     @property
     def level(self) -> int:
-        """How many items are in it."""
+        """The number of items in the store."""
         return len(self._items)
 
     @types.coroutine
     def get(self, accept: Callable[[T], bool] | None = None) -> Generator[Any, Any, T]:
-        """Wait for the first item, or the first that `accept` says yes to, take it and return it.
+        """Wait for the first item, or the first for which `accept` returns True. Take it and return it.
 
         Raises:
             ClosedError: if the store is closed and has no such item, also while waiting.
@@ -49,7 +49,7 @@ class Store(Pool, Generic[T]):
 
     @types.coroutine
     def put(self, item: T) -> Generator[Any, Any, None]:
-        """Wait until there is room, and put `item` in.
+        """Wait until there is room, and add `item`.
 
         Raises:
             ClosedError: if the store is closed, also while waiting.
@@ -58,7 +58,7 @@ class Store(Pool, Generic[T]):
             yield self.putting(item)
 
     def put_nowait(self, item: T) -> bool:
-        """Put `item` in if there is room and nobody waits to put; return whether it is in.
+        """Add `item` if there is room and no actor waits to put. Return whether it was added.
 
         Raises:
             ClosedError: if the store is closed.
@@ -78,11 +78,11 @@ class Store(Pool, Generic[T]):
         return Deposit(self, item)
 
     def state(self) -> dict[str, Any]:
-        """Return what the store holds; JSON-like if its items are."""
+        """Return the content of the store. It is JSON if the items are."""
         return {**super().state(), "items": [item for _, item in self._items]}
 
     def serve(self) -> None:
-        """Let those in who wait to put, as far as there is room."""
+        """Add the items of actors that wait to put, as long as there is room."""
         if len(self._items) >= self.capacity or self._putters.head() is None:
             return
         with self._kernel.one_event():
@@ -92,15 +92,16 @@ class Store(Pool, Generic[T]):
                 self.take_in(place[4])
 
     def take_in(self, item: T) -> None:
-        """Number an item that fits, and hand it to the first who waits for such a one or keep it."""
+        """Number an item, and give it to the first actor that waits for such an item, or keep it."""
         self._puts += 1
         self._served += 1
         if not self._hand_over(self._puts, item):
             self._items.append((self._puts, item))
 
     def put_back(self, number: int, item: T) -> None:
-        """Give back an item that was handed over: to the first who waits for such a one, else into its old
-        place.
+        """Take back an item that was handed over.
+
+        The first actor that waits for such an item gets it; otherwise it returns to its old position.
         """
         self._served -= 1
         if not self._hand_over(number, item):
@@ -108,7 +109,7 @@ class Store(Pool, Generic[T]):
             self._items.insert(index, (number, item))
 
     def withdraw(self, item: T) -> None:
-        """Take back an item that was put in by someone who is cancelled; if it has been handed on, it stays put."""
+        """Remove the item of an actor that was cancelled while it put; no-op if another actor has the item already."""
         for index, (_, other) in enumerate(self._items):
             if other is item:
                 del self._items[index]
@@ -117,7 +118,7 @@ class Store(Pool, Generic[T]):
                 return
 
     def find(self, accept: Callable[[T], bool] | None) -> tuple[int, T] | None:
-        """Remove and return the first item that is accepted; room goes to who waits to put."""
+        """Remove and return the first accepted item. The free space goes to the first actor that waits to put."""
         for index, entry in enumerate(self._items):
             if accept is None or accept(entry[1]):
                 del self._items[index]
@@ -127,13 +128,13 @@ class Store(Pool, Generic[T]):
         return None
 
     def _hand_over(self, number: int, item: T) -> bool:
-        self._getters.head()  # drops those in front who no longer wait
+        self._getters.head()  # removes stale registrations at the front
         for _, _, actor, token, wait, _ in list(self._getters.places):
             if actor.token != token:
                 continue
             try:
                 accepted = wait.accepts(item)
-            except Exception as error:  # the fault is the getter's, and must not reach who puts
+            except Exception as error:  # an error of the getter's filter must not reach the actor that puts
                 self._kernel.throw(actor, error)
                 continue
             if accepted:
@@ -152,14 +153,14 @@ class Fetch(Generic[T]):
     def __init__(self, store: Store[T], accept: Callable[[T], bool] | None) -> None:
         self._store = store
         self._accept = accept
-        self.number = 0  # of the item that was handed over
+        self.number = 0  # the number of the item that was handed over
 
     def accepts(self, item: T) -> bool:
-        """Whether the item is one of those that are waited for."""
+        """Return whether the filter accepts the item."""
         return self._accept is None or self._accept(item)
 
     def take(self) -> Any:
-        """Take such an item if there is one: those who wait already want none of these."""
+        """Take the first accepted item, if there is one. Waiting actors have no claim: they accept none of the items."""
         entry = self._store.find(self._accept)
         if entry is None:
             self._store._check_open()
@@ -173,15 +174,15 @@ class Fetch(Generic[T]):
         self._store._getters.add(actor, self, self)
 
     def undo(self, value: T) -> None:
-        """Put back what was handed over."""
+        """Put the item back."""
         self._store.put_back(self.number, value)
 
     def leave(self) -> None:
-        """Nobody is held up by who waits here: everybody wants one item."""
+        """No-op: each waiter wants one item, so it blocks no other waiter."""
 
 
 class Deposit(Generic[T]):
-    """A wait for room. Who is cancelled takes back what was let in, unless somebody has it already."""
+    """A wait for room. If its actor is cancelled, the item is removed, unless another actor has it already."""
 
     __slots__ = ("_item", "_store")
 
@@ -190,7 +191,7 @@ class Deposit(Generic[T]):
         self._item = item
 
     def take(self) -> Any:
-        """Put the item in if there is room and nobody waits to put."""
+        """Add the item if there is room and no actor waits to put."""
         return None if self._store.put_nowait(self._item) else NOTHING
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
@@ -199,8 +200,8 @@ class Deposit(Generic[T]):
         self._store._putters.add(actor, self._item, self)
 
     def undo(self, value: object) -> None:
-        """Take the item back, if it is still there."""
+        """Remove the item, if it is still in the store."""
         self._store.withdraw(self._item)
 
     def leave(self) -> None:
-        """Nobody is held up by who waits here: everybody puts one item in."""
+        """No-op: each waiter puts one item, so it blocks no other waiter."""

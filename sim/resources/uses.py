@@ -1,4 +1,4 @@
-"""What is known of rate limits: what happened to each so far, and how much of it is used at this moment."""
+"""Statistics of rate limits: counts since the start, and the present use."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -8,18 +8,18 @@ import attrs
 from sim.resources.windows import Window
 
 Scope = Literal["agent", "group", "total"]
-"""For whom a rate counts: each agent, each group, or all together."""
+"""What a rate applies to: each agent, each group, or all agents in total."""
 
 
 @attrs.frozen
 class RateStatistics:
-    """What happened to one resource so far.
+    """Counts of one resource since the start.
 
     Attributes:
-        granted: times that units were taken.
-        refused: times that units were asked for and not there.
-        waited: times that somebody had to wait.
-        overspent: units beyond what had been reserved.
+        granted: the number of requests that got their units.
+        refused: the number of requests that did not.
+        waited: the number of requests that had to wait.
+        overspent: the number of units that were used beyond reservations.
     """
 
     granted: int = 0
@@ -30,13 +30,13 @@ class RateStatistics:
 
 @attrs.frozen
 class RateUse:
-    """How much of one resource counts now in one scope.
+    """The present use of one resource in one scope.
 
     Attributes:
-        resource, scope: of what, and for whom.
-        used: units, in all windows of the scope.
-        limit: units that fit into all of these windows.
-        fullest: the share of its limit that is used of the fullest of them.
+        resource, scope: the resource and the scope.
+        used: the number of units that count, over all windows of the scope.
+        limit: the number of units that fit into all of these windows.
+        fullest: the largest share of its limit that one of these windows uses (1.0 is all of it).
     """
 
     resource: str
@@ -47,7 +47,7 @@ class RateUse:
 
 
 def uses(windows: Iterable[tuple[str, Scope, Window]], now: int) -> list[RateUse]:
-    """Sum up windows, each given with its resource and its scope."""
+    """Sum up windows by resource and scope. `now` is in nanoseconds."""
     sums: dict[tuple[str, Scope], tuple[int, int, float]] = {}
     for resource, scope, window in windows:
         used, limit = window.count(now), window.limit

@@ -1,10 +1,9 @@
-"""Rolling windows: how much was consumed lately, and when how much of it will be free again.
+"""Rolling windows: the consumption of the recent past, and the times at which capacity returns.
 
-What is consumed at time t counts until exactly t + span: at t + span it is free. Amounts of one instant are
-merged, what has left the window is dropped when somebody looks, so a window holds at most one entry for each
-instant at which something was consumed that still counts. A sliding log was chosen over a leaky bucket or two
-fixed windows (what aiolimiter and most gateways do) because only the log is exact: nobody is let through
-early, nobody waits too long.
+A unit that is consumed at time t counts until t + span (exclusive). Units of one instant are merged into one entry, and
+expired entries are removed at the next access. A window therefore has at most one entry per instant. The implementation
+is a sliding log. A leaky bucket or two fixed windows, as in aiolimiter and most gateways, are only approximations: with
+a sliding log no actor is admitted too early, and none waits too long.
 """
 
 from collections import deque
@@ -17,8 +16,8 @@ from sim.errors import UsageError
 if TYPE_CHECKING:
     from sim.resources.capacity import Capacity, Watch
 
-QUEUE_PURGE = 32  # registrations before stale ones are looked for
-_HOLES = 32  # entries that were given back before they are looked for
+QUEUE_PURGE = 32  # minimum number of registrations before stale ones are removed
+_HOLES = 32  # minimum number of entries that were given back before they are removed
 
 
 def _is_amount(instance: object, attribute: "attrs.Attribute[int]", value: int) -> None:
@@ -31,7 +30,7 @@ def _is_span(instance: object, attribute: "attrs.Attribute[int]", value: int) ->
 
 
 def check_amount(amount: int) -> None:
-    """Refuse an amount that is no whole number from 0.
+    """Check that an amount is a whole number from 0.
 
     Raises:
         UsageError: if it is not.
@@ -49,10 +48,11 @@ class Rate:
 
 
 Entry = list[int]
-"""[time_ns, amount]: what was consumed at one instant; the amount is 0 once it no longer counts.
+"""[time_ns, amount]: the units that were consumed at one instant. The amount is 0 after it has expired.
 
-In a window, a single unit that nobody can give back is only its time: it is by far the most frequent, and a list takes
-four times as much memory, which by the time that it leaves the window is in no cache, and is known to the collector.
+By far the most frequent entry is a single unit that cannot be given back. A window stores only its time (an int),
+because a list takes four times the memory, is tracked by the garbage collector, and is out of the CPU cache when it
+expires.
 """
 
 
@@ -60,15 +60,16 @@ class Window:
     """The rolling window of one scope (an agent, a group, or all) and one resource.
 
     Attributes:
-        resource: its name.
-        limit: units that fit.
-        span: nanoseconds that they count.
-        used: units that counted when somebody last looked: never less than what counts now.
-        queue: who waits for room here, in order of arrival, with the amount needed; None while nobody does.
-        purge_at: the length of the queue at which those who left are removed.
-        largest: the largest amount needed by anyone in the queue since it was empty.
-        watches: who is told about a level, by arrival.
-        due: when the first who is blocked here will fit, or None if nobody is blocked.
+        resource: the name of the resource.
+        limit: the number of units that fit.
+        span: the length of the window in nanoseconds.
+        used: the number of units that counted at the last access. At least the number that counts now.
+        entries: the consumption, in order of time; None if it is empty.
+        queue: the waits for room, in order of arrival, with the amount needed; None if there are none.
+        purge_at: the length of the queue at which inactive waits are removed.
+        largest: the largest amount needed since the queue was last empty.
+        watches: the watches of this window, by arrival.
+        due: the time (nanoseconds) at which the first blocked wait will fit, or None if no wait is blocked.
     """
 
     __slots__ = ("due", "entries", "largest", "limit", "purge_at", "queue", "resource", "span", "used", "watches")
@@ -78,7 +79,7 @@ class Window:
         self.limit = rate.amount
         self.span = rate.window_ns
         self.used = 0
-        self.entries: deque[Entry | int] | None = None  # made when first needed: an empty deque takes 760 bytes
+        self.entries: deque[Entry | int] | None = None  # created on first use: an empty deque takes 760 bytes
         self.queue: deque[tuple[Capacity, int]] | None = None
         self.largest = 0
         self.purge_at = QUEUE_PURGE
@@ -86,12 +87,12 @@ class Window:
         self.due: int | None = None
 
     def set_rate(self, rate: Rate | None) -> None:
-        """Set the limit; None keeps the window as it is: should there be a limit again, the past still counts."""
+        """Set the limit. None changes nothing, so that earlier consumption counts if there is a limit again later."""
         if rate is not None:
             self.limit, self.span = rate.amount, rate.window_ns
 
     def room(self, now: int) -> int:
-        """Return how many units fit now; negative after an overspend."""
+        """Return the number of units that fit now; negative after an overspend."""
         entries = self.entries
         if entries:
             edge = now - self.span
@@ -110,7 +111,7 @@ class Window:
         return self.limit - self.used
 
     def count(self, now: int) -> int:
-        """Return how many units count now. Changes nothing, so that any thread may ask while a run is under way."""
+        """Return the number of units that count now. This changes nothing, so that any thread can call it in a run."""
         used, edge = self.used, now - self.span
         for entry in list(self.entries or ()):
             time, amount = _parts(entry)
@@ -120,7 +121,7 @@ class Window:
         return max(0, used)
 
     def add(self, amount: int, now: int) -> Entry:
-        """Consume `amount` now and return the entry that it is part of."""
+        """Consume `amount` now. Return the entry that contains it."""
         self.used += amount
         if self.entries is None:
             self.entries = deque()
@@ -132,7 +133,7 @@ class Window:
         return entry
 
     def take_one(self, now: int) -> None:
-        """Consume one unit now, for good: the hot path of `add`."""
+        """Consume one unit that cannot be given back: the hot path of `add`."""
         entries = self.entries
         if entries is None:
             entries = self.entries = deque()
@@ -145,7 +146,7 @@ class Window:
         entries.append(now)
 
     def give_back(self, entry: Entry, amount: int, now: int) -> None:
-        """Undo a part of what was consumed; what no longer counts cannot come back a second time."""
+        """Give back a part of an entry. No-op if the entry has expired, because its units are free already."""
         self.room(now)
         if entry[1] < amount or self.entries is None:
             return
@@ -155,7 +156,7 @@ class Window:
             self.entries = deque(entry for entry in self.entries if _parts(entry)[1])
 
     def clear(self) -> None:
-        """Let nothing that was consumed count any more."""
+        """Remove all entries, so that no earlier consumption counts."""
         for entry in self.entries or ():
             if not isinstance(entry, int):
                 entry[1] = 0
@@ -163,7 +164,7 @@ class Window:
         self.used = 0
 
     def when(self, amount: int, now: int) -> int | None:
-        """Return in how many nanoseconds `amount` fits if nothing else happens: 0 for now, None for never."""
+        """Return the time in nanoseconds until `amount` fits if nothing else is consumed. 0: now, None: never."""
         lacking = amount - self.room(now)
         if lacking <= 0:
             return 0
@@ -173,10 +174,10 @@ class Window:
             lacking -= count
             if lacking <= 0:
                 return time + self.span - now
-        raise AssertionError("what was used is the sum of the entries")
+        raise AssertionError("`used` is not the sum of the entries")
 
     def idle(self, now: int) -> bool:
-        """Whether nothing counts and nobody waits, so that the window may be dropped."""
+        """Return whether no unit counts and no actor waits, so that the window can be removed."""
         return self.room(now) == self.limit and not self.queue and not self.watches
 
 
@@ -185,11 +186,11 @@ def _parts(entry: Entry | int) -> Entry:
 
 
 Need = tuple[Window, int]
-"""A window, and how many units must fit into it."""
+"""A window, and the number of units that must fit into it."""
 
 
 def time_until(needs: tuple[Need, ...], now: int) -> int | None:
-    """Return in how many nanoseconds all needs fit if nothing else happens: 0 for now, None for never."""
+    """Return the time in nanoseconds until all needs fit if nothing else is consumed. 0: now, None: never."""
     longest = 0
     for window, need in needs:
         span = window.when(need, now)
@@ -200,12 +201,13 @@ def time_until(needs: tuple[Need, ...], now: int) -> int | None:
 
 
 class Reservation:
-    """Units that were taken and may still be settled or released, once.
+    """Consumed units that can be settled or released once.
 
     Attributes:
-        agent_id: who took them.
-        costs: units by resource.
-        open: whether it may still be settled or released.
+        agent_id: the agent that consumed them.
+        costs: the units by resource.
+        open: whether it can still be settled or released.
+        parts: the affected windows, each with the entry and the number of units.
     """
 
     __slots__ = ("agent_id", "costs", "open", "parts")
@@ -220,7 +222,7 @@ class Reservation:
         return f"<Reservation {self.agent_id} {self.costs} {'open' if self.open else 'closed'}>"
 
     def give_back(self, now: int, keep: int = 0) -> list[Window]:
-        """Close the reservation, keep `keep` units, and return the windows that have more room now."""
+        """Close the reservation, keep `keep` units and give back the others. Return the affected windows."""
         self.open = False
         for window, entry, amount in self.parts:
             if amount > keep:

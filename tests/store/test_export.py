@@ -149,5 +149,5 @@ def test_parquet_without_duckdb_says_what_to_install(record, tmp_path, monkeypat
 def test_nothing_is_exported_into_the_folder_of_a_run(record):
     """Not even by force is the file of a run replaced by an export of it."""
     folder = record(("t", {"n": 1}))
-    with open_run(folder) as run, pytest.raises(UsageError, match="folder of a run"):
+    with open_run(folder) as run, pytest.raises(UsageError, match="in a run folder"):
         export(run, "events", folder / "run.db", "csv", force=True)

@@ -163,7 +163,7 @@ def test_what_is_not_compared_is_not_found(record):
             again(folder, other, {"n": 2}, parts=frozenset((part,)))
         found[part] = str(caught.value)
     assert found["events"].startswith("event 3 ")
-    assert found["requests"].startswith("effect 1 of a (ask) at 2s asks ")
+    assert found["requests"].startswith("effect 1 of a (ask) at 2s has a different request ")
     assert found["digest"].endswith("differs in n, which is 1 on record and 2 now")
     again(folder, other, {"n": 2}, parts=frozenset())
 
