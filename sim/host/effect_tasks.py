@@ -1,7 +1,7 @@
-"""Carries out effects in tasks of the host (edge).
+"""Edge: carries out effects in tasks of the host.
 
-An effect starts when its intent is durable, and its outcome is handed over when that is durable. Many of either share a
-commit, because the writer commits whatever has come in meanwhile.
+An effect starts when its intent is on disk. Its outcome is delivered when the outcome is on disk. Many intents and
+outcomes share one commit, because the writer commits all jobs in its queue together.
 """
 
 import contextvars
@@ -22,37 +22,38 @@ from sim.kernel.effects import EffectHandle, Outcome
 from sim.kernel.kernel import Kernel
 
 LARGEST_RESULT = 16 * 2**20
-"""Bytes of a result as canonical JSON. A larger one would be kept in memory, in the record and in every replay."""
+"""Maximum length in bytes of a result as canonical JSON, because it is kept in memory, in the record and in replays."""
 
 
 class Portal:
-    """Lets any thread have something called in the thread of the event loop, without waiting for it."""
+    """Schedules calls in the thread of the event loop, from any thread and without waiting."""
 
     def __init__(self) -> None:
         self._token: Any = anyio.lowlevel.current_token().native_token
-        self._context = contextvars.copy_context()  # that of another thread does not say which event loop this is
-        self._context.run(sniffio.current_async_library_cvar.set, sniffio.current_async_library())  # nor does asyncio's
+        self._context = contextvars.copy_context()  # anyio finds the event loop by it; other threads lack it
+        self._context.run(sniffio.current_async_library_cvar.set, sniffio.current_async_library())  # unset in asyncio
 
     def call(self, callback: Callable[[], object]) -> None:
-        """Have `callback` called soon; never if the event loop has ended."""
+        """Schedule `callback` in the event loop. No-op if the loop has ended."""
         soon = getattr(self._token, "call_soon_threadsafe", None) or self._token.run_sync_soon
         try:
             soon(lambda: self._context.run(callback))
-        except RuntimeError:  # asyncio's for a closed loop; trio's RunFinishedError is one too
+        except RuntimeError:  # asyncio raises it for a closed loop; the RunFinishedError of trio is a subclass
             return
 
 
 class EffectTasks:
-    """The effects that are to be carried out, or are under way.
+    """The effects that have to be carried out, or are being carried out.
 
     Args:
-        kernel: whose effects.
-        measured: called with a measured effect and its outcome, which still needs its place.
-        news: called when a modelled effect has its outcome.
-        failed: called with what went wrong in writing.
+        kernel: the kernel of the effects.
+        measured: a function that is called with an effect of measured latency and its outcome. It must fix the time of
+            the delivery.
+        news: a function that is called when an effect of modelled latency has got its outcome.
+        failed: a function that is called with an error of the recorder.
 
     Attributes:
-        door: into the event loop that they are carried out in; None until it is known, and when it is left.
+        door: the portal into the event loop of the tasks; None before `open` and after `close`.
     """
 
     def __init__(
@@ -74,28 +75,28 @@ class EffectTasks:
 
     @property
     def under_way(self) -> int:
-        """How many effects are being carried out now."""
+        """The number of effects that are being carried out."""
         return len(self._scopes)
 
     async def open(self) -> None:
-        """Be ready to carry effects out in tasks of the present event loop."""
+        """Create the task group in the present event loop."""
         self.door = Portal()
         self._group = anyio.create_task_group()
         await self._group.__aenter__()
 
     async def close(self) -> None:
-        """Stop what is under way; nothing of it is recorded."""
+        """Cancel the tasks. Their outcomes are not recorded."""
         group, self._group, self.door = self._group, None, None
         assert group is not None, "opened before"
         group.cancel_scope.cancel()
-        await group.__aexit__(None, None, None)  # without the error, which it would wrap in a group
+        await group.__aexit__(None, None, None)  # no error is passed, because the group would wrap it
 
     def add(self, handle: EffectHandle) -> None:
-        """Take an effect whose intent has been recorded; `launch` starts it."""
+        """Add an effect whose intent was recorded. `launch` starts it."""
         self._fresh.append(handle)
 
     def set_aside(self, doubtful: Callable[[EffectHandle], bool]) -> list[EffectHandle]:
-        """Take back, and return, those taken that `doubtful` is true of."""
+        """Remove and return the added effects for which `doubtful` returns True, and mark them as doubtful."""
         aside = [handle for handle in dict.fromkeys(self._fresh) if doubtful(handle) and handle.state == "running"]
         self._fresh = [handle for handle in self._fresh if handle not in aside]
         for handle in aside:
@@ -103,12 +104,12 @@ class EffectTasks:
         return aside
 
     def drop(self, handle: EffectHandle) -> None:
-        """Stop carrying out an effect that nobody waits for."""
+        """Cancel the task of an effect whose outcome is no longer needed."""
         if scope := self._scopes.get(handle):
             scope.cancel()
 
     def launch(self) -> None:
-        """Start what has been taken, as soon as the intents are durable."""
+        """Start the added effects as soon as their intents are on disk."""
         if not self._fresh:
             return
         batch = [handle for handle in dict.fromkeys(self._fresh) if not handle.held]
@@ -116,7 +117,7 @@ class EffectTasks:
         self.when_durable(lambda: self._start(batch))
 
     def when_durable(self, then: Callable[[], object]) -> None:
-        """Call `then` in the event loop when all that was recorded is durable."""
+        """Call `then` in the event loop when all intents, results and inputs so far are on disk."""
         door = self.door
         assert door is not None, "opened before"
 
@@ -129,7 +130,7 @@ class EffectTasks:
         if self._group is None:
             return
         for handle in batch:
-            if handle.state == "running":  # else it was cancelled before its intent was durable: it never happens
+            if handle.state == "running":  # else it was cancelled before its intent was on disk, and must not start
                 self._group.start_soon(self._carry_out, handle)
 
     async def _carry_out(self, handle: EffectHandle) -> None:
@@ -144,22 +145,22 @@ class EffectTasks:
             except anyio.get_cancelled_exc_class() as error:
                 if scope.cancel_called or self._group is None:
                     raise
-                outcome = _failure(error)  # the work was cancelled, but not by us
+                outcome = _failure(error)  # the work was cancelled, but not by this scope
             finally:
                 del self._scopes[handle]
-        if self.door is None:  # closed, while it came to its end without a step at which it could be cancelled
+        if self.door is None:  # closed meanwhile; the work had no further checkpoint at which to be cancelled
             return
         reach("effect.done")
         try:
             self._answered(handle, outcome)
-        except SimError as error:  # it cannot be recorded: the run fails, and not this task alone
+        except SimError as error:  # the outcome cannot be recorded, so the whole run must fail
             self._failed(error)
 
     def _answered(self, handle: EffectHandle, outcome: Outcome) -> None:
         effects = self._kernel.effects
         if not handle.modelled:
             self._measured(handle, outcome)
-        elif effects.wanted(handle):  # its place is fixed already: only the record must come first
+        elif effects.wanted(handle):  # the time of delivery is fixed, but the outcome must be recorded first
             effects.record(handle, outcome)
             reach("effect.recorded")
             self.when_durable(lambda: self._hand_over(handle, outcome))
@@ -171,13 +172,13 @@ class EffectTasks:
 
 
 async def _outcome(handle: EffectHandle) -> Outcome:
-    """Carry an effect out. Request and value take the way through the record, so that a replay sees the same."""
+    """Carry out an effect. Request and result are encoded and decoded, so that a replay gets equal values."""
     try:
         result: Any = handle.effect.call(decode(handle.request), handle.key)
         kept = encode(await result if inspect.isawaitable(result) else result)
     except (KeyboardInterrupt, GeneratorExit, anyio.get_cancelled_exc_class()):
         raise
-    except BaseException as error:  # some libraries derive what they raise from BaseException
+    except BaseException as error:  # some libraries derive their errors from BaseException
         return _failure(error)
     return Outcome("ok", decode(kept)) if len(kept) <= LARGEST_RESULT else _too_large(kept)
 

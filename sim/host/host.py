@@ -1,9 +1,9 @@
-"""The host: runs a kernel inside an asyncio or trio program (edge).
+"""Edge: the host, which runs a kernel inside an asyncio or trio program.
 
-The host carries effects out, paces simulated against real time, and brings in calls from outside. It orders
-nothing: what it brings in gets its place in the order from the kernel, at the end of an instant, and is durable before
-any actor sees it. A run from a record first brings in what is on record (its history), each thing at its place; after
-the history it continues live.
+The host carries out effects, paces simulated time against real time, and applies inputs. Inputs and outcomes of effects
+are called arrivals. The host does not order them: the kernel places them at the end of an instant, and they are on disk
+before any actor sees them. A run from a record first replays the record (its history), with each recorded arrival at
+its place, and then continues live.
 """
 
 import secrets
@@ -28,13 +28,13 @@ from sim.kernel.kernel import Kernel, Pause
 from sim.kernel.ports import Clock, History
 
 GRACE = 3.0
-"""Real seconds in which effects in flight may end when a run is suspended; the rest are in flight again on resuming."""
+"""Real seconds that a suspended run waits for effects in flight. The others are in flight again after a resume."""
 
-_FLUSH_EVERY = 1.0
+_FLUSH_EVERY = 1.0  # real seconds
 
 
 class MonotonicClock:
-    """The real clock: monotonic, so that setting the wall clock moves nothing."""
+    """Real time from a monotonic clock, so that changes of the wall clock have no effect."""
 
     def now(self) -> int:
         """Return monotonic nanoseconds."""
@@ -45,14 +45,19 @@ class Host:
     """Runs one kernel.
 
     Args:
-        kernel: what to run.
+        kernel: the kernel to run.
         speed: simulated seconds per real second, or None to jump from event to event.
-        clock: real time.
-        progress: called about every tenth of a second with the kernel paused.
-        history: what is on record of this run already.
-        live: called at the end of the history, before anything is done outside, with the effects that were begun and
-            must not be repeated without asking. The run continues live if it returns true; without it, or if it returns
-            false, the run is suspended there.
+        clock: the clock for real time.
+        progress: a function that is called about ten times per second while the kernel is paused.
+        history: the record of this run, for a replay.
+        live: a function that is called at the end of the history, before any effect starts, with the effects in doubt.
+            If it returns True, the run continues live. Without it, or if it returns False, the run is suspended.
+
+    Attributes:
+        lag_ns: how late the latest paced step was, in nanoseconds of simulated time. A metric, not part of the state.
+        lost: a function that returns whether an effect may have been carried out according to a lost record, or None.
+        hold: a function that is called with such an effect when it starts in the live part, or None.
+        live: whether the run is live, and not in its history.
     """
 
     def __init__(
@@ -68,12 +73,12 @@ class Host:
         if speed is not None and not 0 < speed < 1e9:
             raise UsageError(f"the speed must be above 0, not {speed}")
         self.kernel = kernel
-        self.lag_ns = 0  # how late the latest paced step was: a metric, never state
+        self.lag_ns = 0
         self._speed = speed
         self._clock = clock or MonotonicClock()
         self._progress = progress
         self._on_live = live
-        self._arrivals: deque[Callable[[], object]] = deque()  # what applies each
+        self._arrivals: deque[Callable[[], object]] = deque()  # functions that apply an arrival
         self._suspend = False
         self._holds: Callable[[], object] | None = None
         self._uncommitted = False
@@ -83,33 +88,33 @@ class Host:
         self._news = anyio.Event()
         self._anchor = (0, 0)
         self._told = 0
-        self.lost: Callable[[EffectHandle], bool] | None = None  # whether an effect may have been done in a lost record
-        self.hold: Callable[[EffectHandle], None] | None = None  # what then happens when one begins in the live part
-        self.live = history is None  # whether what happens now is new
+        self.lost: Callable[[EffectHandle], bool] | None = None
+        self.hold: Callable[[EffectHandle], None] | None = None
+        self.live = history is None
         self._slicer = TimeSlicer(kernel, self._clock)
         self._replayer = None if history is None else Replayer(kernel, history, self._slicer)
         self._tasks = EffectTasks(kernel, measured=self._arrived, news=self._notify, failed=self._failed)
         kernel.effects.performer = self
-        if not kernel.effects.namespace:  # nothing is kept of this run, but its keys must not be those of another one
+        if not kernel.effects.namespace:  # the run has no record, but its idempotency keys must be unique
             kernel.effects.namespace = secrets.token_hex(8)
 
     # -- from outside, any thread
 
     def submit(self, kind: str, data: object) -> None:
-        """Queue a call from outside: it gets a place, is recorded, and is then applied inside the run.
+        """Queue an input. It is placed at the end of an instant, recorded, and then applied inside the run.
 
         Raises:
             UsageError: if the kernel has no input of this kind.
-            ActorError: if the data is not JSON-like.
+            ActorError: if the data is not JSON.
         """
         if kind not in self.kernel.inputs:
-            raise UsageError(f"there is no input {kind!r}", hint=f"there are {', '.join(sorted(self.kernel.inputs))}")
+            raise UsageError(f"there is no input {kind!r}", hint=f"use one of {', '.join(sorted(self.kernel.inputs))}")
         kept = decode(encode(data))
         self._arrivals.append(lambda: self.kernel.apply(kind, kept))
         self._notify()
 
     def suspend(self) -> None:
-        """Make `run` return at the end of the present instant; no agent is changed."""
+        """Make `run` return at the end of the present instant. The state of agents does not change."""
         self._suspend = True
         self._notify()
 
@@ -123,28 +128,31 @@ class Host:
     # -- the run
 
     async def __aenter__(self) -> Self:
-        """Let effects live from one `run` to the next, until the host is left."""
+        """Enter the host: effects in flight survive from one `run` to the next, until the host is left."""
         self._thread = threading.get_ident()
         await self._tasks.open()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Stop carrying out what is in flight; whoever ends the run records it as abandoned."""
+        """Cancel the tasks of effects in flight. The code that ends the run records them as abandoned."""
         await self._tasks.close()
 
     async def run(self, until: int, holds: Callable[[], object] | None = None) -> Pause:
-        """Run the kernel until a simulated time (nanoseconds, exclusive) and say why it stopped.
+        """Run the kernel until a simulated time, and return why it stopped.
+
+        Effects in flight continue after the return only if the host was entered (`async with`). Otherwise they are
+        recorded as abandoned, and the actors that wait for them are never woken.
 
         Args:
-            until: the time.
-            holds: asked after each instant that has run; when its answer is true the run is halted.
+            until: the time (nanoseconds, exclusive).
+            holds: a function that is called after each instant. If it returns True, the run is halted.
 
-        Returns `LIMIT` when the time was reached or nothing more can happen, `HALTED` when a step asked for
-        it, `BUDGET` when it was suspended. Effects in flight live on only if the host was entered (`async with`):
-        else they are recorded as abandoned when this returns, and who waits for one waits for ever.
+        Returns:
+            `LIMIT` if the time was reached or no event can happen any more, `HALTED` if a step or `holds` asked for it,
+            `BUDGET` if the run was suspended.
 
         Raises:
-            DivergenceError: if what is made again is not what is on record.
+            DivergenceError: if the replay differs from the record.
         """
         self._holds = holds
         if self._tasks.door is not None:
@@ -198,7 +206,7 @@ class Host:
             self._progress()
 
     def _finished(self, pause: Pause, until: int) -> bool:
-        """Whether nothing is left to do before `until`; if so, time has passed to it."""
+        """Return whether there is nothing left to do before `until`. If so, advance simulated time to it."""
         if self._arrivals and self._stamp() < until:
             return False
         if self.kernel.effects.pending and pause is not Pause.LIMIT:
@@ -213,7 +221,7 @@ class Host:
         return True
 
     def _limit(self, until: int) -> int:
-        """Up to which simulated time the kernel may run now."""
+        """Return the simulated time (nanoseconds, exclusive) up to which the kernel may run now."""
         if self._suspend:
             return min(until, self.kernel.now + 1)
         if self._replayer is not None and (known := self._replayer.late()) is not None:
@@ -231,7 +239,7 @@ class Host:
         return simulated + (elapsed if self._speed is None else round(elapsed * self._speed)) + 1
 
     async def _wait(self, pause: Pause, until: int) -> None:
-        """Wait for news, or until the pace allows the next step."""
+        """Wait for an arrival or a commit, or until the pace allows the next step."""
         due = self.kernel.next_time()
         target = until if due is None else min(due, until)
         seconds: float | None = None
@@ -240,18 +248,19 @@ class Host:
             ahead = target - self._paced(self._clock.now()) + 1
             seconds = max(0.0, ahead / NS / (self._speed or 1.0))
         elif pause is Pause.LIMIT and not paced:
-            seconds = 0.0  # a measured effect began, and was abandoned before time passed
+            seconds = 0.0  # an effect with measured latency started, and was abandoned at the same instant
         with anyio.move_on_after(seconds):
             await self._news.wait()
         self._news = anyio.Event()
         if due is not None and paced:
             self.lag_ns = max(0, self._paced(self._clock.now()) - due)
 
-    # -- what comes from outside
+    # -- arrivals
 
     def _take_in(self, until: int) -> Pause | None:
-        """Put what has come from outside at its place: the end of the instant that it is now. What is due until then
-        runs first, in slices.
+        """Place the arrivals at the end of the present instant. Run the entries due until then first, in slices.
+
+        Return why this is not possible yet, or None.
         """
         stamp = self._stamp()
         if (again := self._replayer) is not None and (known := again.late()) is not None:
@@ -265,8 +274,8 @@ class Host:
             return None
         if stamp >= until:
             if not self.kernel.effects.only_doubts():
-                return None  # what comes after the end of this run is for the next one
-            stamp = self.kernel.now  # real time has run on, but an effect in doubt holds simulated time here
+                return None  # the arrivals are after the end of this run, so that the next run applies them
+            stamp = self.kernel.now  # an effect in doubt blocks simulated time here, while real time continues
         pause = self._slicer.run_through(stamp, blocked=True)
         if pause is not None and not self._stands_in_doubt(pause):
             return pause
@@ -274,11 +283,11 @@ class Host:
         return None
 
     def _stands_in_doubt(self, pause: Pause) -> bool:
-        """Whether the kernel stands within an instant because of effects in doubt, which only an input can change."""
+        """Return whether effects in doubt block the kernel within an instant. Only an input can change this."""
         return pause is Pause.BLOCKED and self.kernel.effects.only_doubts()
 
     def _stamp(self) -> int:
-        """Return the simulated time of what comes from outside now."""
+        """Return the simulated time (nanoseconds) of an arrival that comes now."""
         if self._suspend or (self._speed is None and not self.kernel.effects.measured):
             return self.kernel.now
         return max(self.kernel.now, self._paced(self._clock.now()) - 1)
@@ -289,7 +298,7 @@ class Host:
         self._uncommitted = True
 
     async def _commit(self) -> None:
-        """Wait until what was placed is durable: no actor sees it before."""
+        """Wait until the placed arrivals are on disk. No actor may see them before."""
         reach("arrivals.applied")
         durable = self._committed = anyio.Event()
         self._tasks.when_durable(durable.set)
@@ -300,7 +309,7 @@ class Host:
             raise self._failure
 
     async def _give_grace(self) -> None:
-        """Let effects under way end, so that they need not be done again; no actor sees their outcomes now."""
+        """Wait for effects in flight, so that they need not be repeated after resume. Actors get the outcomes then."""
         with anyio.move_on_after(GRACE):
             while self._tasks.under_way:
                 await self._news.wait()
@@ -309,10 +318,10 @@ class Host:
             self._place_arrivals()
         await self._commit()
 
-    # -- what is on record
+    # -- replay
 
     async def _remake(self, until: int) -> Pause | None:
-        """Make again what is on record, at full speed; return None when that is over, or why the run ended in it."""
+        """Replay the history at full speed. Return None when it is over, or why the run ended during the replay."""
         replayer = self._replayer
         if replayer is None or self.live:
             return None
@@ -336,7 +345,7 @@ class Host:
         return None
 
     async def _end_instant(self) -> Pause | None:
-        """Run what is left of the instant in which the history ended: it belongs to what is on record there."""
+        """Run the remaining entries of the instant in which the history ended, because they follow from the record."""
         while not self.kernel.whole():
             pause = self._slicer.run(self.kernel.now + 1)
             if pause is not Pause.BUDGET:
@@ -347,13 +356,13 @@ class Host:
     # -- effects
 
     def start(self, handle: EffectHandle) -> bool:
-        """Take an effect that has begun: from the record, or to be carried out in a task of its own."""
+        """Start an effect: answer it from the record, or carry it out in a task."""
         if self._replayer is not None and self._replayer.start(handle):
             return False
         if self.hold is not None and self._is_lost(handle):
             handle.doubtful = True
             self.hold(handle)
-            self.kernel.pause()  # what was submitted gets its place at the end of this instant
+            self.kernel.pause()  # inputs that `hold` submits are placed at the end of this instant
             return False
         if not handle.modelled and not self.kernel.effects.measured and self._speed is None:
             self._anchor = (self.kernel.now, self._clock.now())
@@ -364,14 +373,14 @@ class Host:
         return self.lost is not None and self.lost(handle)
 
     def abandon(self, handle: EffectHandle) -> None:
-        """Stop carrying out an effect that nobody waits for."""
+        """Cancel the task of an effect whose outcome is no longer needed."""
         self._tasks.drop(handle)
 
     def _arrived(self, handle: EffectHandle, outcome: Outcome) -> None:
-        """Take the outcome of a measured effect, which gets its place when the kernel pauses."""
+        """Queue the outcome of an effect with measured latency. It is placed when the kernel pauses."""
 
         def place() -> None:
-            if self.kernel.effects.wanted(handle):  # else it timed out or was abandoned meanwhile
+            if self.kernel.effects.wanted(handle):  # else it has timed out or was abandoned in the meantime
                 self.kernel.effects.record(handle, outcome)
                 reach("effect.recorded")
                 self.kernel.effects.post(handle, outcome)
@@ -381,20 +390,21 @@ class Host:
 
     def _failed(self, error: Exception) -> None:
         self._failure = error
-        self._committed.set()  # who waits for a commit must learn that none comes
+        self._committed.set()  # wakes `_commit`, which raises the error
         self._news.set()
 
 
 def run_actor(kernel: Kernel, main: Coroutine[Any, Any, Any], *, backend: str = "asyncio") -> Any:
-    """Run `main` as an actor of `kernel` to its end and return what it returns. For plain code and for tests.
+    """Run `main` as an actor of `kernel` to its end, and return its result. For synchronous code and for tests.
 
     Raises:
-        BaseException: what `main` raised.
+        UsageError: if `main` can never end.
+        BaseException: the error of `main`.
     """
     actor = kernel.spawn("main", main, on_exit=lambda *_: kernel.halt())
     anyio.run(Host(kernel).run, MAX_NS, backend=backend)
     if actor.exit is None:
-        raise UsageError("the main actor waits for something that never happens")
+        raise UsageError("the main actor waits for an event that never happens")
     if actor.exit.error is not None and not isinstance(actor.exit.error, Cancelled):
         raise actor.exit.error
     return actor.exit.value

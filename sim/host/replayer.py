@@ -1,4 +1,4 @@
-"""Makes a run again from its record: the same steps, with what came from outside put back at its places."""
+"""Replays a run from its record: the same steps, with each recorded arrival at its place."""
 
 from sim.errors import DivergenceError, RunError
 from sim.host.time_slicer import TimeSlicer
@@ -9,41 +9,43 @@ from sim.kernel.ports import Arrival, History
 
 
 class Replayer:
-    """Makes again what is on record.
+    """Replays the record of a run.
 
     Args:
-        kernel: of the run.
-        history: what is on record.
-        slicer: runs the kernel.
+        kernel: the kernel of the run.
+        history: the record.
+        slicer: the object that runs the kernel in slices.
     """
 
     def __init__(self, kernel: Kernel, history: History, slicer: TimeSlicer) -> None:
         self._kernel = kernel
         self._history = history
         self._slicer = slicer
-        self._begun: set[EffectHandle] = set()  # before the history was over; never iterated over
+        self._begun: set[EffectHandle] = set()  # effects that started during the replay; never iterated over
 
     @property
     def over(self) -> bool:
-        """Whether all that is on record has been made again."""
+        """Whether the replay is over."""
         return self._history.over
 
     def in_doubt(self, handle: EffectHandle) -> bool:
-        """Whether an effect was begun, must not be done again without asking, and has no outcome on record."""
+        """Return whether an unsafe effect was started during the replay. The caller knows that it has no outcome."""
         return handle in self._begun and self._history.in_doubt(handle)
 
     def late(self) -> Arrival | None:
-        """Return what came from outside next; after the history is over, outcomes that are on record all the same."""
+        """Return the next arrival on record. There may be outcomes on record after the end of the replay."""
         return self._history.next_arrival()
 
     def some(self, until: int) -> Pause:
-        """Make again some steps.
+        """Replay some steps.
 
-        Returns `BUDGET` if there is more to do, else why the run ended while it was made again: `LIMIT` if it came to
-        `until`, or `HALTED`.
+        Returns:
+            `BUDGET` if there is more to do. `LIMIT` if the run reached `until` during the replay, `HALTED` if it was
+            halted.
 
         Raises:
-            DivergenceError, RunError: if it cannot be made again as it was.
+            DivergenceError: if the replay differs from the record.
+            RunError: if the record is incomplete, or an input on record is unknown.
         """
         history, end = self._history, min(until, self._history.until_ns)
         arrival = history.next_arrival()
@@ -57,7 +59,7 @@ class Replayer:
         _check(pause)
         due = self._kernel.next_time()
         if due is not None and due < end:
-            return Pause.BUDGET  # an effect began, for which a live run would have paused
+            return Pause.BUDGET  # an effect has started, which paused the kernel as in a live run
         if end < history.until_ns:
             self._kernel.advance_to(until)
             return Pause.LIMIT
@@ -66,49 +68,49 @@ class Replayer:
         return Pause.BUDGET
 
     def _up_to(self, arrival: Arrival) -> Pause:
-        """Run up to the place of what came from outside next, and put it there."""
+        """Run up to the place of the next arrival, and apply it."""
         pause = self._slicer.run_through(arrival.time_ns)
         here = (self._kernel.now, self._kernel.delta) == (arrival.time_ns, arrival.delta)
-        if pause is not None and not (pause is Pause.BLOCKED and here):  # within an instant only for effects in doubt
+        if pause is not None and not (pause is Pause.BLOCKED and here):  # BLOCKED here: there were effects in doubt
             _check(pause)
             return Pause.HALTED if pause is Pause.HALTED else Pause.BUDGET
         if self._kernel.delta != arrival.delta:
             raise DivergenceError(
                 f"{arrival.described} is on record at {to_text(arrival.time_ns)} in round {arrival.delta}, "
-                f"but that instant has {self._kernel.delta} rounds now"
+                f"but that instant has {self._kernel.delta} rounds in the replay"
             )
         self.bring_in(arrival)
         return Pause.BUDGET
 
     def bring_in(self, arrival: Arrival) -> None:
-        """Apply again what is on record at one place: what came in together is applied before any of it runs."""
+        """Apply all arrivals that are on record at the same place, before any step that they cause."""
         history, known = self._history, arrival
         while (known.time_ns, known.delta) == (arrival.time_ns, arrival.delta):
             self._apply(known)
-            history.arrived()  # only now: the history may be over with it, and what is recorded then is new
+            history.arrived()  # after `_apply`, because it may end the replay, and rows recorded then count as new
             following = history.next_arrival()
             if following is None:
                 return
             known = following
 
     def _apply(self, arrival: Arrival) -> None:
-        """Apply again an input, or the outcome of a measured effect."""
+        """Apply an input, or the outcome of an effect with measured latency."""
         effects = self._kernel.effects
         if arrival.effect is None:
             if arrival.kind not in self._kernel.inputs:
                 raise RunError(
-                    f"the input {arrival.kind!r} is on record, and nothing says what it does",
-                    hint="the program that made the run knows it: make it again from there",
+                    f"the input {arrival.kind!r} is on record, but this program has no handler for it",
+                    hint="replay the run in the program that made it",
                 )
             self._kernel.apply(arrival.kind, arrival.data)
         elif (handle := effects.in_flight.get(arrival.effect)) is not None and arrival.outcome is not None:
             effects.record(handle, arrival.outcome)
             effects.post(handle, arrival.outcome)
         elif not self._history.over:
-            raise DivergenceError(f"{arrival.described} is on record, but that effect was not begun now")
+            raise DivergenceError(f"{arrival.described} is on record, but that effect did not start in the replay")
 
     def start(self, handle: EffectHandle) -> bool:
-        """Give an effect its outcome, or leave it to its arrival, if that is on record; return whether it is."""
+        """Return whether the outcome of an effect is on record. If its time of delivery is fixed, set the outcome."""
         history = self._history
         if history.over:
             return False
@@ -117,11 +119,11 @@ class Replayer:
         if outcome is not None:
             self._kernel.effects.record(handle, outcome)
             self._kernel.effects.post(handle, outcome)
-        history.started()  # only now: this may have been the last thing on record
+        history.started()  # after the outcome is set, because this call may end the replay
         return known
 
 
 def _check(pause: Pause) -> None:
-    """Refuse to wait for an outcome that is not on record."""
+    """Raise an error if the kernel waits for an outcome that is not on record."""
     if pause is Pause.BLOCKED:
-        raise RunError("the record ends too early: an effect that was begun has no outcome on record")
+        raise RunError("the record is incomplete: an effect was started, but its outcome is not on record")

@@ -1,17 +1,17 @@
-"""Runs a kernel in slices of real time (edge), so that the host program gets its turns."""
+"""Edge: runs a kernel in short slices of real time, so that the host program can run in between."""
 
 from sim.kernel.duration import NS
 from sim.kernel.kernel import Kernel, Pause
 from sim.kernel.ports import Clock
 
 SLICE = 0.004
-"""Real seconds the kernel runs before the host program gets a turn."""
+"""Real seconds that the kernel runs before the host program can run."""
 
 _FIRST_BUDGET = 16
 
 
 class TimeSlicer:
-    """Runs `kernel` for about `SLICE` at a time."""
+    """Runs a kernel in slices of about `SLICE` seconds."""
 
     def __init__(self, kernel: Kernel, clock: Clock) -> None:
         self._kernel = kernel
@@ -19,7 +19,7 @@ class TimeSlicer:
         self._budget = _FIRST_BUDGET
 
     def run(self, limit: int) -> Pause:
-        """Run for a slice, at most up to a simulated time (exclusive), and choose the next slice's budget of steps."""
+        """Run one slice, up to a simulated time (nanoseconds, exclusive), and adapt the number of steps per slice."""
         started = self._clock.now()
         pause = self._kernel.run(limit, self._budget)
         elapsed = self._clock.now() - started
@@ -29,11 +29,14 @@ class TimeSlicer:
         return pause
 
     def run_through(self, time: int, *, blocked: bool = False) -> Pause | None:
-        """Run all that is due up to `time`, and let time pass to it. Return why it cannot be yet.
+        """Run all entries that are due up to `time`, and advance simulated time to it.
 
         Args:
-            time: simulated nanoseconds.
-            blocked: an earlier instant will do if the kernel is blocked there.
+            time: the simulated time in nanoseconds.
+            blocked: whether to accept an earlier instant if the kernel is blocked there.
+
+        Returns:
+            None if the time was reached, else why it was not reached yet.
         """
         kernel = self._kernel
         pause = self.run(time + 1)
@@ -45,4 +48,4 @@ class TimeSlicer:
             return None
         if pause is Pause.BLOCKED:
             return None if blocked else pause
-        return Pause.BUDGET  # a measured effect began
+        return Pause.BUDGET  # an effect with measured latency has started, which paused the kernel

@@ -1,4 +1,4 @@
-"""Run a host until a time, until something that an actor could wait for has happened, or until a condition holds."""
+"""Run a host until a time, until a wait or an actor has ended, or until a condition holds."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sim.kernel.until import Until, Watch, never_happened
 
 
 async def run_host_until(host: Host, until: Until) -> Any:
-    """As `run_until`, inside an asyncio or trio program and with effects; None also if the run was suspended."""
+    """Like `run_until`, inside an asyncio or trio program and with effects. Return None if the run was suspended."""
     kernel = host.kernel
     if isinstance(until, int | float | str):
         await host.run(to_ns(until))

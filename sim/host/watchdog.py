@@ -1,7 +1,7 @@
-"""Reports a step that does not yield: a thread looks at the kernel from outside (edge).
+"""Edge: a watchdog thread that reports a step that does not return.
 
-A step may block the whole run (an endless loop, `time.sleep`). Temporal's deadlock detector uses the same
-means and a threshold of 2 s. The report names the actor and shows where it is; nothing is killed.
+Such a step (an endless loop, `time.sleep`) blocks the whole run. The report names the actor and shows its stack; the
+step is not stopped. The deadlock detector of Temporal uses the same method and the same threshold of 2 s.
 """
 
 import sys
@@ -15,12 +15,18 @@ import attrs
 from sim.kernel.kernel import Kernel
 
 THRESHOLD = 2.0
-"""Real seconds that a step may take before it is reported."""
+"""Default number of real seconds after which a step is reported."""
 
 
 @attrs.frozen
 class Stuck:
-    """A step that does not yield: whose it is, for how long (real seconds, at least), its stack as text."""
+    """A step that does not return.
+
+    Attributes:
+        actor: the name of its actor.
+        seconds: its duration so far in real seconds, at least.
+        stack: its stack as text.
+    """
 
     actor: str
     seconds: float
@@ -28,12 +34,12 @@ class Stuck:
 
 
 class Watchdog:
-    """Watches one kernel while it is used as a context manager.
+    """A context manager that watches the steps of a kernel.
 
     Args:
-        kernel: whose steps are watched.
-        report: called from the watching thread with what was found, once for each stuck step.
-        threshold: real seconds.
+        kernel: the kernel to watch.
+        report: a function that is called once for each stuck step, in the thread of the watchdog.
+        threshold: the number of real seconds after which a step is reported.
     """
 
     def __init__(self, kernel: Kernel, report: Callable[[Stuck], None], threshold: float = THRESHOLD) -> None:

@@ -160,7 +160,7 @@ class Fetch(Generic[T]):
         return self._accept is None or self._accept(item)
 
     def take(self) -> Any:
-        """Take the first accepted item, if there is one. Waiting actors have no claim: they accept none of the items."""
+        """Take the first accepted item, if there is one. No waiting actor accepts any of the items."""
         entry = self._store.find(self._accept)
         if entry is None:
             self._store._check_open()

@@ -131,7 +131,7 @@ class RunHistory:
         return bool(rows) and rows[0][0] >= self.until_ns
 
     def in_doubt(self, handle: EffectHandle) -> bool:
-        """Return whether an unsafe effect was started and has no outcome on record. Call it after `answer`."""
+        """Return whether an effect without a recorded outcome is in doubt: it is unsafe, and its start is recorded."""
         return handle.effect.safety == "unsafe" and bool(self._effect(handle))
 
     def _effect(self, handle: EffectHandle) -> list[tuple[Any, ...]]:

@@ -650,7 +650,7 @@ def test_an_input_that_is_not_known_any_more_is_named(record):
             super().__init__(*args, **options)
             del self.world.kernel.inputs["note"]
 
-    with pytest.raises(RunError, match="the input 'note' is on record, and nothing says what it does"):
+    with pytest.raises(RunError, match="the input 'note' is on record, but this program has no handler"):
         replay(path_of(made), kinds={"asker": Forgetful})
 
 
