@@ -1,9 +1,14 @@
-"""The hot paths of the kernel in C, if they were compiled. This package imports no other of `sim`.
+"""The hot paths of the kernel in C, if they were compiled. This package imports no other package of `sim`.
 
-The C holds the inner loop, the commonest waits and some short functions of the kernel once more; `take_over` gives it
-the kernel's classes. A class above the kernel that wants to be driven by it declares its layout itself and registers
-(`take_over_slots`). Where it could not be compiled the same functions run in Python: slower, and in the same order,
-which the tests compare. Each function in Python says what is right; the pattern is that of PEP 399.
+The C code duplicates the main loop, the most frequent waits and some short functions of the kernel. `take_over` gives
+it the classes of the kernel. A class above the kernel declares the layout of its slots and registers with
+`take_over_slots`.
+
+Without the C code, the functions in Python run instead: slower, but in the same order, which the tests compare. As in
+PEP 399, each function in Python defines the correct behaviour.
+
+C files: `module` (the module and `take_over`), `core` and `layout` (declarations), `loop` (the main loop), `calls`
+(`wake`, `emit`, `put_nowait`), `wait` (waits), `slots` (slots of resources), `reader` (an iterator), `sort` (sorting).
 """
 
 import importlib
@@ -14,16 +19,16 @@ from typing import Any
 
 core: Any = None
 with suppress(ImportError):
-    core = importlib.import_module("sim._speedups._core")  # by name, for it need not be there
-    if core.is_taken():  # by classes of `sim` that were imported before: there is one core in a process
+    core = importlib.import_module("sim._speedups._core")  # by name, because it may be missing
+    if core.is_taken():  # by an earlier import of `sim`; a process can use the C code for one import only
         core = None
 
 COMPILED = core is not None
-"""Whether this process runs them in C."""
+"""Whether this process uses the C code."""
 
 
 def described(function: Callable[..., Any]) -> str:
-    """Return the signature and docstring of a function, as C functions keep theirs."""
+    """Return the signature and docstring of a function, in the format of docstrings of C functions."""
     signature = inspect.signature(function)
     bare = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
     text = str(signature.replace(parameters=bare, return_annotation=signature.empty)).replace("(self", "($self", 1)

@@ -1,12 +1,12 @@
-/* What steps call: `Kernel.wake`, `Kernel.emit`, `Queue.put_nowait`. */
+/* Methods that steps call: `Kernel.wake`, `Kernel.emit`, `Queue.put_nowait`. */
 
 #include "core.h"
 
-/* Whether an object has the slots of a `Kernel`. */
+/* Return whether an object has the slots of a `Kernel`. */
 int
 is_kernel(PyObject *object)
 {
-    static PyTypeObject *seen; /* looking through the bases takes longer than all the rest */
+    static PyTypeObject *seen; /* a cache, because a search in the base classes is slow */
     if (!Py_IS_TYPE(object, seen)) {
         if (!PyObject_TypeCheck(object, Kernel_type)) {
             return 0;
@@ -33,7 +33,7 @@ in_python(PyObject *function, PyObject *self, PyObject *const *args, Py_ssize_t 
     return PyObject_Vectorcall(function, all, (size_t)count + 1, names);
 }
 
-/* Decide the wait of an actor, on behalf of a source. */
+/* End the wait of an actor, on behalf of a source. */
 int
 decide(PyObject *kernel, PyObject *source, PyObject *actor, PyObject *value, PyObject *via)
 {
@@ -64,7 +64,7 @@ kernel_wake(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject 
     Py_RETURN_NONE;
 }
 
-/* A tuple of references of its own, which are let go of if it cannot be made. */
+/* Return a tuple of new references (stolen). They are released if the tuple cannot be created. */
 static PyObject *
 pack(PyObject *const *parts, Py_ssize_t count)
 {
@@ -80,12 +80,13 @@ pack(PyObject *const *parts, Py_ssize_t count)
     return tuple;
 }
 
-/* The tuple that is recorded of an event, of the actor named or of its source. */
+/* Return the row of an event, with the name of an actor, or of the source if `actor` is NULL. */
 static PyObject *
 make_row(PyObject *kernel, PyObject *actor, PyObject *source, PyObject *counter, PyObject *topic, PyObject *data)
 {
     PyObject *entry = GET(kernel, Kernel__entry);
-    /* All references before the first tuple is made, for that may run the collector, and so anything. */
+    /* All references are taken before the first tuple is created, which may run the garbage collector and so arbitrary
+       code. */
     PyObject *cause[] = {Py_NewRef(PyTuple_GET_ITEM(entry, 2)), Py_NewRef(PyTuple_GET_ITEM(entry, 3))};
     PyObject *row[] = {
         Py_NewRef(GET(kernel, Kernel_now)),
@@ -148,7 +149,7 @@ kernel_emit(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject 
     return result;
 }
 
-/* Hand an item to who waits first: 1 if someone did, 0 if nobody, -1 with an error. */
+/* Give an item to the first waiting actor. Return 1, 0 if no actor waits, or -1 with an error. */
 static int
 hand_over(PyObject *queue, PyObject *kernel, PyObject *source, PyObject *waiting, PyObject *item)
 {
@@ -184,7 +185,7 @@ queue_put_nowait(PyObject *queue, PyObject *item)
     if (waiting != Py_None) {
         PyObject *source = Py_NewRef(GET(kernel, Kernel_current));
         int found;
-        Py_INCREF(waiting); /* what is let go may run anything, and put other things in their places */
+        Py_INCREF(waiting); /* a release of references may run arbitrary code, which may replace these objects */
         Py_INCREF(kernel);
         found = hand_over(queue, kernel, source, waiting, item);
         Py_DECREF(source);

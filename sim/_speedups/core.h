@@ -1,4 +1,4 @@
-/* What the files of this folder share; see module.c for what it is all about. */
+/* Declarations that the files of this folder share. See module.c for an overview. */
 
 #ifndef SIM_CORE_H
 #define SIM_CORE_H
@@ -10,10 +10,10 @@
 #include <structmember.h>
 
 #if defined(__GNUC__)
-#pragma GCC visibility push(hidden) /* these names are nobody else's */
+#pragma GCC visibility push(hidden) /* these names are private to the module */
 #endif
 
-/* -- where the slots of the Python classes are: Actor_token is the place of Actor.token, Actor_type is Actor */
+/* -- offsets of the slots of the Python classes: Actor_token is the offset of Actor.token, Actor_type is Actor */
 
 #include "layout.h"
 
@@ -25,7 +25,7 @@ CLASSES(DECLARE_CLASS)
 
 #define PLACE(object, slot) (*(PyObject **)((char *)(object) + (slot)))
 
-/* What a slot holds: a borrowed reference, None if it was never filled. */
+/* The value of a slot: a borrowed reference, or None if it is not set. */
 static inline PyObject *
 GET(PyObject *object, Py_ssize_t slot)
 {
@@ -33,9 +33,9 @@ GET(PyObject *object, Py_ssize_t slot)
     return value == NULL ? Py_None : value;
 }
 
-/* The Python functions that were replaced, by the names of the methods: what is rare is left to them. */
+/* The Python functions that were replaced, by the names of the methods. They handle the rare cases. */
 #define REPLACED(X) X(emit) X(get) X(put_nowait) X(wait) X(wake)
-#define MOST_ARGUMENTS 4 /* of a function that is replaced */
+#define MOST_ARGUMENTS 4 /* maximum number of arguments of a replaced function */
 #define DECLARE_REPLACED(name) extern PyObject *python_##name;
 REPLACED(DECLARE_REPLACED)
 extern PyObject *python_acquire;
@@ -47,27 +47,27 @@ extern PyObject *python_acquire;
 #define DECLARE_NAME(name) extern PyObject *s_##name;
 NAMES(DECLARE_NAME)
 
-extern PyObject *armed, *budget_is_spent; /* what Python knows as ARMED and Pause.BUDGET */
+extern PyObject *armed, *budget_is_spent; /* ARMED and Pause.BUDGET in Python */
 extern PyObject *zero, *one;
-extern PyObject *cancelled; /* the class */
-extern int stepping; /* how many steps of actors are under way */
+extern PyObject *cancelled; /* the class Cancelled */
+extern int stepping; /* the nesting depth of steps of actors */
 
 typedef struct {
     PyObject_HEAD
     PyObject *entries; /* a list */
-    Py_ssize_t index;  /* of what is read next */
+    Py_ssize_t index;  /* of the entry that is read next */
 } Reader;
 
 extern PyTypeObject *Reader_type, *Wait_type;
 extern PyType_Spec reader_spec, wait_spec;
 
-/* How far a wait is. */
+/* The state of a wait. */
 typedef enum { TO_GET, TO_WAIT, TO_ACQUIRE, TO_PAUSE, PAUSED, ARMED, IN_LINE, LEFT_TO_PYTHON, DONE } State;
 
-/* A function that takes its arguments as an array, in the type that all functions of a table have. */
+/* Cast a function that takes its arguments as an array to the type of a method table. */
 #define FAST(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS
 
-/* For `take_over`: look up a class, or a slot, or return NULL with an error. */
+/* For `take_over`: look up a class or a slot, or return NULL with an error. */
 #define FIND_CLASS(class)                                                                                              \
     if (find_class(classes, #class, &class##_type) < 0) {                                                              \
         return NULL;                                                                                                   \
@@ -100,7 +100,7 @@ PyObject *in_order(PyObject *module, PyObject *waiting);
 PyObject *kernel_emit(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *kernel_wake(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names);
 
-/* Put `value`, a reference of its own or NULL after an error, into a slot. */
+/* Store `value` in a slot and release the old value. `value` is a new reference (stolen), or NULL after an error. */
 static inline int
 put(PyObject *object, Py_ssize_t slot, PyObject *value)
 {
@@ -113,7 +113,7 @@ put(PyObject *object, Py_ssize_t slot, PyObject *value)
     return 0;
 }
 
-/* A number of Python as one of C; one that is too large is the largest there is, which is later than all times. */
+/* Convert a Python number to a C number. One that is too large becomes LLONG_MAX, which is later than all times. */
 static inline long long
 number(PyObject *object)
 {
@@ -124,7 +124,7 @@ number(PyObject *object)
         return PyUnstable_Long_CompactValue((PyLongObject *)object);
     }
 #endif
-    if (PyFloat_Check(object)) { /* a limit may be one, also infinite */
+    if (PyFloat_Check(object)) { /* a limit may be a float, even infinity */
         double ceiling = ceil(PyFloat_AS_DOUBLE(object));
         return ceiling < 9e18 ? ceiling > -9e18 ? (long long)ceiling : LLONG_MIN : LLONG_MAX;
     }
@@ -132,7 +132,7 @@ number(PyObject *object)
     return overflow > 0 ? LLONG_MAX : overflow < 0 ? LLONG_MIN : value;
 }
 
-/* Whether two numbers are equal; -1 with an error if they cannot be compared. */
+/* Return whether two numbers are equal, or -1 with an error if they cannot be compared. */
 static inline int
 same_number(PyObject *one, PyObject *other)
 {
@@ -155,7 +155,7 @@ plus_one(PyObject *object)
     return value == -1 && PyErr_Occurred() ? NULL : PyLong_FromLongLong(value + 1);
 }
 
-/* Remove the first items of a list that has as many; the list keeps its memory: it is soon filled again. */
+/* Remove the first `count` items of a list, which must have as many. The list keeps its memory, as it fills again. */
 static inline void
 take_first(PyObject *list, PyObject **taken, Py_ssize_t count)
 {
@@ -168,14 +168,14 @@ take_first(PyObject *list, PyObject **taken, Py_ssize_t count)
     Py_SET_SIZE(list, left);
 }
 
-/* Whether an object has the slots of a `Source`; mostly it is an actor. */
+/* Return whether an object has the slots of a `Source`. Most sources are actors, so this is tested first. */
 static inline int
 is_source(PyObject *object)
 {
     return Py_IS_TYPE(object, Actor_type) || PyObject_TypeCheck(object, Source_type);
 }
 
-/* A new entry; `counter` is a reference of its own, or NULL after an error. */
+/* Return a new entry. `counter` is a new reference (stolen), or NULL after an error. */
 static inline PyObject *
 make_entry(PyObject *time, PyObject *priority, PyObject *ordinal, PyObject *counter, PyObject *target, PyObject *token)
 {
@@ -183,7 +183,7 @@ make_entry(PyObject *time, PyObject *priority, PyObject *ordinal, PyObject *coun
     if (counter == NULL) {
         return NULL;
     }
-    Py_INCREF(time); /* before the tuple is made, for that may run the collector, and so anything */
+    Py_INCREF(time); /* before the tuple is created, which may run the garbage collector and so arbitrary code */
     Py_INCREF(priority);
     Py_INCREF(ordinal);
     Py_INCREF(target);
@@ -207,7 +207,7 @@ make_entry(PyObject *time, PyObject *priority, PyObject *ordinal, PyObject *coun
     return entry;
 }
 
-/* Append (time, 0, the source's ordinal, the source's next counter, target, token) to a list. */
+/* Append (time, 0, ordinal of the source, next counter of the source, target, token) to a list. */
 static inline int
 append_entry(PyObject *list, PyObject *time, PyObject *source, PyObject *target, PyObject *token)
 {
@@ -224,14 +224,14 @@ append_entry(PyObject *list, PyObject *time, PyObject *source, PyObject *target,
     return failed;
 }
 
-/* Whether an object is a tuple as long as an entry; else an error is set. */
+/* Return whether an object is a tuple with the length of an entry. Otherwise set an error. */
 static inline int
 is_entry(PyObject *object)
 {
     if (PyTuple_CheckExact(object) && PyTuple_GET_SIZE(object) == 6) {
         return 1;
     }
-    PyErr_SetString(PyExc_TypeError, "what is in the calendar is no entry");
+    PyErr_SetString(PyExc_TypeError, "an item of the calendar is not an entry: expected a tuple of 6 items");
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* The loop: `Kernel._run_some` and its shortest ways through `_caused` and `_go_on`. */
+/* The main loop: `Kernel._run_some`, with the fast paths of `_caused` and `_go_on`. */
 
 #include "core.h"
 
@@ -9,7 +9,7 @@ typedef struct {
     long long begun;
 } Run;
 
-/* Whether one entry alone was caused at this instant, and nothing speaks against running it. */
+/* Return whether the next round has exactly one entry, which is not a WakeBatch, and there is no livelock. */
 static int
 alone(Run *run)
 {
@@ -17,7 +17,7 @@ alone(Run *run)
            same_number(GET(run->loop, Kernel_delta), GET(run->loop, Kernel__max_deltas)) == 0;
 }
 
-/* Take the only entry that was caused at this instant. */
+/* Start the next round, and remove and return its only entry. */
 static PyObject *
 pop_caused(Run *run)
 {
@@ -31,7 +31,7 @@ pop_caused(Run *run)
     return entry;
 }
 
-/* What `Kernel._caused` does: what was caused at this instant comes before the entry that is read next. */
+/* Like `Kernel._caused`: start the next round of this instant, which precedes the entry that would be read next. */
 static PyObject *
 caused(Run *run)
 {
@@ -39,7 +39,7 @@ caused(Run *run)
     if (alone(run)) {
         return pop_caused(run);
     }
-    run->reader->index++; /* `_caused` gives it back */
+    run->reader->index++; /* `_caused` moves it back */
     entry = PyObject_CallMethodNoArgs(run->loop, s__caused);
     if (entry != NULL) {
         run->begun = number(GET(run->loop, Kernel_now));
@@ -47,7 +47,7 @@ caused(Run *run)
     return entry;
 }
 
-/* The entry that runs next. NULL, if no error is set: nothing may run, or Python has to decide. */
+/* Return the entry that runs next. NULL without an error: no entry may run, or Python has to decide. */
 static PyObject *
 next_entry(Run *run)
 {
@@ -82,7 +82,7 @@ next_entry(Run *run)
     return Py_NewRef(entry);
 }
 
-/* Tell the loop how a step ended: with what it returned, or with the error that is set. */
+/* Pass the end of an actor to `Kernel._ended`: its returned value, or the error that is set if that is NULL. */
 static int
 ended(PyObject *loop, PyObject *actor, PyObject *returned)
 {
@@ -108,7 +108,7 @@ ended(PyObject *loop, PyObject *actor, PyObject *returned)
     if (error == NULL) {
         return -1;
     }
-    handled = PyErr_GetHandledException(); /* as within `except` */
+    handled = PyErr_GetHandledException(); /* `_ended` runs as if in an `except` block */
     PyErr_SetHandledException(error);
     done = PyObject_CallMethodObjArgs(loop, s__ended, actor, error, NULL);
     PyErr_SetHandledException(handled);
@@ -118,7 +118,7 @@ ended(PyObject *loop, PyObject *actor, PyObject *returned)
     return done == NULL ? -1 : 0;
 }
 
-/* An actor rests for a span of time: into its bucket, if that exists already. */
+/* Schedule the end of a pause: add the entry to its bucket if that exists, else call Python. */
 static int
 rest(Run *run, PyObject *actor, PyObject *request, PyObject *token, long long time)
 {
@@ -144,7 +144,7 @@ rest(Run *run, PyObject *actor, PyObject *request, PyObject *token, long long ti
     return done == NULL ? -1 : 0;
 }
 
-/* Run one step of an actor, whose token has been found to be that of the entry. */
+/* Run one step of an actor. The caller has checked that the entry is not stale. */
 static int
 resume(Run *run, PyObject *entry, PyObject *actor)
 {
@@ -184,7 +184,7 @@ resume(Run *run, PyObject *entry, PyObject *actor)
     return failed;
 }
 
-/* Run what an entry is for, unless it is stale. */
+/* Run an entry, unless it is stale. Return 0, or -1 with an error. */
 static int
 step(Run *run, PyObject *entry)
 {
@@ -213,13 +213,13 @@ step(Run *run, PyObject *entry)
     return done == NULL ? -1 : 0;
 }
 
-/* The entry of one member of a crowd, which is made of that of the member before if nobody has kept it (as `zip` does);
-   `counter` is a reference of its own, or NULL after an error. */
+/* Return the entry of one actor of a WakeBatch. As in `zip`, the tuple of the previous actor is reused if there are no
+   other references to it. `counter` is a new reference (stolen), or NULL after an error. */
 static PyObject *
 member_entry(PyObject *loop, PyObject *before, PyObject *crowded, PyObject *counter, PyObject *actor, PyObject *token)
 {
     PyObject *parts[] = {counter, actor, token};
-    if (before == NULL || Py_REFCNT(before) != 2 || GET(loop, Kernel__entry) != before) { /* ours, and that of the loop */
+    if (before == NULL || Py_REFCNT(before) != 2 || GET(loop, Kernel__entry) != before) { /* 2: ours and the kernel's */
         Py_XDECREF(before);
         return make_entry(PyTuple_GET_ITEM(crowded, 0), PyTuple_GET_ITEM(crowded, 1), PyTuple_GET_ITEM(crowded, 2),
                           counter, actor, token);
@@ -229,7 +229,7 @@ member_entry(PyObject *loop, PyObject *before, PyObject *crowded, PyObject *coun
         return NULL;
     }
 #if PY_VERSION_HEX >= 0x030E0000
-    ((PyTupleObject *)before)->ob_hash = -1; /* which is remembered there */
+    ((PyTupleObject *)before)->ob_hash = -1; /* clears the cached hash */
 #endif
     Py_INCREF(actor);
     Py_INCREF(token);
@@ -244,7 +244,7 @@ member_entry(PyObject *loop, PyObject *before, PyObject *crowded, PyObject *coun
     return before;
 }
 
-/* Take the entry of a crowd out of the reader, if it is what is read next. */
+/* Move the reader past the entry of a WakeBatch, if that entry is read next. */
 static void
 leave_reader(Reader *reader, PyObject *entry)
 {
@@ -253,7 +253,7 @@ leave_reader(Reader *reader, PyObject *entry)
     }
 }
 
-/* Whether what a member of a crowd waits for is still decided by this; -1 with an error. */
+/* Return whether the token of an actor or error of a WakeBatch is current, or -1 with an error. */
 static int
 is_valid(PyObject *target, PyObject *token)
 {
@@ -268,7 +268,7 @@ is_valid(PyObject *target, PyObject *token)
     return valid;
 }
 
-/* Run a member of a crowd that has been found to be valid. */
+/* Run an actor or error of a WakeBatch whose token is current. */
 static int
 run_member(Run *run, PyObject *entry)
 {
@@ -280,8 +280,8 @@ run_member(Run *run, PyObject *entry)
     return resume(run, entry, target);
 }
 
-/* Run the members of a crowd, as if each had the entry that `spread` in order.py makes for it, as far as the budget
-   goes: the crowd remembers its place, and its entry stays in the reader until the last one runs. */
+/* Run the actors of a WakeBatch, as if each had its own entry as from `spread` in order.py, up to the budget. The
+   WakeBatch stores its position, and its entry stays in the reader until its last actor runs. */
 static int
 run_crowd(Run *run, PyObject *entry, long long *left)
 {
@@ -289,7 +289,7 @@ run_crowd(Run *run, PyObject *entry, long long *left)
     long long place;
     int valid = 0;
     if (!PyList_CheckExact(waiting) || !PyLong_CheckExact(GET(crowd, WakeBatch_place))) {
-        PyErr_SetString(PyExc_TypeError, "a crowd is a list");
+        PyErr_SetString(PyExc_TypeError, "a WakeBatch must have a list of actors and a position");
         return -1;
     }
     Py_INCREF(waiting);
@@ -313,14 +313,14 @@ run_crowd(Run *run, PyObject *entry, long long *left)
         --*left;
     }
     if (2 * number(GET(crowd, WakeBatch_place)) + 1 >= PyList_GET_SIZE(waiting)) {
-        leave_reader(run->reader, entry); /* if there was nobody in it */
+        leave_reader(run->reader, entry); /* for an empty WakeBatch */
     }
     Py_DECREF(waiting);
     Py_XDECREF(one);
     return valid < 0 ? -1 : 0;
 }
 
-/* This is the loop: in key order, what is due runs until nothing is left in the reader, or of the budget. */
+/* The inner loop: run entries in key order until the reader is at its end or the budget is used up. */
 static int
 run_entries(Run *run, long long *left)
 {
@@ -343,7 +343,7 @@ run_entries(Run *run, long long *left)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Between two buckets, or two rounds, `Kernel._go_on` in Python says what runs next, or why nothing may. */
+/* The outer loop: between two buckets or rounds, `Kernel._go_on` gives the next entries, or why none may run. */
 static PyObject *
 go_on(Run *run, long long *left)
 {
@@ -352,7 +352,7 @@ go_on(Run *run, long long *left)
         PyObject *reader = Py_NewRef(GET(run->calendar, FutureEvents_reader)), *pause;
         int failed;
         if (!Py_IS_TYPE(reader, Reader_type) || !PyList_CheckExact(GET(run->calendar, FutureEvents__queue))) {
-            PyErr_SetString(PyExc_TypeError, "the calendar is not in order");
+            PyErr_SetString(PyExc_TypeError, "the future-event list must have a Reader and a list of bucket numbers");
             Py_DECREF(reader);
             return NULL;
         }
@@ -394,7 +394,7 @@ run_some(PyObject *loop, PyObject *most)
     run.loop = loop;
     run.calendar = Py_NewRef(GET(loop, Kernel_calendar));
     if (!PyObject_TypeCheck(run.calendar, FutureEvents_type)) {
-        PyErr_SetString(PyExc_TypeError, "the loop has no calendar");
+        PyErr_SetString(PyExc_TypeError, "the kernel must have a FutureEvents object as its calendar");
         Py_DECREF(run.calendar);
         return NULL;
     }
@@ -406,10 +406,10 @@ run_some(PyObject *loop, PyObject *most)
         pause = go_on(&run, &left);
     }
     else {
-        PyErr_SetString(PyExc_TypeError, "the loop is not in order");
+        PyErr_SetString(PyExc_TypeError, "the kernel must have a list of ready entries and a dict of buckets");
         pause = NULL;
     }
-    PyErr_Fetch(&type, &error, &trace); /* whatever happened, the loop is left in order */
+    PyErr_Fetch(&type, &error, &trace); /* the state of the kernel is stored after an error, too */
     put(loop, Kernel__begun, PyLong_FromLongLong(run.begun));
     put(loop, Kernel_current, Py_NewRef(Py_None));
     put(loop, Kernel_steps, PyLong_FromLongLong(number(GET(loop, Kernel_steps)) + budget - left));

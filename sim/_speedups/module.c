@@ -1,9 +1,9 @@
-/* The hot paths of the kernel once more, in C.
+/* The hot paths of the kernel in C.
 
-Every function here does what the Python function of the same name does (`Kernel._run_some` in loop.py, the waits in
-waits.py, ...); see there for why. The data stays in the Python classes: `take_over` looks up where their slots are and
-puts these functions in the place of the Python ones. What is rare is left to the Python function, so its rules are
-written once. Without a compiler the package is complete all the same, and slower; the order of a run is the same.
+Each function here does the same as the Python function of the same name (`Kernel._run_some` in kernel.py, the waits in
+waits.py, ...), where the reasons are explained. The data stays in the Python classes: `take_over` looks up the offsets
+of their slots and replaces the Python functions by these. Rare cases are left to the Python function, so that their
+rules exist only once. Without a compiler the package is complete but slower, and the order of a run is the same.
 */
 
 #include "core.h"
@@ -31,7 +31,7 @@ static PyMethodDef method_wait = {"wait", signal_wait, METH_NOARGS};
 static PyMethodDef method_emit = {"emit", FAST(kernel_emit)};
 static PyMethodDef method_wake = {"wake", FAST(kernel_wake)};
 
-/* The signature and docstring of a Python function, which lasts as long as the process; NULL with an error. */
+/* Return the signature and docstring of a Python function as a string that is never freed, or NULL with an error. */
 static const char *
 documentation(PyObject *function)
 {
@@ -48,7 +48,7 @@ documentation(PyObject *function)
     return copy;
 }
 
-/* Put a function in the place of a method, which is returned. */
+/* Replace a method by a C function. Return the old method (a new reference), or NULL with an error. */
 PyObject *
 replace(PyTypeObject *type, PyMethodDef *definition)
 {
@@ -68,14 +68,14 @@ static int
 read_offset(PyObject *descriptor, const char *name, Py_ssize_t *offset)
 {
     if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) {
-        PyErr_Format(PyExc_TypeError, "%s is no slot", name);
+        PyErr_Format(PyExc_TypeError, "%s is not a slot", name);
         return -1;
     }
     *offset = ((PyMemberDescrObject *)descriptor)->d_member->offset;
     return 0;
 }
 
-/* Find the slot of a class. */
+/* Look up the offset of a slot of a class. */
 int
 find_slot(PyTypeObject *type, const char *name, Py_ssize_t *offset)
 {
@@ -85,7 +85,7 @@ find_slot(PyTypeObject *type, const char *name, Py_ssize_t *offset)
     return failed;
 }
 
-/* Find the slot that a class declares for a part: `layout` has descriptors by part. */
+/* Look up the offset of the slot that a class declares under a name: `layout` maps names to slot descriptors. */
 int
 find_declared(PyObject *layout, const char *name, Py_ssize_t *offset)
 {
@@ -104,7 +104,7 @@ find_class(PyObject *classes, const char *name, PyTypeObject **type)
     if (found == NULL) {
         return -1;
     }
-    *type = (PyTypeObject *)found; /* kept for as long as the process lasts */
+    *type = (PyTypeObject *)found; /* never released */
     return 0;
 }
 
@@ -116,7 +116,7 @@ take_over(PyObject *module, PyObject *args)
         return NULL;
     }
     if (armed != NULL) {
-        Py_RETURN_NONE; /* the module was loaded anew; they have been taken over */
+        Py_RETURN_NONE; /* the Python module was reloaded; its functions were replaced before */
     }
     armed = Py_NewRef(marker);
     budget_is_spent = Py_NewRef(pause);
@@ -144,16 +144,16 @@ is_taken(PyObject *module, PyObject *nothing)
 }
 
 static PyMethodDef functions[] = {
-    {"in_order", in_order, METH_O, "Whether actors stand in order of their ordinals."},
-    {"is_taken", is_taken, METH_NOARGS, "Return whether these functions serve other classes already."},
-    {"sleep_ns", sleep_ns, METH_O, "Pause the actor for whole nanoseconds of simulated time."},
-    {"sort_entries", sort_entries, METH_O, "Sort entries as `list.sort` does."},
-    {"take_over", take_over, METH_VARARGS, "Put the functions of this module in the place of those in Python."},
-    {"take_over_slots", take_over_slots, METH_VARARGS, "The same for a class of slots and its line."},
+    {"in_order", in_order, METH_O, "Return whether a list of actors, each followed by a token, is sorted by ordinal."},
+    {"is_taken", is_taken, METH_NOARGS, "Return whether `take_over` was called before."},
+    {"sleep_ns", sleep_ns, METH_O, "Pause the actor for a whole number of nanoseconds of simulated time."},
+    {"sort_entries", sort_entries, METH_O, "Sort entries like `list.sort`."},
+    {"take_over", take_over, METH_VARARGS, "Replace functions of the kernel by the functions of this module."},
+    {"take_over_slots", take_over_slots, METH_VARARGS, "Replace functions of a class of resources with slots."},
     {NULL},
 };
 
-/* Make what lasts as long as the process. */
+/* Create the constants, which are never released. */
 static int
 make_constants(void)
 {
@@ -177,7 +177,7 @@ static int
 fill(PyObject *module)
 {
     if (armed != NULL || zero != NULL) {
-        PyErr_SetString(PyExc_ImportError, "sim._speedups serves the classes of one interpreter, and was loaded before");
+        PyErr_SetString(PyExc_ImportError, "sim._speedups works in one interpreter per process, and is loaded already");
         return -1;
     }
     Reader_type = make_type(module, &reader_spec);
@@ -186,8 +186,8 @@ fill(PyObject *module)
                                                      : PyModule_AddObjectRef(module, "Reader", (PyObject *)Reader_type);
 }
 
-/* What is found out once (where slots are, what was replaced) is kept for the process: the functions are methods of
-   Python classes, which do not lead to a module. So one interpreter can have them, and they need its lock. */
+/* Offsets of slots and replaced functions are kept in static variables, because the functions are methods of Python
+   classes and have no reference to the module. Therefore only one interpreter can use them, and they need its lock. */
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, fill},
 #if PY_VERSION_HEX >= 0x030C0000

@@ -1,4 +1,4 @@
-/* Reader: an iterator over a list that the loop can look into. */
+/* Reader: an iterator over a list whose position the loop can read and change. */
 
 #include "core.h"
 
@@ -73,13 +73,13 @@ reader_set_state(Reader *self, PyObject *state)
 }
 
 static PyMethodDef reader_methods[] = {
-    {"__length_hint__", (PyCFunction)reader_length_hint, METH_NOARGS, "Return how many entries are left."},
-    {"__setstate__", (PyCFunction)reader_set_state, METH_O, "Go to an index."},
+    {"__length_hint__", (PyCFunction)reader_length_hint, METH_NOARGS, "Return the number of remaining entries."},
+    {"__setstate__", (PyCFunction)reader_set_state, METH_O, "Move to an index."},
     {NULL},
 };
 
 static PyType_Slot reader_slots[] = {
-    {Py_tp_doc, "An iterator over a list; it sees what is added behind it."},
+    {Py_tp_doc, "An iterator over a list, which also returns items that are added after its position."},
     {Py_tp_new, reader_new},
     {Py_tp_traverse, reader_traverse},
     {Py_tp_clear, reader_clear},

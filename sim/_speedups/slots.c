@@ -1,6 +1,6 @@
-/* `acquire()` and `release()` of one slot of a pool: the commonest wait of all.
+/* `acquire()` and `release()` of one slot of a resource: the most frequent wait.
 
-The kernel knows no pools: the class that wants this says which of its slots has which part, and those of its line.
+The kernel does not know resources. The class of the resource declares the layout of its slots and of its queue.
 */
 
 #include "core.h"
@@ -27,7 +27,7 @@ static PyTypeObject *line_type;
 PyObject *python_acquire;
 static PyObject *python_release;
 
-/* Take a free slot if nobody waits: 1 if it was taken, -1 with an error. */
+/* Take a free slot. The caller has checked that no actor waits. Return 1, or -1 with an error. */
 static int
 take_slot(PyObject *pool, long long free)
 {
@@ -37,7 +37,7 @@ take_slot(PyObject *pool, long long free)
                : 1;
 }
 
-/* Put an actor at the end of the line (`Line.add`): 0 if Python has to do it, 1 if it is done, -1 with an error. */
+/* Add an actor at the end of the queue, as `Line.add`. Return 1, 0 if Python has to do it, or -1 with an error. */
 static int
 join_line(PyObject *pool, PyObject *line, PyObject *actor)
 {
@@ -62,7 +62,7 @@ join_line(PyObject *pool, PyObject *line, PyObject *actor)
     return done == NULL ? -1 : 1;
 }
 
-/* Whether a pool is of a class that was registered, and of none derived from it. */
+/* Return whether the class of a pool was registered itself, not only a base class. */
 static int
 is_known(PyObject *pool)
 {
@@ -74,7 +74,7 @@ is_known(PyObject *pool)
     return 0;
 }
 
-/* Whether a pool is one of those known here, and in order. */
+/* Return whether the class of a pool was registered, and its slots have the expected types. */
 static int
 is_plain(PyObject *pool, PyObject *line)
 {
@@ -85,7 +85,7 @@ is_plain(PyObject *pool, PyObject *line)
            PyLong_CheckExact(GET(line, line_purge_at));
 }
 
-/* Begin to wait for a slot: 0: Python has to do it, 1: the actor stands in line, 2: it has one, -1: an error. */
+/* Start to acquire a slot. 0: Python has to do it, 1: the actor is in the queue, 2: it has a slot, -1: an error. */
 int
 begin_acquire(PyObject *pool)
 {
@@ -97,7 +97,7 @@ begin_acquire(PyObject *pool)
     }
     free = number(GET(pool, pool_free));
     if (free == LLONG_MAX) {
-        return 0; /* or more */
+        return 0; /* the number may not fit into a C integer */
     }
     Py_INCREF(line);
     if (free <= 0) {
@@ -119,7 +119,8 @@ acquire(PyObject *pool, PyObject *const *args, Py_ssize_t count, PyObject *names
     return count || names ? in_python(python_acquire, pool, args, count, names) : make_wait(pool, TO_ACQUIRE);
 }
 
-/* Hand the slot that is given back to who waits first for just one: 0 if that is not so, -1 with an error. */
+/* Give the released slot to the first waiting actor, if it wants one slot. Return 1, 0 if it does not apply, or -1 with
+   an error. */
 static int
 pass_on(PyObject *pool, PyObject *kernel, PyObject *source, PyObject *line, PyObject *place)
 {

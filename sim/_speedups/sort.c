@@ -1,4 +1,4 @@
-/* `sort_entries`: the order of the calendar, by four numbers, which Python compares one object at a time. */
+/* `sort_entries`: sorting by the four numbers of an order key as C integers, which is faster than tuple comparison. */
 
 #include "core.h"
 
@@ -7,7 +7,7 @@ typedef struct {
     PyObject *entry;
 } Keyed;
 
-/* Read the key of an entry; 0 if it is not made of numbers that fit, so that Python has to compare it. */
+/* Read the key of an entry. Return 0 if its numbers do not fit into C integers, so that Python has to compare it. */
 static int
 read_key(PyObject *entry, Keyed *keyed)
 {
@@ -38,7 +38,7 @@ compare(const void *one, const void *other)
     return 0;
 }
 
-/* Put the keys into order, unless they are already: most rounds are; 0 if two of them are equal. */
+/* Sort the keys, unless they are sorted already, as in most rounds. Return 0 if two keys are equal. */
 static int
 put_in_order(Keyed *keyed, Py_ssize_t length)
 {
@@ -63,7 +63,7 @@ sort_entries(PyObject *module, PyObject *list)
     Py_ssize_t length, place = 0;
     Keyed *keyed;
     if (!PyList_CheckExact(list)) {
-        PyErr_SetString(PyExc_TypeError, "entries are sorted in a list");
+        PyErr_SetString(PyExc_TypeError, "the entries to sort must be a list");
         return NULL;
     }
     length = PyList_GET_SIZE(list);
@@ -85,20 +85,20 @@ sort_entries(PyObject *module, PyObject *list)
     return PyObject_CallMethodNoArgs(list, s_sort);
 }
 
-/* `in_order` of order.py: whether actors, each followed by a token, stand in order of their ordinals. */
+/* `in_order` in order.py: return whether a list of actors, each followed by a token, is sorted by ordinal. */
 PyObject *
 in_order(PyObject *module, PyObject *waiting)
 {
     long long before = LLONG_MIN;
     if (!PyList_Check(waiting)) {
-        PyErr_SetString(PyExc_TypeError, "those who wait are a list");
+        PyErr_SetString(PyExc_TypeError, "the waiting actors must be a list");
         return NULL;
     }
     for (Py_ssize_t index = 0; index < PyList_GET_SIZE(waiting); index += 2) {
         PyObject *target = PyList_GET_ITEM(waiting, index);
         long long ordinal = is_source(target) ? number(GET(target, Source_ordinal)) : LLONG_MIN;
         if (ordinal < before || ordinal == LLONG_MIN) {
-            Py_RETURN_FALSE; /* or Python has to look */
+            Py_RETURN_FALSE; /* also if unknown; Python then sorts the list */
         }
         before = ordinal;
     }

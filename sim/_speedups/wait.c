@@ -1,17 +1,17 @@
-/* Wait: what `Queue.get`, `Signal.wait`, `Resource.acquire` and `sleep_ns` return. Awaiting it takes no frame. */
+/* Wait: the awaitable that `Queue.get`, `Signal.wait`, `Resource.acquire` and `sleep_ns` return. It needs no frame. */
 
 #include "core.h"
 
 typedef struct {
     PyObject_HEAD
-    PyObject *owner; /* the queue, signal or resource, or how long to pause */
-    PyObject *inner; /* the generator of the Python function, if that does it; else the crowd of a signal */
-    PyObject *actor; /* who waits for a signal */
+    PyObject *owner; /* the queue, signal or resource, or the duration of a pause */
+    PyObject *inner; /* the generator of the Python function, if it handles the wait; else the WakeBatch of a signal */
+    PyObject *actor; /* the actor that waits for a signal */
     State state;
 } Wait;
 
-#define MANY 64 /* of actors and tokens: those of _MANY actors in waits.py */
-#define KEPT 64 /* waits that have died and are kept to be used again; the collector does not know them */
+#define MANY 64 /* actors and tokens: twice _MANY in waits.py */
+#define KEPT 64 /* maximum number of released waits that are kept for reuse, untracked by the garbage collector */
 static Wait *kept[KEPT];
 static int count_kept;
 
@@ -32,7 +32,7 @@ make_wait(PyObject *owner, State state)
     }
     self->owner = Py_NewRef(owner);
     self->state = state;
-    if (state != TO_PAUSE || !PyLong_CheckExact(owner)) { /* a number is part of no cycle */
+    if (state != TO_PAUSE || !PyLong_CheckExact(owner)) { /* a wait that refers to a number only is in no cycle */
         PyObject_GC_Track(self);
     }
     return (PyObject *)self;
@@ -82,7 +82,7 @@ wait_dealloc(Wait *self)
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     Py_TRASHCAN_BEGIN(self, wait_dealloc)
-    wait_clear(self); /* first: it may run anything, also this function */
+    wait_clear(self); /* first: it may run arbitrary code, including this function */
     if (count_kept < KEPT) {
         kept[count_kept++] = self;
     }
@@ -93,7 +93,7 @@ wait_dealloc(Wait *self)
     Py_TRASHCAN_END
 }
 
-/* The actor that runs, if it may be armed here; else NULL, without an error. */
+/* Return the running actor if it can be armed here; else NULL, without an error. */
 PyObject *
 actor_of(PyObject *kernel)
 {
@@ -117,7 +117,7 @@ leave_to_python(Wait *self, PyObject *function, PyObject **result)
     return PyIter_Send(self->inner, Py_None, result);
 }
 
-/* Put an actor and its token at the end of those who wait. */
+/* Add an actor and its token at the end of the waiting actors. */
 static PySendResult
 arm(Wait *self, PyObject *waiting, PyObject *actor, PyObject **result)
 {
@@ -168,7 +168,7 @@ begin_wait(Wait *self, PyObject **result)
     self->inner = Py_NewRef(crowd);
     self->actor = Py_NewRef(actor);
     outcome = arm(self, GET(crowd, WakeBatch_waiting), actor, result);
-    put(actor, Actor_via, Py_NewRef(crowd)); /* last: with what was there anything may die, and fire this very signal */
+    put(actor, Actor_via, Py_NewRef(crowd)); /* last: releasing the old value may run code that fires this signal */
     return outcome;
 }
 
@@ -193,7 +193,7 @@ begin_line(Wait *self, PyObject **result)
     }
 }
 
-/* The wait is over: what it returns. */
+/* End the wait, and return its value. */
 static PyObject *
 end_of(Wait *self, PyObject *value)
 {
@@ -210,7 +210,7 @@ wait_send(Wait *self, PyObject *value, PyObject **result)
 {
     if (value != Py_None && self->state < PAUSED) {
         *result = NULL;
-        PyErr_SetString(PyExc_TypeError, "a wait that has not begun takes no value but None");
+        PyErr_SetString(PyExc_TypeError, "can't send a value other than None to a wait that has not started");
         return PYGEN_ERROR;
     }
     switch (self->state) {
@@ -235,17 +235,17 @@ wait_send(Wait *self, PyObject *value, PyObject **result)
     case LEFT_TO_PYTHON:
         return PyIter_Send(self->inner, value, result);
     default:
-        *result = Py_NewRef(Py_None); /* as a generator that has ended */
+        *result = Py_NewRef(Py_None); /* like a generator that has ended */
         return PYGEN_RETURN;
     }
 }
 
-/* -- what a wait returns travels in a StopIteration; to make one takes as long as half a wake-up, so one is shared */
+/* -- A wait returns its value in a StopIteration. Creating one takes half the time of a wake-up, so one is shared. */
 
-static PyObject *stop; /* it, or NULL */
+static PyObject *stop; /* the shared StopIteration, or NULL */
 int stepping;
 
-/* Whether nobody has the shared one, and nobody has left anything on it. */
+/* Return whether there are no other references to the shared StopIteration, and it has no traceback or context. */
 static int
 is_free(void)
 {
@@ -254,7 +254,7 @@ is_free(void)
            one->cause == NULL && one->dict == NULL;
 }
 
-/* After a step: let go of what was carried, or put another in the place of the shared one if it is not free. */
+/* After a step: release the value of the shared StopIteration, or replace it by a new one if it is not free. */
 void
 renew_stop(void)
 {
@@ -263,13 +263,13 @@ renew_stop(void)
     }
     else {
         PyObject *type, *error, *trace;
-        PyErr_Fetch(&type, &error, &trace); /* of the step */
+        PyErr_Fetch(&type, &error, &trace); /* the error of the step */
         Py_XSETREF(stop, PyObject_CallNoArgs(PyExc_StopIteration));
         PyErr_Restore(type, error, trace);
     }
 }
 
-/* A new StopIteration, as `StopIteration(value)`, by a shorter way. */
+/* Return a new StopIteration, like `StopIteration(value)` but faster. */
 static PyObject *
 make_stop(PyObject *value)
 {
@@ -284,8 +284,8 @@ make_stop(PyObject *value)
     return fresh;
 }
 
-/* Raise StopIteration with a value. It is the shared one within a step (whoever drives a wait by hand may keep it), and
-   for what does nothing when it dies: it is kept until the step is over. */
+/* Raise StopIteration with a value. The shared one is used only within a step, because other callers may keep it, and
+   only for values without finalizers, because it holds the value until the end of the step. */
 static void
 stop_with(PyObject *value)
 {
@@ -304,7 +304,7 @@ stop_with(PyObject *value)
     }
 }
 
-/* Return what was yielded; or raise StopIteration with what was returned: NULL alone stands for None if `silent`. */
+/* Return the yielded value, or raise StopIteration with the returned one. If `silent`, a plain NULL stands for None. */
 static PyObject *
 yielded(PySendResult outcome, PyObject *result, int silent)
 {
@@ -334,7 +334,7 @@ wait_send_method(Wait *self, PyObject *value)
     return yielded(outcome, result, 0);
 }
 
-/* Nobody waits any more, for an error was raised; -1 with another error. */
+/* End the wait because of an error. Return 0, or -1 with another error. */
 static int
 let_go(Wait *self, PyObject *error)
 {
@@ -346,7 +346,7 @@ let_go(Wait *self, PyObject *error)
     }
     else if (before == IN_LINE &&
              (PyErr_GivenExceptionMatches(error, PyExc_Exception) || PyErr_GivenExceptionMatches(error, cancelled))) {
-        done = PyObject_CallMethodNoArgs(self->owner, s_serve); /* who was behind may go on */
+        done = PyObject_CallMethodNoArgs(self->owner, s_serve); /* the actor may have blocked the actors behind it */
     }
     else {
         return 0;
@@ -393,9 +393,9 @@ wait_close(Wait *self, PyObject *nothing)
 }
 
 static PyMethodDef wait_methods[] = {
-    {"send", (PyCFunction)wait_send_method, METH_O, "Go on with a value."},
-    {"throw", (PyCFunction)wait_throw, METH_VARARGS, "Raise an error where it waits."},
-    {"close", (PyCFunction)wait_close, METH_NOARGS, "Wait no longer."},
+    {"send", (PyCFunction)wait_send_method, METH_O, "Resume the wait with a value."},
+    {"throw", (PyCFunction)wait_throw, METH_VARARGS, "Raise an error at the place of the wait."},
+    {"close", (PyCFunction)wait_close, METH_NOARGS, "End the wait."},
     {NULL},
 };
 
