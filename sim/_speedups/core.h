@@ -216,7 +216,7 @@ append_entry(PyObject *list, PyObject *time, PyObject *source, PyObject *target,
     if (counter != NULL) {
         put(source, Source_counter, Py_NewRef(counter));
     }
-    Py_INCREF(list); /* as in `make_entry` */
+    Py_INCREF(list); /* for the same reason as in `make_entry` */
     entry = make_entry(time, zero, GET(source, Source_ordinal), counter, target, token);
     failed = entry == NULL ? -1 : PyList_Append(list, entry);
     Py_XDECREF(entry);

@@ -179,7 +179,7 @@ take_over_slots(PyObject *module, PyObject *args)
         return NULL;
     }
     if (python_acquire != NULL) {
-        Py_RETURN_NONE; /* as in `take_over` */
+        Py_RETURN_NONE; /* for the same reason as in `take_over` */
     }
     POOL_SLOTS(FIND_POOL_SLOT)
     LINE_SLOTS(FIND_LINE_SLOT)

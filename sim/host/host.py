@@ -98,7 +98,7 @@ class Host:
         if not kernel.effects.namespace:  # the run has no record, but its idempotency keys must be unique
             kernel.effects.namespace = secrets.token_hex(8)
 
-    # -- from outside, any thread
+    # -- calls from any thread
 
     def submit(self, kind: str, data: object) -> None:
         """Queue an input. It is placed at the end of an instant, recorded, and then applied inside the run.

@@ -17,7 +17,7 @@ _TEXT = re.compile(rf"(?:{_PART.pattern})+")
 
 
 def to_ns(value: Duration) -> int:
-    """Return a duration in nanoseconds.
+    """Convert a duration to nanoseconds.
 
     Args:
         value: seconds (int or float), or text of numbers with units: ns, us, ms, s, m, h, d.

@@ -70,11 +70,15 @@ class Effect:
                 f"the latency of {self.kind!r} must be a whole number of nanoseconds from 0, not {latency!r}"
             )
         if deadline.__class__ is not int or not 0 < deadline <= MAX_NS:
-            raise UsageError(f"the deadline of {self.kind!r} must be a whole number of nanoseconds, not {deadline!r}")
+            raise UsageError(
+                f"the deadline of {self.kind!r} must be a whole number of nanoseconds above 0, not {deadline!r}"
+            )
         if not 0 < self.timeout < 1e9:
             raise UsageError(f"the timeout of {self.kind!r} must be a finite number of seconds, not {self.timeout!r}")
         if self.safety not in get_args(Safety):
-            raise UsageError(f"the safety of {self.kind!r} is {', '.join(get_args(Safety))}, not {self.safety!r}")
+            raise UsageError(
+                f"the safety of {self.kind!r} must be one of {', '.join(get_args(Safety))}, not {self.safety!r}"
+            )
 
 
 @attrs.frozen
@@ -314,7 +318,7 @@ class Effects:
         for handle in list(self.in_flight.values()):
             self.abandon(handle)
 
-    # -- after a crash between an intent and its outcome
+    # -- effects in doubt, after a crash between an intent and its outcome
 
     def hold(self, handle: EffectHandle) -> None:
         """Hold an effect in doubt: it has no deadline and no outcome until a person decides."""

@@ -413,7 +413,11 @@ class Kernel:
         self._horizon = 0 if self._shuffled else min(self._limit, self._blocked_from)
 
     def schedule(self, delay: int, source: Source, target: Any, token: int, priority: int = 0) -> None:
-        """Add an entry for `target` after `delay` nanoseconds, caused by `source`."""
+        """Add an entry for `target` after `delay` nanoseconds, caused by `source`.
+
+        Raises:
+            KernelError: if the delay is negative.
+        """
         source.counter += 1
         now = self.now
         if delay > 0:
@@ -470,7 +474,7 @@ class Kernel:
     def interrupt(self, actor: Actor, cause: object = None) -> bool:
         """Raise `Interrupt(cause)` in `actor` where it waits, at this instant in the next delta.
 
-        The wait is withdrawn at once: it takes nothing, and a value that was handed over but not yet received is given
+        The wait is withdrawn immediately: it takes nothing. A value that was handed over but not yet received is given
         back. An actor that has not started is interrupted at its first wait. Several interrupts arrive in order, one
         after the other.
 
@@ -567,7 +571,7 @@ class Kernel:
             self.current = before
 
     def resume_now(self, actor: Actor, value: Any) -> None:
-        """Run the next step of `actor`, whose wait gives it `value`, at once, inside the present step."""
+        """Run the next step of `actor` immediately, within the present step. Its wait returns `value`."""
         assert actor.coro is not None
         actor.token = (actor.token | 1) + 1
         before, self.current = self.current, actor
@@ -746,7 +750,7 @@ class Kernel:
         if not hasattr(request, "arm") and request.__class__ is not int:
             error = ForeignAwaitError(
                 f"{actor.name} awaited {type(request).__name__!r}, which is not a wait of this kernel",
-                hint="use perform(effect) for work outside, and sim's own sleep, queues and signals",
+                hint="use perform(effect) for work outside the simulation, and the sleep, queues and signals of sim",
             )
         self.throw(actor, error)  # in the next delta, so that an actor that retries for ever becomes a livelock error
 
@@ -870,7 +874,7 @@ class Kernel:
             self.delta = 0
 
     def next_time(self) -> int | None:
-        """Return when the next entry is due (nanoseconds), or None."""
+        """Return the time of the next entry (nanoseconds), or None."""
         if self.ready or self._midway:
             return self.now
         time = self.calendar.due()

@@ -120,7 +120,7 @@ def sort(batch: list[Entry], ties: Callable[[int], int] | None) -> None:
         else:
             places = {ordinal: ties(ordinal) for ordinal in dict.fromkeys(entry[2] for entry in batch)}
             batch.sort(key=lambda entry: (entry[1], places[entry[2]], entry[2], entry[3]))
-    except TypeError as error:  # two equal keys make the comparison reach the targets
+    except TypeError as error:  # if two keys are equal, the targets are compared, which is not possible
         raise KernelError(f"two wake-ups at {batch[0][0]} ns have the same order key") from error
 
 

@@ -42,7 +42,7 @@ class InputRow(NamedTuple):
 
 
 class IntentRow(NamedTuple):
-    """An effect that is about to start."""
+    """The intent to start an effect, recorded before it starts."""
 
     actor: str
     ordinal: int

@@ -208,7 +208,7 @@ class Queue:
         Raises:
             ClosedError: if the queue is closed and empty.
         """
-        items = self.items  # `take`, written out: this is the hot path of messages
+        items = self.items  # `take` inlined, because this is the hot path of messages
         if items:
             item = items.popleft()
             if self._putters:

@@ -118,7 +118,7 @@ class Getting:
         return amount
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
-        """Join the line."""
+        """Join the queue."""
         self._container._waited += 1
         self._container._getters.add(actor, self._amount, self)
 
@@ -128,7 +128,7 @@ class Getting:
         self._container._change(value)
 
     def leave(self) -> None:
-        """Wait no longer: those behind may go on."""
+        """Serve the actors behind this one, which no longer waits."""
         self._container.serve()
 
 
@@ -151,7 +151,7 @@ class Putting:
         return None
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
-        """Join the line."""
+        """Join the queue."""
         self._container._waited += 1
         self._container._putters.add(actor, self._amount, self)
 
@@ -163,7 +163,7 @@ class Putting:
             self._container.serve()
 
     def leave(self) -> None:
-        """Wait no longer: those behind may go on."""
+        """Serve the actors behind this one, which no longer waits."""
         self._container.serve()
 
 

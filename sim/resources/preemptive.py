@@ -118,7 +118,7 @@ class PreemptiveResource(Pool):
         return True
 
     def serve(self) -> None:
-        """Hand out free slots in order."""
+        """Give free slots to waiting actors in order."""
         if len(self._users) >= self.capacity or self._line.head() is None:
             return
         with self._kernel.one_event():
@@ -191,7 +191,7 @@ class UseWait:
 
     def __init__(self, pool: PreemptiveResource, priority: float, preempt: bool) -> None:
         if priority != priority:
-            raise UsageError("a priority must be a number that has an order, not NaN")
+            raise UsageError("a priority must not be NaN, because NaN has no order")
         current = pool._kernel.acting()
         self._pool = pool
         self.actor = current if isinstance(current, Actor) else None

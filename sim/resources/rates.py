@@ -400,7 +400,7 @@ class RateTracker:
         self._purge_at = max(_PURGE_FROM, 2 * len(self._plans))
 
     def _change_for(self, agent_id: str, change: Callable[[], None]) -> None:
-        """Change what applies to one agent; for a newcomer nothing has to be looked at anew."""
+        """Change the limits of one agent. If it is new, no wait has to be examined again."""
         if agent_id in self._plans or agent_id in self._groups:
             self._change(change)
         else:

@@ -129,7 +129,7 @@ class SlotWait:
 
     def __init__(self, pool: _Slots, amount: int, priority: float) -> None:
         if priority != priority:
-            raise UsageError("a priority must be a number that has an order, not NaN")
+            raise UsageError("a priority must not be NaN, because NaN has no order")
         self._pool = pool
         self._amount = amount
         self._priority = priority

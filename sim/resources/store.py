@@ -24,7 +24,7 @@ class Store(Pool, Generic[T]):
 
     def __init__(self, kernel: Kernel, capacity: float = math.inf) -> None:
         if not capacity >= 1:
-            raise UsageError(f"a store needs room for at least one item, not {capacity}")
+            raise UsageError(f"the capacity of a store must be at least 1, not {capacity}")
         self._items: deque[tuple[int, T]] = deque()  # numbered, so that an item can return to its old position
         self._puts = 0
         self._getters = Line()
@@ -169,7 +169,7 @@ class Fetch(Generic[T]):
         return item
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
-        """Join the line."""
+        """Join the queue."""
         self._store._waited += 1
         self._store._getters.add(actor, self, self)
 
@@ -195,7 +195,7 @@ class Deposit(Generic[T]):
         return None if self._store.put_nowait(self._item) else NOTHING
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
-        """Join the line."""
+        """Join the queue."""
         self._store._waited += 1
         self._store._putters.add(actor, self._item, self)
 

@@ -28,7 +28,7 @@ from sim.store.schema import APPLICATION, SCHEMA, TABLES
 from sim.store.seal import FACTS, RUN_COLUMNS, Seal, commit_hash, run_row_hash
 from sim.store.views import VIEWS
 
-if sys.platform != "win32":  # on Windows the epoch alone fences
+if sys.platform != "win32":  # on Windows, fencing relies on the epoch only
     import fcntl
 
 DATABASE = "run.db"
@@ -406,7 +406,7 @@ def _create_database(path: Path, uid: str, header: RunHeader, scenario: str) -> 
             "started_at": wall_label(),
         }
         names = ", ".join(row)
-        connection.execute(f"INSERT INTO run ({names}) VALUES ({', '.join('?' * len(row))})", [*row.values()])  # noqa: S608 - our own names
+        connection.execute(f"INSERT INTO run ({names}) VALUES ({', '.join('?' * len(row))})", [*row.values()])  # noqa: S608 - constant names
         sealed, run_hash = Seal(), run_row_hash(tuple(row.get(name) for name in RUN_COLUMNS))
         for fact in connection.execute(FACTS["definition"]):
             sealed.add("definition", *fact)

@@ -67,8 +67,8 @@ class Difference:
 
     Attributes:
         number: the number of the event in both runs, from 1.
-        left: the event of one run, None if that run ends before it.
-        right: the event of the other run, None if that run ends before it.
+        left: the event of one run, None if that run has fewer events.
+        right: the event of the other run, None if that run has fewer events.
     """
 
     number: int

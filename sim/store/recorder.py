@@ -117,18 +117,18 @@ class HashRecorder(_Buffer):
         return self._hash.lanes
 
     def input(self, row: InputRow, /) -> None:
-        """Record a call from outside."""
+        """Record an input."""
         if self._keep:
             self.inputs.append(row)
 
     def intent(self, row: IntentRow, /) -> None:
-        """Record that an effect is about to start."""
+        """Record the intent to start an effect."""
         self._hash.add_effect(*row[:4])
         if self._keep:
             self.intents.append(row)
 
     def result(self, row: ResultRow, /) -> None:
-        """Record what came of an effect outside."""
+        """Record the outcome of an effect."""
         if self._keep:
             self.results.append(row)
 

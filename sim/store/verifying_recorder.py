@@ -74,7 +74,7 @@ class VerifyingRecorder:
             return self._then.events
         return self.compared + len(self._rows)
 
-    # -- what the kernel calls
+    # -- calls of the kernel
 
     def event(self, row: EventRow, /) -> None:
         """Add an event to the present chunk, and compare the chunk when it is complete."""
@@ -137,7 +137,7 @@ class VerifyingRecorder:
     def close(self) -> None:
         """Close the recorder, if any."""
         if self._then is not None:
-            self._history.run.close()  # as in `finish`
+            self._history.run.close()  # for the same reason as in `finish`
             self._then.close()
 
     def seal(self) -> None:

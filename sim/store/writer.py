@@ -118,7 +118,7 @@ class Tables:
         names = ", ".join(
             f"{name} = {'CAST(? AS TEXT)' if isinstance(values[name], bytes) else '?'}" for name in values
         )
-        self._execute(f"UPDATE run SET {names}", [*values.values()])  # noqa: S608 - names of ours
+        self._execute(f"UPDATE run SET {names}", [*values.values()])  # noqa: S608 - constant names
         row = self._execute(f"SELECT {', '.join(RUN_COLUMNS)} FROM run").fetchone()  # noqa: S608 - constant
         self._run_hash = run_row_hash(row)
 

@@ -763,14 +763,14 @@ def test_effects_end_with_a_run_that_nobody_entered(make_kernel, backend):
         ({"latency_ns": -1}, "the latency of 'test' .* not -1"),
         ({"latency_ns": float("nan")}, "the latency of 'test' .* not nan"),
         ({"latency_ns": 2**63}, "the latency of 'test'"),
-        ({"deadline_ns": 0}, "the deadline of 'test' must be a whole number of nanoseconds, not 0"),
+        ({"deadline_ns": 0}, "the deadline of 'test' must be a whole number of nanoseconds above 0, not 0"),
         ({"deadline_ns": -5}, "the deadline of 'test' .* not -5"),
         ({"deadline_ns": 1.5}, "the deadline of 'test' .* not 1.5"),
         ({"deadline_ns": 2**63}, "the deadline of 'test'"),
         ({"timeout": 0}, "the timeout of 'test' must be a finite number of seconds, not 0"),
         ({"timeout": float("inf")}, "the timeout of 'test' .* not inf"),
         ({"timeout": float("nan")}, "the timeout of 'test' .* not nan"),
-        ({"safety": "puer"}, "the safety of 'test' is pure, idempotent, unsafe, not 'puer'"),
+        ({"safety": "puer"}, "the safety of 'test' must be one of pure, idempotent, unsafe, not 'puer'"),
     ],
 )
 def test_effects_are_checked_when_they_are_made(options, sentence):
