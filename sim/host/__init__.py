@@ -3,6 +3,8 @@
 Modules:
 
 - `host`: the host, which runs one kernel
+- `pacing`: the pace of simulated time against real time
+- `inbox`: arrivals, which are inputs and outcomes of effects
 - `effect_tasks`: carries out effects in tasks
 - `replayer`: replays a run from its record
 - `time_slicer`: runs a kernel in short slices of real time

@@ -8,8 +8,6 @@ its place, and then continues live.
 
 import secrets
 import threading
-import time
-from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Self
 
@@ -19,9 +17,10 @@ import anyio.lowlevel
 from sim.crashpoints import reach
 from sim.errors import Cancelled, UsageError
 from sim.host.effect_tasks import EffectTasks
+from sim.host.inbox import Inbox
+from sim.host.pacing import MonotonicClock, Pacer
 from sim.host.replayer import Replayer
 from sim.host.time_slicer import TimeSlicer
-from sim.kernel.codec import decode, encode
 from sim.kernel.duration import MAX_NS, NS
 from sim.kernel.effects import EffectHandle, Outcome
 from sim.kernel.kernel import Kernel, Pause
@@ -31,14 +30,6 @@ GRACE = 3.0
 """Real seconds that a suspended run waits for effects in flight. The others are in flight again after a resume."""
 
 _FLUSH_EVERY = 1.0  # real seconds
-
-
-class MonotonicClock:
-    """Real time from a monotonic clock, so that changes of the wall clock have no effect."""
-
-    def now(self) -> int:
-        """Return monotonic nanoseconds."""
-        return time.monotonic_ns()
 
 
 class Host:
@@ -54,7 +45,7 @@ class Host:
             If it returns True, the run continues live. Without it, or if it returns False, the run is suspended.
 
     Attributes:
-        lag_ns: how late the latest paced step was, in nanoseconds of simulated time. A metric, not part of the state.
+        pacer: the pace of simulated time against real time.
         lost: a function that returns whether an effect may have been carried out according to a lost record, or None.
         hold: a function that is called with such an effect when it starts in the live part, or None.
         live: whether the run is live, and not in its history.
@@ -70,23 +61,17 @@ class Host:
         history: History | None = None,
         live: Callable[[list[EffectHandle]], bool] | None = None,
     ) -> None:
-        if speed is not None and not 0 < speed < 1e9:
-            raise UsageError(f"the speed must be above 0, not {speed}")
         self.kernel = kernel
-        self.lag_ns = 0
-        self._speed = speed
         self._clock = clock or MonotonicClock()
+        self.pacer = Pacer(kernel, self._clock, speed)
         self._progress = progress
         self._on_live = live
-        self._arrivals: deque[Callable[[], object]] = deque()  # functions that apply an arrival
+        self._inbox = Inbox(kernel)
         self._suspend = False
         self._holds: Callable[[], object] | None = None
-        self._uncommitted = False
-        self._committed = anyio.Event()
         self._failure: Exception | None = None
         self._thread = threading.get_ident()
         self._news = anyio.Event()
-        self._anchor = (0, 0)
         self._told = 0
         self.lost: Callable[[EffectHandle], bool] | None = None
         self.hold: Callable[[EffectHandle], None] | None = None
@@ -107,10 +92,7 @@ class Host:
             UsageError: if the kernel has no input of this kind.
             ActorError: if the data is not JSON.
         """
-        if kind not in self.kernel.inputs:
-            raise UsageError(f"there is no input {kind!r}", hint=f"use one of {', '.join(sorted(self.kernel.inputs))}")
-        kept = decode(encode(data))
-        self._arrivals.append(lambda: self.kernel.apply(kind, kept))
+        self._inbox.add_input(kind, data)
         self._notify()
 
     def suspend(self) -> None:
@@ -172,10 +154,10 @@ class Host:
     async def _drive(self, until: int) -> Pause:
         self._news = anyio.Event()
         flushed = self._clock.now()
-        self._anchor = (self.kernel.now, flushed)
+        self.pacer.anchor()
         while True:
             pause = self._take_in(until)
-            if self._uncommitted:
+            if self._inbox.uncommitted:
                 await self._commit()
             if pause is None:
                 pause = self._slicer.run(self._limit(until))
@@ -207,7 +189,7 @@ class Host:
 
     def _finished(self, pause: Pause, until: int) -> bool:
         """Return whether there is nothing left to do before `until`. If so, advance simulated time to it."""
-        if self._arrivals and self._stamp() < until:
+        if self._inbox and self._stamp() < until:
             return False
         if self.kernel.effects.pending and pause is not Pause.LIMIT:
             return False
@@ -228,32 +210,23 @@ class Host:
             until = min(until, known.time_ns + 1)
         if self._holds is not None and (due := self.kernel.next_time()) is not None:
             until = min(until, due + 1)
-        if self._speed is None and not self.kernel.effects.measured:
-            self._anchor = (self.kernel.now, self._clock.now())
-            return until
-        return min(until, self._paced(self._clock.now()))
-
-    def _paced(self, real: int) -> int:
-        simulated, started = self._anchor
-        elapsed = real - started
-        return simulated + (elapsed if self._speed is None else round(elapsed * self._speed)) + 1
+        return min(until, self.pacer.limit())
 
     async def _wait(self, pause: Pause, until: int) -> None:
         """Wait for an arrival or a commit, or until the pace allows the next step."""
         due = self.kernel.next_time()
         target = until if due is None else min(due, until)
         seconds: float | None = None
-        paced = self._speed is not None or self.kernel.effects.measured
+        paced = self.pacer.paced
         if paced and pause is not Pause.BLOCKED and target < MAX_NS:
-            ahead = target - self._paced(self._clock.now()) + 1
-            seconds = max(0.0, ahead / NS / (self._speed or 1.0))
+            seconds = self.pacer.seconds_until(target)
         elif pause is Pause.LIMIT and not paced:
             seconds = 0.0  # an effect with measured latency started, and was abandoned at the same instant
         with anyio.move_on_after(seconds):
             await self._news.wait()
         self._news = anyio.Event()
         if due is not None and paced:
-            self.lag_ns = max(0, self._paced(self._clock.now()) - due)
+            self.pacer.note_lag(due)
 
     # -- arrivals
 
@@ -264,13 +237,13 @@ class Host:
         """
         stamp = self._stamp()
         if (again := self._replayer) is not None and (known := again.late()) is not None:
-            first = known.time_ns <= stamp or not self._arrivals
+            first = known.time_ns <= stamp or not self._inbox
             if first and known.time_ns < self._limit(until):
                 if (pause := self._slicer.run_through(known.time_ns)) is None:
                     again.bring_in(known)
-                    self._uncommitted = True
+                    self._inbox.uncommitted = True
                 return pause
-        if not self._arrivals:
+        if not self._inbox:
             return None
         if stamp >= until:
             if not self.kernel.effects.only_doubts():
@@ -279,7 +252,7 @@ class Host:
         pause = self._slicer.run_through(stamp, blocked=True)
         if pause is not None and not self._stands_in_doubt(pause):
             return pause
-        self._place_arrivals()
+        self._inbox.place()
         return None
 
     def _stands_in_doubt(self, pause: Pause) -> bool:
@@ -288,23 +261,10 @@ class Host:
 
     def _stamp(self) -> int:
         """Return the simulated time (nanoseconds) of an arrival that comes now."""
-        if self._suspend or (self._speed is None and not self.kernel.effects.measured):
-            return self.kernel.now
-        return max(self.kernel.now, self._paced(self._clock.now()) - 1)
-
-    def _place_arrivals(self) -> None:
-        while self._arrivals:
-            self._arrivals.popleft()()
-        self._uncommitted = True
+        return self.kernel.now if self._suspend else self.pacer.stamp()
 
     async def _commit(self) -> None:
-        """Wait until the placed arrivals are on disk. No actor may see them before."""
-        reach("arrivals.applied")
-        durable = self._committed = anyio.Event()
-        self._tasks.when_durable(durable.set)
-        await durable.wait()
-        self._uncommitted = False
-        reach("arrivals.durable")
+        await self._inbox.commit(self._tasks.when_durable)
         if self._failure is not None:
             raise self._failure
 
@@ -315,7 +275,7 @@ class Host:
                 await self._news.wait()
                 self._news = anyio.Event()
         if self.kernel.whole() or self.kernel.effects.only_doubts():
-            self._place_arrivals()
+            self._inbox.place()
         await self._commit()
 
     # -- replay
@@ -364,8 +324,8 @@ class Host:
             self.hold(handle)
             self.kernel.pause()  # inputs that `hold` submits are placed at the end of this instant
             return False
-        if not handle.modelled and not self.kernel.effects.measured and self._speed is None:
-            self._anchor = (self.kernel.now, self._clock.now())
+        if not handle.modelled and not self.pacer.paced:
+            self.pacer.anchor()
         self._tasks.add(handle)
         return True
 
@@ -378,19 +338,12 @@ class Host:
 
     def _arrived(self, handle: EffectHandle, outcome: Outcome) -> None:
         """Queue the outcome of an effect with measured latency. It is placed when the kernel pauses."""
-
-        def place() -> None:
-            if self.kernel.effects.wanted(handle):  # else it has timed out or was abandoned in the meantime
-                self.kernel.effects.record(handle, outcome)
-                reach("effect.recorded")
-                self.kernel.effects.post(handle, outcome)
-
-        self._arrivals.append(place)
+        self._inbox.add_outcome(handle, outcome)
         self._news.set()
 
     def _failed(self, error: Exception) -> None:
         self._failure = error
-        self._committed.set()  # wakes `_commit`, which raises the error
+        self._inbox.release()  # wakes `_commit`, which raises the error
         self._news.set()
 
 

@@ -34,7 +34,7 @@ def read_run(runner: SimulationRunner, sheet: Sheet) -> None:
     sheet.add("until_seconds", math.inf if runner.until is None else runner.until)
     if runner.speed is not None:
         sheet.add("speed_target_ratio", runner.speed)
-        sheet.add("lag_seconds", runner.host.lag_ns / 1e9)
+        sheet.add("lag_seconds", runner.host.pacer.lag_ns / 1e9)
     sheet.add("steps", kernel.steps)
     sheet.add("events_recorded", getattr(kernel.recorder, "events", 0))
     if runner.mode == "tick" and runner.sync is None:  # with it ticks do not begin for all at once

@@ -459,7 +459,7 @@ def test_wall_pace_takes_its_time(kernel, rows):
     assert [simulated for simulated, _ in seen] == [NS, 2 * NS, 3 * NS]
     assert all(real >= simulated / NS / 50 for simulated, real in seen)
     assert time.monotonic() - started >= 0.08
-    assert host.lag_ns >= 0
+    assert host.pacer.lag_ns >= 0
 
 
 def test_a_late_host_catches_up_in_order(kernel, rows):
