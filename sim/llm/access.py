@@ -1,7 +1,8 @@
-"""What the operator gives, and a scenario never: which models run, at which endpoint, with which key.
+"""The settings of the operator for models: which models run, at which endpoint, with which key.
 
-The key is in no text that this class makes. `scrub` takes it out of whatever comes back from an endpoint, before that
-reaches the core and the record: an endpoint may repeat it, in an error or even in an answer.
+A scenario never contains them. No text that this module produces contains the key. An endpoint can repeat the key in
+an error or in an answer, so `scrub` removes it from all that an endpoint returns, before it reaches the core and the
+record.
 """
 
 import hashlib
@@ -16,30 +17,30 @@ from sim.errors import UsageError
 from sim.llm.types import ErrorClass, StopReason
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
-"""Where requests go if the operator gives no address."""
+"""The default address of requests."""
 
 LOCAL: Final[Mapping[str, str]] = {
     "ollama": "http://127.0.0.1:11434/v1",
     "vllm": "http://127.0.0.1:8000/v1",
     "llamacpp": "http://127.0.0.1:8080/v1",
 }
-"""Where servers of models listen on this machine, as they come."""
+"""The default addresses of model servers on this machine."""
 
 CONCURRENCY: Final = 64
-"""Requests that are under way at one endpoint at once, if the operator says nothing else."""
+"""The default number of concurrent requests to one endpoint."""
 
 REDACTED = "[redacted]"
 
-_SHORTEST = 6  # a secret shorter than this would be found in innocent text
+_SHORTEST = 6  # a shorter secret would also match ordinary text
 
-_GUESSES = 200_000  # rounds of a fingerprint: about a tenth of a second
+_GUESSES = 200_000  # PBKDF2 iterations of a fingerprint: about 0.1 s
 
-_WORDS = (*get_args(StopReason), *get_args(ErrorClass))  # what the record says itself, so no header makes it a secret
+_WORDS = (*get_args(StopReason), *get_args(ErrorClass))  # public words of the record; no secrets
 
 _SCHEME = re.compile(r"(?:bearer|basic)\s+(\S+)", re.IGNORECASE)
 
 INSIDE: Final = ("scripted", "simulated")
-"""Providers that answer in the core, in simulated time; all others stand outside."""
+"""Providers that answer in the core, in simulated time. All others are at an endpoint."""
 
 _ENDPOINT_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 
@@ -48,14 +49,14 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # a token (RFC 9110)
 
 @attrs.frozen
 class Endpoint:
-    """An endpoint beside that of `openai`.
+    """An endpoint in addition to that of `openai`.
 
     Args:
-        url: its address, without user and password.
-        api_key: for it; no other endpoint gets it.
+        url: the address, without user and password.
+        api_key: the key, sent to this endpoint only.
 
     Raises:
-        UsageError: if the address or the key cannot be sent; it does not repeat them.
+        UsageError: if the address or the key is not valid. The message does not contain them.
     """
 
     url: str = attrs.field(repr=False)
@@ -71,19 +72,20 @@ class Access:
     """How models are reached.
 
     Args:
-        models: `PROVIDER:NAME` for all calls, or `TIER=PROVIDER:NAME`; a name may be a chain, separated by commas.
-        base_url: of the endpoint, without user and password; None is the provider's own.
-        api_key: for the endpoint.
+        models: `PROVIDER:NAME` for all calls, or `TIER=PROVIDER:NAME`; a name can be a chain, separated by commas.
+        base_url: address of the endpoint, without user and password; None: the default of the provider.
+        api_key: the key of the endpoint.
         headers: sent with every request.
-        requests_per_minute: the endpoint's limit, if it is known.
+        requests_per_minute: the limit of the endpoint, if known.
         tokens_per_minute: the same for tokens.
-        concurrency: requests that may be under way at once at each endpoint, at least 1.
-        endpoints: further ones by name, which is the PROVIDER of their models. `ollama`, `vllm` and `llamacpp` are at
-            their usual addresses on this machine if they are not among them. Address, key, headers and limits above
-            are those of `openai`; if another provider is the only one at an endpoint, `base_url` is its address.
+        concurrency: the most concurrent requests to each endpoint, at least 1.
+        endpoints: further endpoints by name; the name is the PROVIDER of their models. `ollama`, `vllm` and `llamacpp`
+            have default addresses on this machine. The address, key, headers and limits above are those of `openai`.
+            If another provider is the only one at an endpoint, `base_url` is its address.
 
     Raises:
-        UsageError: if address, key or a header cannot be sent; it does not repeat them. If `concurrency` is below 1.
+        UsageError: if the address, the key or a header is not valid (the message does not contain them), or if
+            `concurrency` is below 1.
     """
 
     models: tuple[str, ...] = ()
@@ -102,8 +104,8 @@ class Access:
         for name in self.endpoints:
             if not _ENDPOINT_NAME.fullmatch(name) or name in (*INSIDE, "openai"):
                 raise UsageError(
-                    f"{name[:40]!r} cannot be the name of an endpoint",
-                    hint="small letters, digits and hyphens, but not scripted, simulated or openai",
+                    f"{name[:40]!r} is not a valid name of an endpoint",
+                    hint="use lowercase letters, digits and hyphens; scripted, simulated and openai are reserved",
                 )
         if not all(_HEADER_NAME.fullmatch(name) and _is_plain(value) for name, value in self.headers.items()):
             raise UsageError("a header must have a name of letters, digits and hyphens, and a printable ASCII value")
@@ -111,10 +113,10 @@ class Access:
             raise UsageError(f"the concurrency must be at least 1, not {self.concurrency}")
 
     def chains(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
-        """Return the (provider, model) pairs by tier, best first; the tier `*` stands for all.
+        """Return the (provider, model) pairs by tier, best first. The tier `*` means all calls.
 
         Raises:
-            UsageError: if one is not of the form.
+            UsageError: if an entry does not have this form.
         """
         result: dict[str, tuple[tuple[str, str], ...]] = {}
         for text in self.models:
@@ -123,7 +125,7 @@ class Access:
                 tier, names = "*", text
             pairs = [name.partition(":") for name in names.split(",")]
             if not tier or not all(provider and colon and model for provider, colon, model in pairs):
-                raise UsageError(f"a model is PROVIDER:NAME or TIER=PROVIDER:NAME, not {text[:80]!r}")
+                raise UsageError(f"a model must be PROVIDER:NAME or TIER=PROVIDER:NAME, not {text[:80]!r}")
             if tier in result:
                 raise UsageError(f"two models are given for {'all calls' if tier == '*' else f'the tier {tier}'}")
             result[tier] = tuple((provider, model) for provider, _, model in pairs)
@@ -136,15 +138,15 @@ class Access:
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """The names of the endpoints at which there are models, each once."""
+        """The names of the endpoints in use, without duplicates."""
         asked = (provider for chain in self.chains().values() for provider, _ in chain)
         return tuple(dict.fromkeys(provider for provider in asked if provider not in INSIDE))
 
     def at(self, provider: str) -> "Access":
-        """Return how the models of one provider are reached: its address and key as `base_url` and `api_key`.
+        """Return the access to one provider: its address and key as `base_url` and `api_key`.
 
         Raises:
-            UsageError: if it is not known where they are.
+            UsageError: if the address of the provider is unknown.
         """
         if provider == "openai":
             return attrs.evolve(self, endpoints={})
@@ -155,8 +157,8 @@ class Access:
         if url is None:
             known = ", ".join(dict.fromkeys((*INSIDE, "openai", *LOCAL, *self.endpoints)))
             raise UsageError(
-                f"there is no model provider {provider[:40]!r}",
-                hint=f"known: {known}; --endpoint {provider[:40]}=URL gives the address of another one",
+                f"unknown model provider {provider[:40]!r}",
+                hint=f"known providers: {known}; add another with --endpoint {provider[:40]}=URL",
             )
         return Access(
             base_url=url,
@@ -174,14 +176,14 @@ class Access:
 
     @property
     def has_key(self) -> bool:
-        """Whether requests say who sends them."""
+        """Whether requests carry a key or an Authorization header."""
         return bool(self.api_key) or "authorization" in map(str.lower, self.headers)
 
     @property
     def fingerprint(self) -> str | None:
-        """A hash that is equal for the same address, from which the address cannot be read; None without an endpoint.
+        """A hash of the addresses that does not reveal them; None without an endpoint.
 
-        It is slow to compute, against guessing: addresses are short.
+        Equal addresses have equal hashes. The hash is slow on purpose, because short addresses are easy to guess.
         """
         if not self.outside:
             return None
@@ -192,33 +194,33 @@ class Access:
 
     @property
     def address(self) -> str:
-        """The address in the form in which equal ones are equal."""
+        """The address in normal form, for comparison."""
         parts = urlsplit(self.base_url or OPENAI_URL)
         return f"{parts.scheme}://{parts.netloc}".lower() + parts.path.rstrip("/")
 
     def check_endpoints(self) -> None:
-        """Refuse models at an endpoint that is not known.
+        """Check that all models are at known endpoints.
 
         Raises:
-            UsageError: naming it.
+            UsageError: if one is not.
         """
         for provider in self.providers:
             self.at(provider)
 
     def check_key(self) -> None:
-        """Refuse to ask OpenAI's own endpoint without a key, and models at an endpoint that is not known.
+        """Check that all models are at known endpoints, and that there is a key for OpenAI's own endpoint.
 
         Raises:
-            UsageError: if there is none.
+            UsageError: if an endpoint is unknown or the key is missing.
         """
         if any(place.is_openai and not place.has_key for place in map(self.at, self.providers)):
             raise UsageError(
-                "the models are at OpenAI's own endpoint, which wants a key, and none is given",
-                hint="set OPENAI_API_KEY, or give the address of another endpoint with --base-url",
+                "the models are at OpenAI's own endpoint, which needs a key, and no key is given",
+                hint="set OPENAI_API_KEY, or set another endpoint with --base-url",
             )
 
     def offline(self) -> "Access":
-        """Return the same models, simulated: for an estimate of what they will cost."""
+        """Return an access with simulated versions of the same models, for a cost estimate."""
         named = [
             f"{'' if tier == '*' else tier + '='}{','.join(f'simulated:{model}' for _, model in chain)}"
             for tier, chain in self.chains().items()
@@ -227,8 +229,9 @@ class Access:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not be seen, the longest first: the key, the address, each header's value, and in one such as
-        `Bearer TOKEN` the token alone. A header that only says what the record says itself is none.
+        """The secret texts, longest first: keys, addresses, header values, and the token in `Bearer TOKEN`.
+
+        A header value that also appears in public text of the record is not a secret.
         """
         values = list(self.headers.values())
         values += [match[1] for value in values if (match := _SCHEME.fullmatch(value))]
@@ -246,7 +249,7 @@ class Access:
         return text
 
     def scrub(self, value: Any) -> Any:
-        """Return a JSON-like value without the secrets in its texts. Keys and numbers are not the endpoint's words."""
+        """Return a JSON-like value without secrets in its texts. Keys and numbers do not come from the endpoint."""
         if isinstance(value, str):
             return self.cut(value)
         if isinstance(value, Mapping):
@@ -258,7 +261,7 @@ class Access:
 
 def _check_api_key(key: str | None) -> None:
     if key is not None and (not _is_plain(key) or " " in key):
-        raise UsageError("the API key must be of printable ASCII characters, without white space")
+        raise UsageError("the API key must consist of printable ASCII characters without spaces")
 
 
 def _is_plain(text: str) -> bool:
@@ -266,15 +269,15 @@ def _is_plain(text: str) -> bool:
 
 
 def _check_url(url: str) -> None:
-    """Refuse what is no address, or holds more than one: libraries log it, and parts of it get into errors.
+    """Refuse an invalid address, or one with credentials or a query: libraries can log the address.
 
     Raises:
-        UsageError: without the address, which may hold a password.
+        UsageError: the message does not contain the address, which can hold a password.
     """
     if any(sign in url for sign in "@?#"):
         raise UsageError(
             "the base URL must have no user, password, query or fragment",
-            hint="give what the endpoint wants to know as a header, such as --header 'Authorization: Basic ...'",
+            hint="send credentials as a header, such as --header 'Authorization: Basic ...'",
         )
     try:
         parts = urlsplit(url)
@@ -282,4 +285,4 @@ def _check_url(url: str) -> None:
     except ValueError:
         sound = False
     if not sound or not url.isprintable() or " " in url:
-        raise UsageError("the base URL is not valid", hint="it is of the form http://HOST:PORT/v1")
+        raise UsageError("the base URL is not valid", hint="use the form http://HOST:PORT/v1")

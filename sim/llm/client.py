@@ -1,8 +1,8 @@
 """The client: one call from its first request to an answer, over retries and a chain of models.
 
-For each request: the breaker lets it, the governor gives it its turn, the provider answers it within a time limit, and
-the retry policy says what a failure means: wait and try again, step down to the next model of the chain, or give up.
-The code is the same in real time (at the edge) and on simulated time (in the core): see `ClientClock`.
+Each request passes the circuit breaker, then waits for its turn at the governor. The provider answers it within a time
+limit. After a failure the retry policy decides: wait and try again, use the next model of the chain (a fallback), or
+give up. The same code runs in real time (at the edge) and in simulated time (in the core); see `ClientClock`.
 """
 
 from collections import Counter
@@ -30,17 +30,17 @@ from sim.llm.types import (
 )
 
 FIRST_GUESS = 256.0
-"""Tokens that an answer is expected to have before any was seen."""
+"""Expected length of an answer in tokens before the first answer."""
 
-_MEMORY = 0.1  # the weight of the latest answer in the mean length of answers
+_MEMORY = 0.1  # weight of the latest answer in the moving average of answer lengths
 
 _FREE = frozenset({"rate_limit", "overload", "quota", "auth", "not_found", "bad_request", "context_length"})
-"""Failures before any token was spent."""
+"""Classes of errors that occur before any token is used."""
 
 
 @attrs.define
 class Endpoint:
-    """One endpoint: who answers there, who may ask, and what is known about it."""
+    """One endpoint: its provider, governor, circuit breaker, and average answer length in tokens."""
 
     provider: Provider
     governor: Governor
@@ -48,29 +48,29 @@ class Endpoint:
     mean_output: float = FIRST_GUESS
 
     def expect(self, request: ModelRequest, input_tokens: int) -> float:
-        """Return the tokens that a request will probably cost."""
+        """Return the expected tokens of a request and its answer."""
         most = request.sampling.max_tokens
         return input_tokens + (self.mean_output if most is None else min(self.mean_output, most))
 
     def learn(self, usage: TokenUsage) -> None:
-        """Let an answer count in what is expected of the next."""
+        """Update the average answer length with one answer."""
         self.mean_output += _MEMORY * (usage.output_tokens - self.mean_output)
 
 
 def make_endpoint(clock: ClientClock, provider: Provider, limits: Limits | None = None) -> Endpoint:
-    """Return an endpoint to `provider` with a governor and a breaker of its own."""
+    """Return an endpoint for `provider` with its own governor and circuit breaker."""
     return Endpoint(provider, Governor(clock, limits), Breaker(clock))
 
 
 class Client:
-    """Has requests answered. One for all agents of a run.
+    """Sends requests to endpoints. All agents of a run share one client.
 
     Args:
-        clock: time, real or simulated.
-        endpoints: provider's name → its endpoint.
-        policy: how often and how long a call tries.
-        tokenizer: estimates what a request will cost.
-        cost: (model, usage) → micro-units of money.
+        clock: real or simulated time.
+        endpoints: the endpoints by name of the provider.
+        policy: how often and how long a call is tried.
+        tokenizer: estimates the tokens of a request.
+        cost: maps a model and its usage to a cost in micro-units.
     """
 
     def __init__(
@@ -97,23 +97,23 @@ class Client:
         observe: Observer | None = None,
         on_attempt: Callable[[Attempt], None] | None = None,
     ) -> Answer:
-        """Have `request` answered by the first model of `chain` that does.
+        """Return the answer of the first model in `chain` that answers.
 
         Args:
-            chain: the models to ask, best first.
-            request: what to ask.
-            agent: who asks; the governor is fair among agents.
-            observe: follows the answer while it comes; if a try fails of which it saw a part, it gets `discard`.
-            on_attempt: called after each try.
+            chain: the models to try, best first.
+            request: the request.
+            agent: the caller; the governor is fair among agents.
+            observe: called with each part of the answer. If an attempt fails after a part, it gets a `discard`.
+            on_attempt: called after each attempt.
 
         Raises:
-            ModelError: the last failure, with all attempts, if nobody answers.
-            UsageError: if the chain is empty, or names a provider that is not there.
+            ModelError: the last failure, with all attempts, if no model answers.
+            UsageError: if the chain is empty or names an unknown provider.
         """
         missing = [target.provider for target in chain if target.provider not in self.endpoints]
         if missing or not chain:
             there = ", ".join(sorted(self.endpoints)) or "none"
-            raise UsageError(f"a model of {missing[0] if missing else 'no provider'!r} was asked for; there is {there}")
+            raise UsageError(f"unknown model provider {missing[0] if missing else 'no provider'!r}; known: {there}")
         call = _Call(self, agent, request, observe, on_attempt)
         fallbacks: list[str] = []
         for position, target in enumerate(chain):
@@ -131,7 +131,7 @@ class Client:
 
 
 class _Call:
-    """One call under way."""
+    """One call in flight."""
 
     def __init__(
         self,
@@ -154,15 +154,15 @@ class _Call:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the call may make no further request, of whatever model."""
+        """Whether the call can make no further request, to any model."""
         return len(self.attempts) >= self._policy.requests or self.spent >= self._policy.deadline
 
     async def ask(self, target: Target, *, keep: int) -> Completion | ModelError:
-        """Ask one model until it answers or is given up.
+        """Send the request to one model until it answers or the retry policy gives up.
 
         Args:
             target: the model.
-            keep: requests to leave for the models below it in the chain.
+            keep: requests to leave for the later models of the chain.
         """
         tries: Counter[str] = Counter()
         while True:
@@ -183,20 +183,20 @@ class _Call:
             await self._sleep(pause)
 
     def _pause(self, error: ModelError, tries: int, keep: int) -> float | None:
-        """Return the seconds to wait before the same model is asked again, or None to give it up."""
+        """Return the seconds to wait before the next request to this model, or None to give up."""
         if len(self.attempts) + 1 + keep >= self._policy.requests:
             return None
         pause = self._policy.pause(error, tries, self._clock.random())
         return None if pause is None or self.spent + pause >= self._policy.deadline else pause
 
     async def _turn(self, target: Target, *, wait: bool) -> Permit | ModelError:
-        """Wait for the breaker, if that is worth it, and for one's turn."""
+        """Wait for the circuit breaker (only if `wait` and within the deadline) and for a turn at the governor."""
         endpoint = self._client.endpoints[target.provider]
         while True:
             shut = endpoint.breaker.wait()
             if not shut:
                 permit = await endpoint.governor.admit(self._agent, endpoint.expect(self._request, self._input_tokens))
-                shut = endpoint.breaker.wait()  # it may have opened in the meantime
+                shut = endpoint.breaker.wait()  # it can have opened during the wait
                 if not shut:
                     return permit
                 permit.close(0.0, answered=False)
@@ -205,7 +205,7 @@ class _Call:
             await self._sleep(shut * (1 + OVER_ADVICE * self._clock.random()))
 
     async def _request_once(self, target: Target, permit: Permit) -> Completion | ModelError:
-        """Make one request, and let the governor, the breaker and the mean learn from how it ends."""
+        """Make one request, and report its end to the governor, the circuit breaker and the average length."""
         endpoint = self._client.endpoints[target.provider]
         watch = _Watch(self._observe)
         endpoint.breaker.begin()
@@ -235,7 +235,7 @@ class _Call:
         return outcome
 
     def _sent(self) -> TokenUsage:
-        """Return what a request takes of which nobody says what it took: it was sent, so its input is paid for."""
+        """Return the usage of a request without a reported usage: it was sent, so its input counts."""
         return TokenUsage(self._input_tokens, 0, estimated=True)
 
     def _note(self, target: Target, outcome: Completion | ModelError, seconds: float, waited: float) -> None:
@@ -259,7 +259,7 @@ class _Call:
 
 
 class _Watch:
-    """What an observer saw of one request."""
+    """Tracks whether an observer saw a part of one request's answer."""
 
     def __init__(self, observe: Observer | None) -> None:
         self._observe = observe
@@ -267,7 +267,7 @@ class _Watch:
 
     @property
     def observer(self) -> Observer | None:
-        """What the provider tells of each part."""
+        """The observer to pass to the provider, or None."""
         return None if self._observe is None else self._show
 
     def _show(self, part: Delta) -> None:
@@ -276,22 +276,22 @@ class _Watch:
         self._observe(part)
 
     def discard(self, error: ModelError) -> None:
-        """Say that the parts are thrown away, if there were any."""
+        """Tell the observer that the parts it saw are invalid, if it saw any."""
         if self._seen:
             self._show(Delta("discard", error.kind))
 
 
 def _tokens(error: ModelError) -> float | None:
-    """Return the tokens that a failed request cost, None if nobody knows: one that was cut may have answered much."""
+    """Return the tokens of a failed request, or None if unknown (an interrupted answer can have been long)."""
     if error.usage is not None and error.kind != "timeout":
         return error.usage.input_tokens + error.usage.output_tokens
     return 0.0 if error.kind in _FREE else None
 
 
 def _unforeseen(error: Exception, usage: TokenUsage) -> ModelError:
-    """Return what a fault of a provider or its libraries counts as: a try that failed, and is paid for.
+    """Convert an unexpected error of a provider or a library to a failed attempt that is paid for.
 
-    Its text may hold anything, also half a surrogate pair, which cannot be recorded.
+    Its text can contain a lone surrogate, which cannot be recorded.
     """
     message = f"{type(error).__name__}: {error}".encode(errors="replace").decode()
     failure = ModelError("server", message, usage=usage)

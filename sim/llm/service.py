@@ -2,9 +2,10 @@
 
     answer = await Models.of(self.world).complete(self, request)
 
-A call is routed to a chain of models, waits for what the scenario limits (`llm_calls`, `llm_tokens`, `llm_cost`), and
-is answered in the core (`scripted`, `simulated`: simulated time) or by an endpoint (`openai`: one measured effect, at
-whose end the core learns of every attempt). What came of it is an event; what it cost is settled.
+A call is routed to a chain of models and waits for the limits of the scenario (`llm_calls`, `llm_tokens`, `llm_cost`).
+The providers `scripted` and `simulated` answer it in the core, in simulated time. An endpoint (`openai`) answers it in
+one measured effect; the core sees all attempts when the effect ends. Each call is recorded as events, and its cost is
+settled.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,52 +39,52 @@ from sim.resources import Budgets, Earmark, Reservation
 from sim.world import World
 
 CALLS, TOKENS, COST = "llm_calls", "llm_tokens", "llm_cost"
-"""The names under which a scenario may limit calls: rate limits (the first two) or budgets (all three)."""
+"""The names by which a scenario can limit calls: as rate limits (the first two) or as budgets (all three)."""
 
 SERVICE = "models"
-"""Under this name the service stands in `World.services`."""
+"""The name of the service in `World.services`."""
 
 _HOUR_NS = 3600 * 10**9
-_LONGEST = 4 * 3600.0  # real seconds: the queue of a small endpoint is long, and each try has its own deadline
+_LONGEST = 4 * 3600.0  # real seconds; a small endpoint has a long queue, and each request has its own deadline
 
 
 class Caller(Protocol):
-    """Who calls a model; agents do."""
+    """The caller of a model, usually an agent."""
 
     agent_id: str
     group: str
 
 
 class Client(Protocol):
-    """Who retries, waits for the endpoint's limits and falls back."""
+    """A client that sends requests: it retries, waits for the limits of the endpoint, and uses fallbacks."""
 
     @property
     def endpoints(self) -> Mapping[str, Endpoint]:
-        """The ways to providers, by their names."""
+        """The endpoints, by name of the provider."""
 
     async def complete(
         self, chain: Sequence[Target], request: ModelRequest, /, *, agent: str, observe: Observer | None = None
     ) -> Answer:
-        """Answer a request with the first model of the chain that can."""
+        """Return the answer of the first model in the chain that answers."""
 
 
 class OutsideClient(Client, Protocol):
-    """A client of endpoints: it has connections to close."""
+    """A client of endpoints. It has connections that must be closed."""
 
     async def prepare(self) -> None:
-        """Get ready, and see that somebody is there."""
+        """Import what is needed and check that the endpoint can be reached."""
 
     async def aclose(self) -> None:
-        """Close them."""
+        """Close the connections."""
 
 
 class Skipped(LimitError):
-    """A limit whose policy is to skip leaves nothing now: no fault of the caller."""
+    """A limit with the policy `skip` has no capacity now. This does not count as a failure of the caller."""
 
 
 @attrs.frozen
 class CallPlan:
-    """What a call may take at most."""
+    """The most that a call can use: tokens and money."""
 
     route: Route
     input_tokens: int
@@ -92,13 +93,13 @@ class CallPlan:
 
     @property
     def tokens(self) -> int:
-        """Both ways."""
+        """The sum of input and output tokens."""
         return self.input_tokens + self.max_tokens
 
 
 @attrs.frozen
 class _Stake:
-    """What a call has set aside."""
+    """What is reserved for a call."""
 
     money: FundsHold
     reservations: Mapping[str, Reservation]
@@ -109,22 +110,23 @@ class Models:
     """The models of one world.
 
     Args:
-        world: where those who call live.
-        router: use cases and tiers to models.
-        core: the client on simulated time.
-        edge: makes the client of endpoints when it is first needed; None: there are none.
-        prices: by model.
-        spend: the run's ceiling and totals.
-        access: whose secrets are taken out of what endpoints say.
-        max_tokens: of an answer whose request does not say.
-        tokenizer: counts what a call will take.
-        requests: that one call may make, for what it can cost at most.
+        world: the world of the callers.
+        router: maps use cases and tiers to models.
+        core: the client in simulated time.
+        edge: makes the client of endpoints when it is first needed. None: the run has no endpoints.
+        prices: the prices by model.
+        spend: the ceiling and the totals of the run.
+        access: holds the secrets that are removed from the answers of endpoints.
+        max_tokens: the longest answer in tokens, for requests that set no limit.
+        tokenizer: estimates the tokens of a call.
+        requests: the most requests of one call, used for the highest possible cost.
 
     Attributes:
-        spend: what was spent so far.
-        counts: what calls came to so far.
-        expected: what the run was expected to spend, as `summary` says it; empty if nobody asked.
-        refusal: why the run was ended: the endpoint refused a call for good before it had answered any; or None.
+        spend: the money and tokens spent so far.
+        counts: counts of calls and attempts so far.
+        expected: the estimated spend of the run, in the form of `summary`; empty without an estimate.
+        refusal: why the run was ended, or None. It is set if an endpoint refuses a call for good before it has
+            answered any call.
     """
 
     def __init__(
@@ -146,14 +148,14 @@ class Models:
         self.expected: Mapping[str, Any] = {}
         self.refusal: str | None = None
         self._answered: set[str] = set()  # endpoints that have answered
-        self._unreachable: set[str] = set()  # endpoints to which the latest request could not be sent
-        self._lost: set[str] = set()  # keys of calls that were under way when the process ended
+        self._unreachable: set[str] = set()  # endpoints that the latest request did not reach
+        self._lost: set[str] = set()  # effect keys of calls in flight when the process ended
         self._world = world
         self._router = router
         self._core = core
         self._make_edge = edge
         self._edge: OutsideClient | None = None
-        self._closing: list[OutsideClient] = []  # of models that are called no more
+        self._closing: list[OutsideClient] = []  # clients that were replaced; closed at the end of the run
         self._prices = prices or Prices.shipped()
         self._access = access or Access()
         self._max_tokens = max_tokens
@@ -166,7 +168,7 @@ class Models:
         """Return the models of a world.
 
         Raises:
-            UsageError: if it has none.
+            UsageError: if the world has no models.
         """
         service = world.services.get(SERVICE)
         if not isinstance(service, cls):
@@ -177,15 +179,16 @@ class Models:
         """Answer a request of an agent.
 
         Args:
-            agent: who calls; limits, budgets and the route depend on it.
-            request: what is asked.
-            observe: told of every part of the answer while it comes; what it does is not recorded, so it must not
+            agent: the caller; limits, budgets and the route depend on it.
+            request: the request.
+            observe: called with each part of the answer as it arrives. Its actions are not recorded, so it must not
                 change the world.
 
         Raises:
-            ModelError: if no model answered; of kind `quota` if the run's ceiling or a hard limit of the account is
-                reached.
-            LimitError: if a limit or budget of the agent does not allow it; `Skipped` if its policy is to skip.
+            ModelError: if no model answered. Its kind is `quota` if the ceiling of the run or a hard limit of the
+                account is reached.
+            LimitError: if a limit or budget of the agent does not allow the call; `Skipped` if the policy of the limit
+                is `skip`.
         """
         plan = self.plan(agent, request)
         request = attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=plan.max_tokens))
@@ -204,23 +207,23 @@ class Models:
         tier: str | None = None,
         dimensions: int | None = None,
     ) -> tuple[tuple[float, ...], ...]:
-        """Return a vector for each text: from `/embeddings` of an endpoint, or scripted from its words.
+        """Return one embedding vector per text, from `/embeddings` of an endpoint or, if scripted, from its words.
 
         Args:
-            agent: who calls; limits, budgets and the route depend on it.
-            texts: 1 to 2,048, none empty.
-            use: what the call is for: the router maps it to a model.
-            tier: a tier that overrides the use case's.
-            dimensions: how many numbers a vector has; None leaves it to the model (scripted: 64).
+            agent: the caller; limits, budgets and the route depend on it.
+            texts: 1 to 2,048 texts, none empty.
+            use: the use case of the call; the router maps it to a model.
+            tier: overrides the tier of the use case.
+            dimensions: the length of a vector; None: the default of the model (scripted: 64).
 
         Raises:
-            UsageError: if there are no texts, too many, an empty one, or `dimensions` is below 1 or too large.
+            UsageError: if there are no texts or too many, if one is empty, or if `dimensions` is below 1 or too large.
             ModelError, LimitError: as `complete`.
         """
         if not 1 <= len(texts) <= MOST_TEXTS or not all(texts):
-            raise UsageError(f"1 to {MOST_TEXTS} texts can be embedded at once, none of them empty")
+            raise UsageError(f"one call can embed 1 to {MOST_TEXTS} texts, none of them empty")
         if dimensions is not None and not 1 <= dimensions * len(texts) <= MOST_NUMBERS:
-            raise UsageError(f"{len(texts)} vectors of {dimensions} numbers are not 1 to {MOST_NUMBERS} numbers")
+            raise UsageError(f"{len(texts)} vectors of {dimensions} numbers are not 1 to {MOST_NUMBERS} in total")
         request = ModelRequest((), use=use, tier=tier, texts=tuple(texts), dimensions=dimensions)
         return (await self.complete(agent, request)).completion.vectors
 
@@ -235,14 +238,14 @@ class Models:
             if error.kind == "quota":
                 _pause(agent)
             raise
-        except (Cancelled, Exception):  # not GeneratorExit: nothing is settled while memory is freed
+        except (Cancelled, Exception):  # not GeneratorExit: a coroutine that is garbage-collected settles nothing
             self._abandon(agent, plan, request, stake, started)
             raise
         self._close(agent, plan, request, stake, started, answer)
         return answer
 
     def plan(self, agent: Caller, request: ModelRequest) -> CallPlan:
-        """Return where a request would go and what it may take at most; nothing is called or set aside."""
+        """Return the route of a request and the most that it can use. Nothing is called or reserved."""
         max_tokens = 0 if request.texts else request.sampling.max_tokens or self._max_tokens
         request = attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=max_tokens))
         input_tokens = count_request(self._tokenizer, request)
@@ -250,20 +253,20 @@ class Models:
         return CallPlan(route, input_tokens, max_tokens, self._most(route.targets, request, input_tokens, max_tokens))
 
     def _most(self, targets: Sequence[Target], request: ModelRequest, input_tokens: int, max_tokens: int) -> int:
-        """Return what a request may cost at most; numbers and the like are denser in tokens than is planned for."""
+        """Return the highest possible cost; uses the cautious tokenizer, as digits need more tokens than prose."""
         if not any(self._prices.find(target.model) for target in targets):
             return 0
         usage = TokenUsage(max(input_tokens, count_request(CAUTIOUS, request)), max_tokens)
         return max(self.cost(target.model, usage) for target in targets)
 
     def cost(self, model: str, usage: TokenUsage) -> int:
-        """Return what tokens of a model cost, in micro-units; nothing for a model without a price."""
+        """Return the cost of tokens of a model, in micro-units; 0 for a model without a price."""
         return self._prices.cost(model, usage)
 
     def summary(self) -> Mapping[str, Any]:
-        """Return what was called and what it cost, JSON-like: `total`, `models`, `groups`, and what was `expected`.
+        """Return the calls and their cost, JSON-like: `total`, `models`, `groups`, and the estimate `expected`.
 
-        Models that no price is known for count as free, and are listed in `unpriced`.
+        Models without a known price count as free and are listed in `unpriced`.
         """
         if not (self.spend.models or self.expected):
             return {}
@@ -273,14 +276,14 @@ class Models:
         return {**self.spend.summary(), "unpriced": unpriced, "ceiling_micro": ceiling, "expected": self.expected}
 
     def endpoints(self) -> Mapping[str, Endpoint]:
-        """Return the ways to providers that are open, by their names: what their governors and breakers do."""
+        """Return the endpoints in use by name of the provider, with their governors and circuit breakers."""
         edge = self._edge
         return dict(self._core.endpoints) | ({} if edge is None else dict(edge.endpoints))
 
     def change(self, router: Router, edge: Callable[[], OutsideClient] | None, access: Access) -> None:
-        """From now on route calls with `router`, and have those for endpoints made by what `edge` makes.
+        """Replace the router, the factory of the endpoint client, and the access for all later calls.
 
-        Calls under way end as they began.
+        Calls in flight end with the old ones.
         """
         self._router = router
         self._access = access
@@ -290,11 +293,13 @@ class Models:
         self._edge = None
 
     async def prepare(self) -> None:
-        """Import what endpoints need, and see that there is one, before a run starts; nothing without endpoints.
+        """Import what endpoints need, and check that the endpoint can be reached. No-op for a run without endpoints.
+
+        The host calls it before a run starts.
 
         Raises:
             UsageError: if the endpoint refuses the key, or its address lacks `/v1`.
-            RunError: if it cannot be reached.
+            RunError: if the endpoint cannot be reached.
         """
         if self._make_edge is None:
             return
@@ -307,29 +312,29 @@ class Models:
             raise
 
     def lose(self, keys: Iterable[str]) -> None:
-        """Say which calls were under way when the process ended: they are made again, and what was sent is billed.
+        """Mark calls that were in flight when the process ended. They are repeated, and their lost input is billed.
 
         Args:
-            keys: of their effects.
+            keys: the keys of their effects.
         """
         self._lost.update(keys)
 
     async def aclose(self) -> None:
-        """Close the connections to endpoints; called by the host at the end of a run."""
+        """Close the connections to endpoints. The host calls it at the end of a run."""
         edges = [*self._closing, *([] if self._edge is None else [self._edge])]
         self._closing, self._edge = [], None
         for edge in edges:
             await edge.aclose()
 
-    # -- what a call takes
+    # -- limits and budgets
 
     async def _hold(self, agent: Caller, plan: CallPlan) -> _Stake:
-        """Wait for capacity, then set aside what the call may take; all in the step in which it is there."""
+        """Wait for capacity, then reserve the most that the call can use, in the step in which capacity is free."""
         agent_id, tracker, budgets = agent.agent_id, self._world.rate_tracker, self._world.budgets
         wanted = {CALLS: 1, TOKENS: plan.tokens}
-        takes = {CALLS: 10**6, TOKENS: plan.tokens * 10**6, COST: plan.cost_micro}  # budgets count in millionths
+        takes = {CALLS: 10**6, TOKENS: plan.tokens * 10**6, COST: plan.cost_micro}  # budgets count in micro-units
         needs = {name: micro for name, micro in takes.items() if name in budgets}
-        while True:  # while an agent waits for one, a call of its own may use up the other
+        while True:  # repeat: while the agent waits for one, another call of it can use up the other
             await _until_funded(agent, budgets, needs)
             lacking = tracker.blocked_by(agent_id, wanted)
             if lacking is None:
@@ -353,7 +358,7 @@ class Models:
         return _Stake(money, {name: tracker.reserve(agent_id, name, n) for name, n in wanted.items()}, earmarks)
 
     def _settle(self, stake: _Stake, tokens: int, cost_micro: int) -> None:
-        """Take what was used and give the rest back; a call counts as one, whatever came of it."""
+        """Charge what was used and return the rest. A call counts as one, also if it failed."""
         tracker, budgets = self._world.rate_tracker, self._world.budgets
         tracker.settle(stake.reservations[CALLS], 1)
         tracker.settle(stake.reservations[TOKENS], tokens)
@@ -374,7 +379,7 @@ class Models:
     async def _outside(
         self, agent: Caller, targets: Sequence[Target], request: ModelRequest, observe: Observer | None
     ) -> Answer:
-        """Have an endpoint answer, in one effect: what it tried and how often is part of the recorded outcome."""
+        """Call an endpoint in one effect. All attempts are part of the recorded outcome."""
         value = request_to_json(request)
         value["agent"] = agent.agent_id
         value["chain"] = [[target.provider, target.model] for target in targets]
@@ -393,7 +398,7 @@ class Models:
         return answer_from_json(outcome.value["answer"])
 
     async def _at_edge(self, value: Mapping[str, Any], observe: Observer | None, key: str) -> Mapping[str, Any]:
-        """Carry a call out (in a host task). Failures are values; no secret is in what comes back."""
+        """Execute a call (in a host task). Failures are returned as values. The result contains no secret."""
         assert self._make_edge is not None, "only calls for endpoints get here"
         if self._edge is None:
             self._edge = self._make_edge()
@@ -409,24 +414,24 @@ class Models:
         except ModelError as error:
             error.attempts = (*lost, *error.attempts)
             result = {"error": error_to_json(error)}
-        except Exception as error:  # a fault of ours or of a library: its text may hold anything
+        except Exception as error:  # an error of this program or of a library: its text may contain secrets
             message = f"{type(error).__name__}: {error}"
             result = {"error": error_to_json(ModelError("server", message))}
         scrubbed: Mapping[str, Any] = self._access.scrub(result)
         return scrubbed
 
     def _interrupted(self, target: Target, request: ModelRequest) -> tuple[Attempt, ...]:
-        """Return the try that was under way when the process ended: nobody knows its answer, its input is billed."""
+        """Return the attempt that was in flight when the process ended. Its answer is lost; its input is billed."""
         usage = TokenUsage(count_request(self._tokenizer, request), 0, estimated=True)
         detail = "the process ended before the answer was recorded"
         return (Attempt(target.provider, target.model, "interrupted", 0.0, detail=detail, usage=usage),)
 
-    # -- what came of it
+    # -- results and costs
 
     def _note_endpoint(self, plan: CallPlan, outcome: Answer | ModelError) -> None:
-        """Learn whether the endpoint can be reached; end the run if it refuses before it has answered anything.
+        """Note whether the endpoint can be reached. End the run if it refuses a call before it has answered any.
 
-        A wrong key, address or name of a model fails every call: the agents would try until the run is over.
+        A wrong key, address or model name fails every call, and the agents would retry until the end of the run.
         """
         if all(target.provider in INSIDE for target in plan.route.targets) or not outcome.attempts:
             return
@@ -450,7 +455,7 @@ class Models:
         started: int,
         outcome: Answer | ModelError,
     ) -> None:
-        """Settle a call that has ended, and say so in events."""
+        """Settle a call that has ended, and emit its events."""
         bills = self._bills(plan, outcome)
         self._note_endpoint(plan, outcome)
         self.counts.ended(bills[-1].model, to_seconds(self._world.kernel.now - started), outcome.attempts)
@@ -475,7 +480,7 @@ class Models:
         bills: Sequence[Bill],
         how: Mapping[str, Any],
     ) -> None:
-        """Settle a call by what its requests took, and emit `model.call` with `how` it ended."""
+        """Settle a call by the use of its requests, and emit `model.call` with `how` it ended."""
         usage, cost = total_usage(bill.usage for bill in bills), sum(bill.cost_micro for bill in bills)
         self._settle(stake, 0 if usage is None else usage.input_tokens + usage.output_tokens, cost)
         failed = "error" in how
@@ -495,7 +500,7 @@ class Models:
         self._emit("model.call", {**note, **how}, agent)
 
     def _bills(self, plan: CallPlan, outcome: Answer | ModelError) -> Sequence[Bill]:
-        """Return what each request took. What the latest did, the outcome says; what all cost together, an answer."""
+        """Return one bill per request. The usage of the last request and the total cost come from the outcome."""
         last = outcome.completion.usage if isinstance(outcome, Answer) else outcome.usage
         if not outcome.attempts:
             return [self._bill(plan.route.targets[0], last, attempts=0)]
@@ -510,8 +515,10 @@ class Models:
         return Bill(str(target), usage, 0 if usage is None else self.cost(target.model, usage), attempts)
 
     def _abandon(self, agent: Caller, plan: CallPlan, request: ModelRequest, stake: _Stake, started: int) -> None:
-        """Settle a call whose agent waits no longer. What an endpoint was sent is billed; the core's is not, nor what
-        goes to an endpoint that cannot be reached.
+        """Settle a call whose agent no longer waits.
+
+        The input that was sent to an endpoint is billed. Calls in the core, and calls to an endpoint that cannot be
+        reached, are free.
         """
         target = plan.route.targets[0]
         sent = target.provider not in INSIDE and target.provider not in self._unreachable
@@ -526,13 +533,13 @@ class Models:
 
 
 def _pause(agent: Caller) -> None:
-    """A hard limit of the account, or the run's ceiling: trying again helps nobody until the operator says so."""
+    """Pause the agent until the operator acts: a retry fails while a hard limit or the ceiling is reached."""
     if isinstance(agent, Agent):
         agent.loop.pause(PauseReason.OPERATOR)
 
 
 async def _until_funded(agent: Caller, budgets: Budgets, needs: Mapping[str, int]) -> None:
-    """Wait until the caller's budgets are renewed or raised; an agent is paused until then."""
+    """Wait until the budgets of the caller are renewed or raised. An agent is paused until then."""
     if isinstance(agent, Agent):
         await agent.loop.until_funded(needs)
     else:

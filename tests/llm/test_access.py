@@ -170,5 +170,5 @@ def test_another_address_of_any_endpoint_is_another_fingerprint():
 @pytest.mark.parametrize("name", ["openai", "scripted", "Fast", "a b", ""])
 def test_names_of_endpoints(name):
     """An endpoint has a name of its own: small letters, digits and hyphens."""
-    with pytest.raises(UsageError, match="cannot be the name of an endpoint"):
+    with pytest.raises(UsageError, match="is not a valid name of an endpoint"):
         Access(endpoints={name: Endpoint("http://x")})

@@ -1,7 +1,7 @@
-"""The circuit breaker: an endpoint that answers next to nothing is left alone for a while, then asked by one caller.
+"""The circuit breaker: stops requests to an endpoint for a while after most of them failed, then admits one trial.
 
-It looks at the share of failures among the latest requests, not at failures in a row: with many agents on an endpoint
-that fails one request in three, a row of failures is a matter of time, and no reason to stop.
+It uses the share of failures among the latest requests, not consecutive failures. With many agents, an endpoint that
+fails one request in three soon has a series of consecutive failures, although it is still useful.
 """
 
 from collections import deque
@@ -12,19 +12,19 @@ import attrs
 from sim.llm.types import ClientClock, ErrorClass
 
 _BROKEN: Final[frozenset[ErrorClass]] = frozenset({"overload", "server", "network", "timeout"})
-"""What speaks against the endpoint. A `rate_limit` is the governor's business, a bad request the caller's."""
+"""Error classes that count as failures of the endpoint. The governor handles `rate_limit`, the caller a bad request."""
 
 
 @attrs.define
 class Breaker:
-    """Whether one endpoint may be asked.
+    """Decides whether requests may be sent to one endpoint.
 
     Args:
-        clock: what tells the time.
-        window: how many of the latest requests count.
-        minimum: how many requests there must be before it opens.
+        clock: the source of time.
+        window: the number of latest requests that count.
+        minimum: the number of requests before it can open.
         share: the share of failures at which it opens.
-        cool_down: seconds that it stays open first; doubled each time the caller that then tries fails.
+        cool_down: seconds that it stays open at first; doubled each time a trial request fails.
         longest: the longest cool-down in seconds.
     """
 
@@ -34,36 +34,36 @@ class Breaker:
     share: float = 0.8
     cool_down: float = 15.0
     longest: float = 120.0
-    _latest: deque[bool] = attrs.field(init=False)  # whether each failed
+    _latest: deque[bool] = attrs.field(init=False)  # True for a failure
     _open_until: float | None = attrs.field(init=False, default=None)
     _current: float = attrs.field(init=False)
     _probing: bool = attrs.field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
-        """Start closed."""
+        """Start in the closed state."""
         self._latest = deque(maxlen=self.window)
         self._current = self.cool_down
 
     @property
     def is_open(self) -> bool:
-        """Whether the endpoint is left alone, or under trial."""
+        """Whether requests are stopped, or a trial request is in flight."""
         return self._open_until is not None
 
     def wait(self) -> float:
-        """Return the seconds until the endpoint may be asked, 0 for now."""
+        """Return the seconds until the next request is allowed; 0: now."""
         return 0.0 if self._open_until is None else max(0.0, self._open_until - self.clock.now())
 
     def begin(self) -> None:
-        """Note that a request is made. If the breaker is open, it is the trial: the others wait one cool-down more.
+        """Note that a request starts. If the breaker is open, it is the trial, and all others wait one cool-down more.
 
-        So a trial whose caller is cancelled needs no clean-up: the next trial comes one cool-down later.
+        A cancelled trial therefore needs no clean-up: the next trial starts one cool-down later.
         """
         if self._open_until is not None:
             self._probing = True
             self._open_until = self.clock.now() + self._current
 
     def record(self, kind: ErrorClass | None) -> None:
-        """Note how a request ended: `kind` is its class of error, None if it was answered."""
+        """Note how a request ended: `kind` is the class of its error, or None for an answer."""
         failed = kind in _BROKEN
         if self._open_until is None:
             self._latest.append(failed)

@@ -1,4 +1,4 @@
-"""Pace: what spreads requests and tokens over time, on a `ClientClock`; the real client may bring its own `Pacer`."""
+"""Pacing: spreads requests and tokens over time, on a `ClientClock`. The real client can use its own `Pacer`."""
 
 import math
 from typing import Final, Protocol
@@ -6,21 +6,21 @@ from typing import Final, Protocol
 from sim.llm.types import ClientClock
 
 SLACK: Final = 0.1
-"""Seconds whose places may be used at once, so that a timer that comes late loses none."""
+"""Seconds of unused places that can be used at once, so that a late timer does not lower the rate."""
 
 
 class Pacer(Protocol):
-    """Lets requests through at a steady rate."""
+    """Admits requests at a steady rate."""
 
     async def acquire(self) -> None:
         """Wait for the next place."""
 
 
 class ClockPacer:
-    """First in, first out, on any clock.
+    """A first-in, first-out pacer on any clock.
 
     Args:
-        clock: what tells the time.
+        clock: the source of time.
         rate: places per second.
     """
 
@@ -31,7 +31,7 @@ class ClockPacer:
         self._next = clock.now()
 
     async def acquire(self) -> None:
-        """Wait for the next place; one that is cancelled while it waits gives its place back."""
+        """Wait for the next place. A cancelled wait returns its place."""
         now = self._clock.now()
         place = max(self._next, now - self._slack)
         self._next = place + self._step
@@ -44,7 +44,10 @@ class ClockPacer:
 
 
 class Tokens:
-    """A bucket of tokens that may go into debt: by a request above its size, or one that cost more than reserved."""
+    """A token bucket whose level can become negative.
+
+    This happens if a request is larger than the bucket, or uses more tokens than reserved.
+    """
 
     def __init__(self) -> None:
         self.rate = math.inf  # per second
@@ -53,26 +56,26 @@ class Tokens:
         self._at = 0.0
 
     def set_rate(self, per_minute: float, size: float, now: float) -> None:
-        """Go on with another rate; a first limit starts with a full bucket."""
+        """Change the rate. The first limit starts with a full bucket."""
         self.refill(now)
         self.level = size if math.isinf(self.rate) else min(self.level, size)
         self.rate, self._size = per_minute / 60, size
 
     def refill(self, now: float) -> None:
-        """Add what has come in since the last time."""
+        """Add the tokens for the time since the last refill."""
         if not math.isinf(self.rate):
             self.level = min(self._size, self.level + max(0.0, now - self._at) * self.rate)
         self._at = max(self._at, now)
 
     def hold(self, until: float) -> None:
-        """Let nothing come in before `until`."""
+        """Add no tokens before `until`."""
         self._at = max(self._at, until)
 
     def delay(self, amount: float) -> float:
-        """Return the seconds until `amount` may be taken."""
+        """Return the seconds until `amount` tokens can be taken."""
         return 0.0 if math.isinf(self.rate) else max(0.0, (min(amount, self._size) - self.level) / self.rate)
 
     def add(self, amount: float) -> None:
-        """Put back, or take (below 0)."""
+        """Add tokens, or take them (negative amount)."""
         if not math.isinf(self.rate):
             self.level = min(self._size, self.level + amount)
