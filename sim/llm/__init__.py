@@ -1,11 +1,12 @@
-"""Language models: one service for all agents of a world, offline and free unless the operator says otherwise.
+"""Language models: one service for all agents of a world. It is offline and free unless the operator configures models.
 
-`port` (requests, answers, failures, protocols) and `wire` (their JSON); `models` (the service), `ask` (the action),
-`toolcalls` (what may be executed), `spend` (money), `counts` (for observers), `views` (what is queried), `access` (what
-the operator gives);
-`router`, `prices`, `tokens`; `client` with `retry`, `breaker`, `governor` and `pace` (one layer of retries, on any
-clock); `coreclock` (simulated time); the providers `scripted` with `pattern`, `simulated` with `server` and `parts`,
-`faulty` around any of them, and at the edge, in real time, `edge` with `openai_provider`.
+- Data: `types` (requests, answers, errors, protocols), `serialization` (their JSON), `streaming` (answers in parts).
+- Calls: `service` (the service of a world), `ask` (the action), `answers` and `tool_calls` (checks of answers),
+  `embeddings`, `counts` (for observers), `views` (SQL views).
+- Models: `access` (settings of the operator), `router`, `prices`, `tokens`.
+- Client: `client` on any clock, with the limits in `limits` (`retry`, `breaker`, `governor`, `pacing`, `spend`);
+  `sim_clock` and `service_time` (simulated time), `endpoint` (real time, at the edge).
+- Providers, in `providers`: `scripted` with `pattern`, `simulated` with `server`, `fault_injection`, `openai`.
 """
 
 from sim.llm import views  # noqa: F401  # registers them

@@ -1,4 +1,4 @@
-"""Whether an answer may be used: its tool calls, the tool choice and the JSON Schema of its text."""
+"""Checks whether an answer is valid: its tool calls, the tool choice, and the JSON Schema of its text."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -7,19 +7,19 @@ from sim.llm.tool_calls import faults, mismatch, schema_fault
 from sim.llm.types import Completion, ModelRequest, json_value
 
 TOOL_CHOICES: Final = ("auto", "none", "required")
-"""What `tool_choice` can say, beside the name of a tool."""
+"""The values of `tool_choice`, in addition to names of tools."""
 
 RESERVED: Final = (
     "model", "messages", "tools", "tool_choice", "response_format", "stream", "stream_options", "temperature", "top_p",
     "max_tokens", "max_completion_tokens", "max_output_tokens", "stop", "seed", "n",
 )  # fmt: skip
-"""Fields of a request's body that have an option of their own, or that would change what is counted and charged."""
+"""Fields of a request body that have their own option, or that would change counts and costs."""
 
 _DEEPEST = 20
 
 
 def check_answer(completion: Completion, request: ModelRequest) -> str | None:
-    """Return why an answer cannot be used, as sentences for the model; None if it can."""
+    """Return why an answer is not valid, as sentences for the model, or None if it is valid."""
     broken = faults(completion, request.tools)
     if broken:
         names = {call.id: call.name for call in completion.tool_calls}
@@ -29,19 +29,19 @@ def check_answer(completion: Completion, request: ModelRequest) -> str | None:
 
 
 def value_of(completion: Completion, request: ModelRequest) -> Any:
-    """Return the JSON value of an answer that fits its `response_format`; None without one, and for tool calls."""
+    """Return the JSON value of a valid answer; None without a `response_format`, and for tool calls."""
     if request.response_format is None or completion.tool_calls:
         return None
     return json_value(completion.text)
 
 
 def answer_schema_fault(schema: object) -> tuple[tuple[str | int, ...], str] | None:
-    """Return where a `response_format` is no JSON Schema, and what was expected there; None if it is one."""
+    """Return the path and the description of the first fault of a `response_format`, or None if it is valid."""
     return schema_fault(schema)
 
 
 def extra_body_fault(body: object) -> str | None:
-    """Return why a value cannot be an `extra_body`, or None if it can."""
+    """Return why a value is not a valid `extra_body`, or None if it is."""
     if not isinstance(body, Mapping):
         return f"extra_body must be a mapping of fields, not {body!r:.60}"
     taken = next((name for name in body if name in RESERVED), None)
@@ -49,11 +49,11 @@ def extra_body_fault(body: object) -> str | None:
 
 
 def example(schema: Any, depth: int = 0) -> Any:
-    """Return a small value that fits the checked part of a JSON Schema: what an offline model answers.
+    """Return a small value that fits the checked part of a JSON Schema, as the answer of an offline model.
 
     Args:
-        schema: of the value.
-        depth: levels above it.
+        schema: the schema of the value.
+        depth: the nesting level of the value.
     """
     if not isinstance(schema, Mapping) or depth > _DEEPEST:
         return None

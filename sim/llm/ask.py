@@ -1,8 +1,8 @@
 """The action `ask`: a policy agent asks a model, and uses the text and the tool calls of the answer in its rules.
 
-The tools of a question are not run by anybody: a call of one is the model's decision in a form that a rule can read.
-One that was not offered, or whose arguments do not fit, is never handed on; the model is told, and asked again. The
-same holds for an answer that does not fit `response_format` or `tool_choice`.
+The tools of a question are not executed. A tool call is the decision of the model, in a form that a rule can read. A
+call of a tool that was not offered, or with arguments that do not fit, is not passed on: the model gets the error and
+is asked again. The same applies to an answer that does not fit `response_format` or `tool_choice`.
 """
 
 import math
@@ -19,12 +19,12 @@ from sim.world import ActionHandler, Inhabitant, Refused, World
 from sim.world.action import Means, action
 
 ASKS = 3
-"""Requests for one question, if the answers cannot be used."""
+"""The most requests for one question, if the answers are not valid."""
 
 
 @attrs.frozen
 class Asked:
-    """What came of a question: the result of the action, and what was said for the agent's history."""
+    """The result of a question: the data of the action, and the text for the history of the agent."""
 
     data: Mapping[str, Any]
     said: str
@@ -61,21 +61,21 @@ def ask(
     """Ask a language model.
 
     Args:
-        prompt: what is asked.
+        prompt: the question.
         system: the system prompt.
-        use: what the call is for, as in `models.uses`.
-        tier: the tier of the model, in place of that of its use.
-        tools: names of tools in `models.tools` that the model may call.
+        use: the use case of the call, as in `models.uses`.
+        tier: the tier of the model; overrides the tier of the use case.
+        tools: names of tools in `models.tools` that the model can call.
         history: the state variable that holds the conversation so far.
         max_tokens: the most tokens of the answer.
-        temperature: of the sampling.
-        top_p: of the sampling.
-        seed: of the sampling, for endpoints that take one.
-        stop: texts before which the answer ends
-        response_format: a JSON Schema that the text must fit
-        tool_choice: auto, none, required or the name of a tool
-        extra_body: further fields for the endpoint
-        stream: whether the endpoint sends the answer in parts
+        temperature: the sampling temperature.
+        top_p: the probability mass of nucleus sampling.
+        seed: the sampling seed, for endpoints that accept one.
+        stop: texts that end the answer when the model generates one of them.
+        response_format: a JSON Schema for the text of the answer.
+        tool_choice: auto, none, required, or the name of a tool.
+        extra_body: further fields of the request body, for the endpoint.
+        stream: whether the endpoint sends the answer in parts.
     """
     if history:
         new = [{"role": "user", "content": prompt}, {"role": "assistant", "content": granted.said}]
@@ -90,7 +90,7 @@ class Ask:
     tools: Mapping[str, ToolSpec]
 
     def handler(self) -> ActionHandler:
-        """Return the action for a world's registry."""
+        """Return the action handler for the registry of a world."""
         return attrs.evolve(ask, wait=self._ask)
 
     async def _ask(
@@ -135,10 +135,10 @@ class Ask:
 
 
 async def _sound(models: Models, agent: Inhabitant, request: ModelRequest) -> Asked:
-    """Ask until the answer may be used.
+    """Ask until an answer is valid.
 
     Raises:
-        Refused: if that was never so.
+        Refused: if no answer was valid after `ASKS` requests.
     """
     asked, answers = request, []
     for _ in range(ASKS):
@@ -153,7 +153,7 @@ async def _sound(models: Models, agent: Inhabitant, request: ModelRequest) -> As
 
 
 def _complaint(completion: Completion, wrong: str) -> Sequence[ChatMessage]:
-    """Return what the model is told. Its broken calls are not repeated to it: some servers refuse such a history."""
+    """Return the error messages to the model. They omit its faulty calls: some servers refuse such a history."""
     said = completion.text or ("(a tool call)" if completion.tool_calls else "(nothing)")
     return ChatMessage("assistant", said), ChatMessage("user", wrong)
 
@@ -176,7 +176,7 @@ def _asked(answers: Sequence[Answer], request: ModelRequest) -> Asked:
 
 
 def _past(agent: Inhabitant, history: str) -> Sequence[ChatMessage]:
-    """Return the conversation that a state variable holds."""
+    """Return the conversation in a state variable."""
     if not history:
         return ()
     past = agent.state.get(history)

@@ -17,7 +17,7 @@ _Z95 = 1.6448536269514722  # the 95th percentile of the standard normal distribu
 
 @attrs.frozen
 class Draw:
-    """A distribution of numbers from 0. Made by its class methods."""
+    """A distribution of numbers of at least 0. Use the class methods to make one."""
 
     kind: Literal["constant", "uniform", "exponential", "lognormal"]
     a: float
@@ -25,34 +25,34 @@ class Draw:
 
     def __attrs_post_init__(self) -> None:
         if not (0 <= self.a < math.inf and 0 <= self.b < math.inf):
-            raise UsageError(f"a {self.kind} distribution has finite numbers from 0, not {self.a!r} and {self.b!r}")
+            raise UsageError(f"a {self.kind} distribution needs finite numbers from 0, not {self.a!r} and {self.b!r}")
         if self.kind == "uniform" and self.a > self.b:
-            raise UsageError(f"a uniform distribution goes from low to high, not from {self.a:g} to {self.b:g}")
+            raise UsageError(f"a uniform distribution needs low <= high, not {self.a:g} and {self.b:g}")
         if self.kind == "lognormal" and not 0 < self.a <= self.b:
-            raise UsageError(f"a lognormal distribution has 0 < median <= p95, not {self.a:g} and {self.b:g}")
+            raise UsageError(f"a lognormal distribution needs 0 < median <= p95, not {self.a:g} and {self.b:g}")
 
     @classmethod
     def constant(cls, value: float) -> Self:
-        """Always the same."""
+        """Return a distribution with one value."""
         return cls("constant", value)
 
     @classmethod
     def uniform(cls, low: float, high: float) -> Self:
-        """Anything between two numbers."""
+        """Return the uniform distribution between two numbers."""
         return cls("uniform", low, high)
 
     @classmethod
     def exponential(cls, mean: float) -> Self:
-        """Mostly small, with this mean."""
+        """Return the exponential distribution with this mean."""
         return cls("exponential", mean)
 
     @classmethod
     def lognormal(cls, median: float, p95: float) -> Self:
-        """Half below `median`, 95 of 100 below `p95`: the shape of latencies and of lengths of answers."""
+        """Return the lognormal distribution with this median and 95th percentile, as latencies and lengths have."""
         return cls("lognormal", median, p95)
 
     def sample(self, stream: Stream) -> float:
-        """Return a number."""
+        """Draw a number."""
         if self.kind == "uniform":
             return self.a + (self.b - self.a) * stream.random()
         if self.kind == "exponential":
@@ -62,7 +62,7 @@ class Draw:
         return self.a
 
 
-# Round figures for a small hosted model.
+# Approximate values for a small hosted model.
 _FIRST_TOKEN = Draw.lognormal(0.5, 1.5)
 
 
@@ -78,7 +78,7 @@ class Failure:
 
     Args:
         kind: the class of error.
-        share: of all calls, from 0 to 1.
+        share: the share of all calls, from 0 to 1.
         after: seconds until the failure shows.
         retry_after: seconds that the endpoint asks to wait, or None.
     """
@@ -91,19 +91,19 @@ class Failure:
 
 def _at_most_all(instance: object, attribute: object, failures: tuple[Failure, ...]) -> None:
     if any(not 0 <= failure.share <= 1 for failure in failures) or sum(failure.share for failure in failures) > 1:
-        raise UsageError("the shares of calls that fail must lie between 0 and 1, and so must their sum")
+        raise UsageError("each share of failures must be between 0 and 1, and so must their sum")
 
 
 @attrs.frozen
 class Profile:
-    """How calls go. The defaults are round figures for a small hosted model.
+    """Durations, lengths and failures of calls. The defaults are approximate values for a small hosted model.
 
     Args:
         first_token: seconds until the answer begins.
         per_token: seconds for each token of the answer.
-        output_tokens: how long answers are; None to count what is answered, `requested` for as long as the request
+        output_tokens: the length of answers. None: the length of the answer's text. `requested`: as long as the request
             allows (its `max_tokens`).
-        failures: what goes wrong.
+        failures: the failures.
     """
 
     first_token: Draw = _FIRST_TOKEN
@@ -119,22 +119,22 @@ def _positive(instance: object, attribute: "attrs.Attribute[Any]", value: float 
 
 def _from_zero(instance: object, attribute: "attrs.Attribute[Any]", value: int | None) -> None:
     if value is not None and value < 0:
-        raise UsageError(f"{attribute.name} of a modelled server must not be negative, but {value} is")
+        raise UsageError(f"{attribute.name} of a modelled server must be at least 0, not {value}")
 
 
 @attrs.frozen
 class ServerSpec:
-    """What a modelled server is made of. The defaults are round figures for an 8-billion model on one large GPU.
+    """The parameters of a modelled server. The defaults approximate a model of 8 billion weights on one large GPU.
 
     Args:
-        replicas: how many machines.
-        slots: calls that one replica works on at once.
-        prefill_rate: tokens of input a second that a replica reads.
-        decode_rate: tokens of output a second for a call that is alone.
-        decode_total: tokens of output a second of a replica over all its calls; None for no ceiling.
-        queue: calls that may wait; one more is refused (`overload`). None for no limit.
-        context: tokens of input and output that a call may have; None for no limit.
-        requests_per_minute: what is let in, as at a hosted endpoint; beyond it: `rate_limit`.
+        replicas: the number of machines.
+        slots: the number of concurrent calls per replica.
+        prefill_rate: input tokens per second that a replica reads.
+        decode_rate: output tokens per second of a call that is alone.
+        decode_total: output tokens per second of a replica, over all its calls; None: unlimited.
+        queue: the most calls that can wait; a further call is refused (`overload`). None: unlimited.
+        context: the most input and output tokens of a call; None: unlimited.
+        requests_per_minute: a limit as at a hosted endpoint; a call above it is refused (`rate_limit`).
         tokens_per_minute: the same for tokens, input and output together.
     """
 
@@ -149,7 +149,7 @@ class ServerSpec:
     tokens_per_minute: float | None = attrs.field(default=None, validator=_positive)
 
     def alone(self, input_tokens: int, output_tokens: int) -> float:
-        """Return the seconds that a call takes if there is no other."""
+        """Return the duration in seconds of a call without other calls."""
         rate = self.decode_rate if self.decode_total is None else min(self.decode_rate, self.decode_total)
         return input_tokens / self.prefill_rate + output_tokens / rate
 
@@ -157,40 +157,40 @@ class ServerSpec:
 FaultKind = Literal[
     "rate_limit", "server", "overload", "network", "hang", "slow", "truncate", "malformed_arguments", "refusal",
 ]  # fmt: skip
-"""What goes wrong. The call fails: `rate_limit` (429), `server` (500), `overload` (503), `network` (reset). No byte
-ever comes: `hang`. The answer comes late and in drops: `slow`. It is cut off: `truncate`. A call of a tool has
-arguments that are no JSON object: `malformed_arguments`. The model declines: `refusal`.
+"""The kinds of faults. The call fails: `rate_limit` (429), `server` (500), `overload` (503), `network` (reset). The
+endpoint sends nothing: `hang`. The answer arrives late, in small parts: `slow`. It is cut off: `truncate`. A tool
+call has arguments that are not a JSON object: `malformed_arguments`. The model declines: `refusal`.
 """
 
 
 def _check(fault: "Fault") -> None:
     if not 0 < fault.share <= 1:
-        raise UsageError(f"the share of calls that a fault hits must be above 0 and at most 1, not {fault.share!r}")
+        raise UsageError(f"the share of a fault must be above 0 and at most 1, not {fault.share!r}")
     if not 0 <= fault.start < fault.end:
-        raise UsageError(f"a fault ends after it starts, not from {fault.start:g} s to {fault.end:g} s")
+        raise UsageError(f"a fault must end after it starts, not last from {fault.start:g} s to {fault.end:g} s")
     if (fault.every is None) != (fault.lasting is None):
-        raise UsageError("bursts need both how often they come (every) and how long they last (lasting)")
+        raise UsageError("a fault in bursts needs both every (their period) and lasting (their length)")
     if fault.every is not None and fault.lasting is not None and not 0 < fault.lasting <= fault.every:
-        raise UsageError(f"a burst ends before the next begins, but lasts {fault.lasting:g} s every {fault.every:g} s")
+        raise UsageError(f"a burst must end before the next, but lasts {fault.lasting:g} s every {fault.every:g} s")
     for name, seconds in (("seconds", fault.seconds), ("retry_after", fault.retry_after)):
         if seconds is not None and not 0 <= seconds < math.inf:
-            raise UsageError(f"{name} of a fault must be a finite number from 0, not {seconds!r}")
+            raise UsageError(f"{name} of a fault must be a finite number of at least 0, not {seconds!r}")
 
 
 @attrs.frozen
 class Fault:
-    """One thing that goes wrong.
+    """One injected fault.
 
     Args:
-        kind: what.
-        share: of the calls while it is active.
-        start: seconds after which it begins.
-        end: seconds after which it is over.
-        every: seconds from the beginning of one burst to the next; None for one that lasts from start to end.
-        lasting: seconds that a burst lasts.
-        models: the names of the models that it hits; empty for all.
+        kind: the kind of the fault.
+        share: the share of calls that it affects while it is active.
+        start: its beginning, in seconds.
+        end: its end, in seconds.
+        every: seconds from the start of one burst to the next; None: one burst from start to end.
+        lasting: the length of a burst in seconds.
+        models: the names of the affected models; empty for all.
         retry_after: seconds that the endpoint asks to wait (`rate_limit`, `overload`).
-        seconds: how long it takes: until a failure shows, a hanging connection breaks (`hang`: by default never) or a
+        seconds: the time until a failure shows, until a hanging connection breaks (`hang`: by default never) or until a
             slow answer is complete (`slow`: by default 30).
     """
 
@@ -208,7 +208,7 @@ class Fault:
         _check(self)
 
     def active(self, seconds: float, model: str) -> bool:
-        """Whether it can hit a call to `model`, `seconds` after the beginning."""
+        """Whether the fault can affect a call to `model`, `seconds` after the beginning."""
         if not self.start <= seconds < self.end or (self.models and model not in self.models):
             return False
         return self.every is None or self.lasting is None or (seconds - self.start) % self.every < self.lasting

@@ -1,4 +1,4 @@
-"""What model calls came to, as plain numbers: for whoever watches a run, never for what happens in it."""
+"""Counts of model calls, for observers of a run only. They do not influence the run."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -9,14 +9,14 @@ import attrs
 from sim.llm.types import Attempt
 
 BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
-"""Upper bounds, in seconds, of the buckets in which calls are counted by how long they took: from a cached answer of a
-small model to the time limit of a large one.
+"""Upper bounds in seconds of the buckets for durations of calls: from a cached answer of a small model to the time
+limit of a large one.
 """
 
 
 @attrs.define
 class Durations:
-    """How long calls took: how many fell into each bucket of `BOUNDS` (the last one has no bound), and their sum."""
+    """A histogram of durations of calls: counts by bucket of `BOUNDS` (the last has no bound), and the sum."""
 
     buckets: list[int] = attrs.field(factory=lambda: [0] * (len(BOUNDS) + 1))
     seconds: float = 0.0
@@ -28,13 +28,13 @@ class Durations:
 
 
 class Counts:
-    """The calls of one run.
+    """Counts of the calls of one run.
 
     Attributes:
-        in_flight: calls under way.
+        in_flight: calls in flight.
         requests: requests that were sent, by model (`provider:model`) and outcome (`ok`, or a class of error).
         retries: requests beyond the first of a call, by model.
-        durations: how long calls took, by model; simulated time.
+        durations: durations of calls in simulated time, by model.
     """
 
     def __init__(self) -> None:
@@ -47,9 +47,9 @@ class Counts:
         """Count a call that has ended.
 
         Args:
-            model: the one that answered, or failed last.
-            seconds: how long the call took.
-            attempts: what was tried.
+            model: the model that answered, or failed last.
+            seconds: the duration of the call.
+            attempts: the attempts of the call.
         """
         self.in_flight -= 1
         for number, attempt in enumerate(attempts):

@@ -1,8 +1,8 @@
-"""Embeddings: what an endpoint answers is checked, and scripted vectors without any model.
+"""Embeddings: checks of the answers of endpoints, and scripted vectors without a model.
 
-A scripted vector is the sum of one vector of signs for each different word, hashed from the word (feature hashing:
-Weinberger et al., "Feature hashing for large scale multitask learning", ICML 2009). So texts that share words are
-close, and the same text has the same vector in every run.
+A scripted vector is the sum of one random vector of +1 and -1 for each distinct word, hashed from the word (feature
+hashing: Weinberger et al., "Feature hashing for large scale multitask learning", ICML 2009). So texts with common words
+have similar vectors, and the same text has the same vector in every run.
 """
 
 import math
@@ -15,17 +15,17 @@ from sim.llm.tokens import APPROXIMATE, Tokenizer, count_request, sound_usage
 from sim.llm.types import Completion, ModelError, ModelRequest, TokenUsage
 
 MOST_TEXTS: Final = 2048
-"""Texts of one call."""
+"""The most texts of one call."""
 
 MOST_NUMBERS: Final = 1_000_000
-"""Numbers in the vectors of one call: they are recorded."""
+"""The most numbers in the vectors of one call. They are all recorded."""
 
 _DIMENSIONS = 64
 _WORD = re.compile(r"\w+")
 
 
 def embedding(model: str, request: ModelRequest) -> Completion:
-    """Return the answer with a scripted vector of length 1 for each text."""
+    """Return an answer with a scripted vector of norm 1 for each text."""
     size = request.dimensions or _DIMENSIONS
     vectors = tuple(_vector(text, size) for text in request.texts)
     return Completion("", (), "end_turn", TokenUsage(count_request(APPROXIMATE, request), 0), model, vectors)
@@ -44,12 +44,12 @@ def _vector(text: str, size: int) -> tuple[float, ...]:
 
 
 class EmbeddingAssembly:
-    """The answer of an endpoint to texts, while it comes in; as `Assembly` is for a conversation.
+    """Reads the answer of an endpoint to an embedding request; the counterpart of `Assembly`.
 
     Args:
-        request: what was asked.
-        model: which model was asked; an answer may name another.
-        tokenizer: estimates what the endpoint does not say.
+        request: the request.
+        model: the requested model; an answer can name another.
+        tokenizer: estimates the usage that the endpoint does not report.
     """
 
     over = False
@@ -63,10 +63,10 @@ class EmbeddingAssembly:
         self._reported: TokenUsage | None = None
 
     def feed_whole(self, body: Any) -> None:
-        """Take the whole body.
+        """Read the whole body.
 
         Raises:
-            ModelError: if it is not a list of as many vectors as there were texts, all of one length.
+            ModelError: unless the body has one vector per text, all of the same length.
         """
         self.begun = True
         if not isinstance(body, dict) or not isinstance(body.get("data"), list):
@@ -90,7 +90,7 @@ class EmbeddingAssembly:
         self._vectors = vectors
 
     def usage(self) -> TokenUsage:
-        """Return what was reported, or an estimate."""
+        """Return the reported usage, or an estimate."""
         return sound_usage(self._reported, self._tokenizer, self._request)
 
     def completion(self) -> Completion:

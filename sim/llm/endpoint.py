@@ -1,7 +1,7 @@
-"""The client against real endpoints: real time over anyio, connections, and what paces requests (edge).
+"""The client of real endpoints: real time (over anyio), connections, and pacing of requests (edge).
 
-On asyncio the requests are paced by `aiolimiter`; it needs an asyncio loop, so on trio `ClockPacer` does it, first in,
-first out. Both are asked by one waiter at a time, whom the governor chooses, so they differ in nothing else.
+On asyncio, `aiolimiter` paces the requests. It needs an asyncio loop, so `ClockPacer` is used on trio. The governor
+lets one waiter at a time use the pacer, so both behave alike.
 """
 
 import math
@@ -25,11 +25,11 @@ from sim.llm.types import Answer, ClientClock, ModelRequest, Observer, Provider,
 
 
 class LoopPacer:
-    """Paces with aiolimiter, in the time of the asyncio loop.
+    """A pacer that uses aiolimiter, in the time of the asyncio loop.
 
     Args:
         rate: places per second.
-        slack: seconds whose places may be used at once.
+        slack: seconds of unused places that can be used at once.
     """
 
     def __init__(self, rate: float, slack: float = SLACK) -> None:
@@ -44,25 +44,25 @@ class LoopPacer:
 
 
 class EdgeClock:
-    """Real, monotonic time of the running loop; to be used inside one.
+    """Real, monotonic time of the running loop. Use it inside a loop only.
 
     Args:
-        seed: of the jitter; None for another one in each process, so that processes do not wait in step.
+        seed: the seed of the jitter; None: a different one in each process, so that processes do not wait in step.
     """
 
     def __init__(self, seed: int | None = None) -> None:
         self._stream = Stream(seed)
 
     def now(self) -> float:
-        """Return the loop's seconds."""
+        """Return the time of the loop in seconds."""
         return anyio.current_time()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for `seconds`; no-op below 0."""
         await anyio.sleep(max(0.0, seconds))
 
     def wake(self) -> Wake:
-        """Return something to wait for."""
+        """Return a new event."""
         return anyio.Event()
 
     def random(self) -> float:
@@ -70,27 +70,27 @@ class EdgeClock:
         return self._stream.random()
 
     async def within(self, seconds: float, work: Callable[[], Any]) -> Any:
-        """Await `work()` for at most `seconds`, else cancel it and raise TimeoutError."""
+        """Await `work()` for at most `seconds`. After that, cancel it and raise TimeoutError."""
         with anyio.fail_after(None if math.isinf(seconds) else seconds):
             return await work()
 
     def pacer(self, rate: float) -> Pacer:
-        """Return what paces requests on the running loop, at `rate` a second."""
+        """Return a pacer for the running loop, with `rate` places per second."""
         return LoopPacer(rate) if sniffio.current_async_library() == "asyncio" else ClockPacer(self, rate)
 
 
 class EdgeClient:
-    """Has requests answered by the operator's endpoints. One for all agents of a run.
+    """Sends requests to the endpoints of the operator. All agents of a run share one client.
 
-    It belongs to the loop in which it is first used, and connects then.
+    It connects at first use, and belongs to the loop of that use.
 
     Args:
-        access: the endpoints, the keys, and the limits as far as they are known.
-        policy: how often and how long a call tries.
-        tokenizer: estimates what is reserved, and what an endpoint does not report.
-        cost: (model, usage) → micro-units of money.
-        wrap: puts something around the provider, such as the faults of a scenario.
-        clock: real time; another one for tests.
+        access: the endpoints, the keys, and the known limits.
+        policy: how often and how long a call is tried.
+        tokenizer: estimates reserved tokens, and the usage that an endpoint does not report.
+        cost: maps a model and its usage to a cost in micro-units.
+        wrap: wraps the provider, for example with the fault injection of a scenario.
+        clock: real time; tests can set another clock.
     """
 
     def __init__(
@@ -122,13 +122,13 @@ class EdgeClient:
     async def complete(
         self, chain: Sequence[Target], request: ModelRequest, *, agent: str, observe: Observer | None = None
     ) -> Answer:
-        """Have `request` answered: see `Client.complete`."""
+        """Return the answer to `request`: see `Client.complete`."""
         if not self._endpoints:
             self._open()
         return await self._client.complete(chain, request, agent=agent, observe=observe)
 
     async def prepare(self) -> None:
-        """Import the libraries, so that no call has to wait for that, and see that the endpoints are there.
+        """Import the libraries before the first call, and check that the endpoints can be reached.
 
         Raises:
             UsageError, RunError: see `OpenAIProvider.probe`.
@@ -146,12 +146,12 @@ class EdgeClient:
 
     @property
     def endpoints(self) -> Mapping[str, Endpoint]:
-        """The way to each endpoint by its name; empty until something was asked."""
+        """The endpoints by name; empty before the first use."""
         return self._endpoints
 
     @property
     def endpoint(self) -> Endpoint:
-        """The way to the first endpoint, once something was asked: what its governor and breaker do."""
+        """The first endpoint, with its governor and circuit breaker. It exists after the first use."""
         return self._endpoints[self._providers[0].name]
 
     def _open(self) -> None:

@@ -1,11 +1,11 @@
-"""Text patterns of scripted rules, matched in a time that grows linearly with the text.
+"""Text patterns of scripted rules. A match takes time linear in the length of the text.
 
-`*` stands for any text, `{name}` for one word that is kept, `{name*}` for any text that is kept; the rest stands for
-itself, and letters A to Z match in either case. A pattern may match anywhere in the text.
+`*` matches any text. `{name}` captures one word, and `{name*}` captures any text. All other text matches itself; the
+letters A to Z match in either case. A pattern can match anywhere in the text.
 
-There is no backtracking. Stars cut a pattern into pieces; each piece is looked for once, from where the last one
-ended, and takes the first place where it fits. A word is as long as it can be, and at most `MAX_WORD` signs, so trying
-a piece at one place takes a bounded number of steps.
+There is no backtracking. Stars divide a pattern into pieces. Each piece is searched once, from the end of the last
+match, and takes the first position that fits. A word is as long as possible, and at most `MAX_WORD` characters, so a
+test of one position takes a bounded number of steps.
 """
 
 import re
@@ -17,18 +17,18 @@ import attrs
 from sim.errors import UsageError
 
 MAX_WORD = 64
-"""Signs in a word; longer ones are no words."""
+"""The longest word in characters; a longer run of characters matches no word."""
 
-# Each looks at one class of signs, so there is nothing to go back over.
+# Each expression uses one character class, so it cannot backtrack.
 _BEGINNING = re.compile(r"(?<![\w-])[\w-]")
 _WORD = re.compile(rf"[\w-]{{1,{MAX_WORD + 1}}}")
 _TOKEN = re.compile(r"\*|\{([A-Za-z][A-Za-z0-9_]{0,63})(\*?)\}")
-_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}  # one sign for one: positions stay the same
+_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}  # one for one: positions stay the same
 
 
 @attrs.frozen
 class _Part:
-    """Literal text, or a word under a name."""
+    """Literal text, or a named word."""
 
     kind: Literal["text", "word"]
     value: str
@@ -36,7 +36,7 @@ class _Part:
 
 @attrs.frozen
 class _Piece:
-    """Parts in a row, and the name under which the text before them is kept, if a star with a name stands there."""
+    """Consecutive parts, and the capture name of the star before them, if it has one."""
 
     parts: tuple[_Part, ...]
     keep: str | None
@@ -44,11 +44,11 @@ class _Piece:
 
 @attrs.frozen
 class Pattern:
-    """A pattern that was read once and is matched many times.
+    """A parsed pattern.
 
     Attributes:
-        text: what was written.
-        names: what a match keeps.
+        text: the text of the pattern.
+        names: the names of its captures.
     """
 
     text: str
@@ -57,10 +57,10 @@ class Pattern:
 
     @classmethod
     def parse(cls, text: str) -> "Pattern":
-        """Return the pattern that a text holds.
+        """Parse a pattern.
 
         Raises:
-            UsageError: if it is empty, has a brace that opens no name, or a name twice.
+            UsageError: if the text is empty, has a brace that is not part of a name, or a name twice.
         """
         pieces, names, parts = list[_Piece](), list[str](), list[_Part]()
         keep, at = None, 0
@@ -80,17 +80,17 @@ class Pattern:
             raise UsageError("a pattern must not be empty")
         for name in names:
             if names.count(name) > 1:
-                raise UsageError(f"the pattern keeps {name!r} twice")
+                raise UsageError(f"the pattern has the name {name!r} twice")
         return cls(text, tuple(names), tuple(pieces))
 
     def match(self, text: str) -> Mapping[str, str] | None:
-        """Return what the pattern keeps of a text, or None if the text does not match."""
+        """Return the captures of a text, or None if the text does not match."""
         kept: dict[str, str] = {}
         lower, at = text.translate(_LOWER), 0
         last = len(self._pieces) - 1
         for number, piece in enumerate(self._pieces):
             if number == last and number and not piece.parts:
-                found = (len(text), len(text))  # a star at the end takes all that is left
+                found = (len(text), len(text))  # a star at the end matches the rest
             else:
                 place = _find(piece.parts, lower, text, at, kept)
                 if place is None:
@@ -105,12 +105,12 @@ class Pattern:
 def _literal(text: str, start: int, end: int) -> list[_Part]:
     part = text[start:end]
     if "{" in part or "}" in part:
-        raise UsageError(f"{part[:40]!r} has a brace that is no name", hint="write {name} for a word, {name*} for text")
+        raise UsageError(f"{part[:40]!r} has a brace outside a name", hint="write {name} for a word, {name*} for text")
     return [_Part("text", part.translate(_LOWER))] if part else []
 
 
 def _find(parts: tuple[_Part, ...], lower: str, text: str, at: int, kept: dict[str, str]) -> tuple[int, int] | None:
-    """Return where parts that follow each other first fit, from `at` on; words are kept."""
+    """Return the first match (start, end) of consecutive parts at or after `at`; captures words in `kept`."""
     if not parts:
         return at, at
     first = parts[0]
@@ -129,7 +129,7 @@ def _find(parts: tuple[_Part, ...], lower: str, text: str, at: int, kept: dict[s
 
 
 def _fits(parts: tuple[_Part, ...], lower: str, text: str, start: int, words: dict[str, str]) -> int | None:
-    """Return where parts that begin at `start` end, or None if they do not fit there."""
+    """Return the end of parts that begin at `start`, or None if they do not match there."""
     at = start
     for part in parts:
         if part.kind == "text":
@@ -146,12 +146,12 @@ def _fits(parts: tuple[_Part, ...], lower: str, text: str, start: int, words: di
 
 
 def _word_start(text: str, start: int) -> int:
-    """Return where the next whole word begins, or -1."""
+    """Return the start of the next whole word, or -1."""
     found = _BEGINNING.search(text, start)
     return -1 if found is None else found.start()
 
 
 def _word_end(text: str, start: int) -> int:
-    """Return where the word that begins at `start` ends, or a sign beyond the longest word."""
+    """Return the end of the word at `start`; of a word that is too long, one character past the limit."""
     found = _WORD.match(text, start)
     return start if found is None else found.end()

@@ -1,8 +1,8 @@
-"""What models cost: a price list, and the cost of a call in whole micro-units of money.
+"""Prices of models: a price list, and the cost of a call in whole micro-units of money.
 
-The list (`prices.json`) says from when it is and where it was read; an operator's or scenario's own prices go above it.
-It holds what is charged for input, cached input and output. What some endpoints charge for writing to their cache (a
-quarter more than input) is not in it, nor are discounts for batches: a report of usage does not tell them apart.
+The list (`prices.json`) contains its date and its sources. Prices of the operator or the scenario take precedence. The
+list has prices for input, cached input and output. Two prices are missing, because the reported usage does not separate
+them: writing to the cache of an endpoint (a quarter more than input), and discounts for batches.
 """
 
 import functools
@@ -24,7 +24,7 @@ _DATE = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest)$")  # gpt-4o-2024-08-06
 
 def _whole(instance: object, attribute: "attrs.Attribute[int]", value: int) -> None:
     if type(value) is not int or value < 0:
-        raise UsageError(f"the {attribute.name} of a price is a whole number from 0, not {value!r}")
+        raise UsageError(f"the {attribute.name} of a price must be a whole number of at least 0, not {value!r}")
 
 
 @attrs.frozen
@@ -32,9 +32,9 @@ class TokenPrices:
     """Micro-units of money per million tokens.
 
     Args:
-        input: of what is sent.
-        output: of what is answered.
-        cached: of what is sent and was found in the endpoint's cache.
+        input: the price of input tokens.
+        output: the price of output tokens.
+        cached: the price of input tokens that were in the cache of the endpoint.
     """
 
     input: int = attrs.field(validator=_whole)
@@ -44,13 +44,13 @@ class TokenPrices:
 
 @attrs.frozen
 class Price:
-    """What one model costs.
+    """The price of one model.
 
     Args:
-        rates: the usual rates.
-        context: how many tokens it can read and write together, or None if unknown.
-        above: with more input than this, `long` applies to the whole call.
-        long: the rates of long calls, or None if they are the usual ones.
+        rates: the normal rates.
+        context: the context window in tokens, or None if unknown.
+        above: the `long` rates apply to the whole call if its input has more tokens than this.
+        long: the rates of long calls, or None for the normal rates.
     """
 
     rates: TokenPrices
@@ -59,7 +59,7 @@ class Price:
     long: TokenPrices | None = None
 
     def cost(self, usage: TokenUsage) -> int:
-        """Return what a call cost in micro-units, rounded up: a sum of calls is never below the true cost."""
+        """Return the cost of a call in micro-units. It is rounded up, so that a sum is never below the true cost."""
         rates = self.long if self.long is not None and usage.input_tokens > self.above else self.rates
         cached = min(usage.cached_tokens, usage.input_tokens)
         total = (usage.input_tokens - cached) * rates.input + cached * rates.cached
@@ -76,8 +76,8 @@ class Prices:
     """A price list.
 
     Args:
-        models: price by name of the model.
-        as_of: the day on which the list was made, as text.
+        models: the prices by name of the model.
+        as_of: the date of the list, as text.
     """
 
     models: Mapping[str, Price] = attrs.field(converter=_read_only)
@@ -85,15 +85,15 @@ class Prices:
 
     @classmethod
     def shipped(cls) -> Self:
-        """Return the list that comes with this package."""
+        """Return the price list of this package."""
         data = _shipped()
         return cls({name: read_price(entry) for name, entry in data["models"].items()}, data["as_of"])
 
     def find(self, model: str) -> Price | None:
-        """Return the price of a model, or None if it is not known.
+        """Return the price of a model, or None if unknown.
 
-        A name with a vendor before (`openai/gpt-4o`) or a date behind (`gpt-4o-2024-08-06`) is found under its plain
-        name; a name that merely begins alike is another model, with another price.
+        A vendor prefix (`openai/gpt-4o`) and a date suffix (`gpt-4o-2024-08-06`) are ignored. A name with only the same
+        beginning is a different model with a different price.
         """
         for name in (model, plain := model.rpartition("/")[2], _DATE.sub("", plain)):
             if name in self.models:
@@ -101,12 +101,12 @@ class Prices:
         return None
 
     def cost(self, model: str, usage: TokenUsage) -> int:
-        """Return what a call cost in micro-units; 0 for a model whose price is not known (`find` tells)."""
+        """Return the cost of a call in micro-units; 0 for a model without a known price (see `find`)."""
         price = self.find(model)
         return 0 if price is None else price.cost(usage)
 
     def updated(self, models: Mapping[str, Price]) -> "Prices":
-        """Return this list with the prices of `models` above it."""
+        """Return this list with the prices of `models`, which take precedence."""
         return attrs.evolve(self, models={**self.models, **models})
 
 
@@ -114,7 +114,7 @@ def read_price(entry: Mapping[str, Any]) -> Price:
     """Return a price from plain data: `input`, `output`, and optionally `cached`, `context` and `long`.
 
     Raises:
-        UsageError: if a number is not a whole one from 0.
+        UsageError: if a price is not a whole number of at least 0.
     """
     long = entry.get("long")
     return Price(

@@ -1,9 +1,8 @@
-"""Which model answers what: use cases and tiers → a chain of models, the first preferred.
+"""The router: maps use cases and tiers to a chain of models, the preferred model first.
 
-A *tier* is a chain of models under a name (`small`, `large`); a *use* (`agent`, `summary`, `judge`) is what a call is
-for. Seed 000 sorts its calls into tiers, seed 001 names use cases (`use_case: :summaries`), seed 002 lets a persona
-override the default model and falls back along a chain. Steps down the chain are the client's to take: this module says
-after which errors (`steps_down`) and words the reason (`step_down`).
+A *tier* is a named chain of models (`small`, `large`). A *use* is the purpose of a call (`agent`, `summary`, `judge`).
+Agents and groups can have their own choices. The client executes the fallback to the next model of a chain. This module
+defines after which errors it happens (`steps_down`), and the recorded reason (`step_down`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,14 +17,14 @@ from sim.llm.prices import Prices
 from sim.llm.types import ErrorClass, ModelError, ModelRequest
 
 ANY = "*"
-"""Stands for every use, in what is set for an agent or a group."""
+"""Matches every use, in the choices of an agent or a group."""
 
 Choices = Mapping[str, Mapping[str, str]]
-"""For an agent or group: use, or `*`, → a tier or a model (`PROVIDER:NAME`)."""
+"""By agent or group: maps a use, or `*`, to a tier or a model (`PROVIDER:NAME`)."""
 
-# What another model of the chain would not mend: the request itself is refused, it is too long (the router has looked
-# at the windows already, so now the caller has to shorten it), or what it asks for is not answered: shopping for a
-# model that does is not a fallback.
+# Errors that another model of the chain does not solve. The request itself is invalid. It is too long: the router has
+# already compared the context windows, so the caller must shorten it. Or its content is refused: a fallback must not
+# search for a model that accepts it.
 _FINAL: tuple[ErrorClass, ...] = ("bad_request", "context_length", "content")
 
 
@@ -38,14 +37,14 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the target that `PROVIDER:NAME` names; the name may contain colons.
+        """Parse `PROVIDER:NAME`. The name can contain colons.
 
         Raises:
-            UsageError: if one of the two is missing.
+            UsageError: if the provider or the name is missing.
         """
         provider, _, model = text.partition(":")
         if not provider or not model:
-            raise UsageError(f"a model is named PROVIDER:NAME, not {text!r}", hint="for instance openai:gpt-4o-mini")
+            raise UsageError(f"a model must be PROVIDER:NAME, not {text!r}", hint="for example openai:gpt-4o-mini")
         return cls(provider, model)
 
     def __str__(self) -> str:
@@ -54,13 +53,13 @@ class Target:
 
 @attrs.frozen
 class Route:
-    """Where a call goes.
+    """The models for a call.
 
     Attributes:
         targets: the models to try, in order; at least one.
-        tier: the tier they come from, or empty if a single model was named.
-        why: what decided: `agent`, `group`, `request`, `use` or `default`.
-        skipped: why models of the chain were left out from the start.
+        tier: their tier, or empty for a single named model.
+        why: the source of the choice: `agent`, `group`, `request`, `use` or `default`.
+        skipped: the reasons why models of the chain were left out.
     """
 
     targets: tuple[Target, ...]
@@ -70,18 +69,18 @@ class Route:
 
 
 class Router:
-    """Finds the models for a call.
+    """Selects the models for a call.
 
-    What is said of one use goes before what is said of all, and what is said of an agent before what is said of its
-    group: agent and use; group and use; the tier that the request asks for; agent; group; use; default.
+    A choice for one use precedes a choice for all uses, and a choice for an agent precedes one for its group. The order
+    is: agent and use; group and use; the tier of the request; agent; group; use; default.
 
     Args:
-        tiers: chain of models by name of the tier, the preferred first.
-        default: the tier of what is said nothing about.
+        tiers: the chain of models of each tier, the preferred model first.
+        default: the tier of calls without any choice.
         uses: a tier, or a model, by use.
         agents: the same for single agents, and `*` for all their uses.
         groups: the same for groups of agents.
-        prices: knows how much each model can read at once.
+        prices: gives the context window of each model.
 
     Raises:
         UsageError: if a tier is empty or not defined, or a model is not named PROVIDER:NAME.
@@ -99,7 +98,7 @@ class Router:
     ) -> None:
         for name, chain in tiers.items():
             if not chain:
-                raise UsageError(f"the tier {name!r} has no model", hint="name at least one as PROVIDER:NAME")
+                raise UsageError(f"the tier {name!r} has no model", hint="add at least one as PROVIDER:NAME")
         self._tiers = {name: tuple(chain) for name, chain in tiers.items()}
         self._default = default
         self._uses = dict(uses)
@@ -111,15 +110,16 @@ class Router:
                 self._chain(choice)
 
     def route(self, agent: str, group: str, request: ModelRequest, input_tokens: int = 0) -> Route:
-        """Return where a call goes.
+        """Return the models for a call.
 
-        Models whose window is known to be too small are left out; if it is for all, the one with the largest remains.
+        Models whose context window is known to be too small are left out. If all are too small, the one with the
+        largest window remains.
 
         Args:
-            agent: who asks.
-            group: the group of who asks.
-            request: what is asked: its use, its tier and how long an answer it allows.
-            input_tokens: an estimate of its length.
+            agent: the calling agent.
+            group: the group of the agent.
+            request: the request; its use, its tier and its token limit matter.
+            input_tokens: an estimate of the length of the input.
 
         Raises:
             UsageError: if the request asks for a tier that is not defined.
@@ -142,13 +142,13 @@ class Router:
         return next(((choice, why) for choice, why in found if choice is not None), (self._default, "default"))
 
     def _chain(self, choice: str) -> tuple[str, tuple[Target, ...]]:
-        """Return the tier and the models that a tier or `PROVIDER:NAME` stands for."""
+        """Return the tier and the models for a tier name or `PROVIDER:NAME`."""
         if choice in self._tiers:
             return choice, self._tiers[choice]
         if ":" in choice:
             return "", (Target.parse(choice),)
-        hint = did_you_mean(choice, self._tiers) or f"there are: {', '.join(self._tiers)}"
-        raise UsageError(f"there is no tier {choice!r}", hint=hint)
+        hint = did_you_mean(choice, self._tiers) or f"known tiers: {', '.join(self._tiers)}"
+        raise UsageError(f"unknown tier {choice!r}", hint=hint)
 
     def _fitting(self, chain: tuple[Target, ...], tokens: int) -> tuple[tuple[Target, ...], tuple[str, ...]]:
         windows = {target: self._window(target) for target in chain}
@@ -167,11 +167,11 @@ class Router:
 
 
 def steps_down(kind: ErrorClass) -> bool:
-    """Whether the next model of a chain may be tried after a model was given up with this kind of error."""
+    """Whether the next model of a chain can be tried after this kind of error."""
     return kind not in _FINAL
 
 
 def step_down(here: Target, there: Target, error: ModelError, tries: int) -> str:
-    """Return the reason for a step down a chain, for the record: from where, to where, why, after how much."""
+    """Return the recorded text of a fallback: both models, the error, and the number of attempts."""
     times = "1 try" if tries == 1 else f"{tries} tries"
     return f"{here} → {there}: {error.kind} after {times}"

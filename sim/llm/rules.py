@@ -16,11 +16,11 @@ NAMES = frozenset(
     {"me", "group", "now", "use", "tier", "model", "role", "text", "system", "tools", "calls", "messages", "result",
      "state", "pi"}
 )  # fmt: skip
-"""What the expressions of a rule can see, beside what its patterns keep."""
+"""The names in expressions of a rule, in addition to the captures of its patterns."""
 
 
 class Value(Protocol):
-    """A value of a rule: a literal, or computed anew at each answer."""
+    """A value of a rule: a literal, or an expression that each answer evaluates."""
 
     def evaluate(self, names: Mapping[str, object], functions: Functions, /) -> Any:
         """Return the value."""
@@ -28,15 +28,15 @@ class Value(Protocol):
 
 @attrs.frozen
 class Reply:
-    """One way to answer.
+    """One possible answer of a rule.
 
     Args:
-        say: the text.
-        call: tools to call, a mapping from their names to arguments: a mapping, or text that is sent as it is.
-        fail: fail in this way instead.
-        retry_after: seconds that a failure asks to wait.
-        stop: why the answer ended, in place of what follows from it.
-        weight: how often it is chosen, against the other replies of its rule.
+        say: the text of the answer.
+        call: the tool calls: a mapping from tool names to arguments (a mapping, or text that is sent unchanged).
+        fail: the class of error with which the call fails instead.
+        retry_after: seconds that the failure asks to wait.
+        stop: the stop reason; None: derived from the answer.
+        weight: the weight in the random choice among the replies of the rule.
     """
 
     say: Value | None = None
@@ -49,19 +49,19 @@ class Reply:
 
 @attrs.frozen
 class ScriptedRule:
-    """Which requests are answered, and how. What is None or empty fits every request.
+    """Conditions for requests, and replies. A condition that is None or empty matches every request.
 
     Args:
-        replies: at least one; with several, one is drawn.
-        agents: agents or groups that ask.
-        uses: what the call is for.
-        role: who said the last message.
+        replies: at least one reply; one of several is drawn at random.
+        agents: the calling agents or groups.
+        uses: the use cases of the call.
+        role: the role of the last message.
         text: a pattern for the last message.
         system: a pattern for the system message.
         result: a pattern for the last tool result after the last answer.
-        tool: a tool that is offered.
-        when: a condition over `NAMES` and what the patterns keep.
-        name: for people.
+        tool: the name of an offered tool.
+        when: an expression over `NAMES` and the captures of the patterns.
+        name: the name of the rule in error messages.
     """
 
     replies: tuple[Reply, ...]

@@ -1,7 +1,7 @@
-"""Requests, answers and failures as JSON-like values: the form in which the run file keeps them.
+"""Converts requests, answers and errors to JSON-like values and back. The run file stores this form.
 
-`messages` and `tools` of a request are lists at its top, so that a store can keep each element once by its content.
-What is at its default is left out.
+`messages` and `tools` of a request are top-level lists, so that the store can keep equal elements only once. Fields
+with their default value are omitted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ def request_to_json(request: ModelRequest) -> Json:
 
 
 def request_from_json(value: Mapping[str, Any]) -> ModelRequest:
-    """Return the request that `request_to_json` wrote; other keys are left alone."""
+    """Return the request that `request_to_json` wrote. Other keys are ignored."""
     sampling = dict(value.get("sampling", {}))
     if "stop" in sampling:
         sampling["stop"] = tuple(sampling["stop"])
@@ -89,7 +89,7 @@ def answer_from_json(value: Mapping[str, Any]) -> Answer:
 
 
 def error_to_json(error: ModelError) -> Json:
-    """Return a failure as a JSON-like mapping."""
+    """Return an error as a JSON-like mapping."""
     value: Json = {
         "kind": error.kind,
         "message": str(error),
@@ -105,7 +105,7 @@ def error_to_json(error: ModelError) -> Json:
 
 
 def error_from_json(value: Mapping[str, Any]) -> ModelError:
-    """Return the failure that `error_to_json` wrote."""
+    """Return the error that `error_to_json` wrote."""
     return ModelError(
         value["kind"],
         value["message"],
@@ -117,7 +117,7 @@ def error_from_json(value: Mapping[str, Any]) -> ModelError:
 
 
 def attempts_from_json(value: Sequence[Mapping[str, Any]]) -> tuple[Attempt, ...]:
-    """Return the attempts of an answer or a failure."""
+    """Return the attempts of an answer or an error."""
     return tuple(Attempt(**{**part, "usage": _usage(part.get("usage"))}) for part in value)
 
 
@@ -130,7 +130,7 @@ _OPTIONS = ("use", "tier", "stream", "response_format", "tool_choice", "extra_bo
 
 
 def _brief(record: Any) -> Json:
-    """Return the plain fields of a record that are not at their default."""
+    """Return the plain fields of a record that differ from their default."""
     brief: Json = {}
     for field in attrs.fields(type(record)):
         value = getattr(record, field.name)

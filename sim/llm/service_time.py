@@ -1,7 +1,7 @@
-"""Service time: a second axis of time, on which a modelled server answers while the world stands still for who asked.
+"""Service time: a second time axis, on which a modelled server answers while no world time passes for the caller.
 
-With `execution.sync` the agents' calls take no world time: what an agent does next does not depend on how fast it was
-served, and how long the whole takes (the makespan) is measured on this axis alone. The axis is a kernel of its own.
+With `execution.sync`, the calls of agents take no world time. So the next action of an agent does not depend on the
+speed of the server, and the total duration (the makespan) is measured on this axis only. The axis has its own kernel.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,21 +12,21 @@ from sim.kernel import Actor, Kernel
 from sim.kernel.waits import NOTHING
 
 Work = Callable[[], Awaitable[Any]]
-"""What takes service time. It runs in an actor of the service kernel."""
+"""Work that takes service time. It runs in an actor of the service kernel."""
 
-_ROUNDS = 2**62  # on this axis there may be any number of rounds in an instant: the world goes on in them
+_ROUNDS = 2**62  # no limit of deltas per instant: the world advances within one instant of service time
 
 
 class ServiceTime:
-    """Hands work over from the world to the axis of service time.
+    """Transfers work from the world to the axis of service time.
 
     Args:
-        seed: of its random streams.
+        seed: the seed of its random streams.
 
     Attributes:
-        kernel: whose time it is.
-        take: called with (who waits, the work, the seconds it would take alone) when an agent hands work over; a
-            synchroniser sets it.
+        kernel: the kernel of the service time.
+        take: called when an agent transfers work, with the waiting actor, the work, and its duration in seconds without
+            other load. The synchroniser sets it.
     """
 
     def __init__(self, seed: int) -> None:
@@ -34,14 +34,14 @@ class ServiceTime:
         self.take: Callable[[Actor, Work, float], None] = _nobody
 
     async def spend(self, work: Work, alone: float) -> Any:
-        """Let the acting agent wait until `work` is done, in no world time.
+        """Suspend the acting agent until `work` is done. This takes no world time.
 
         Args:
-            work: what takes service time.
-            alone: the seconds that it would take if nobody else were served.
+            work: the work that takes service time.
+            alone: its duration in seconds without other load.
 
         Raises:
-            Exception: what the work raised.
+            Exception: any error that the work raises.
         """
         value, error = await _Handed(self, work, alone)
         if error is not None:
@@ -50,11 +50,11 @@ class ServiceTime:
 
 
 def _nobody(actor: Actor, work: Work, alone: float) -> None:
-    raise KernelError(f"{actor.name} hands work over, and nobody carries it out")
+    raise KernelError(f"{actor.name} transfers work to service time, but no synchroniser is set")
 
 
 class _Handed:
-    """The wait for work that was handed over."""
+    """The wait for transferred work."""
 
     __slots__ = ("_alone", "_time", "_work")
 
@@ -67,15 +67,15 @@ class _Handed:
         return (yield self)
 
     def take(self) -> Any:
-        """It is never there already."""
+        """Return NOTHING: the result is never available at once."""
         return NOTHING
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
-        """Hand the work over."""
+        """Transfer the work."""
         self._time.take(actor, self._work, self._alone)
 
     def undo(self, value: Any) -> None:
-        """Nothing was taken."""
+        """No-op: nothing was taken."""
 
     def leave(self) -> None:
-        """What is served is served to the end, as on a real server."""
+        """No-op: the work is completed, as on a real server."""

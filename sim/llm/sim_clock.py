@@ -1,7 +1,7 @@
-"""The client's clock in the core: simulated time, waits of the kernel, chance from the asking agent's own stream.
+"""The clock of the client in the core: simulated time, waits of the kernel, random draws from the agent's own stream.
 
-With it the same client code (`client`) that runs in real time against endpoints runs on simulated time against
-`simulated`, in the coroutine of the agent that asks: there are no tasks here.
+With this clock, the client code (`client`) that calls endpoints in real time calls `simulated` in simulated time. It
+runs in the coroutine of the calling agent, without further tasks.
 """
 
 import math
@@ -15,16 +15,16 @@ from sim.kernel.waits import sleep_ns
 
 
 class _Expired(Cancelled):
-    """Raised where an actor waits when the time of a `within` is over; which one, the levels know: a second expiry at
-    the same instant replaces the first.
+    """Raised at the wait of an actor when a `within` expires.
 
-    Derived from `Cancelled`, so that every wait of the kernel takes back what it had handed out, and `except Exception`
-    in between does not swallow it.
+    The levels record which `within` it is, because a second expiry at the same instant replaces the first. The class is
+    derived from `Cancelled`, so that the waits of the kernel undo what they granted and `except Exception` does not
+    catch it.
     """
 
 
 class _Level:
-    """One `within` under way, and whether its time is over."""
+    """One active `within`, and whether it has expired."""
 
     __slots__ = ("over",)
 
@@ -33,7 +33,7 @@ class _Level:
 
 
 class CoreWake:
-    """Something that actors wait for until it is set, once; who comes later does not wait."""
+    """A latch: actors wait until it is set, once. Later actors do not wait."""
 
     __slots__ = ("_set", "_signal")
 
@@ -42,7 +42,7 @@ class CoreWake:
         self._set = False
 
     def set(self) -> None:
-        """Let all that wait go on: at this instant, in order of arrival."""
+        """Wake all waiting actors at this instant, in order of arrival."""
         if not self._set:
             self._set = True
             self._signal.fire()
@@ -54,48 +54,48 @@ class CoreWake:
 
 
 class CoreClock:
-    """Simulated time for the client. One clock serves all agents of a kernel.
+    """Simulated time for the client. All agents of a kernel share one clock.
 
     Args:
-        kernel: whose time it is.
-        purpose: names the random stream; each agent draws from its own.
+        kernel: the kernel that gives the time.
+        purpose: the purpose of the random streams; each agent has its own.
     """
 
     def __init__(self, kernel: Kernel, purpose: str = "llm.client") -> None:
         self._kernel = kernel
         self._purpose = purpose
-        self._levels: dict[Actor, list[_Level]] = {}  # the deadlines under way, the outermost first
+        self._levels: dict[Actor, list[_Level]] = {}  # active deadlines, outermost first
 
     def now(self) -> float:
         """Return simulated seconds since the start of the run."""
         return to_seconds(self._kernel.now)
 
     async def sleep(self, seconds: float) -> None:
-        """Pause the acting agent for at least `seconds` of simulated time; without any wake-up if that is 0 or less."""
-        if not seconds <= 0:  # NaN is not: it is refused
+        """Suspend the acting agent for at least `seconds` of simulated time. No-op if `seconds` is 0 or less."""
+        if not seconds <= 0:  # in this form NaN reaches the check below
             await sleep_ns(_nanoseconds(seconds))
 
     def wake(self) -> CoreWake:
-        """Return something to wait for."""
+        """Return a new latch."""
         return CoreWake(self._kernel)
 
     def random(self) -> float:
-        """Return a number in [0, 1) from the stream of the agent that acts: its jitter moves nobody else's."""
+        """Return a number in [0, 1) from the stream of the acting agent, so that agents do not affect each other."""
         return self._kernel.streams.get(self._kernel.acting().name, self._purpose).random()
 
     async def within(self, seconds: float, work: Callable[[], Any]) -> Any:
         """Await `work()` in the acting agent for at most `seconds` of simulated time.
 
-        What is done exactly when the time is over is too late if it began to wait after `within` did. What `work` was
-        waiting for is let go as if the agent had been cancelled. Of nested deadlines that are over at one instant the
-        outermost counts; a cancellation counts more than any.
+        If `work` ends exactly at the deadline, it counts as late if its last wait began after the call of `within`. The
+        wait of `work` is undone as in a cancellation. If nested deadlines expire at one instant, the outermost counts.
+        A cancellation precedes every deadline.
 
         Raises:
-            TimeoutError: if the time was over first.
+            TimeoutError: if the time expires first.
         """
         actor = self._kernel.acting()
         if not isinstance(actor, Actor):
-            raise UsageError(f"{actor.name} is no actor: only an actor can wait")
+            raise UsageError(f"{actor.name} is not an actor: only an actor can wait")
         if seconds == math.inf:
             return await work()
         levels = self._levels.setdefault(actor, [])
@@ -118,12 +118,12 @@ class CoreClock:
 
     def _expire(self, actor: Actor, level: "_Level") -> None:
         level.over = True
-        if not actor.cancelling:  # else it is on its way out, and what raises that must not be replaced
+        if not actor.cancelling:  # otherwise it is being cancelled, and that must not be replaced
             self._kernel.throw(actor, _Expired())
 
 
 def _nanoseconds(seconds: float) -> int:
-    """Return seconds in nanoseconds, rounded up: who waits for capacity must not come a moment too early."""
-    if not seconds <= MAX_NS / NS:  # so is NaN
+    """Return seconds in nanoseconds, rounded up, so that a wait for capacity does not end too early."""
+    if not seconds <= MAX_NS / NS:  # NaN fails this test, too
         raise UsageError(f"a wait must lie between 0 and 146 years, not {seconds!r} s")
     return math.ceil(seconds * NS)

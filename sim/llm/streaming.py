@@ -1,4 +1,4 @@
-"""Answers in parts: how they look to who follows them, and what is left of one that is cut."""
+"""Answers in parts: the parts that an observer sees, and the rest of an answer that is cut off."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -9,7 +9,7 @@ from sim.llm.types import Completion, Delta, ToolCall
 
 
 def parts_of(answer: Completion, count: int) -> Iterator[tuple[Delta, ...]]:
-    """Yield what an observer sees of an answer that comes in `count` parts: text first, then the calls of tools."""
+    """Yield `count` parts of an answer for an observer: text first, then tool calls."""
     deltas = list(_pieces("text", answer.text, max(1, count - len(answer.tool_calls))))
     for index, call in enumerate(answer.tool_calls):
         deltas.append(Delta("tool_start", tool=call.name, index=index))
@@ -29,7 +29,7 @@ def _pieces(
 
 
 def cut(answer: Completion, share: float) -> Completion:
-    """Return the first `share` of an answer: what comes last is cut, be it a call's arguments or the text."""
+    """Return the first `share` of an answer, counted in characters of text and then of arguments."""
     total = len(answer.text) + sum(len(call.arguments) for call in answer.tool_calls)
     left = int(total * share)
     text = answer.text[:left]

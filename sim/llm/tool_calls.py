@@ -1,7 +1,7 @@
-"""Whether a model's tool call may be executed: the tool was offered, and its arguments are a JSON object that fits.
+"""Checks tool calls of a model: the tool must have been offered, and its arguments must be a JSON object that fits.
 
-The schema of a tool is the part of JSON Schema that tools use: `type`, `enum`, `properties`, `required`, `items`,
-`minimum`, `maximum`, `additionalProperties: false`. Other keywords are for the model to read and are not checked.
+These keywords of JSON Schema are checked: `type`, `enum`, `properties`, `required`, `items`, `minimum`, `maximum`,
+`additionalProperties: false`. Other keywords are information for the model and are not checked.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,9 +19,10 @@ _DEEPEST = 20
 
 
 def faults(completion: Completion, tools: Sequence[ToolSpec]) -> Mapping[str, str]:
-    """Return what is wrong with the tool calls of an answer, by the id of the call; empty if all may be executed.
+    """Return the faults of the tool calls of an answer, by id of the call; empty if all can be executed.
 
-    Arguments of an answer that was cut off (`max_tokens`) may be cut off too, even if they can be read.
+    If an answer was cut off (`max_tokens`), all its calls are faulty: their arguments can be incomplete, even if they
+    are valid JSON.
     """
     found = {}
     for call in completion.tool_calls:
@@ -32,7 +33,7 @@ def faults(completion: Completion, tools: Sequence[ToolSpec]) -> Mapping[str, st
 
 
 def fault_of(call: ToolCall, tools: Sequence[ToolSpec]) -> str | None:
-    """Return why a call must not be executed, as a sentence for the model, or None if it may be."""
+    """Return why a call must not be executed, as a sentence for the model, or None if it can be executed."""
     offered = {tool.name: tool for tool in tools}
     if call.name not in offered:
         near = did_you_mean(call.name, offered)
@@ -44,9 +45,9 @@ def fault_of(call: ToolCall, tools: Sequence[ToolSpec]) -> str | None:
 
 
 def schema_fault(schema: Any, path: tuple[str | int, ...] = ()) -> tuple[tuple[str | int, ...], str] | None:
-    """Return where a schema is no schema, and what was expected there; None if calls can be checked with it.
+    """Return the path and the description of the first fault of a schema, or None if it is valid.
 
-    Only the keywords that are checked must be right; `true` and `false` are schemas below the top.
+    Only the checked keywords must be valid. `true` and `false` are schemas below the top level.
     """
     if isinstance(schema, bool) and path:
         return None
@@ -86,11 +87,11 @@ _KEYWORDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "properties": (lambda value: isinstance(value, Mapping), "a JSON Schema by name"),
     "required": (lambda value: _is_list(value) and all(isinstance(name, str) for name in value), "a list of names"),
 }
-"""The keywords that are checked: whether their value is of the right form, and what that is."""
+"""The checked keywords: a test of their value, and a description of the valid form."""
 
 
 def mismatch(value: Any, schema: Any, where: str, depth: int) -> str | None:
-    """Return how a value differs from its schema, or None."""
+    """Return how a value violates its schema, or None."""
     if not isinstance(schema, Mapping) or depth > _DEEPEST:
         return None
     kinds = schema.get("type")

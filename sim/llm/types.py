@@ -1,8 +1,8 @@
-"""The port between agents and language models: what goes in, what comes out, how a call can fail.
+"""The interface between agents and language models: requests, answers and errors.
 
-Everything here is plain data that can be recorded. Providers (`scripted`, `simulated`, `openai`) answer a
-`ModelRequest` with a `Completion` or raise a `ModelError`; who retries, waits and falls back is the client (`client`),
-never a provider.
+All types are plain data that can be recorded. Providers (`scripted`, `simulated`, `openai`) answer a `ModelRequest`
+with a `Completion`, or raise a `ModelError`. The client (`client`) retries, waits and uses fallbacks; a provider never
+does.
 """
 
 import re
@@ -17,37 +17,38 @@ from sim.kernel.codec import decode
 Role = Literal["system", "user", "assistant", "tool"]
 
 StopReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"]
-"""Why a model stopped. An answer that just ends, without a reason, is no answer: `ModelError("incomplete")`."""
+"""Why a model stopped. An answer without a stop reason is an error: `ModelError("incomplete")`."""
 
 ErrorClass = Literal[
     "rate_limit", "quota", "overload", "server", "network", "timeout", "incomplete", "bad_request", "context_length",
     "content", "auth", "not_found", "malformed",
 ]  # fmt: skip
-"""What went wrong. `rate_limit` (429), `quota` (a hard limit of the account: never retried), `overload` (503, 529),
+"""Classes of errors. `rate_limit` (429), `quota` (a hard limit of the account: never retried), `overload` (503, 529),
 `server` (other 5xx), `network`, `timeout`, `incomplete` (a stream cut off, no finish reason), `malformed` (not JSON),
 `bad_request`, `context_length`, `content` (refused by a filter), `auth`, `not_found` (404: the address or the model).
 """
 
 
 DEEPEST: Final = 64
-"""Levels of lists and objects in the arguments of a tool call. The decoder's own limit is what is left of the stack,
-which differs between backends and between a run and its replay.
+"""The deepest nesting in the arguments of a tool call. The decoder itself is limited by the free stack, which differs
+between backends and between a run and its replay.
 """
 
-_FLAT = re.compile(r'"(?:[^"\\]|\\.)*"?|[^][{}"]+', re.DOTALL)  # what opens and closes no level
+_FLAT = re.compile(r'"(?:[^"\\]|\\.)*"?|[^][{}"]+', re.DOTALL)  # text that opens or closes no level
 
 
 @attrs.frozen
 class ToolCall:
-    """A call that the model asks for. `arguments` is the text as it came: see `parsed`."""
+    """A tool call of a model. `arguments` is the text as received; see `parsed`."""
 
     id: str
     name: str
     arguments: str
 
     def parsed(self) -> Mapping[str, Any] | None:
-        """Return the arguments as an object, or None if the text is not a JSON object, or one of more than `DEEPEST`
-        levels: then it must not be executed.
+        """Return the arguments as a mapping, or None if the text is not a JSON object of at most `DEEPEST` levels.
+
+        A call whose arguments are None must not be executed.
         """
         try:
             value = json_value(self.arguments)
@@ -57,10 +58,10 @@ class ToolCall:
 
 
 def json_value(text: str) -> Any:
-    """Return the value that a JSON text of a model stands for.
+    """Parse a JSON text of a model.
 
     Raises:
-        ValueError: if it is not JSON, or has more than `DEEPEST` levels.
+        ValueError: if the text is not JSON, or has more than `DEEPEST` levels.
     """
     if _depth(text) > DEEPEST:
         raise ValueError(f"more than {DEEPEST} levels")
@@ -68,7 +69,7 @@ def json_value(text: str) -> Any:
 
 
 def _depth(text: str) -> int:
-    """Return how many levels of lists and objects are open at once in a JSON text."""
+    """Return the nesting depth of lists and objects in a JSON text."""
     depth = deepest = 0
     for sign in _FLAT.sub("", text):
         depth += 1 if sign in "[{" else -1
@@ -81,10 +82,10 @@ class ChatMessage:
     """One message of a conversation.
 
     Args:
-        role: who says it.
+        role: the role of the author.
         content: the text.
-        tool_calls: what an assistant asked for.
-        tool_call_id: which call a tool's result answers.
+        tool_calls: the tool calls of an assistant.
+        tool_call_id: the id of the call that a tool result answers.
     """
 
     role: Role
@@ -95,7 +96,7 @@ class ChatMessage:
 
 @attrs.frozen
 class ToolSpec:
-    """A tool that the model may call; `parameters` is a JSON Schema of an object."""
+    """A tool that the model can call. `parameters` is a JSON Schema of an object."""
 
     name: str
     description: str
@@ -104,7 +105,7 @@ class ToolSpec:
 
 @attrs.frozen
 class Sampling:
-    """How the model draws its answer; None leaves it to the endpoint."""
+    """The sampling parameters; None: the default of the endpoint."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -119,16 +120,16 @@ class ModelRequest:
 
     Args:
         messages: the conversation.
-        tools: what the model may call.
-        sampling: how it draws.
-        use: what the call is for (`agent`, `summary`, `judge`, ...): the router maps it to a model.
-        tier: a tier that overrides the use case's (`small`, `large`, ...).
-        stream: whether the endpoint sends the answer in parts; the same answer is recorded.
-        response_format: a JSON Schema that the text of the answer must fit; see `check_answer` in `answers`.
-        tool_choice: `auto`, `none`, `required`, or the name of the tool to call; None leaves it to the endpoint.
-        extra_body: further fields of the request's body, for what one server knows and others do not.
-        texts: texts to embed, in place of messages: the answer has a vector for each, and no text.
-        dimensions: how many numbers a vector has; None leaves it to the model.
+        tools: the tools that the model can call.
+        sampling: the sampling parameters.
+        use: the use case (`agent`, `summary`, `judge`, ...); the router maps it to a model.
+        tier: overrides the tier of the use case (`small`, `large`, ...).
+        stream: whether the endpoint sends the answer in parts. The recorded answer is the same.
+        response_format: a JSON Schema for the text of the answer; see `check_answer` in `answers`.
+        tool_choice: `auto`, `none`, `required`, or the name of the tool to call; None: the default of the endpoint.
+        extra_body: further fields of the request body, for extensions of a server.
+        texts: texts to embed, instead of messages. The answer has one vector for each, and no text.
+        dimensions: the length of a vector; None: the default of the model.
     """
 
     messages: tuple[ChatMessage, ...]
@@ -146,7 +147,7 @@ class ModelRequest:
 
 @attrs.frozen
 class TokenUsage:
-    """Tokens of one call; `estimated` if the endpoint did not say, or said something absurd."""
+    """Tokens of one call; `estimated` if the endpoint reported none, or implausible numbers."""
 
     input_tokens: int
     output_tokens: int
@@ -156,7 +157,7 @@ class TokenUsage:
 
 @attrs.frozen
 class Completion:
-    """The answer of a model; `vectors` only if texts were to be embedded, one for each."""
+    """The answer of a model. `vectors` has one vector per text of an embedding request, otherwise none."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]
@@ -168,9 +169,10 @@ class Completion:
 
 @attrs.frozen
 class Attempt:
-    """One try of one model: what came of it (`ok` or a class of error), how long it took and how long one waited after
-    it (seconds of the client's clock), and the tokens it cost, as far as they are known: a try that failed half-way is
-    paid for all the same.
+    """One attempt to get an answer from one model.
+
+    It has the outcome (`ok` or a class of error), the duration and the wait after it (seconds of the client's clock),
+    and the known usage. A failed attempt can have a usage, too.
     """
 
     provider: str
@@ -184,9 +186,7 @@ class Attempt:
 
 @attrs.frozen
 class Answer:
-    """What a client gives back: the completion, every attempt, what it cost (micro-units of money), and why each step
-    down the fallback chain was taken.
-    """
+    """The result of a call: the completion, all attempts, the cost in micro-units, and the reason of each fallback."""
 
     completion: Completion
     attempts: tuple[Attempt, ...]
@@ -200,8 +200,8 @@ class ModelError(SimError):
     Attributes:
         kind: the class of error.
         retry_after: seconds that the endpoint asks to wait at least, or None.
-        attempts: all tries, once a client has given up.
-        usage: tokens that were spent all the same.
+        attempts: all attempts, if a client has given up.
+        usage: the tokens that were used nevertheless.
     """
 
     def __init__(
@@ -226,10 +226,10 @@ DeltaKind = Literal["text", "think", "tool_start", "tool_arguments", "tool_compl
 
 @attrs.frozen
 class Delta:
-    """A part of an answer that is under way, for observers only: never recorded, never hashed.
+    """A part of an answer that is not complete, for observers only. It is never recorded or hashed.
 
-    `discard` is no part: all parts since the last one are thrown away, because the try failed; `text` is the class of
-    the failure.
+    `discard` is not a part: all parts of the current attempt are invalid, because it failed. `text` is then the class
+    of the error.
     """
 
     kind: DeltaKind
@@ -242,7 +242,7 @@ Observer = Callable[[Delta], None]
 
 
 class Provider(Protocol):
-    """One way to have a request answered, by one model. Tries once: it neither retries nor waits for limits."""
+    """Answers requests with a model, in one attempt. It neither retries nor waits for limits."""
 
     name: str
 
@@ -250,36 +250,34 @@ class Provider(Protocol):
         """Answer a request.
 
         Raises:
-            ModelError: if it cannot be answered.
+            ModelError: if the request fails.
         """
 
 
 class Wake(Protocol):
-    """Something that waits until it is set, once."""
+    """A latch: it is set once, and waiters wait until then."""
 
     def set(self) -> None:
-        """Let all that wait go on."""
+        """Wake all waiters."""
 
     async def wait(self) -> None:
         """Wait until it is set."""
 
 
 class ClientClock(Protocol):
-    """Time, waiting and chance for the client: real at the edge (against endpoints), simulated in the core (against
-    `simulated`). The client's code is the same.
-    """
+    """Time, waits and random draws for the client: real time at the edge, simulated time in the core."""
 
     def now(self) -> float:
-        """Return seconds, monotonic."""
+        """Return monotonic seconds."""
 
     async def sleep(self, seconds: float, /) -> None:
-        """Wait."""
+        """Wait for `seconds`."""
 
     def wake(self) -> Wake:
-        """Return something to wait for."""
+        """Return a new latch."""
 
     def random(self) -> float:
         """Return a number in [0, 1) for jitter."""
 
     async def within(self, seconds: float, work: Callable[[], Any], /) -> Any:
-        """Await `work()` for at most `seconds`, else cancel it and raise TimeoutError."""
+        """Await `work()` for at most `seconds`. After that, cancel it and raise TimeoutError."""

@@ -1,4 +1,4 @@
-"""What researchers query of model calls; registered with the store when `sim.llm` is imported."""
+"""The SQL views of model calls. The import of `sim.llm` registers them with the store."""
 
 from sim.store.views import VIEWS
 
@@ -32,7 +32,7 @@ _MESSAGES = """
         ORDER BY m.key, p.key
     )
 """
-"""The messages of a request, whose long ones are stored once for all requests (see `sim.store.contents`)."""
+"""The messages of a request. Long messages are stored once for all requests (see `sim.store.contents`)."""
 
 VIEWS["llm_prompts"] = f"""
     SELECT id, time_ns / 1e9 AS time, time_ns, actor AS agent,

@@ -113,7 +113,7 @@ def test_a_local_server_has_a_name(sim, tiers, monkeypatch):
             "NO_SUCH",
         ),
         (["--model", "fast:m", "--endpoint", "fast=http://127.0.0.1:9", "--endpoint-key", "slow=HOME"], "'slow'"),
-        (["--model", "m:n", "--endpoint", "openai=http://127.0.0.1:9/v1"], "cannot be the name"),
+        (["--model", "m:n", "--endpoint", "openai=http://127.0.0.1:9/v1"], "not a valid name"),
         (["--endpoint", "fast=http://127.0.0.1:9/v1"], "no model that is there"),
         (["--model", "fast:m", "--endpoint", "fast=http://127.0.0.1:9/v1"], "cannot be reached"),
     ],

@@ -1,1 +1,1 @@
-"""What bounds model calls: rate limits and concurrency, retries, circuit breakers, money."""
+"""Limits of model calls: pacing and concurrency, retries, circuit breakers, money."""

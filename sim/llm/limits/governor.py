@@ -1,17 +1,18 @@
-"""The governor: one for each endpoint, shared by all agents. It decides who may send a request, and when.
+"""The governor: decides which request may be sent to an endpoint, and when. All agents share one per endpoint.
 
-A request needs four things: its turn, a slot, tokens, and a place in the pace of requests.
+A request needs four things: its turn, a free slot, tokens, and a place in the paced sequence of requests.
 
-- Turns are start-time fair queueing (Goyal, Vin, Cheng 1996), counted in tokens: each agent's next request starts, in
-  virtual time, where its last one ended, and the earliest start goes first. An agent that asks a hundred times waits
-  behind one that asks once, and nobody starves. Nothing is remembered once nobody waits.
-- Tokens are reserved by estimate when a request starts and settled when it ends.
-- A refusal (429, 503, 529) closes the endpoint for all for as long as it asks, and cuts the pace, once per burst and by
-  the share of requests that is refused; the pace grows back slowly (AIMD). If no limit is known, it is estimated from
-  what was answered, over the time until the endpoint wants to be asked again; and it is raised slowly in turn.
+- Turns follow start-time fair queueing (Goyal, Vin, Cheng 1996), counted in tokens. In virtual time, the next request
+  of an agent starts where its last one ended, and the earliest start goes first. A call of an agent with few calls
+  passes the queued calls of an agent with many, and no agent starves. When the queue is empty, this state is reset.
+- Tokens are reserved by estimate when a request starts, and settled when it ends.
+- A refusal (429, 503, 529) closes the endpoint for all agents for as long as the endpoint asks. It also lowers the
+  pace, once per burst of refusals and in proportion to the share of refused requests. The pace grows back slowly
+  (additive increase, multiplicative decrease). If the request limit is unknown, it is estimated: the recent answers,
+  divided by the time until the endpoint accepts requests again. The estimate then rises slowly.
 
-There is no task of its own: of those who wait, one at a time (the driver) keeps the time for all. So the same code runs
-on simulated time, where it costs no step, if there is nothing to wait for.
+The governor has no task of its own. One waiting request at a time (the driver) keeps the time for all. So the same code
+runs in simulated time, and it costs no step there if there is nothing to wait for.
 """
 
 import math
@@ -26,42 +27,42 @@ from sim.llm.limits.pacing import ClockPacer, Pacer, Tokens
 from sim.llm.types import ClientClock, ModelError, Wake
 
 HEADROOM: Final = 0.95
-"""The share of a limit that is used: with the burst below, the sum over any minute stays within the limit."""
+"""The share of a limit that is used. Together with `BURST`, the sum over any minute stays within the limit."""
 
 BURST: Final = 0.05
-"""The share of a minute's tokens that may go at once."""
+"""The size of the token bucket, as a share of the tokens per minute."""
 
 CUT: Final = 0.5
-"""How much of the share of requests that are refused is taken off the pace by a burst of refusals: one among many
-hardly counts, and a flood halves the pace (as in DCTCP: Alizadeh et al. 2010).
+"""After a burst of refusals the pace is multiplied by 1 - `CUT` * (share of refused requests), as in DCTCP (Alizadeh et
+al. 2010). A single refusal has little effect; if all requests are refused, the pace is halved.
 """
 
 GROWTH: Final = 0.1
-"""What is added to the pace, as a share of the limit, after each `CALM` in which the endpoint is open."""
+"""Increase of the pace, as a share of the limit, after each `CALM` seconds in which the endpoint is open."""
 
 RAISE: Final = 0.01
-"""What is added to an estimated limit, as a share of it, after each `CALM` at full pace."""
+"""Relative increase of an estimated limit after each `CALM` seconds at full pace."""
 
 CALM: Final = 5.0
-"""Seconds after which a refusal belongs to a new burst, and after each of which the pace grows."""
+"""Seconds between two increases of the pace. A refusal after this time starts a new burst."""
 
 LEAST: Final = 0.2
-"""The least share of the limit that the pace falls to."""
+"""The lowest pace, as a share of the limit."""
 
-_MEMORY = 1 / 16  # the weight of the latest request in the share of refusals
+_MEMORY = 1 / 16  # weight of the latest request in the moving share of refusals
 _MINUTE = 60.0
-_REMEMBERED = 10_000  # answers, for the estimate of a limit
-_ENOUGH = 20  # answers, for an estimate: fewer say more about the demand than about the limit
+_REMEMBERED = 10_000  # answers kept for the estimate of a limit
+_ENOUGH = 20  # answers for an estimate: fewer measure the demand, not the limit
 
-_INSTANT: Final = 1e-6  # seconds; a shorter wait may be lost in the rounding of the clock
+_INSTANT: Final = 1e-6  # seconds; the clock can round a shorter wait to zero
 
 LONGEST_CLOSED: Final = 120.0
-"""Seconds that an endpoint is closed for all at most, whatever it asks: who must wait longer gives up by himself."""
+"""The longest time in seconds that an endpoint is closed for all. A call that must wait longer gives up by itself."""
 
 
 @attrs.frozen
 class Limits:
-    """What an endpoint allows; None stands for no limit that is known."""
+    """The limits of an endpoint; None: not known."""
 
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
@@ -70,12 +71,12 @@ class Limits:
 
 @attrs.frozen
 class ReportedLimits:
-    """What an endpoint says about its limits in a response (`x-ratelimit-*`); None for what it does not say.
+    """The limits that an endpoint reports in a response (`x-ratelimit-*`); None: not reported.
 
     Args:
-        limit_requests, limit_tokens: what is allowed.
-        remaining_requests, remaining_tokens: what is left of it.
-        reset_requests, reset_tokens: seconds until there is more.
+        limit_requests, limit_tokens: the limits.
+        remaining_requests, remaining_tokens: the rest of each limit.
+        reset_requests, reset_tokens: seconds until the limit is reset.
     """
 
     limit_requests: float | None = None
@@ -88,7 +89,7 @@ class ReportedLimits:
 
 @attrs.frozen
 class GovernorStatistics:
-    """What a governor does at this moment: counts since it was made, and the limits that it works with now."""
+    """The state of a governor: counts since its creation, and the limits in use now."""
 
     granted: int
     refused: int
@@ -100,24 +101,24 @@ class GovernorStatistics:
 
 
 def _believed(limit: float | None) -> float:
-    """Return a limit as the endpoint says it; one below 1 a minute would stop everything, and says nothing."""
+    """Return a reported limit. One below 1 per minute would stop all requests, so it counts as unknown."""
     return math.inf if limit is None or limit < 1 else limit
 
 
 class _QueuedRequest:
-    """One request that waits for its turn."""
+    """A request that waits for its turn."""
 
     __slots__ = ("state", "tokens", "virtual", "wake")
 
     def __init__(self, tokens: float, virtual: float) -> None:
         self.tokens = tokens
-        self.virtual = virtual  # where it starts in virtual time
+        self.virtual = virtual  # start in virtual time
         self.state: Literal["waiting", "granted", "gone"] = "waiting"
         self.wake: Wake | None = None
 
 
 class Permit:
-    """The right to make one request; `close` it in every case."""
+    """The permission to make one request. It must be closed in every case."""
 
     __slots__ = ("_governor", "_open", "_reserved")
 
@@ -127,12 +128,12 @@ class Permit:
         self._open = True
 
     def close(self, tokens: float | None = None, error: ModelError | None = None, *, answered: bool = True) -> None:
-        """Give the slot back, settle the tokens, and learn from a refusal. Closing again does nothing.
+        """Return the slot, settle the tokens, and react to a refusal. A second call does nothing.
 
         Args:
-            tokens: what the request cost, or None if that is not known: then what was reserved counts.
-            error: how it failed, or None.
-            answered: whether the endpoint said anything; nothing is learnt of a request that was cancelled or not made.
+            tokens: the tokens of the request; None: not known, so the reserved tokens count.
+            error: the failure, or None.
+            answered: whether the endpoint responded. A request that was cancelled or not sent changes no limit.
         """
         if self._open:
             self._open = False
@@ -143,9 +144,9 @@ class Governor:
     """Shares one endpoint among all agents.
 
     Args:
-        clock: what tells the time.
-        limits: what the operator says is allowed; the endpoint's headers may lower it, and fill in what is missing.
-        pacer: makes what paces requests, from a rate per second; by default a `ClockPacer`.
+        clock: the source of time.
+        limits: the limits that the operator sets. Headers of the endpoint can lower them, and add missing ones.
+        pacer: makes a pacer for a rate per second; by default a `ClockPacer`.
     """
 
     def __init__(
@@ -157,30 +158,30 @@ class Governor:
         self._requests = limits.requests_per_minute or math.inf
         self._tokens_limit = limits.tokens_per_minute or math.inf
         self._concurrency = limits.concurrency or math.inf
-        self._estimate = math.inf  # requests a minute, from refusals
+        self._estimate = math.inf  # requests per minute, estimated from refusals
         self._pace = 1.0  # share of the limits in use
         self._refused_share = 0.0  # of the latest requests
         self._grown_at = clock.now()
         self._cut_at = -math.inf
         self._closed_until = -math.inf
-        self._answered: deque[float] = deque(maxlen=_REMEMBERED)  # when, in the last minute
+        self._answered: deque[float] = deque(maxlen=_REMEMBERED)  # times of the answers in the last minute
         self._pacer: Pacer | None = None
         self._pacer_rate = math.inf
-        self._paced = False  # the driver holds a place that no request has used yet
+        self._paced = False  # whether the driver holds an unused place of the pacer
         self._tokens = Tokens()
         self._queue: list[tuple[float, int, _QueuedRequest]] = []
         self._waiting = 0
         self._virtual = 0.0
-        self._ends: dict[str, float] = {}  # agent → where its latest request ends in virtual time
+        self._ends: dict[str, float] = {}  # by agent: end of its latest request in virtual time
         self._driver: _QueuedRequest | None = None
         self._news: Wake | None = None
         self._granted = self._refused = self._in_flight = self._sequence = 0
         self._apply()
 
-    # -- asking
+    # -- admission
 
     async def admit(self, agent: str, tokens: float) -> Permit:
-        """Wait until `agent` may make a request that is expected to cost `tokens`."""
+        """Wait until `agent` may send a request of about `tokens` tokens, and return the permit."""
         request = self._enqueue(agent, max(1.0, tokens))
         try:
             while request.state == "waiting":
@@ -191,7 +192,7 @@ class Governor:
                     request.wake = self._clock.wake()
                     await request.wake.wait()
         except BaseException:
-            if request.state == "granted":  # at the very instant of the cancellation
+            if request.state == "granted":  # at the instant of the cancellation
                 self.settle(request.tokens, None, answered=False)
             else:
                 request.state = "gone"
@@ -202,7 +203,7 @@ class Governor:
         return Permit(self, request.tokens)
 
     def _enqueue(self, agent: str, tokens: float) -> _QueuedRequest:
-        if not self._waiting:  # nobody to be fair to
+        if not self._waiting:  # the queue is empty, so fairness needs no history
             self._queue.clear()
             self._ends.clear()
             self._virtual = 0.0
@@ -213,11 +214,11 @@ class Governor:
         heappush(self._queue, (virtual, self._sequence, request))
         self._waiting += 1
         if self._queue[0][2] is request:
-            self._tell()  # what the driver waits for may have changed
+            self._tell()  # the driver can be waiting for a different request
         return request
 
     async def _drive(self, mine: _QueuedRequest) -> None:
-        """Grant requests in turn, until `mine` is among them."""
+        """Grant requests in turn until `mine` is granted."""
         while mine.state == "waiting":
             if self._pacer is not None and not self._paced:
                 await self._pacer.acquire()
@@ -230,13 +231,13 @@ class Governor:
                 await self._wait_for_news(delay)
 
     def _head(self) -> _QueuedRequest:
-        """Return the request whose turn it is; there is one, because a driver waits itself."""
+        """Return the next request in the queue. There is one, because the driver itself waits."""
         while self._queue[0][2].state != "waiting":
             heappop(self._queue)
         return self._queue[0][2]
 
     def _delay(self, tokens: float) -> float:
-        """Return the seconds until a request for `tokens` may start: 0 now, infinite when a slot comes free."""
+        """Return the seconds until a request for `tokens` can start; infinite: not before a slot is free."""
         now = self._clock.now()
         self._grow(now)
         if self._closed_until > now:
@@ -275,9 +276,10 @@ class Governor:
             self._news.set()
 
     def _hand_over(self, request: _QueuedRequest) -> None:
-        """If nobody drives now, wake the next in turn to do it.
+        """If there is no driver now, wake the next request in the queue to become the driver.
 
-        Also if `request` was not the driver: it may have been woken to become it, and cancelled at the same instant.
+        This is also needed if `request` was not the driver: it can have been woken to become the driver, and then
+        cancelled at the same instant.
         """
         if self._driver is request:
             self._driver = None
@@ -286,10 +288,10 @@ class Governor:
             if heir.wake is not None:
                 heir.wake.set()
 
-    # -- learning
+    # -- adaptation
 
     def settle(self, give_back: float, error: ModelError | None, *, answered: bool) -> None:
-        """Take a slot back, and the tokens that were not used; `Permit.close` calls this."""
+        """Take back a slot and the unused tokens. `Permit.close` calls this."""
         self._in_flight -= 1
         now = self._clock.now()
         self._tokens.refill(now)
@@ -299,7 +301,7 @@ class Governor:
         self._tell()
 
     def _judge(self, error: ModelError | None, now: float) -> None:
-        """Learn from how a request ended."""
+        """Update the limits from the end of a request."""
         refused = error is not None and error.kind in ("rate_limit", "overload")
         self._refused_share += _MEMORY * (refused - self._refused_share)
         if error is None:
@@ -308,7 +310,7 @@ class Governor:
             self._back_off(error.retry_after or 0.0, now)
 
     def learn(self, rates: ReportedLimits) -> None:
-        """Take over what the endpoint says about its limits: the lower of it and of what is known counts."""
+        """Apply the limits that the endpoint reports: the lower of the reported and the known limit counts."""
         now = self._clock.now()
         known = (self._requests, self._tokens_limit)
         self._requests = min(self._requests, _believed(rates.limit_requests))
@@ -326,9 +328,9 @@ class Governor:
             self._tokens.level = min(self._tokens.level, rates.remaining_tokens)
 
     def _refilled(self, reset: float | None) -> float | None:
-        """Return the seconds until an endpoint without tokens has enough of them for a burst.
+        """Return the seconds until an endpoint without tokens has enough tokens for a burst.
 
-        They come in at the rate of their limit, if it is known, long before the reset, when all are there again.
+        If the limit is known, tokens arrive at its rate. That is long before the reset, at which all are available.
         """
         if reset is None or math.isinf(self._tokens_limit):
             return reset
@@ -337,10 +339,10 @@ class Governor:
     def _close(self, seconds: float, now: float) -> None:
         self._closed_until = max(self._closed_until, now + min(seconds, LONGEST_CLOSED))
         self._tokens.refill(now)
-        self._tokens.hold(self._closed_until)  # else all that had come in meanwhile would go at once, and be refused
+        self._tokens.hold(self._closed_until)  # otherwise a full bucket would be sent at once, and refused
 
     def _back_off(self, advised: float, now: float) -> None:
-        """Close for as long as asked, and slow down, once per burst of refusals."""
+        """Close for as long as the endpoint asks, and lower the pace once per burst of refusals."""
         self._refused += 1
         self._close(advised, now)
         self._grown_at = max(self._grown_at, self._closed_until)
@@ -353,7 +355,7 @@ class Governor:
         self._apply()
 
     def _estimated(self, advised: float, now: float) -> float:
-        """Return the requests a minute that the endpoint seems to allow: what it answered until it had enough."""
+        """Return the estimated limit in requests per minute, from the recent answers."""
         while self._answered and self._answered[0] <= now - _MINUTE:
             self._answered.popleft()
         if len(self._answered) < _ENOUGH:
@@ -361,7 +363,7 @@ class Governor:
         return len(self._answered) * _MINUTE / (advised + max(1.0, now - self._answered[0]))
 
     def _grow(self, now: float) -> None:
-        """Raise the pace for the time that has passed, and an estimated limit once the pace is back to all of it."""
+        """Raise the pace for the time that has passed, or an estimated limit if the pace is full."""
         steps = math.floor((now - self._grown_at) / CALM)
         if steps < 1:
             return
@@ -374,7 +376,7 @@ class Governor:
             self._apply()
 
     def _apply(self) -> None:
-        """Put the limits and the pace into force."""
+        """Apply the limits and the pace to the pacer and the token bucket."""
         share = HEADROOM * self._pace
         rate = min(self._requests, self._estimate) * share / _MINUTE
         if rate != self._pacer_rate:
@@ -383,7 +385,7 @@ class Governor:
             self._tokens.set_rate(self._tokens_limit * share, self._tokens_limit * BURST, self._clock.now())
 
     def statistics(self) -> GovernorStatistics:
-        """Return what happens at this moment."""
+        """Return the current statistics."""
         return GovernorStatistics(
             granted=self._granted,
             refused=self._refused,

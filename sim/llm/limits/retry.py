@@ -1,9 +1,10 @@
-"""The one retry layer: which failures are tried again, how often, and how long one waits before it.
+"""The retry policy: which failures are retried, how often, and after which wait.
 
-Plain functions of an error and a draw: who waits is the client. Everything else that might retry is switched off
-(`max_retries=0` in the real client), so that a call makes as many requests as it says. The constants are those of seed
-001, and a retry comes after the first try: rate limits five, the network three, anything else two, all from 10 s; rate
-limits have two immediate retries of 1.5 s before these.
+These are plain functions of an error and a random draw; the client does the waiting. It is the only layer of retries:
+all others are switched off (`max_retries=0` in the real client), so that a call makes exactly the requests that it
+counts.
+By default rate limits and overload have five retries, network errors and incomplete streams three, other errors two,
+with backoffs from 10 s. Rate limits and overload first have two immediate retries, after 1.5 s each.
 """
 
 import math
@@ -18,29 +19,29 @@ from sim.errors import UsageError
 from sim.llm.types import ErrorClass, ModelError
 
 DEFAULT_TIMEOUT: Final = 120.0
-"""Seconds that one request may take, unless somebody says otherwise."""
+"""The default time limit of one request, in seconds."""
 
 OVER_ADVICE: Final = 0.2
-"""A wait that an endpoint asks for is made up to this share longer, never shorter: who was refused together spreads."""
+"""A wait that an endpoint asks for becomes up to this share longer, so that refused callers do not return together."""
 
 LEAST_BACKOFF: Final = 0.1
-"""The least share of a backoff that is waited; the rest is drawn ("full jitter", Brooker, AWS 2015)."""
+"""The smallest share of a backoff; the rest is random ("full jitter", Brooker, AWS 2015)."""
 
 
 def _is_time(owner: object, field: "attrs.Attribute[float]", value: object) -> None:
-    """Refuse what is no time limit: `None` would mean to wait for ever."""
+    """Refuse values that are not a time limit; `None` would mean to wait forever."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise UsageError(f"{field.name} must be a number of seconds above 0, not {value!r}")
 
 
 @attrs.frozen
 class RetryRule:
-    """How one class of errors is tried again.
+    """How one class of errors is retried.
 
     Args:
-        retries: how often a model is asked again at most, each time after a backoff.
-        base: seconds of the first backoff; each further one is twice as long.
-        immediate: how many more retries come before the first backoff, `RetryPolicy.immediate_delay` apart.
+        retries: the most retries of a model, each after a backoff.
+        base: the first backoff in seconds; each further backoff is twice as long.
+        immediate: further retries before the first backoff, each after `RetryPolicy.immediate_delay`.
     """
 
     retries: int
@@ -49,11 +50,11 @@ class RetryRule:
 
     @property
     def requests(self) -> int:
-        """How often a model is asked at most, the first time included."""
+        """The most requests to one model, including the first."""
         return 1 + self.immediate + self.retries
 
 
-_LATER = RetryRule(5, immediate=2)  # the endpoint works and says "later"
+_LATER = RetryRule(5, immediate=2)  # the endpoint works, but asks to retry later
 _LINE = RetryRule(3)
 _OTHER = RetryRule(2)
 
@@ -68,26 +69,26 @@ DEFAULT_RULES: Final[Mapping[ErrorClass, RetryRule]] = MappingProxyType(
         "malformed": _OTHER,
     }
 )
-"""What is tried again. Not in it, so never: `quota`, `bad_request`, `context_length`, `content`, `auth`,
+"""The retried classes of errors. Never retried: `quota`, `bad_request`, `context_length`, `content`, `auth`,
 `not_found`.
 """
 
 MOST_REQUESTS: Final = max(rule.requests for rule in DEFAULT_RULES.values())
-"""The requests of one call, unless somebody says otherwise: no class of errors has more."""
+"""The default maximum of requests of one call: the highest of all rules."""
 
 
 @attrs.frozen
 class RetryPolicy:
-    """How often and how long one call tries.
+    """How often and how long one call is tried.
 
     Args:
-        rules: how each class of errors is tried again; a class that is not in it never is.
+        rules: the rule of each class of errors; a class without a rule is never retried.
         requests: the most requests of one call, over all errors and all models of its fallback chain.
-        timeout: seconds that one request may take, from its first byte to its last.
-        deadline: seconds that a call may spend on requests and on waiting between them. Waiting for one's turn
-            under the governor is not counted: it is the price of the limit, not a failure.
+        timeout: the time limit of one request in seconds, from its first byte to its last.
+        deadline: the most seconds of requests and of waits between them in one call. The wait for a turn at the
+            governor does not count, as it is not a failure.
         immediate_delay: seconds before an immediate retry.
-        longest: the longest backoff in seconds; a wait that the endpoint asks for may be longer.
+        longest: the longest backoff in seconds. A wait that the endpoint asks for can be longer.
     """
 
     rules: Mapping[ErrorClass, RetryRule] = DEFAULT_RULES
@@ -98,14 +99,14 @@ class RetryPolicy:
     longest: float = attrs.field(default=120.0, validator=_is_time)
 
     def pause(self, error: ModelError, tries: int, draw: float) -> float | None:
-        """Return the seconds to wait before the next try of the same model, or None to give it up.
+        """Return the seconds to wait before the next attempt with the same model, or None to give up.
 
-        A wait of 0 that an endpoint asks for (or a date in the past) says nothing: taken at its word it would be asked
-        without a pause. Only after a fault of the line, which the provider mended itself, it is kept.
+        If an endpoint asks for a wait of 0 (or names a date in the past), the backoff applies instead: otherwise the
+        retries would have no pause. A 0 is used only after a network error that the provider itself has repaired.
 
         Args:
-            error: how the latest try failed.
-            tries: how often this model has failed in this class, this time included.
+            error: the latest failure.
+            tries: how often this model has failed in this class, including this failure.
             draw: a number in [0, 1) for the jitter.
         """
         rule = self.rules.get(error.kind)
@@ -120,13 +121,13 @@ class RetryPolicy:
 
 
 def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Return the seconds that a response asks to wait, or None if it does not, or not in a form that can be read.
+    """Return the seconds that a response asks to wait, or None if it has no readable value.
 
     Reads `retry-after-ms`, then `retry-after` as seconds or as an HTTP date (RFC 9110). A date is compared with the
-    response's own `date`, so that clocks that differ do no harm, and only without one with `now`.
+    `date` of the response, so that clock differences do not matter, and with `now` if there is none.
 
     Args:
-        headers: of the response, with names in lower case or a mapping that ignores case.
+        headers: headers of the response, with lowercase names or in a case-insensitive mapping.
         now: Unix time in seconds.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
@@ -141,7 +142,7 @@ def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def _number(text: str | None) -> float | None:
-    """Return a finite number that is not below 0."""
+    """Return a finite number of at least 0, or None."""
     try:
         value = float(text or "")
     except ValueError:
@@ -150,7 +151,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _date(text: str) -> float | None:
-    """Return the Unix time of an HTTP date, which is always in GMT."""
+    """Return the Unix time of an HTTP date, or None. HTTP dates are always in GMT."""
     fields = parsedate_tz(text)
     if fields is None:
         return None

@@ -1,8 +1,8 @@
-"""What model calls cost: a ceiling for the run, and totals by model, group and agent, in micro-units of money.
+"""The cost of model calls: a ceiling for the run, and totals by model, group and agent, in micro-units.
 
-What a call may cost at most is set aside before it starts, and settled when it has ended. So a run never spends more
-than its ceiling, however many calls are under way; only what nobody could foresee can push it over: a try that failed
-and is billed all the same, or an endpoint that gives more tokens than it was asked for.
+The highest possible cost of a call is reserved before it starts, and settled when it ends. So a run does not spend more
+than its ceiling, however many calls are in flight. Two cases cannot be foreseen and can exceed it: a failed attempt
+that is billed, and an endpoint that returns more tokens than requested.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,13 +17,13 @@ from sim.resources import MICRO
 
 @attrs.frozen
 class Bill:
-    """What one request took, or what was sent of a call that nobody knows the requests of.
+    """The use of one request, or the input sent for a call whose requests are unknown.
 
     Args:
         model: `provider:model`.
-        usage: its tokens, or None if it took none.
-        cost_micro: its cost.
-        attempts: 1 for a request, 0 for what is no request that is known.
+        usage: its tokens, or None if it used none.
+        cost_micro: its cost in micro-units.
+        attempts: 1 for a request, 0 if no request is known.
     """
 
     model: str
@@ -33,7 +33,7 @@ class Bill:
 
 
 def total_usage(usages: Iterable[TokenUsage | None]) -> TokenUsage | None:
-    """Return the tokens of several requests together, or None if none took any."""
+    """Return the sum of the tokens of several requests, or None if all used none."""
     known = [usage for usage in usages if usage is not None]
     if not known:
         return None
@@ -47,16 +47,16 @@ def total_usage(usages: Iterable[TokenUsage | None]) -> TokenUsage | None:
 
 @attrs.define
 class ModelUsage:
-    """Calls of one kind, summed up. Money in micro-units.
+    """Totals of one kind of calls. Money is in micro-units.
 
     Attributes:
-        calls: that were answered; of a chain of models by the last.
-        failed: that were given up; of a chain of models by the last.
-        attempts: requests that were sent for them.
-        input_tokens, output_tokens, cached_tokens: of all of them.
-        estimated: calls whose tokens the endpoint did not say.
-        cost_micro: what they cost.
-        most_micro: what they could have cost, had each made all its requests with the longest answer.
+        calls: answered calls; a call to a chain of models counts for the last model used.
+        failed: failed calls; a call to a chain of models counts for the last model used.
+        attempts: requests sent for these calls.
+        input_tokens, output_tokens, cached_tokens: the sums over all requests.
+        estimated: calls whose tokens the endpoint did not report.
+        cost_micro: the cost.
+        most_micro: the highest possible cost, if each call had made all its requests with the longest answer.
     """
 
     calls: int = 0
@@ -70,7 +70,7 @@ class ModelUsage:
     most_micro: int = 0
 
     def add(self, bills: Sequence[Bill], *, ended: bool = True, failed: bool = False, most_micro: int = 0) -> None:
-        """Count one call, or the part of one that did not end here."""
+        """Count one call, or (if not `ended`) the requests of a call that ended at another model."""
         self.most_micro += most_micro if ended else 0
         self.calls += ended and not failed
         self.failed += ended and failed
@@ -85,7 +85,7 @@ class ModelUsage:
 
 
 class FundsHold:
-    """Money that was set aside for one call; settled once."""
+    """Money that is reserved for one call. It is settled once."""
 
     __slots__ = ("micro", "open")
 
@@ -98,16 +98,16 @@ class Spend:
     """The money of one run.
 
     Args:
-        ceiling_micro: what the run may spend on models; None is without bound.
+        ceiling_micro: the most that the run can spend on models; None: unlimited.
 
     Attributes:
-        total: all calls.
-        models, groups, agents: the same by model (`provider:model`), group and agent.
+        total: the totals of all calls.
+        models, groups, agents: the totals by model (`provider:model`), group and agent.
     """
 
     def __init__(self, ceiling_micro: int | None = None) -> None:
         if ceiling_micro is not None and ceiling_micro < 0:
-            raise UsageError(f"a ceiling must not be below 0, as {ceiling_micro} is")
+            raise UsageError(f"the ceiling must be at least 0 micro-units, not {ceiling_micro}")
         self.ceiling_micro = ceiling_micro
         self.total = ModelUsage()
         self.models: dict[str, ModelUsage] = {}
@@ -117,14 +117,14 @@ class Spend:
 
     @property
     def left_micro(self) -> int | None:
-        """What may still be set aside; None without a ceiling."""
+        """The money that can still be reserved; None without a ceiling."""
         return None if self.ceiling_micro is None else self.ceiling_micro - self.total.cost_micro - self._held
 
     def reserve(self, micro: int) -> FundsHold:
-        """Set aside what a call may cost at most.
+        """Reserve the highest possible cost of a call.
 
         Raises:
-            ModelError: of kind `quota`, if the ceiling does not leave as much.
+            ModelError: of kind `quota`, if the rest of the ceiling is too small.
         """
         left = self.left_micro
         if left is not None and micro > left:
@@ -147,15 +147,15 @@ class Spend:
         failed: bool = False,
         most_micro: int = 0,
     ) -> None:
-        """Give back what was set aside, and count what the call did cost: each request under its own model.
+        """Release the reserved money, and count the actual cost, each request under its own model.
 
         Args:
-            held: what was set aside.
-            agent: who called.
-            group: of the agent.
-            bills: of the requests, in order; the last is of the model that answered or was given up last.
+            held: the reserved money.
+            agent: the caller.
+            group: the group of the caller.
+            bills: the bills of the requests, in order; the last is of the model that answered or failed last.
             failed: whether no model answered.
-            most_micro: what the call could have cost at most, with all its requests.
+            most_micro: the highest possible cost of the call, with all its requests.
         """
         self.release(held)
         for tally in (
@@ -170,18 +170,18 @@ class Spend:
             tally.add(parts, ended=model == bills[-1].model, failed=failed, most_micro=most_micro)
 
     def release(self, held: FundsHold) -> None:
-        """Give back what was set aside: the call did not happen.
+        """Release the reserved money of a call.
 
         Raises:
-            UsageError: if it was given back before.
+            UsageError: if it was released before.
         """
         if not held.open:
-            raise UsageError("what was set aside for a model call was given back twice")
+            raise UsageError("the money reserved for a model call was released twice")
         held.open = False
         self._held -= held.micro
 
     def summary(self) -> Mapping[str, Any]:
-        """Return the totals, JSON-like: `total`, and by model and group in order of name."""
+        """Return the totals, JSON-like: `total`, and by model and group in alphabetical order."""
         return {
             "total": attrs.asdict(self.total),
             "models": {name: attrs.asdict(tally) for name, tally in sorted(self.models.items())},

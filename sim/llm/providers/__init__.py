@@ -1,1 +1,1 @@
-"""Where answers come from: scripted rules, a simulated model, injected faults, real endpoints."""
+"""The providers of answers: scripted rules, a simulated model, injected faults, real endpoints."""

@@ -1,9 +1,8 @@
-"""Model failures on a schedule: wraps any provider and makes some of its calls go wrong, at chosen times.
+"""Fault injection: wraps a provider and makes some of its calls fail, on a schedule.
 
-On simulated time (in front of `simulated` or `scripted`) and in real time (in front of a real endpoint) alike: it uses
-the client's clock. What it does to an answer is what networks and models do, as a provider that keeps the port's rules
-would show it: a stream that is cut off is an error (`incomplete`), arguments that are cut are part of the answer, and
-it is the caller that must not execute them.
+It uses the clock of the client, so it works in simulated time (in front of `simulated` or `scripted`) and in real time
+(in front of an endpoint). The faults imitate networks and models, within the rules for providers: a truncated stream is
+an error (`incomplete`). Truncated arguments are part of the answer; the caller must not execute them.
 """
 
 import math
@@ -30,7 +29,7 @@ _FAILURES: dict[FaultKind, tuple[ErrorClass, str]] = {
     "overload": ("overload", "503: overloaded (injected)"),
     "network": ("network", "the connection was reset (injected)"),
 }
-_DROPS = 10  # parts in which a slow answer comes
+_DROPS = 10  # number of parts of a slow answer
 _SLOW = 30.0  # seconds
 _PROSE = "Sure, I will call the tool."
 
@@ -39,9 +38,9 @@ class Faulty:
     """A provider that fails on a schedule.
 
     Args:
-        inner: who answers.
-        faults: what goes wrong; the first that hits a call counts.
-        clock: time, counted from the moment at which this is made, and chance.
+        inner: the provider that answers.
+        faults: the faults; the first that affects a call counts.
+        clock: time and random draws. The times of faults count from the creation of this object.
     """
 
     def __init__(self, inner: Provider, faults: Sequence[Fault], clock: ClientClock) -> None:
@@ -52,10 +51,10 @@ class Faulty:
         self._start = clock.now()
 
     async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None) -> Completion:
-        """Answer, or go wrong.
+        """Answer a request, or fail.
 
         Raises:
-            ModelError: an injected one, or one of the inner provider.
+            ModelError: an injected error, or an error of the inner provider.
         """
         fault = self._hit(model)
         if fault is None:
@@ -87,7 +86,7 @@ class Faulty:
 
     async def _hang(self, fault: Fault) -> Completion:
         if fault.seconds is None:
-            await self._clock.wake().wait()  # for ever: the client's deadline ends it
+            await self._clock.wake().wait()  # forever: the deadline of the client ends it
         else:
             await self._clock.sleep(fault.seconds)
         raise ModelError("network", "the connection was closed after no byte had come (injected)")
@@ -105,7 +104,7 @@ class Faulty:
         return ModelError("incomplete", "the stream ended without a finish reason (injected)", usage=usage)
 
     def _garbled(self, answer: Completion) -> Completion:
-        """Return the answer with arguments that are cut, prose, or a list; an answer without calls stays as it is."""
+        """Replace the arguments of the last call by a truncated text, prose or a list. Keep an answer without calls."""
         if not answer.tool_calls:
             return answer
         draw = self._clock.random()
@@ -117,11 +116,11 @@ class Faulty:
 
 def _cut_arguments(answer: Completion, share: float) -> Completion:
     arguments = answer.tool_calls[-1].arguments.rstrip()
-    return _with_arguments(answer, arguments[: int(len(arguments) * share)])  # never all of it: share is below 1
+    return _with_arguments(answer, arguments[: int(len(arguments) * share)])  # never all: share is below 1
 
 
 def _with_arguments(answer: Completion, arguments: str) -> Completion:
-    """Return the answer with other arguments for its last call."""
+    """Return the answer with `arguments` in its last call."""
     last = answer.tool_calls[-1]
     return attrs.evolve(answer, tool_calls=(*answer.tool_calls[:-1], ToolCall(last.id, last.name, arguments)))
 

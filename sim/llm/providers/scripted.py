@@ -1,7 +1,7 @@
-"""The `scripted` provider: rules that a scenario gives. Offline, free, the same each time; it never waits.
+"""The `scripted` provider: answers by the rules of a scenario. It is offline, free and deterministic, and never waits.
 
-A rule says which requests it answers and how. The first that fits answers. It sees what a model would see, the request,
-and the state of the agent that asks; it has no other access to how a scenario is meant to end.
+A rule has conditions for requests, and an answer. The first rule that matches answers. A rule sees the request, as a
+model does, and the state of the calling agent, and nothing else of the world.
 """
 
 import math
@@ -29,13 +29,14 @@ from sim.llm.types import (
 )
 from sim.world import World
 
-_LONGEST = 100_000  # signs of a text that patterns look at and expressions see; the rest is left out
+_LONGEST = 100_000  # characters of a text that patterns and expressions see; the rest is cut off
 
 
 @attrs.define
 class Asker:
-    """On whose behalf a rule draws and looks around. Its stream is not the agent's own: another provider in place of
-    this one moves none of the agent's draws.
+    """The agent on whose behalf a rule is evaluated.
+
+    Its random stream is separate from the agent's own, so that a different provider changes no draw of the agent.
     """
 
     agent_id: str
@@ -46,9 +47,9 @@ class Scripted:
     """A provider that answers by rules.
 
     Args:
-        world: where those who ask live.
-        rules: in order.
-        functions: gives the functions of expressions on behalf of an asker.
+        world: the world of the calling agents.
+        rules: the rules, in order of evaluation.
+        functions: returns the functions of expressions for an asker.
     """
 
     name = "scripted"
@@ -61,10 +62,10 @@ class Scripted:
         self._tool_calls: dict[str, int] = {}  # by agent
 
     async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None, /) -> Completion:
-        """Answer as the first rule that fits says; at once. Texts to embed need no rule.
+        """Answer with the first rule that matches, without delay. Embeddings need no rule.
 
         Raises:
-            ModelError: if that rule fails, has no value, or no rule fits.
+            ModelError: if the rule fails or cannot be evaluated, or if no rule matches.
         """
         if request.texts:
             return embedding(model, request)
@@ -118,7 +119,7 @@ class Scripted:
     def _rule(
         self, request: ModelRequest, names: dict[str, Any], functions: Functions
     ) -> tuple[ScriptedRule, dict[str, Any]]:
-        """Return the first rule that fits, and the names with what its patterns keep."""
+        """Return the first rule that matches, and the names with its captures."""
         for rule in self._rules:
             kept = _kept(rule, names)
             if kept is None:
@@ -148,7 +149,7 @@ class Scripted:
 
 
 def _kept(rule: ScriptedRule, names: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return what the patterns of a rule keep, or None if the rule does not fit; its condition is not looked at."""
+    """Return the captures of a rule, or None if it does not match. The `when` condition is not evaluated."""
     if rule.agents and names["me"] not in rule.agents and names["group"] not in rule.agents:
         return None
     if rule.uses and names["use"] not in rule.uses:
@@ -169,7 +170,7 @@ def _kept(rule: ScriptedRule, names: Mapping[str, Any]) -> dict[str, str] | None
 
 
 def _draw(replies: tuple[Reply, ...], rng: Stream, names: Mapping[str, object], functions: Functions) -> Reply:
-    """Return one reply, drawn by weight; nothing is drawn if there is only one."""
+    """Return one reply, drawn by weight. A single reply needs no random draw."""
     if len(replies) == 1:
         return replies[0]
     weights = [1.0 if r.weight is None else _as_weight(r.weight.evaluate(names, functions)) for r in replies]
@@ -181,7 +182,7 @@ def _draw(replies: tuple[Reply, ...], rng: Stream, names: Mapping[str, object], 
         left -= weight
         if left < 0:
             return reply
-    return replies[-1]  # what is left is a rounding error
+    return replies[-1]  # `left` is still above 0 only by a rounding error
 
 
 def _as_weight(value: object) -> float:
@@ -195,6 +196,6 @@ def _as_text(value: object) -> str:
 
 
 def _last_result(messages: Sequence[ChatMessage]) -> str | None:
-    """Return the last tool result that no answer has followed yet, or None."""
+    """Return the tool result in the last message, or None."""
     last = messages[-1] if messages else None
     return last.content[:_LONGEST] if last is not None and last.role == "tool" else None

@@ -1,19 +1,19 @@
-"""A modelled server of language models: how long calls take when many agents share some machines.
+"""A modelled server of language models: the duration of calls when many agents share a few machines.
 
-A call stands in line for a slot (by priority, then by arrival), is put on the replica with the fewest calls, has its
-input read (prefill: one call at a time on each replica) and its output written (decode: all calls of a replica at
-once). One call alone writes `decode_rate` tokens a second; together the calls of a replica write at most
-`decode_total`, shared equally, which is the shape that continuous batching has on real machines: flat until the memory
-is busy, then a ceiling. Left out: that prefill slows decoding down, that long contexts are slower, and caches of
-prefixes.
+A call queues for a slot, by priority and then by arrival. It is assigned to the replica with the fewest calls. The
+replica reads its input (prefill: one call at a time per replica) and writes its output (decode: all calls of a replica
+concurrently). A single call gets `decode_rate` tokens per second. All calls of a replica together get at most
+`decode_total`, shared equally. Continuous batching on real machines behaves like this: the rate per call is constant
+until the memory bandwidth is used up, and then the total rate is constant. Not modelled: prefill that slows decoding,
+slower decoding of long contexts, and prefix caches.
 
-Sharing is computed exactly and cheaply: all calls of a replica advance alike, so a replica keeps one count of tokens
-that each of its calls has written, and a call is done when that count has grown by its length (processor sharing in
-virtual time; Parekh and Gallager, "A generalized processor sharing approach to flow control", 1993). One timer a
-replica.
+Sharing is computed exactly, as processor sharing in virtual time (Parekh and Gallager, "A generalized processor sharing
+approach to flow control", 1993). All calls of a replica advance at the same rate. So a replica keeps one count of
+tokens written per call, and a call is done when this count has grown by the length of the call. A replica needs one
+timer.
 
-Priorities serve worlds that run ahead unevenly: who is furthest behind in simulated time goes first (AI Metropolis, Xie
-et al., 2024).
+Priorities are for worlds whose agents are at different simulated times: the agent that is furthest behind goes first
+(AI Metropolis, Xie et al., 2024).
 """
 
 import math
@@ -32,15 +32,15 @@ from sim.llm.behaviour import ServerSpec
 from sim.llm.types import ModelError
 from sim.resources import PriorityResource, Resource
 
-_FIRST_ORDINAL = 2**32  # sources of resources lie between those of declared and those of derived actors
+_FIRST_ORDINAL = 2**32  # between the ordinals of declared actors and those of derived actors
 _MINUTE_NS = 60 * NS
-_ALMOST = 1e-6  # tokens: what rounding may leave of a call that is done
+_ALMOST = 1e-6  # tokens: tolerance for rounding errors at the end of a call
 _BUSY_RETRY = 1.0  # seconds that a full queue asks to wait
 
 
 @attrs.frozen
 class Served:
-    """Where one call spent its time, in seconds."""
+    """The phases of one call, in seconds."""
 
     queued: float
     prefill: float
@@ -50,19 +50,19 @@ class Served:
 
 @attrs.frozen
 class ServerStatistics:
-    """What a server did so far.
+    """The statistics of a server so far.
 
     Attributes:
-        served: calls that were answered.
+        served: answered calls.
         limited: calls refused by a limit per minute.
         refused: calls refused for another reason.
         queue: calls that wait now.
-        longest_queue: the most that ever waited.
-        queued_seconds: time that answered calls waited, together.
-        longest_wait: the longest that one of them waited.
-        busy_seconds: time that slots were taken, together.
-        input_tokens: read for answered calls.
-        output_tokens: written for answered calls.
+        longest_queue: the longest queue so far.
+        queued_seconds: the sum of the waits of answered calls.
+        longest_wait: the longest wait of an answered call, in seconds.
+        busy_seconds: the sum of the slot times of answered calls.
+        input_tokens: input tokens of answered calls.
+        output_tokens: output tokens of answered calls.
     """
 
     served: int = 0
@@ -81,9 +81,9 @@ class ModelServer:
     """Serves calls in simulated time.
 
     Args:
-        kernel: whose time it is.
-        spec: what it is made of.
-        name: tells servers of one kernel apart; the order of their timers depends on it.
+        kernel: the kernel that gives the time.
+        spec: the parameters.
+        name: the name, unique in the kernel; the order of timers depends on it.
     """
 
     def __init__(self, kernel: Kernel, spec: ServerSpec, name: str = "server") -> None:
@@ -95,7 +95,7 @@ class ModelServer:
         self._replicas = [_Replica(kernel, source, spec, number) for number in range(spec.replicas)]
         self._requests = _Bucket(kernel, spec.requests_per_minute)
         self._tokens = _Bucket(kernel, spec.tokens_per_minute)
-        self._done: dict[str, Any] = attrs.asdict(ServerStatistics())  # counted in place: it changes with each call
+        self._done: dict[str, Any] = attrs.asdict(ServerStatistics())  # a dictionary, because it changes with each call
 
     async def serve(
         self,
@@ -106,17 +106,17 @@ class ModelServer:
         parts: int = 1,
         on_part: Callable[[int], None] | None = None,
     ) -> Served:
-        """Work on one call for as long as it takes.
+        """Process one call, in simulated time.
 
         Args:
-            input_tokens: how much is read.
-            output_tokens: how much is written.
-            priority: the lowest number goes first, among equals who came first.
-            parts: in how many parts the output is written, for who follows it.
-            on_part: called with the number of each part, from 0, as soon as it is written.
+            input_tokens: the tokens to read.
+            output_tokens: the tokens to write.
+            priority: the lowest number goes first; calls with equal numbers go in order of arrival.
+            parts: the number of parts of the output, for observers.
+            on_part: called with the index of each part, from 0, as soon as it is written.
 
         Raises:
-            ModelError: at once, if the call is refused.
+            ModelError: immediately, if the call is refused.
         """
         self._admit(input_tokens + output_tokens)
         kernel, arrived = self._kernel, self._kernel.now
@@ -140,11 +140,11 @@ class ModelServer:
         return result
 
     def statistics(self) -> ServerStatistics:
-        """Return what the server did so far."""
+        """Return the statistics so far."""
         return ServerStatistics(**self._done)
 
     def _admit(self, tokens: int) -> None:
-        """Let a call in, or refuse it and say why; what is refused takes nothing from the limits."""
+        """Admit a call, or refuse it with an error. A refused call uses nothing of the limits."""
         spec = self.spec
         if spec.context is not None and tokens > spec.context:
             self._add(refused=1)
@@ -188,7 +188,7 @@ class ModelServer:
 
 
 class _Working:
-    """A slot that is held, on a replica, while a call is worked on."""
+    """Holds a slot and a place on a replica while a call is processed."""
 
     __slots__ = ("_replica", "_slots")
 
@@ -200,16 +200,16 @@ class _Working:
         self._replica.busy += 1
 
     async def __aexit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        if kind is not GeneratorExit:  # else the coroutine is thrown away together with its run
+        if kind is not GeneratorExit:  # otherwise the run is over and its coroutines are being discarded
             self._replica.busy -= 1
             self._slots.release()
 
 
 class _Replica:
-    """One machine: it reads the input of one call at a time, and writes the output of all its calls at once.
+    """One machine. It reads the input of one call at a time, and writes the output of all its calls concurrently.
 
     Attributes:
-        busy: how many calls it has.
+        busy: the number of its calls.
     """
 
     def __init__(self, kernel: Kernel, source: Source, spec: ServerSpec, number: int) -> None:
@@ -219,21 +219,21 @@ class _Replica:
         self._source = source
         self._spec = spec
         self._reader = Resource(kernel, 1)
-        self._written = 0.0  # tokens that each call has written since there was none
-        self._since = 0  # the time of that count
-        self._ends: list[tuple[float, int, Signal]] = []  # (the count at which a call is done, number, who waits)
+        self._written = 0.0  # tokens written per call since the replica was last idle
+        self._since = 0  # time of the last update of `_written`
+        self._ends: list[tuple[float, int, Signal]] = []  # (`_written` at the end of a call, number, signal)
         self._calls = 0
         self._timer: Timer | None = None
-        self._aim = (0.0, 0.0)  # the count and the rate for which the timer was set
+        self._aim = (0.0, 0.0)  # the end and the rate for which the timer is set
 
     async def prefill(self, tokens: int) -> None:
-        """Read the input of a call, after those that came before."""
+        """Read the input of a call, in order of arrival."""
         if tokens > 0:
             async with self._reader.slot():
                 await sleep_ns(math.ceil(tokens / self._spec.prefill_rate * NS))
 
     async def decode(self, tokens: int) -> None:
-        """Write `tokens` of a call, at the rate that the others leave."""
+        """Write `tokens` of a call, sharing the rate with the other calls."""
         if tokens <= 0:
             return
         self._advance()
@@ -245,19 +245,19 @@ class _Replica:
             await end[2].wait()
         except (Exception, Cancelled):
             self._advance()
-            if end in self._ends:  # else it was done at the moment at which it was cancelled
+            if end in self._ends:  # otherwise it ended at the instant of the cancellation
                 self._ends.remove(end)
                 heapify(self._ends)
                 self._set_timer()
             raise
 
     def _rate(self) -> float:
-        """Return how many tokens a second each call writes now."""
+        """Return the current rate per call, in tokens per second."""
         rate, total = self._spec.decode_rate, self._spec.decode_total
         return rate if total is None else min(rate, total / len(self._ends))
 
     def _advance(self) -> None:
-        """Let the calls write up to now, at the rate that held since the last change."""
+        """Advance the calls to the present, at the rate since the last change."""
         now = self._kernel.now
         if self._ends:
             self._written += (now - self._since) / NS * self._rate()
@@ -266,7 +266,7 @@ class _Replica:
         self._since = now
 
     def _set_timer(self) -> None:
-        """Snapshot at the first end again when it is due; called after each change."""
+        """Set the timer for the next call that ends. Called after each change."""
         aim = (self._ends[0][0], self._rate()) if self._ends else (0.0, 0.0)
         if self._timer is not None:
             if aim == self._aim:
@@ -279,7 +279,7 @@ class _Replica:
             self._timer = self._kernel.call_at(self._kernel.now + delay, self._finish, self._source)
 
     def _finish(self) -> None:
-        """Wake the calls that are done: the one for which the timer was set, and who ends together with it."""
+        """Wake the call for which the timer was set, and all calls that end at the same instant."""
         self._timer = None
         self._advance()
         done = max(self._written, self._aim[0]) + _ALMOST
@@ -291,7 +291,7 @@ class _Replica:
 
 
 class _Bucket:
-    """A limit per minute, as endpoints keep it: it fills up steadily, and holds one minute's worth."""
+    """A limit per minute, as a token bucket that holds one minute's capacity and fills at a constant rate."""
 
     def __init__(self, kernel: Kernel, limit: float | None) -> None:
         self._kernel = kernel
@@ -300,7 +300,7 @@ class _Bucket:
         self._since = 0
 
     def wait(self, amount: float) -> float:
-        """Return in how many seconds `amount` will be there; infinite if never."""
+        """Return the seconds until `amount` is available; infinite if never."""
         if self._limit == math.inf:
             return 0.0
         if amount > self._limit:
@@ -311,5 +311,5 @@ class _Bucket:
         return max(0.0, (amount - self._level - _ALMOST) * 60 / self._limit)
 
     def take(self, amount: float) -> None:
-        """Take what is there: `wait` has been asked at this moment."""
+        """Take `amount`. `wait` must have returned 0 at this instant."""
         self._level -= amount

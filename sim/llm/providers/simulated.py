@@ -1,8 +1,8 @@
 """`simulated`: a provider whose answers take simulated time, cost tokens and fail, all drawn from distributions.
 
-What is answered comes from another provider (`scripted`) or is filler. How long it takes is drawn, or comes from a
-modelled server (`server`). Everything is drawn from streams of the agent that asks, so one agent's calls move nobody
-else's. For planning (how long, how many tokens, how much money) and for trying a population before paying for it.
+The content of an answer comes from another provider (`scripted`) or is filler text. Its duration is drawn, or comes
+from a modelled server (`server`). All draws are from random streams of the calling agent, so the calls of one agent do
+not affect those of another. Use it to plan time, tokens and money, and to test a population before paying for it.
 """
 
 from collections.abc import Callable
@@ -29,15 +29,16 @@ from sim.llm.types import (
 )
 
 PARTS = 8
-"""In how many parts a streamed answer comes."""
+"""The number of parts of a streamed answer."""
 
 
 _LENGTH = Draw.lognormal(80, 300)
 
 
 class Filler:
-    """Answers with as many tokens of nothing as are drawn, or a small value that fits the request's `response_format`:
-    for load, where what is said does not matter.
+    """A provider of meaningless answers, for load tests.
+
+    An answer has a random number of tokens, or is a small value that fits the `response_format` of the request.
     """
 
     name = "filler"
@@ -47,7 +48,7 @@ class Filler:
         self._length = length
 
     async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None) -> Completion:
-        """Answer at once."""
+        """Answer without delay."""
         if request.texts:
             return embedding(model, request)
         stream = self._kernel.streams.get(self._kernel.acting().name, "llm.filler")
@@ -58,16 +59,16 @@ class Filler:
 
 
 class Simulated:
-    """A provider on simulated time.
+    """A provider in simulated time.
 
     Args:
-        kernel: whose time and streams it uses.
-        profile: how long calls take and how they fail.
-        inner: what is answered; `Filler` by default.
-        server: where calls are worked on; it then decides how long they take, and may refuse them.
-        priority: the priority of an agent's calls at the server, the lowest number first.
+        kernel: the kernel that gives time and random streams.
+        profile: the durations and failures of calls.
+        inner: the provider of the content; `Filler` by default.
+        server: the modelled server that processes calls. It then sets their duration, and can refuse them.
+        priority: returns the priority of an agent's calls at the server; the lowest number goes first.
         tokenizer: counts tokens.
-        time: the axis on which calls take their time, and which `server` uses; None: the agent's own.
+        time: the service time that calls take and that `server` uses; None: the simulated time of the agent.
     """
 
     name = "simulated"
@@ -92,12 +93,12 @@ class Simulated:
         self._tokenizer = tokenizer
 
     async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None) -> Completion:
-        """Answer after as long as the model would take.
+        """Answer after the time that the model would take.
 
-        A request with `stream` is answered in parts, whether or not anybody follows: what observers do changes nothing.
+        A request with `stream` is answered in parts, with or without an observer, so observers change nothing.
 
         Raises:
-            ModelError: a drawn failure, one of the server, or one of the inner provider.
+            ModelError: a random failure, or an error of the server or of the inner provider.
         """
         agent = self._kernel.acting().name
         stream = self._kernel.streams.get(agent, "llm.simulated")
@@ -129,7 +130,7 @@ class Simulated:
             draw -= failure.share
 
     def _measured(self, model: str, request: ModelRequest, answer: Completion, stream: Stream) -> Completion:
-        """Return the answer with its tokens, cut off where the request does not allow more."""
+        """Return the answer with its usage, cut off at the token limit of the request."""
         if request.texts:
             return attrs.evolve(answer, usage=TokenUsage(count_request(self._tokenizer, request), 0))
         drawn = self._profile.output_tokens
@@ -172,7 +173,7 @@ class Simulated:
         await self._spend(lambda: _sleep(seconds), seconds)
 
     async def _spend(self, work: Work, alone: float) -> None:
-        """Let the work take its time: the agent's own, or service time."""
+        """Run the work in simulated time, or in service time if there is one."""
         if self._time is None:
             await work()
         else:

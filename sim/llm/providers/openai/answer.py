@@ -1,8 +1,8 @@
-"""Puts an answer together from the chunks of a chat-completions stream, or from one whole response.
+"""Assembles an answer from the chunks of a chat-completions stream, or from one whole response.
 
-Works on plain JSON values: what an endpoint sends is checked here, field by field, and nothing is believed because a
-library's types say so. An answer without a finish reason is no answer. The tool calls of one that was cut off at its
-token limit are handed on to be refused (`toolcalls.faults`): the last may have lost its end, and those after it.
+It works on plain JSON values. Each field that an endpoint sends is checked here, because the types of a library do not
+guarantee the data. An answer without a finish reason is an error. Tool calls of an answer that was cut off at its token
+limit are passed on, and refused later (`tool_calls.faults`): the last one can be incomplete, and others can be missing.
 """
 
 import json
@@ -25,10 +25,10 @@ from sim.llm.types import (
 )
 
 MAX_TEXT: Final = 4 * 2**20
-"""Characters of text, thoughts and arguments together."""
+"""The most characters of text, reasoning and arguments together."""
 
 MAX_CALLS: Final = 128
-"""Calls of tools in one answer."""
+"""The most tool calls in one answer."""
 
 _STOPS: Final[Mapping[str, StopReason]] = {
     "stop": "end_turn", "tool_calls": "tool_use", "function_call": "tool_use", "length": "max_tokens"
@@ -37,7 +37,7 @@ _STOPS: Final[Mapping[str, StopReason]] = {
 
 @attrs.define
 class _Call:
-    """A call of a tool that is under way."""
+    """A tool call that is not complete."""
 
     id: str = ""
     name: str = ""
@@ -45,13 +45,13 @@ class _Call:
 
 
 class Assembly:
-    """One answer under way.
+    """An answer that is not complete.
 
     Args:
-        request: what was asked.
-        model: which model was asked; an answer may name another.
-        tokenizer: estimates what the endpoint does not say.
-        observe: follows the answer.
+        request: the request.
+        model: the requested model; an answer can name another.
+        tokenizer: estimates the usage that the endpoint does not report.
+        observe: called with each part of the answer, or None.
     """
 
     def __init__(self, request: ModelRequest, model: str, tokenizer: Tokenizer, observe: Observer | None) -> None:
@@ -62,18 +62,18 @@ class Assembly:
         self._observe = observe
         self._texts: dict[str, list[str]] = {"text": [], "think": [], "refusal": []}
         self._calls: list[_Call] = []
-        self._places: dict[int, int] = {}  # index in the stream → place in `_calls`
+        self._places: dict[int, int] = {}  # by index in the stream: place in `_calls`
         self._size = 0
         self._reported: TokenUsage | None = None
         self._stop_sequence = False
         self.begun = False
-        self.over = False  # there is a finish reason, and nothing was said after it
+        self.over = False  # there is a finish reason, and no content after it
 
     def feed(self, chunk: Any) -> None:
-        """Take in one chunk.
+        """Add one chunk.
 
         Raises:
-            ModelError: if it is no chunk, or the answer becomes too long.
+            ModelError: if the value is not a chunk, or the answer becomes too long.
         """
         if not isinstance(chunk, dict):
             raise _malformed("a chunk is no object", chunk)
@@ -88,10 +88,10 @@ class Assembly:
         if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
             raise _malformed("`choices` is no list of objects", choices)
         for choice in [choice for place, choice in enumerate(choices) if _index(choice, place) == 0][:1]:
-            self._take(choice)  # there is none in the last chunk, which has only the usage
+            self._take(choice)  # the last chunk has no choice, only the usage
 
     def feed_whole(self, response: Any) -> None:
-        """Take in a response that came at once."""
+        """Add a whole response."""
         choices = response.get("choices") if isinstance(response, dict) else None
         if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
             raise _malformed("a response has no choices", response)
@@ -101,7 +101,7 @@ class Assembly:
         """Return the whole answer.
 
         Raises:
-            ModelError: if it is none: without a finish reason, or filtered.
+            ModelError: if the answer has no finish reason, was filtered, or is malformed.
         """
         if self.finish == "content_filter":
             raise ModelError("content", "the answer was withheld by the endpoint's filter", usage=self.usage())
@@ -119,7 +119,7 @@ class Assembly:
         elif stop == "tool_use" and not calls:
             raise ModelError("malformed", "the model stopped to call tools, but named none", usage=self.usage())
         elif stop == "end_turn" and calls:
-            stop = "tool_use"  # as several servers report it
+            stop = "tool_use"  # several servers report tool calls in this way
         elif stop == "end_turn" and self._stop_sequence:
             stop = "stop_sequence"
         for place, call in enumerate(calls):
@@ -127,7 +127,7 @@ class Assembly:
         return Completion(text, calls, stop, self.usage(), self._model)
 
     def usage(self) -> TokenUsage:
-        """Return the tokens so far: as reported if that can be believed, else by estimate."""
+        """Return the usage so far: the reported one if it is plausible, otherwise an estimate."""
         text = "".join(map(self._whole, self._texts))
         return sound_usage(self._reported, self._tokenizer, self._request, text, self._all_calls())
 
@@ -150,7 +150,7 @@ class Assembly:
             finish = None
         self.finish = finish or self.finish
         self.over = bool(finish) or (self.over and before == (self._size, len(self._calls)))
-        self._stop_sequence |= isinstance(choice.get("stop_reason"), str)  # vLLM: the sequence that was met
+        self._stop_sequence |= isinstance(choice.get("stop_reason"), str)  # vLLM: the stop sequence that was found
 
     def _add(self, kind: str, value: Any) -> None:
         if value is None or value == "":
@@ -174,7 +174,7 @@ class Assembly:
             call.name = _text(function["name"])
             self._tell("tool_start", "", call.name, place)
         arguments = function.get("arguments")
-        if isinstance(arguments, dict):  # as some servers send them
+        if isinstance(arguments, dict):  # some servers send an object
             arguments = json.dumps(arguments, separators=(",", ":"))
         if arguments:
             text = _text(arguments)
@@ -183,7 +183,7 @@ class Assembly:
             self._tell("tool_arguments", text, call.name, place)
 
     def _place(self, part: Mapping[str, Any]) -> int:
-        """Return which call a part belongs to: by its index, but another id begins another call all the same."""
+        """Return the call of a part, by its index. A different id begins a new call, even with the same index."""
         index = part.get("index")
         if type(index) is not int:
             index = len(self._calls) if part.get("id") or not self._calls else self._places_last()
@@ -220,12 +220,12 @@ class Assembly:
 
 
 def _sound(text: str) -> str:
-    """Return a text that can be encoded: halves of surrogate pairs, which JSON allows, are joined or replaced."""
+    """Return a text that can be encoded. JSON allows lone surrogates; they are joined or replaced."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _index(choice: Mapping[str, Any], place: int) -> int:
-    """Return which of several answers a choice belongs to; only the first was asked for."""
+    """Return the index of a choice among several answers; only the first was requested."""
     index = choice.get("index")
     return index if type(index) is int else place
 
@@ -251,7 +251,7 @@ def _text(value: Any) -> str:
 
 
 def _usage(report: Mapping[str, Any]) -> TokenUsage:
-    """Return a report as it is; `sound_usage` finds what is missing or absurd in it."""
+    """Return the reported usage unchecked; `sound_usage` replaces missing and implausible numbers."""
     details = report.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     missing = -1

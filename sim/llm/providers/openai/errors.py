@@ -1,4 +1,4 @@
-"""What an OpenAI-compatible endpoint's failures and headers mean: plain functions of what came over the wire."""
+"""Interprets failures and headers of an OpenAI-compatible endpoint. These are plain functions of the response."""
 
 import re
 from collections.abc import Mapping
@@ -28,10 +28,10 @@ def classify(status: int | None, body: object, message: str, headers: Mapping[st
     """Return the class of error of a response.
 
     Args:
-        status: the HTTP status, or None for an error that came inside a stream.
-        body: the error object, or whatever was there.
+        status: the HTTP status, or None for an error inside a stream.
+        body: the error object, or any other body.
         message: the text of the error.
-        headers: of the response.
+        headers: the headers of the response.
     """
     fields: Mapping[Any, Any] = body if isinstance(body, Mapping) else {}
     nested = fields.get("error")
@@ -41,7 +41,7 @@ def classify(status: int | None, body: object, message: str, headers: Mapping[st
     if status is None and isinstance(code, int | str) and str(code).isdecimal() and len(str(code)) == 3:
         status = int(code)
     words = f"{code} {fields.get('type')} {message}".lower()
-    # A text that names the cause is believed only where its status leaves the cause open.
+    # The text of an error counts only if the status does not identify the cause.
     if status in (400, 403, 413, 422, 500, None) and any(word in words for word in _TOO_LONG):
         return "context_length"
     if status in (400, 403, 422, None) and any(word in words for word in _FILTERED):
@@ -58,7 +58,7 @@ def classify(status: int | None, body: object, message: str, headers: Mapping[st
 
 
 def read_rates(headers: Mapping[str, str]) -> ReportedLimits | None:
-    """Return what a response says about limits, None if it says nothing.
+    """Return the limits that a response reports, or None if it reports none.
 
     The names are OpenAI's (`x-ratelimit-limit-tokens` and so on), which most compatible servers use.
     """
@@ -76,14 +76,14 @@ def read_rates(headers: Mapping[str, str]) -> ReportedLimits | None:
 
 
 def reset_after(rates: ReportedLimits | None, tokens: float) -> float | None:
-    """Return the seconds until what a request lacks is there: for a 429 without `retry-after`.
+    """Return the seconds until a request can be sent again, for a 429 without `retry-after`.
 
-    Tokens come in all the time, at the rate of their limit: their reset says when all of them are there again, which
-    is much later. It counts only where no limit is told.
+    Tokens become available at the rate of their limit. The reset is the time at which all are available, which is much
+    later, so it is used only if the limit is unknown.
 
     Args:
-        rates: what the response says about limits.
-        tokens: that the request may take.
+        rates: the limits that the response reports.
+        tokens: the most tokens that the request can use.
     """
     if rates is None:
         return None
@@ -99,7 +99,7 @@ def reset_after(rates: ReportedLimits | None, tokens: float) -> float | None:
 
 
 def _seconds(text: str | None) -> float | None:
-    """Return a plain number as it is, and a span of time such as `6m0s` or `20ms` in seconds."""
+    """Parse a plain number, or a duration such as `6m0s` or `20ms` (in seconds). None: not readable."""
     if text is None or len(text) > 40:
         return None
     text = text.strip()

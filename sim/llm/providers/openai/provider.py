@@ -1,9 +1,9 @@
 """The real client: chat completions of any OpenAI-compatible endpoint, over AsyncOpenAI, on asyncio and on trio (edge).
 
-It tries once (`max_retries=0`) and says what happened. What comes back is not believed: responses are bounded
-(`transport`), fields are checked (`openai_answer`), redirects are refused, so that the key goes nowhere else, and the
-key is cut out of every text. Neither proxies nor keys are taken from the environment. `openai` takes a second to
-import, so that happens with the first call.
+It makes one attempt (`max_retries=0`) and reports the result. Responses are not trusted. Their size is bounded
+(`transport`) and their fields are checked (`answer`). Redirects are refused, so that the key is not sent elsewhere. The
+key is removed from every text. Proxies and keys in the environment are ignored. The import of `openai` takes a second,
+so it happens at the first call.
 """
 
 import json
@@ -29,48 +29,48 @@ if TYPE_CHECKING:
     import openai
 
 CONNECTIONS: Final = 256
-"""The most connections at once: above what any governor lets through."""
+"""The most concurrent connections: more than a governor admits."""
 
 CONNECT_TIMEOUT: Final = 10.0
-"""Seconds for a connection, and for a place in the pool: who waits that long for a place shows that some leaked."""
+"""Time limit in seconds for a connection and for a place in the pool. A longer wait for a place means a leak."""
 
 CONNECT_SHARE: Final = 0.4
-"""At most this share of a request's time limit goes into each step of a connection (TCP, then TLS)."""
+"""The largest share of a request's time limit for each step of a connection (TCP, then TLS)."""
 
 PROBE_TIMEOUT: Final = 10.0
-"""Seconds for the first look at an endpoint; one that is slower than that is there."""
+"""Time limit of the probe in seconds. A slower endpoint counts as reachable."""
 
 _PATH: Final = "/chat/completions"
 
 _EMBEDDINGS: Final = "/embeddings"
 _MODELS: Final = "/models"
 
-_KEY_HINT: Final = "the key is taken from OPENAI_API_KEY, or from a header"
+_KEY_HINT: Final = "set the key in OPENAI_API_KEY, or in a header"
 
-_DEAD_HINT: Final = "is the server running, and is the base URL right?"
+_DEAD_HINT: Final = "check that the server is running and that the base URL is right"
 
 _LONGEST_DETAIL: Final = 300
 
 _LOGGERS: Final = ("httpcore2.connection", "httpcore2.http11", "httpx2", "openai._base_client")
-"""Who may log what comes over the wire, and in it what the endpoint repeats."""
+"""The loggers that can log the traffic, which can contain secrets that the endpoint repeats."""
 
 
 class _Discretion(logging.Filter):
-    """Cuts secrets out of what the libraries log."""
+    """Removes secrets from log records of the libraries."""
 
     def __init__(self, cut: Callable[[str], str]) -> None:
         super().__init__()
         self._cut = cut
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record pass, without secrets."""
+        """Accept every record, without its secrets."""
         record.msg, record.args = self._cut(record.getMessage()), ()
         return True
 
 
 @attrs.define
 class _Pool:
-    """A client with its connections, and how many calls use it."""
+    """A client with its connections, and the number of calls that use it."""
 
     client: "openai.AsyncOpenAI"
     calls: int = 0
@@ -80,11 +80,11 @@ class OpenAIProvider:
     """Answers requests through one endpoint.
 
     Args:
-        access: the endpoint, the key and the headers; in no text that comes from here.
-        name: what its models are named with.
+        access: the endpoint, the key and the headers. No text of this class contains them.
+        name: the provider name of its models.
         tokenizer: estimates the usage that an endpoint does not report.
-        on_rates: called with what a response says about limits.
-        timeout: seconds that the endpoint may send nothing; the limit of a whole request is the client's, and the same.
+        on_rates: called with the limits that a response reports.
+        timeout: the most seconds without data from the endpoint. The client sets the same limit for a whole request.
     """
 
     def __init__(
@@ -109,10 +109,10 @@ class OpenAIProvider:
             logging.getLogger(name).addFilter(self._discretion)
 
     async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None) -> Completion:
-        """Answer a request; streamed if it asks for that, or if somebody follows.
+        """Answer a request. The answer is streamed if the request asks for it or if there is an observer.
 
         Raises:
-            ModelError: if it cannot be answered.
+            ModelError: if the request fails.
         """
         follow = None if observe is None else self._discreet(observe)
         assembly: Assembly | EmbeddingAssembly
@@ -131,29 +131,29 @@ class OpenAIProvider:
             raise ModelError(error.kind, self._said(str(error)), usage=error.usage) from None
 
     async def probe(self) -> None:
-        """See that the endpoint is there, by asking for its list of models, which costs nothing.
+        """Check that the endpoint can be reached, by a request for its list of models, which is free of charge.
 
-        An endpoint without such a list is fine, and so is one that is slow, or refuses this request alone.
+        An endpoint that has no such list, is slow, or refuses only this request passes the check.
 
         Raises:
-            RunError: if it cannot be reached.
-            UsageError: if it refuses the key, or its address lacks `/v1`.
+            RunError: if the endpoint cannot be reached.
+            UsageError: if the endpoint refuses the key, or its address lacks `/v1`.
         """
         import httpx2
         import openai
 
-        failure: SimError | None = None  # raised outside: one that is chained would carry the request
+        failure: SimError | None = None  # raised below: a chained exception would contain the request
         try:
             pool = self._pool = self._pool or self._connect()
             await self._list_models(pool, _MODELS)
         except httpx2.InvalidURL:
-            failure = UsageError("the base URL is not valid", hint="it is of the form http://HOST:PORT/v1")
+            failure = UsageError("the base URL is not valid", hint="use the form http://HOST:PORT/v1")
         except openai.APIStatusError as error:
-            if error.status_code == 401 and "scope" not in error.message:  # a key may be for chats alone
+            if error.status_code == 401 and "scope" not in error.message:  # a key can be limited to chats
                 failure = UsageError(f"{self._here} refuses the key: {self._said(error.message)}", hint=_KEY_HINT)
             elif error.status_code == 404 and await self._is_below(pool):
                 failure = UsageError(
-                    f"{self._here} does not answer at the base URL, but it does at /v1 below it",
+                    f"{self._here} does not answer at the base URL, but at the base URL with /v1",
                     hint="add /v1 to the base URL",
                 )
         except (openai.APIError, httpx2.HTTPError, ValueError, RecursionError) as error:
@@ -169,7 +169,7 @@ class OpenAIProvider:
         return "the endpoint" if self.name == "openai" else f"the endpoint {self.name}"
 
     async def _is_below(self, pool: _Pool) -> bool:
-        """Whether the list of models is at `/v1` below the base URL."""
+        """Whether the list of models is at the base URL with `/v1`."""
         import httpx2
         import openai
 
@@ -198,16 +198,16 @@ class OpenAIProvider:
     async def _exchange(
         self, model: str, request: ModelRequest, assembly: "Assembly | EmbeddingAssembly", *, stream: bool
     ) -> ModelError | None:
-        """Send a request, feed what comes back to `assembly`, and return what went wrong.
+        """Send a request, pass the response to `assembly`, and return the error, if any.
 
-        The error is made here and raised elsewhere: one that is chained would carry the request, and with it the key.
+        The error is raised elsewhere: a chained exception would contain the request, and with it the key.
         """
         import httpx2
         import openai
 
         try:
             pool = self._pool = self._pool or self._connect()
-        except httpx2.InvalidURL:  # its text would tell a part of the address
+        except httpx2.InvalidURL:  # its text contains a part of the address
             return ModelError("bad_request", "the base URL is not valid")
         pool.calls += 1
         try:
@@ -229,13 +229,13 @@ class OpenAIProvider:
         except openai.APIConnectionError as error:
             cause = error.__cause__
             return self._failed("network", f"{type(cause).__name__}: {cause}", assembly)
-        except openai.APIError as error:  # an error inside a stream
+        except openai.APIError as error:  # the endpoint sent an error inside a stream
             failure = self._refused(request, None, error.body, error.message, {})
             failure.usage = assembly.usage() if assembly.begun else None
             return failure
         except httpx2.HTTPError as error:
             return self._failed("network", f"{type(error).__name__}: {error}", assembly)
-        except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, or a number with thousands of digits
+        except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or a number with thousands of digits
             return self._failed("malformed", f"the endpoint sent no JSON: {error}", assembly)
         finally:
             pool.calls -= 1
@@ -246,12 +246,12 @@ class OpenAIProvider:
     async def _stream(
         self, client: "openai.AsyncOpenAI", model: str, request: ModelRequest, assembly: Assembly
     ) -> None:
-        """ScenarioTimers a streamed answer to `assembly`, to its end: so the connection can be used again.
+        """Pass a streamed answer to `assembly`, to its end, so that the connection can be reused.
 
-        A server that cannot stream sends its answer at once.
+        A server that cannot stream sends the whole answer in one response.
 
-        The chunks come as plain JSON values: the library's own types promise fields that it does not check. It leaves
-        its generators to the collector, of which trio warns in development mode; the connection is given back.
+        The chunks are plain JSON values, because the library does not check the fields that its own types declare. It
+        leaves its generators to garbage collection, so trio warns in development mode; the connection is released.
         """
         import openai
 
@@ -262,7 +262,7 @@ class OpenAIProvider:
         async with stream:
             if stream.response.headers.get("content-type", "").startswith("application/json"):
                 body = await stream.response.aread()
-                if body.lstrip().startswith(b"{"):  # else it is a stream under a wrong name
+                if body.lstrip().startswith(b"{"):  # otherwise it is a stream with a wrong content type
                     assembly.feed_whole(json.loads(body))
                     return
             async for chunk in stream:
@@ -275,7 +275,7 @@ class OpenAIProvider:
         return {"body": body, "options": self._anonymous()}
 
     def _anonymous(self) -> dict[str, Any]:
-        """Return the options that leave out the key if there is none, as a local server wants it."""
+        """Return the options that omit the Authorization header if there is no key, as local servers need."""
         import openai
 
         if self._access.has_key:
@@ -290,13 +290,13 @@ class OpenAIProvider:
 
         access = self._access
         headers: dict[str, Any] = {
-            "OpenAI-Organization": openai.Omit(),  # the library would look for these in the environment
+            "OpenAI-Organization": openai.Omit(),  # otherwise the library reads these from the environment
             "OpenAI-Project": openai.Omit(),
             **({"Authorization": f"Bearer {access.api_key}"} if access.api_key else {}),
             **access.headers,
         }
         limits = httpx2.Limits(max_connections=self._connections, max_keepalive_connections=self._connections)
-        connect = min(CONNECT_TIMEOUT, CONNECT_SHARE * self._timeout)  # else nobody could tell whether it was sent
+        connect = min(CONNECT_TIMEOUT, CONNECT_SHARE * self._timeout)  # a timeout then shows if it was sent
         timeout = httpx2.Timeout(self._timeout, connect=connect, pool=CONNECT_TIMEOUT)
         http_client = httpx2.AsyncClient(
             transport=BoundedTransport(httpx2.AsyncHTTPTransport(limits=limits), self._look_at),
@@ -316,19 +316,19 @@ class OpenAIProvider:
         return _Pool(client)
 
     def _drop(self, pool: _Pool) -> None:
-        """Let calls that use `pool` end, and give new ones another; the last that uses it closes it."""
+        """Replace `pool` for new calls. Its current calls continue, and the last one closes it."""
         if self._pool is pool:
             self._pool = None
 
     def _look_at(self, headers: Mapping[str, str]) -> None:
-        """Pass on what a response says about limits; `retry-after` goes before its resets."""
+        """Report the limits in a response. If it has `retry-after`, its reset times are ignored."""
         rates = read_rates(headers)
         if rates is not None and parse_retry_after(headers, time.time()):
             rates = attrs.evolve(rates, reset_requests=None, reset_tokens=None)
         if rates is not None:
             self._on_rates(rates)
 
-    # -- what is said about it
+    # -- errors and texts
 
     def _failed(self, kind: ErrorClass, detail: str, assembly: Assembly | EmbeddingAssembly) -> ModelError:
         usage = assembly.usage() if assembly.begun else None
@@ -351,13 +351,13 @@ class OpenAIProvider:
         return ModelError(kind, self._said(message), retry_after=after)
 
     def _said(self, text: str) -> str:
-        """Return a text for people: one short line without secrets."""
+        """Return a text as one short line without secrets."""
         text = self._cut(text)[: 4 * _LONGEST_DETAIL]
         line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
         return line if len(line) <= _LONGEST_DETAIL else f"{line[:_LONGEST_DETAIL]}…"
 
     def _clean(self, completion: Completion) -> Completion:
-        """Return an answer without secrets: an endpoint may repeat what it was sent."""
+        """Return an answer without secrets, because an endpoint can repeat what it received."""
         calls = tuple(
             attrs.evolve(call, id=self._cut(call.id), name=self._cut(call.name), arguments=self._cut(call.arguments))
             for call in completion.tool_calls
@@ -367,7 +367,7 @@ class OpenAIProvider:
         )
 
     def _discreet(self, observe: Observer) -> Observer:
-        """Return an observer that sees no secret, as long as it comes in one piece."""
+        """Wrap an observer so that it sees no secret, unless a secret is split over two parts."""
 
         def follow(delta: Delta) -> None:
             observe(attrs.evolve(delta, text=self._cut(delta.text), tool=self._cut(delta.tool)))
@@ -376,7 +376,7 @@ class OpenAIProvider:
 
 
 def limit_name(access: Access) -> str:
-    """Return what an endpoint calls the most tokens of an answer.
+    """Return the name of the field for the token limit of an answer.
 
     OpenAI's reasoning models refuse `max_tokens`, and other servers ignore `max_completion_tokens`.
     """
@@ -384,7 +384,7 @@ def limit_name(access: Access) -> str:
 
 
 def _body(model: str, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
-    """Return a request as the endpoint wants it; what is not asked for is left out."""
+    """Return the JSON body of a request. Fields without a value are omitted."""
     if request.texts:
         asked = {"model": model, "input": list(request.texts), "encoding_format": "float"}
         return asked | ({} if request.dimensions is None else {"dimensions": request.dimensions})

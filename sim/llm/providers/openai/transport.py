@@ -1,7 +1,7 @@
-"""The HTTP transport of the real client: bounded responses, and a look at what the headers say about limits.
+"""The HTTP transport of the real client. It bounds the size of responses, and passes on their headers.
 
-The only module besides `openai_provider` that knows `httpx2`. An endpoint is not trusted: without these bounds, one
-that never ends its answer, or sends it compressed a thousandfold, would fill the memory.
+Only this module and `provider` use `httpx2`. Endpoints are not trusted. Without these bounds, an endless or extremely
+compressed response could fill the memory.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -10,16 +10,16 @@ from typing import Final
 import httpx2
 
 MAX_BODY: Final = 8 * 2**20
-"""Bytes of a body that comes at once."""
+"""The most bytes of a body that is not a stream."""
 
 MAX_STREAM: Final = 64 * 2**20
-"""Bytes of a streamed answer on the wire: about 200,000 tokens in chunks of 300 bytes."""
+"""The most bytes of a streamed answer: about 200,000 tokens in chunks of 300 bytes."""
 
 MAX_EVENT: Final = 2**20
-"""Bytes of one event of a stream, which is held until it is complete."""
+"""The most bytes of one event of a stream. An event is buffered until it is complete."""
 
-_BLANK = (b"\n\n", b"\r\n\r\n", b"\r\r")  # what ends an event
-_OVERLAP = 3  # bytes of the last chunk that a blank line may begin in
+_BLANK = (b"\n\n", b"\r\n\r\n", b"\r\r")  # the separators of events
+_OVERLAP = 3  # bytes of the last chunk in which a separator can begin
 
 
 class TooLong(httpx2.TransportError):
@@ -27,10 +27,10 @@ class TooLong(httpx2.TransportError):
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Passes on to a real transport, and breaks off responses that are too long.
+    """A wrapper of a transport that aborts responses that are too long.
 
     Args:
-        inner: what sends.
+        inner: the transport that sends.
         on_headers: called with the headers of each response.
     """
 
@@ -56,7 +56,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """The bytes of one response, up to the bounds."""
+    """The bytes of one response, with a limit."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, events: bool) -> None:
         self._inner = inner
@@ -85,5 +85,5 @@ class _BoundedStream(httpx2.AsyncByteStream):
         return chunk
 
     async def aclose(self) -> None:
-        """Let the connection go."""
+        """Release the connection."""
         await self._inner.aclose()
