@@ -115,7 +115,7 @@ def test_without_secrets_nothing_is_changed():
 def test_an_unknown_provider_is_refused():
     """A provider whose address nothing gives is refused, with the known ones; an address alone is not enough."""
     for access in (Access(("opnai:a",)), Access(("opnai:a",), base_url="http://x")):
-        with pytest.raises(UsageError, match="no model provider 'opnai'") as raised:
+        with pytest.raises(UsageError, match="unknown model provider 'opnai'") as raised:
             access.check_endpoints()
         assert "openai, ollama, vllm, llamacpp" in (raised.value.hint or "")
 

@@ -244,7 +244,7 @@ def test_unknown_provider():
     async def main() -> None:
         client = Client(EdgeClock(1), {})
         for chain in ([], [HERE]):
-            with pytest.raises(UsageError, match="there is none"):
+            with pytest.raises(UsageError, match="known: none"):
                 await client.complete(chain, ASK, agent="x")
 
     jump(main)

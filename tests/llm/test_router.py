@@ -88,10 +88,10 @@ def test_one_model_always_remains():
     ("arguments", "message"),
     [
         ({"tiers": {"small": ()}, "default": "small"}, "no model"),
-        ({"tiers": {"small": (SMALL,)}, "default": "smal"}, "no tier 'smal'"),
-        ({"tiers": {"small": (SMALL,)}, "default": "small", "uses": {"judge": "x"}}, "no tier 'x'"),
+        ({"tiers": {"small": (SMALL,)}, "default": "smal"}, "unknown tier 'smal'"),
+        ({"tiers": {"small": (SMALL,)}, "default": "small", "uses": {"judge": "x"}}, "unknown tier 'x'"),
         ({"tiers": {"small": (SMALL,)}, "default": "small", "agents": {"ann": {"*": ":x"}}}, "PROVIDER:NAME"),
-        ({"tiers": {"small": (SMALL,)}, "default": "small", "groups": {"all": {"*": "x"}}}, "no tier 'x'"),
+        ({"tiers": {"small": (SMALL,)}, "default": "small", "groups": {"all": {"*": "x"}}}, "unknown tier 'x'"),
     ],
 )
 def test_dangling_names_are_refused_at_once(arguments, message):

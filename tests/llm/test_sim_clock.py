@@ -276,5 +276,5 @@ def test_broad_handlers_do_not_swallow_a_deadline(kernel, clock):
 
 def test_only_actors_wait(kernel, clock):
     """Outside an actor there is nobody to wait: said at once."""
-    with pytest.raises(UsageError, match="no actor"):
+    with pytest.raises(UsageError, match="not an actor"):
         clock.within(1, lambda: None).send(None)
