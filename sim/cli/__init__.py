@@ -1,9 +1,10 @@
-"""The command `sim`: one module a verb, imported when the verb is used, so that `sim --help` stays quick.
+"""The program `sim`. Each command is a module that is imported at its use, so that `sim --help` is fast.
 
-Layout: `output` (text, JSON and errors), `table`, `summary` (one run as tables), `story` (events as lines),
-`progress`, `look` and `follow` (what is seen of a run that is under way), `live` (the same as a picture), `metrics`,
-`again` (what making a run again shares), `comparison` (two runs); and the verbs `run`, `check`, `listing` (`list`),
-`show`, `watch`, `verify`, `report`, `replay`, `resume`, `branch`, `diff`, `bench`, `export`, `new`, `schema`.
+- Commands: `new`, `check`, `run`, `listing` (`sim list`), `show`, `watch`, `verify`, `report`, `replay`, `resume`,
+  `branch`, `diff`, `bench`, `export`, `schema`.
+- Shared options and functions: `model_options`, `metrics_options`, `rerun` (for replay, resume and branch).
+- Output, in `render`: `output` (text, JSON and errors), `table`, `summary`, `model_costs`, `event_lines`, `progress`,
+  `snapshot` (the state of a running run), `live` (a live display), `follower` (a run of another process).
 """
 
 import sys
@@ -19,17 +20,17 @@ from sim.cli.render.output import INTERRUPTED, complain, still, tolerate_all_tex
 
 VERBS = {
     "new": "Write a small scenario to start from.",
-    "check": "Say what is wrong in scenario files.",
+    "check": "Check scenario files, and list all problems.",
     "run": "Run a scenario.",
-    "list": "List the runs that were kept.",
+    "list": "List the recorded runs.",
     "show": "Show what happened in a run.",
-    "watch": "Follow a run that is under way, from another terminal.",
-    "verify": "Check every record of a run against its hash.",
-    "report": "Write a report of a run: one HTML file.",
-    "replay": "Make a run again and say whether it is the same.",
-    "resume": "Go on with a run that was killed or interrupted.",
-    "branch": "Make a new run that leaves another one at some time.",
-    "diff": "Show where two runs part, and how far their outcomes are.",
+    "watch": "Follow a running run from another terminal.",
+    "verify": "Verify the record of a run against its hashes.",
+    "report": "Write a report of a run as one HTML file.",
+    "replay": "Run a recorded run again and verify that it is the same.",
+    "resume": "Continue a run that was killed, interrupted or failed.",
+    "branch": "Start a new run from the record of another run.",
+    "diff": "Show where two runs differ first, and compare their results.",
     "bench": "Run a scenario in several modes and compare them.",
     "export": "Write a view of a run as CSV, JSON or Parquet.",
     "schema": "Print the JSON Schema of scenario files, for editors.",
@@ -37,37 +38,37 @@ VERBS = {
 
 
 class Verbs(click.Group):
-    """The verbs of `VERBS`, in that order; the module of a verb holds it as `command`."""
+    """The commands in `VERBS`, in that order. The module of a command has it as `command`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the verbs."""
+        """Return the names of the commands."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Import a verb; None if there is none of that name."""
+        """Import a command; None if there is no command of that name."""
         if name not in VERBS:
             return None
-        module = "listing" if name == "list" else name  # a module `list` would hide the built-in one in this package
+        module = "listing" if name == "list" else name  # a module `list` would hide the built-in `list` in this package
         command: click.Command = import_module(f"sim.cli.{module}").command
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb, or say which one may be meant."""
+        """Find the command, or suggest a similar one."""
         if args[0] not in VERBS and not args[0].startswith("-"):
-            raise click.NoSuchCommand(args[0], f"there is no verb {args[0]!r}", possibilities=VERBS, ctx=ctx)
+            raise click.NoSuchCommand(args[0], f"unknown command {args[0]!r}", possibilities=VERBS, ctx=ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the verbs without importing them."""
-        with formatter.section("Verbs"):
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
 
 
 @click.group(
     cls=Verbs,
-    subcommand_metavar="VERB ...",
+    subcommand_metavar="COMMAND ...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""Example:
 
@@ -75,24 +76,24 @@ class Verbs(click.Group):
       sim new village
       sim run village.yaml
 
-    Each verb has its own help: sim run --help.
+    Each command has its own help: sim run --help.
 
     Exit codes: 0 success, 1 a run or a check failed, 2 wrong usage or input.""",
 )
 @click.version_option(__version__, message="sim %(version)s")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 def verbs() -> None:
-    """Run populations of autonomous agents in one shared world, and look at what happened."""
+    """Run simulations of autonomous agents in a shared world, and inspect the results."""
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command and end the process with its exit code.
 
     Args:
-        args: what follows the name of the command; None takes it from the process.
+        args: the arguments after the program name; None: those of the process.
     """
     given = list(sys.argv[1:] if args is None else args)
-    flags = set(takewhile(lambda arg: arg != "--", given))  # known even if the rest cannot be parsed
+    flags = set(takewhile(lambda arg: arg != "--", given))  # needed also if the arguments cannot be parsed
     tolerate_all_text()
     try:
         code = verbs.main(given, prog_name="sim", standalone_mode=False) or 0

@@ -1,4 +1,4 @@
-"""`sim bench`: the same scenario and seeds in several modes, measured and compared."""
+"""`sim bench`: run a scenario with the same seeds in several modes, and compare the measurements."""
 
 import contextlib
 import signal
@@ -40,7 +40,7 @@ from sim.store.files import versions, wall_label
 _COLUMNS = (
     "makespan", "speed_up", "of_oracle", "in_flight", "waiting", "outcome_distance", "cpu_call", "cpu_iteration",
 )  # fmt: skip
-"""Figures of the table on the terminal; the page has all of them."""
+"""Figures of the table in the terminal. The page has all figures."""
 
 _WITH_INTERVAL = ("makespan", "speed_up", "outcome_distance")
 
@@ -57,28 +57,28 @@ _WITH_INTERVAL = ("makespan", "speed_up", "outcome_distance")
 @click.argument("scenario", type=PATH)
 @click.option(
     "--mode", "modes", multiple=True, type=click.Choice(list(MODES)),
-    help="A mode to compare; may be given several times. Without it: the two tick modes, autonomous and causal.",
+    help="A mode to compare; repeatable. Default: the two tick modes, autonomous and causal.",
 )  # fmt: skip
 @click.option(
-    "--seeds", "count", type=click.IntRange(1, 10_000), help="How many seeds, from the scenario's on; else 5."
+    "--seeds", "count", type=click.IntRange(1, 10_000), help="Number of seeds, from the scenario's seed on. Default: 5."
 )
-@click.option("--seed", "seeds", multiple=True, type=click.IntRange(0, MAX_SEED), help="A seed; instead of --seeds.")
+@click.option(
+    "--seed", "seeds", multiple=True, type=click.IntRange(0, MAX_SEED), help="A seed; replaces --seeds. Repeatable."
+)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
 @click.option(
     "--sweep", "sweeps", multiple=True, metavar="KEY=A,B,...",
-    help="Values to try; of several keys, all combinations are tried.",
+    help="Values to try. With several keys, all combinations are run.",
 )  # fmt: skip
-@click.option(
-    "--allow", multiple=True, metavar="MODULE", help="A module from which `kind: module:Class` may be imported."
-)
-@click.option("--jobs", type=click.IntRange(1, 1024), help="How many processes run at once; else one a core.")
-@click.option("--out", type=PATH, metavar="FOLDER", help="Where page and data go; else bench/NAME-NUMBER.")
+@click.option("--allow", multiple=True, metavar="MODULE", help="Allow `kind: module:Class` to import this module.")
+@click.option("--jobs", type=click.IntRange(1, 1024), help="Number of parallel processes. Default: one per core.")
+@click.option("--out", type=PATH, metavar="FOLDER", help="Folder for the results. Default: bench/NAME-NUMBER.")
 @common
 def command(scenario: Path, *, jobs: int | None, out: Path | None, as_json: bool, **options: Any) -> int:
-    """Run SCENARIO in several modes with the same seeds, and compare how long it takes and what comes of it.
+    """Run SCENARIO in several modes with the same seeds, and compare durations and outcomes.
 
     The folder gets a page with charts (bench.html) and all measurements (bench.json, bench.csv). The exit code is 1 if
-    a run failed. docs/bench.md says how to read the table.
+    a run failed. docs/bench.md explains the table.
     """
     if options["allow"]:
         allow_imports(scenario.resolve().parent)
@@ -86,7 +86,7 @@ def command(scenario: Path, *, jobs: int | None, out: Path | None, as_json: bool
     folder = make_folder(plan.scenario.name, out)
     bench = _carry_out(plan, min(jobs or cores(), len(plan.points) * len(plan.seeds)))
     if not bench.trials:
-        with contextlib.suppress(OSError):  # something else is in it
+        with contextlib.suppress(OSError):  # the folder is not empty
             folder.rmdir()
         raise click.Abort
     write(bench, folder)
@@ -99,7 +99,7 @@ def command(scenario: Path, *, jobs: int | None, out: Path | None, as_json: bool
 
 
 def _carry_out(plan: TrialPlan, processes: int) -> Bench:
-    """Run what is planned, or what of it there is time for until Ctrl-C."""
+    """Execute the plan, until the end or Ctrl-C."""
     began, label = time.monotonic(), wall_label()
     trials: list[Trial] = []
     progress = Progress(plan)
@@ -115,8 +115,8 @@ def _carry_out(plan: TrialPlan, processes: int) -> Bench:
 
 @contextlib.contextmanager
 def _stoppable() -> Iterator[None]:
-    """Let SIGINT and SIGTERM end the runs, and go on with what has been measured."""
-    endings = (signal.SIGINT, signal.SIGTERM)  # the first may be ignored, as in the background of a script
+    """End the block at SIGINT and SIGTERM, and continue with the measurements so far."""
+    endings = (signal.SIGINT, signal.SIGTERM)  # SIGINT can be ignored, as in a background job of a script
     before = {which: signal.signal(which, signal.default_int_handler) for which in endings}
     try:
         yield
@@ -128,7 +128,7 @@ def _stoppable() -> Iterator[None]:
 
 
 class Progress:
-    """Says on stderr which runs are through: on a line that is written over, or on one now and then."""
+    """Shows finished runs on stderr: on one line that is overwritten, or on a new line every few seconds."""
 
     def __init__(self, plan: TrialPlan) -> None:
         self._plan = plan
@@ -137,7 +137,7 @@ class Progress:
         self._next = 0.0
 
     def told(self, trial: Trial) -> None:
-        """Count a run."""
+        """Count a finished run and show it."""
         self._done += 1
         last = self._done == self._plan.trials
         if not self._line.live and time.monotonic() < self._next and not last:
@@ -150,12 +150,12 @@ class Progress:
         )
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         self._line.clear()
 
 
 def _print(bench: Bench) -> None:
-    """Print a table for each combination of swept values, and what else a reader must know."""
+    """Print a table for each combination of swept values, with noise and problems."""
     for index, point in enumerate(bench.plan.points):
         rows = bench.of_point(index)
         if index:
@@ -165,7 +165,7 @@ def _print(bench: Bench) -> None:
         _print_rows(rows, len(bench.plan.seeds))
         noise = bench.noise[index]
         if noise is not None and len(rows) > 1:
-            click.echo(f"outcomes of two seeds differ: {number(noise * 100)} % (in tick-parallel)")
+            click.echo(f"outcome distance of two seeds: {number(noise * 100)} % (in tick-parallel)")
         for problem, modes in problems_of(rows).items():
             click.echo(f"{', '.join(modes)}: {plain(problem)}")
     if len(bench.plan.points) > 1:
@@ -173,7 +173,7 @@ def _print(bench: Bench) -> None:
 
 
 def _print_speed_ups(bench: Bench) -> None:
-    """Print the speed-ups of all combinations under each other."""
+    """Print the speed-ups of all combinations in one table."""
     modes = [
         mode.name
         for mode in bench.plan.modes
@@ -214,19 +214,19 @@ def _print_rows(rows: list[Row], seeds: int) -> None:
     if bases:
         click.echo(f"makespan in {' and '.join(sorted(bases))}, mean over {seeds} seed{'s' * (seeds > 1)}")
     if BASES["service"] in bases and len(bases) > 1:
-        click.echo("different times are not compared: --set execution.sync=barrier counts all modes in service time")
+        click.echo("different times are not compared: --set execution.sync=barrier measures all modes in service time")
 
 
 def _short(value: float) -> float:
-    """Return a number with the digits that a mean over seeds can claim."""
+    """Round to three significant digits, the precision of a mean over seeds."""
     return float(round(value)) if abs(value) >= 1000 else float(f"{value:.3g}")
 
 
 def _verdict(bench: Bench, folder: Path) -> int:
-    """Say what went wrong and return the exit code."""
+    """Print errors and return the exit code."""
     if not bench.complete:
-        done = f"{len(bench.trials)} of {bench.plan.trials} runs were through"
-        say(f"sim: interrupted: {done}; what they measured is in {plain(folder)}")
+        done = f"{len(bench.trials)} of {bench.plan.trials} runs were done"
+        say(f"sim: interrupted: {done}; their measurements are in {plain(folder)}")
         return 1
     if failures := bench.failures:
         first = failures[0]

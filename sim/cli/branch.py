@@ -1,4 +1,4 @@
-"""`sim branch`: what if? A new run whose past is the record of another one."""
+"""`sim branch`: a new run that copies the record of another run up to one moment, and then continues live."""
 
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,12 @@ from sim.runner.rebuild import models_asked
       sim diff ecology~1 ecology""",
 )
 @click.argument("run")
-@click.option("--at", required=True, metavar="DURATION", help="The simulated time at which it leaves RUN.")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a live value of the scenario.")
-@click.option("--seed", type=click.IntRange(0, MAX_SEED), help="The seed of the draws after that time.")
-@click.option("--until", metavar="DURATION", help="Simulated time at which the branch ends.")
+@click.option("--at", required=True, metavar="DURATION", help="The simulated time at which the branch begins.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
+@click.option("--seed", type=click.IntRange(0, MAX_SEED), help="The seed of random draws after that time.")
+@click.option("--until", metavar="DURATION", help="The simulated time at which the branch ends.")
 @click.option(
-    "--model", "models", multiple=True, metavar="[TIER=]PROVIDER:NAME", help="Another language model after that time."
+    "--model", "models", multiple=True, metavar="[TIER=]PROVIDER:NAME", help="A language model to use after that time."
 )
 @EFFECT
 @endpoint_options
@@ -41,10 +41,10 @@ def command(
     models: tuple[str, ...], decisions: tuple[str, ...], backend: Backend, allow: tuple[str, ...], allow_change: bool,
     max_wall: str | None, quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
-    """Make a new run: a replay of RUN up to a time, then live with the given changes.
+    """Start a new run: replay RUN up to a time, then continue live with the given changes.
 
-    What may change at a time above 0 is live: limits, costs, events, stop, the rules and limits of agents, and the
-    language models.
+    At a time above 0, only these values can change: limits, costs, events, stop, the rules and limits of agents, and
+    the language models.
     """
     with reading(out, run, verify=False) as stored:
         folder, asked = stored.path, models_asked(stored.info.options)

@@ -1,4 +1,4 @@
-"""`sim check`: say everything that is wrong in scenario files."""
+"""`sim check`: list all problems of scenario files."""
 
 import sys
 from pathlib import Path
@@ -24,7 +24,7 @@ from sim.scenario.town import check_town
 @click.argument("scenarios", type=PATH, nargs=-1, required=True)
 @common
 def command(scenarios: tuple[Path, ...], as_json: bool) -> int:
-    """Check SCENARIOS without running them; exit code 2 if one is not valid."""
+    """Check SCENARIOS without running them. The exit code is 2 if one is not valid."""
     results = [_check(path) for path in scenarios]
     valid = all(result["ok"] for result in results)
     if as_json:
@@ -71,6 +71,6 @@ def _check(path: Path) -> dict[str, Any]:
 
 
 def _start_values(scenario: Scenario) -> None:
-    """Compute what agents start with: an expression may be well formed and still fail. Foreign code is not run."""
+    """Compute the initial values of agents: a valid expression can still fail. Imported agent code is not run."""
     if all(entry.kind == "policy" for entry in scenario.agents):
         build(scenario)

@@ -1,4 +1,4 @@
-"""`sim diff`: where two runs part, and how far their outcomes are."""
+"""`sim diff`: the first difference of two runs, and their outcomes side by side."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -40,15 +40,15 @@ _LABELS = {
 @click.argument("right", metavar="RUN")
 @click.option(
     "--limit", type=click.IntRange(0), default=5, show_default=True,
-    help="Events of each run from where they part; 0 is all.",
+    help="Events of each run after the first difference; 0: all.",
 )  # fmt: skip
 @OUT
 @common
 def command(left: str, right: str, limit: int, out: Path, as_json: bool) -> None:
-    """Show how two runs were run, the first event that differs, and their outcomes side by side. A RUN is a folder, or
-    the beginning of a name that `sim list` shows. Differences are the second run minus the first.
+    """Show the settings of two runs, the first event that differs, and their outcomes side by side. A RUN is a folder,
+    or the beginning of a name in `sim list`. Differences are the second run minus the first.
 
-    The exit code is 0 also if they differ.
+    The exit code is 0 also if the runs differ.
     """
     with reading(out, left) as one, reading(out, right) as other:
         found = compare(one, other, limit or None)
@@ -103,7 +103,7 @@ def _print_part(name: str, headings: Sequence[str], rows: Sequence[Sequence[Cell
 
 def _verdict(found: Comparison) -> Iterator[str]:
     if found.difference is not None:
-        yield f"equal events at the beginning: {found.equal_events:,}"
+        yield f"equal events before the first difference: {found.equal_events:,}"
         yield found.difference.sentence()
         return
     events = f"all events are equal ({found.equal_events:,})"
@@ -112,7 +112,7 @@ def _verdict(found: Comparison) -> Iterator[str]:
     elif found.digest is None:
         yield f"{events}; a run that did not end has no final state to compare"
     else:
-        yield f"{events}, but not {'the final state' if found.digest else 'what was asked for in effects'}"
+        yield f"{events}, but not {'the final state' if found.digest else 'the requests of effects'}"
 
 
 def _counts(found: Comparison) -> list[tuple[Cell, ...]]:
@@ -152,7 +152,7 @@ def _text(value: Any) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else encode(value).decode()
-    return text[:16] if _HASH.fullmatch(text) else text  # that much of a hash is enough for people
+    return text[:16] if _HASH.fullmatch(text) else text  # a prefix is enough to recognise a hash
 
 
 def _json(infos: Sequence[RunInfo], found: Comparison) -> dict[str, Any]:

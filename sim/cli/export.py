@@ -1,4 +1,4 @@
-"""`sim export`: a view of a run as a file."""
+"""`sim export`: write a view of a run to a file."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from sim.store import export
 @OUT
 @common
 def command(run: str, view: str, form: Any, target: Path, force: bool, out: Path, as_json: bool) -> None:
-    """Write VIEW of RUN to a file. RUN is a folder, or the beginning of a name that `sim list` shows.
+    """Write VIEW of RUN to a file. RUN is a folder, or the beginning of a name in `sim list`.
 
     Views: events, transitions, actions, messages, samples, observations.
     """

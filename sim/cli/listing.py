@@ -1,4 +1,4 @@
-"""`sim list`: the runs that were kept."""
+"""`sim list`: the recorded runs."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ _KEPT = (
 @OUT
 @common
 def command(out: Path, as_json: bool) -> None:
-    """List runs, the newest first. A run whose process is gone is shown as killed."""
+    """List runs, the newest first. A running run without a process is shown as killed."""
     runs = list_runs(out)[::-1]
     if as_json:
         print_json({"runs": [{name: getattr(info, name) for name in _KEPT} for info in runs]})
@@ -47,7 +47,7 @@ def command(out: Path, as_json: bool) -> None:
             if info.problem or info.lost:
                 click.echo(f"{plain(info.id)}: {plain(info.problem or info.lost or '')}")
     else:
-        click.echo(f"there are no runs in {plain(out)}")
+        click.echo(f"no runs in {plain(out)}")
 
 
 def _row(info: RunInfo) -> tuple[str | int | None, ...]:

@@ -23,27 +23,27 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _OPTIONS = (
     click.option(
         "--metrics", "address", metavar="[HOST:]PORT",
-        help="Serve metrics for Prometheus during the run, at /metrics and /healthz; on this machine only, unless a "
-        "host is given. Port 0 takes a free one.",
+        help="Serve metrics for Prometheus during the run, at /metrics and /healthz. Without a host, only this machine "
+        "can connect. Port 0: any free port.",
     ),
-    click.option("--linger", is_flag=True, help="Serve them after the run too, until Ctrl-C."),
-    click.option("--metrics-file", type=PATH, metavar="FILE", help="Write them to a file at the end (.prom)."),
+    click.option("--linger", is_flag=True, help="Serve metrics after the run too, until Ctrl-C."),
+    click.option("--metrics-file", type=PATH, metavar="FILE", help="Write metrics to a file at the end (.prom)."),
     click.option(
         "--metrics-agent", "watched", multiple=True, metavar="NAME",
-        help="Series of its own for an agent, or for those of a pattern such as 'writer-*'; for 50 at most.",
+        help="Separate series for an agent, or for agents that match, such as 'writer-*'; at most 50.",
     ),
 )  # fmt: skip
 
 
 def metrics_options(command: Command) -> Command:
-    """Give a verb the options of metrics."""
+    """Add the options of metrics to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 class Metrics:
-    """What is exposed of one run; nothing if no option asks for it."""
+    """The metrics of one run. All methods are no-ops if no option requests metrics."""
 
     def __init__(
         self,
@@ -59,27 +59,27 @@ class Metrics:
         self._linger = linger
 
     def begun(self, runner: SimulationRunner) -> None:
-        """The run begins."""
+        """Note that the run begins."""
         if self._exporter is not None:
             self._exporter.begun(runner)
 
     def stuck(self, stuck: Stuck) -> None:
-        """A step does not yield."""
+        """Note that a step does not yield."""
         if self._exporter is not None:
             self._exporter.stuck(stuck)
 
     def ended(self, result: RunResult) -> None:
-        """The run has ended: its metrics are final.
+        """Note that the run has ended, and write the final metrics.
 
         Raises:
-            RunError: if they cannot be written to the file.
+            RunError: if the metrics cannot be written to the file.
         """
         if self._exporter is not None:
             self._exporter.ended("finished" if result.status == "finished" else "interrupted")
             self._write()
 
     def failed(self) -> None:
-        """The run has failed, which is what the user must hear first."""
+        """Note that the run has failed. A problem with the metrics is only a warning, to keep the error visible."""
         if self._exporter is not None:
             self._exporter.ended("failed")
             try:
@@ -96,11 +96,11 @@ class Metrics:
             raise RunError(f"the metrics cannot be written to {self._file}: {error.strerror}") from error
 
     def linger(self) -> None:
-        """Go on serving until Ctrl-C, if that is wanted."""
+        """Continue to serve until Ctrl-C, if `--linger` is given."""
         if self._linger and self._server is not None:
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been ignored, as in a background job
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # SIGINT can be ignored, as in a background job
             try:
-                say(f"sim: metrics stay at {plain(self._server.address.url)}/metrics until Ctrl-C")
+                say(f"sim: metrics remain at {plain(self._server.address.url)}/metrics until Ctrl-C")
                 threading.Event().wait()
             except KeyboardInterrupt:
                 return
@@ -108,7 +108,7 @@ class Metrics:
 
 @attrs.frozen
 class Wanted:
-    """What the options ask for."""
+    """The values of the options of metrics."""
 
     address: str | None
     linger: bool
@@ -117,22 +117,22 @@ class Wanted:
 
 
 def metrics_of(options: dict[str, Any]) -> Wanted:
-    """Take the options of `metrics_options` out of others.
+    """Remove the options of `metrics_options` from `options` and return them.
 
     Raises:
-        UsageError: if they do not fit together.
+        UsageError: if they contradict each other.
     """
     wanted = Wanted(options.pop("address"), options.pop("linger"), options.pop("metrics_file"), options.pop("watched"))
     if wanted.linger and wanted.address is None:
-        raise UsageError("--linger keeps serving metrics, but none are served", hint="add --metrics 9464")
+        raise UsageError("--linger needs --metrics, because otherwise no metrics are served", hint="add --metrics 9464")
     if wanted.agents and wanted.address is None and wanted.file is None:
-        raise UsageError("--metrics-agent says which series there are, and there are none", hint="add --metrics 9464")
+        raise UsageError("--metrics-agent needs --metrics or --metrics-file", hint="add --metrics 9464")
     return wanted
 
 
 @contextmanager
 def exporting(wanted: Wanted) -> Iterator[Metrics]:
-    """Expose what is wanted.
+    """Expose the requested metrics.
 
     Raises:
         UsageError: if the address cannot be used.
@@ -140,7 +140,7 @@ def exporting(wanted: Wanted) -> Iterator[Metrics]:
     if wanted.address is None and wanted.file is None:
         yield Metrics()
         return
-    from sim.telemetry import Address, Exporter, Server  # late: most runs need none of it
+    from sim.telemetry import Address, Exporter, Server  # imported late: most runs do not need it
 
     exporter = Exporter(wanted.agents)
     with ExitStack() as stack:
@@ -159,4 +159,4 @@ def exporting(wanted: Wanted) -> Iterator[Metrics]:
 def _announce(server: "Server") -> None:
     say(f"sim: metrics are at {plain(server.address.url)}/metrics")
     if not server.address.local:
-        say("sim: warning: whoever reaches this address can read them; there is no password")
+        say("sim: warning: the metrics have no password; anyone who can reach this address can read them")

@@ -1,4 +1,4 @@
-"""The options that say which language models run and how they are reached."""
+"""The options for language models and their endpoints."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -14,61 +14,61 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 KEY, URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 
 _ENDPOINT = (
-    click.option("--base-url", metavar="URL", help=f"The endpoint of openai models; else {URL}. The key is in {KEY}."),
+    click.option("--base-url", metavar="URL", help=f"The endpoint of openai models. Default: {URL}. Key: {KEY}."),
     click.option(
         "--endpoint",
         "endpoints",
         multiple=True,
         metavar="NAME=URL",
-        help="The URL of a further endpoint, for models NAME:...",
+        help="A further endpoint, for models NAME:...",
     ),
     click.option(
         "--endpoint-key",
         "endpoint_keys",
         multiple=True,
         metavar="NAME=VARIABLE",
-        help="The environment variable with the key of such an endpoint.",
+        help="The environment variable with the key of an --endpoint.",
     ),
-    click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="A header for the endpoint."),
-    click.option("--requests-per-minute", type=click.IntRange(1), metavar="N", help="A limit of the endpoint."),
-    click.option("--tokens-per-minute", type=click.IntRange(1), metavar="N", help="A limit of the endpoint."),
-    click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Requests at once; else 64."),
+    click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="An HTTP header for the endpoint."),
+    click.option("--requests-per-minute", type=click.IntRange(1), metavar="N", help="Request limit of the endpoint."),
+    click.option("--tokens-per-minute", type=click.IntRange(1), metavar="N", help="Token limit of the endpoint."),
+    click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Concurrent requests. Default: 64."),
 )
 _OTHER = click.option(
-    "--other-endpoint", is_flag=True, help="Allow prompts to be sent to another endpoint than that of the run."
+    "--other-endpoint", is_flag=True, help="Allow prompts to go to a different endpoint than in the recorded run."
 )
 _MODELS = (
     click.option(
         "--model", "models", multiple=True, metavar="[TIER=]PROVIDER:NAME",
-        help="A language model in place of the scenario's, such as openai:NAME; for one tier, or for all.",
+        help="A language model instead of the scenario's, for one tier or all; for example openai:NAME.",
     ),
     *_ENDPOINT,
-    click.option("--estimate", "only_estimate", is_flag=True, help="Print the cost of models; run nothing."),
+    click.option("--estimate", "only_estimate", is_flag=True, help="Estimate the cost of models; do not run."),
 )  # fmt: skip
 
 
 def model_options(command: Command) -> Command:
-    """Give a verb the options of language models."""
+    """Add the options of language models to a command."""
     for option in reversed(_MODELS):
         command = option(command)
     return command
 
 
 def endpoint_options(command: Command) -> Command:
-    """Give a verb that goes on with a run the options that say how language models are reached, but not which ones."""
+    """Add the options of endpoints to a command that continues a run. The models come from the run."""
     for option in reversed((*_ENDPOINT, _OTHER)):
         command = option(command)
     return command
 
 
 def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> Access | None:
-    """Take the options of `model_options` out of others and return what they give; None if they give nothing.
+    """Remove the options of `model_options` from `options` and return their access; None without models.
 
-    The environment is read only if an endpoint is wanted.
+    The environment is read only if a model is at an endpoint.
 
     Args:
-        options: the options of the verb.
-        models: which models, if that is not one of the options.
+        options: the options of the command.
+        models: the models, for commands without an option for them.
     """
     names = tuple(options.pop("models") if models is None else models)
     base_url, headers = options.pop("base_url"), options.pop("headers")
@@ -78,7 +78,7 @@ def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> A
     access = Access(names, endpoints=endpoints)
     access.check_endpoints()
     if access.outside:
-        own = "openai" in access.providers  # the environment speaks of this one alone
+        own = "openai" in access.providers  # the environment variables are for this endpoint only
         return Access(
             names,
             base_url=base_url or (os.environ.get(URL) if own else None) or None,
@@ -88,16 +88,16 @@ def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> A
             **limits,
         )
     if base_url or headers or limits or endpoints:
-        raise UsageError("an endpoint is given, but no model that is there", hint="add --model openai:NAME")
+        raise UsageError("an endpoint is given, but no model at an endpoint", hint="add --model openai:NAME")
     return access if names else None
 
 
 def _endpoints(given: Sequence[str], keys: Sequence[str]) -> dict[str, Endpoint]:
-    variables = dict(_pair(text, "an endpoint's key is of the form NAME=VARIABLE") for text in keys)
-    urls = dict(_pair(text, "an endpoint is of the form NAME=URL") for text in given)
+    variables = dict(_pair(text, "--endpoint-key must have the form NAME=VARIABLE") for text in keys)
+    urls = dict(_pair(text, "--endpoint must have the form NAME=URL") for text in given)
     for name, variable in variables.items():
         if name not in urls:
-            raise UsageError(f"--endpoint-key names {name!r}, which is no endpoint", hint=f"add --endpoint {name}=URL")
+            raise UsageError(f"--endpoint-key names the unknown endpoint {name!r}", hint=f"add --endpoint {name}=URL")
         if _key(variable) is None:
             raise UsageError(f"the environment variable {variable!r} with the key of {name} is not set")
     return {name: Endpoint(url, _key(variables[name]) if name in variables else None) for name, url in urls.items()}
@@ -106,16 +106,16 @@ def _endpoints(given: Sequence[str], keys: Sequence[str]) -> dict[str, Endpoint]
 def _pair(text: str, form: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals or not value:
-        raise UsageError(form)  # without the text, which may be a secret
+        raise UsageError(form)  # without the text, which can contain a secret
     return name, value
 
 
 def _key(variable: str) -> str | None:
-    return os.environ.get(variable, "").strip() or None  # a file it was read from ends with a newline
+    return os.environ.get(variable, "").strip() or None  # a key that was read from a file can end with a newline
 
 
 def _header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon or not name.strip():
-        raise UsageError("a header is of the form NAME:VALUE")  # without the text, which may be a secret
+        raise UsageError("--header must have the form NAME:VALUE")  # without the text, which can contain a secret
     return name.strip(), value.strip()

@@ -1,4 +1,4 @@
-"""`sim replay`: make a run again and say whether it is the same."""
+"""`sim replay`: run a recorded run again and verify that it is the same."""
 
 from pathlib import Path
 
@@ -35,8 +35,8 @@ def command(
 ) -> int:
     """Replay RUN with its effects answered from the record, and compare every event.
 
-    Nothing is done outside and nothing is written. The exit code is 1 if the run is not the same; then the first event
-    that differs is named.
+    No effect is executed and no file is written. If the run is not the same, the exit code is 1 and the first event
+    that differs is printed.
     """
     with reading(out, run, verify=False) as stored:
         folder = stored.path
@@ -44,5 +44,5 @@ def command(
         result = replay(folder, backend=backend, allow_change=allow_change, max_wall=max_wall, **options)
     print_replay(result.to_json(), as_json=as_json)
     if result.code_changed:
-        say(f"sim: note: the code has changed since: {plain(', '.join(result.code_changed))}")
+        say(f"sim: note: code that changed since the run: {plain(', '.join(result.code_changed))}")
     return 0 if result.same else 1

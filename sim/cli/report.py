@@ -1,4 +1,4 @@
-"""`sim report`: one HTML file that shows what happened in a run."""
+"""`sim report`: a report of a run as one HTML file."""
 
 from pathlib import Path
 
@@ -19,14 +19,14 @@ from sim.report import REPORT, write_report
 )
 @click.argument("run")
 @click.option(
-    "--to", "target", type=PATH, metavar="FILE", help=f"The file to write; else {REPORT} in the run's folder."
+    "--to", "target", type=PATH, metavar="FILE", help=f"The file to write. Default: {REPORT} in the run folder."
 )
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @OUT
 @common
 def command(run: str, target: Path | None, force: bool, out: Path, as_json: bool) -> None:
-    """Write a report of RUN: one HTML file that needs no network and can be sent to others. RUN is a folder, or the
-    beginning of a name that `sim list` shows; it may be under way still.
+    """Write a report of RUN as one HTML file that needs no network and can be shared. RUN is a folder, or the beginning
+    of a name in `sim list`. The run can still be running.
     """
     with reading(out, run) as stored:
         file = write_report(stored, target, force=force)

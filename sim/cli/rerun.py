@@ -1,4 +1,4 @@
-"""What the verbs that make a run again (`replay`, `resume`, `branch`) share."""
+"""Shared code of the commands that run a recorded run again (`replay`, `resume`, `branch`)."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -21,12 +21,12 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 EFFECT = click.option(
     "--effect", "decisions", multiple=True, metavar="ID=DECISION",
-    help="Resolve an in-doubt effect: retry it, or give its outcome (done, done:JSON or failed).",
+    help="Resolve an in-doubt effect: retry, or its outcome (done, done:JSON or failed).",
 )  # fmt: skip
 
 
 def again_options(command: Command) -> Command:
-    """Give a verb the options of everything that makes a run again."""
+    """Add the shared options of `replay`, `resume` and `branch` to a command."""
     backend = click.option(
         "--backend",
         type=click.Choice(["asyncio", "trio"]),
@@ -35,27 +35,27 @@ def again_options(command: Command) -> Command:
         help="The async library that hosts the run.",
     )
     allow = click.option(
-        "--allow", multiple=True, metavar="MODULE", help="A module from which `kind: module:Class` may be imported."
+        "--allow", multiple=True, metavar="MODULE", help="Allow `kind: module:Class` to import this module."
     )
     change = click.option(
         "--allow-change",
         is_flag=True,
-        help="Accept a scenario or code that has changed; the record is verified all the same.",
+        help="Accept a changed scenario or code. The record is still verified.",
     )
-    limit = click.option("--max-wall", metavar="DURATION", help="Real time after which it is interrupted.")
-    quiet = click.option("-q", "--quiet", is_flag=True, help="No progress.")
+    limit = click.option("--max-wall", metavar="DURATION", help="Real time after which the run is interrupted.")
+    quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
     return backend(allow(change(limit(quiet(command)))))
 
 
 @contextmanager
 def at_work(allow: tuple[str, ...], *, quiet: bool) -> Iterator[dict[str, Any]]:
-    """Show progress, keep stdout for the result, and give the options that go with it."""
+    """Show progress, reserve stdout for the result, and yield the options for the runner."""
     if allow:
         allow_imports()
     live = sys.stderr.isatty()
     progress = Progress(live=live)
     try:
-        with redirect_stdout(sys.stderr):  # what agents print is no result
+        with redirect_stdout(sys.stderr):  # output of agents is not part of the result
             yield {
                 "progress": progress if live and not quiet else None,
                 "stuck": progress.stuck,
@@ -70,13 +70,13 @@ def decided(decisions: tuple[str, ...]) -> dict[int, str]:
     """Return the decisions by the id of the effect.
 
     Raises:
-        UsageError: if one is not of the form ID=DECISION.
+        UsageError: if a decision does not have the form ID=DECISION.
     """
     found: dict[int, str] = {}
     for text in decisions:
         id, separator, decision = text.partition("=")
         if not separator or not id.isdecimal():
-            raise UsageError(f"--effect {text!r} is not of the form ID=DECISION", hint="for instance 17=retry")
+            raise UsageError(f"--effect {text!r} does not have the form ID=DECISION", hint="for example 17=retry")
         if int(id) in found:
             raise UsageError(f"two decisions are given for effect {id}")
         found[int(id)] = decision
@@ -84,13 +84,13 @@ def decided(decisions: tuple[str, ...]) -> dict[int, str]:
 
 
 def models_of(folder: Path) -> list[str]:
-    """Return the language models that a run asks, other than its scenario's."""
+    """Return the language models of a run that differ from those of its scenario."""
     with open_run(folder, verify=False) as stored:
         return models_asked(stored.info.options)
 
 
 def print_live(result: RunResult, *, as_json: bool, quiet: bool, undecided: bool = False) -> int:
-    """Print what came of a run that went on live, or waits for decisions, and return the exit code."""
+    """Print the result of a continued run, or its open decisions, and return the exit code."""
     if result.doubts and not as_json:
         _print_doubts(result.doubts)
     if result.doubts and not undecided:
@@ -107,19 +107,19 @@ def _ask(result: RunResult, *, as_json: bool) -> None:
         print_json(result.to_json())
     choices = " ".join(f"--effect {doubt.id}=retry" for doubt in result.doubts[:5])
     more = " ..." if len(result.doubts) > 5 else ""
-    say("sim: nothing was done or changed: first decide about all of them (retry, done, done:JSON or failed)")
+    say("sim: nothing was changed: decide on all of these effects first (retry, done, done:JSON or failed)")
     say(f"hint: add {choices}{more} to the command")
 
 
 def _print_doubts(doubts: tuple[InDoubtEffect, ...]) -> None:
     effects = "1 effect is" if len(doubts) == 1 else f"{len(doubts)} effects are"
-    say(f"sim: {effects} in doubt: begun before the run ended, with no outcome on record")
+    say(f"sim: {effects} in doubt: started, but without a recorded outcome")
     for doubt in doubts:
         say(plain(f"  {doubt.id}: {doubt.kind} of {doubt.agent} at {duration(doubt.time)}: {doubt.request}"))
 
 
 def print_replay(fields: dict[str, Any], *, as_json: bool) -> None:
-    """Print what came of a replay."""
+    """Print the result of a replay."""
     if as_json:
         print_json(fields)
         return
@@ -127,7 +127,7 @@ def print_replay(fields: dict[str, Any], *, as_json: bool) -> None:
     if not fields["same"]:
         click.echo(f"not the same: {plain(fields['difference'])}")
         return
-    far = "the whole run" if fields["complete"] else "as far as the record goes"
+    far = "the whole run" if fields["complete"] else "up to the end of the record"
     wall = fields["wall_seconds"]
-    rate = f" ({fields['events'] / wall:,.0f} a second)" if wall else ""
+    rate = f" ({fields['events'] / wall:,.0f} per second)" if wall else ""
     click.echo(f"the same, {far}: {events}{rate}, hash {fields['hash'][:16]}")

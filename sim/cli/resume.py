@@ -1,4 +1,4 @@
-"""`sim resume`: go on with a run that was killed or interrupted."""
+"""`sim resume`: continue a run that was killed, interrupted or failed."""
 
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,9 @@ from sim.store import find_run
 )
 @click.argument("run")
 @EFFECT
-@click.option("--undecided", is_flag=True, help="Continue although effects are in doubt; their agents stay paused.")
-@click.option("--take-over", is_flag=True, help="Take the run from a process that holds it and hangs.")
-@click.option("--allow-loss", is_flag=True, help="Continue although the last records are lost.")
+@click.option("--undecided", is_flag=True, help="Continue with unresolved in-doubt effects; their agents stay paused.")
+@click.option("--take-over", is_flag=True, help="Take the run from a process that holds it but hangs.")
+@click.option("--allow-loss", is_flag=True, help="Continue even if the last records are lost.")
 @endpoint_options
 @again_options
 @OUT
@@ -35,10 +35,10 @@ def command(
     backend: Backend, allow: tuple[str, ...], allow_change: bool, max_wall: str | None,
     quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
-    """Replay and verify RUN's record, then continue live.
+    """Replay and verify the record of RUN, then continue live.
 
-    An effect without an outcome on record is repeated with the same key if it is pure or idempotent. An unsafe one is
-    in doubt: nothing is changed until you resolve all of these with --effect.
+    An effect without a recorded outcome is repeated with the same key if it is pure or idempotent. An unsafe effect is
+    in doubt: nothing is changed until you resolve all in-doubt effects with --effect.
     """
     folder = find_run(out, run)
     access = access_of(endpoint, models_of(folder))

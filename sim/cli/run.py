@@ -1,4 +1,4 @@
-"""`sim run`: run a scenario and say what came of it."""
+"""`sim run`: run a scenario and print a summary."""
 
 import sys
 from collections.abc import Mapping
@@ -37,10 +37,10 @@ MAX_SEED = 2**63 - 1
       sim run scenarios/debate.yaml --model openai:NAME --base-url http://127.0.0.1:8000/v1""",
 )
 @click.argument("scenario", type=PATH)
-@click.option("--mode", type=click.Choice(["autonomous", "tick"]), help="Autonomous loops, or ticks.")
+@click.option("--mode", type=click.Choice(["autonomous", "tick"]), help="The mode of the run.")
 @click.option("--seed", type=click.IntRange(0, MAX_SEED), help="The seed of all random streams.")
-@click.option("--until", metavar="DURATION", help="Simulated time to run, such as 90s or 1h30m.")
-@click.option("--max-wall", metavar="DURATION", help="Real time after which the run is interrupted; resumable.")
+@click.option("--until", metavar="DURATION", help="The simulated time to run, for example 90s or 1h30m.")
+@click.option("--max-wall", metavar="DURATION", help="Real time after which the run is interrupted; it can be resumed.")
 @click.option(
     "--backend",
     type=click.Choice(["asyncio", "trio"]),
@@ -48,23 +48,21 @@ MAX_SEED = 2**63 - 1
     show_default=True,
     help="The async library that hosts the run.",
 )
-@click.option("--clock", type=click.Choice(["virtual", "wall"]), help="Jump from event to event, or follow real time.")
 @click.option(
-    "--speed", type=click.FloatRange(0, min_open=True), help="Simulated seconds a second with the wall clock."
+    "--clock", type=click.Choice(["virtual", "wall"]), help="virtual: as fast as possible; wall: paced by real time."
+)
+@click.option(
+    "--speed", type=click.FloatRange(0, min_open=True), help="Simulated seconds per real second with --clock wall."
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
-@click.option(
-    "--allow", multiple=True, metavar="MODULE", help="A module from which `kind: module:Class` may be imported."
-)
+@click.option("--allow", multiple=True, metavar="MODULE", help="Allow `kind: module:Class` to import this module.")
 @model_options
 @metrics_options
 @OUT
-@click.option("--no-record", is_flag=True, help="Do not write a run folder.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress, and only the folder of the run at the end.")
-@click.option(
-    "--live", is_flag=True, help="Progress as a picture: agents, rates, limits, newest events; else as lines."
-)
-@click.option("-v", "--verbose", is_flag=True, help="Progress also where stderr is no terminal, a line now and then.")
+@click.option("--no-record", is_flag=True, help="Do not record the run.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress; at the end print the run folder only.")
+@click.option("--live", is_flag=True, help="Show a live display of agents, rates, limits and latest events.")
+@click.option("-v", "--verbose", is_flag=True, help="Print progress lines also if stderr is not a terminal.")
 @common
 def command(
     scenario: Path,
@@ -80,8 +78,8 @@ def command(
 ) -> int:
     """Run SCENARIO and print a summary.
 
-    Options that are not given take their values from the scenario. Ctrl-C suspends the run between two instants and
-    keeps its record, so that `sim resume` can continue it; a second Ctrl-C ends it at once.
+    Options that are not given take their values from the scenario. Ctrl-C interrupts the run between two instants and
+    keeps its record, so that `sim resume` can continue it. A second Ctrl-C ends the run immediately.
     """
     if options["allow"]:
         allow_imports(scenario.resolve().parent)
@@ -95,7 +93,7 @@ def command(
             with redirect_stdout(sys.stderr):
                 options["expected"] = _expected(scenario, options)
         shown = not quiet and (live or verbose or sys.stderr.isatty())
-        options["on_interrupt"] = "return"  # the summary of an interrupted run is shown all the same
+        options["on_interrupt"] = "return"  # so that the summary of an interrupted run is printed
         result = _run(scenario, metrics, shown=shown, live=live, out=None if no_record else out, **options)
         print_result(result, as_json=as_json, quiet=quiet)
         metrics.linger()
@@ -103,7 +101,7 @@ def command(
 
 
 def _run(scenario: Path, metrics: Metrics, *, shown: bool, live: bool, **options: Any) -> RunResult:
-    """Run with the observers that are wanted."""
+    """Run with progress and metrics as requested."""
     progress = LiveProgress() if live and shown else Progress(live=sys.stderr.isatty())
 
     def stuck(step: Stuck) -> None:
@@ -111,7 +109,7 @@ def _run(scenario: Path, metrics: Metrics, *, shown: bool, live: bool, **options
         progress.stuck(step)
 
     try:
-        with redirect_stdout(sys.stderr):  # what agents print is no result
+        with redirect_stdout(sys.stderr):  # output of agents is not part of the result
             result = run(scenario, progress=progress if shown else None, stuck=stuck, begun=metrics.begun, **options)
     finally:
         progress.clear()
@@ -120,7 +118,7 @@ def _run(scenario: Path, metrics: Metrics, *, shown: bool, live: bool, **options
 
 
 def _estimate(scenario: Path, options: dict[str, Any], *, as_json: bool) -> None:
-    """Say what the language models of a run would cost."""
+    """Print the estimated cost of the language models of a run."""
     with redirect_stdout(sys.stderr):
         expected = estimate(scenario, **options)
     if as_json:
@@ -128,31 +126,31 @@ def _estimate(scenario: Path, options: dict[str, Any], *, as_json: bool) -> None
     elif expected:
         print_models(expected, most=True)
     else:
-        click.echo("no language model would be called")
+        click.echo("the run calls no language models")
 
 
 def _expected(scenario: Path, options: dict[str, Any]) -> Mapping[str, Any]:
-    """Return what the run is expected to spend, to be shown beside what it does; nothing if that cannot be said."""
+    """Return the estimated spend of the run, for the summary; empty if there is no estimate."""
     try:
         return estimate(scenario, **options)
     except SimError as error:
-        say(f"sim: warning: there is no estimate: {plain(error)}")
+        say(f"sim: warning: no cost estimate: {plain(error)}")
         return {}
 
 
 def allow_imports(*folders: Path) -> None:
-    """Let agents be imported from folders, and from the present one."""
-    # Last, so that nothing beside a scenario can stand in for an installed module.
+    """Allow imports of agents from folders, and from the current folder."""
+    # At the end, so that no file in these folders can replace an installed module.
     sys.path += [*map(str, folders), str(Path.cwd())]
 
 
 def exit_code(result: RunResult) -> int:
-    """Return 0 for a run that finished, unless it has models at an endpoint and no call of theirs was answered."""
+    """Return 0 for a finished run. Return 1 otherwise, or if no call to an endpoint was answered."""
     return 0 if result.status == "finished" and not result.unanswered else 1
 
 
 def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
-    """Print what came of a run; quietly, its folder alone."""
+    """Print the result of a run; if `quiet`, only its folder."""
     fields = result.to_json()
     if as_json:
         print_json(fields)
@@ -161,14 +159,14 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
     else:
         print_summary(fields)
     if result.status == "interrupted":
-        kept = f"what happened is in {plain(result.run)}" if result.run else "nothing was kept"
+        kept = f"its record is in {plain(result.run)}" if result.run else "it was not recorded"
         say(f"sim: interrupted: the run was stopped at {duration(result.sim_seconds)}; {kept}")
         if result.run and not result.doubts:
-            say(f"hint: sim resume {plain(result.run)} continues it")
+            say(f"hint: continue it with: sim resume {plain(result.run)}")
     if result.unanswered:
         say(f"sim: error: no model call was answered: all {result.unanswered} failed")
-        say("hint: sim show RUN --view llm_calls lists them with their errors")
+        say("hint: list them with: sim show RUN --view llm_calls")
     if result.deadlock:
         say(f"sim: warning: {plain(result.deadlock)}")
     if result.commonest_error:
-        say(f"sim: warning: {result.errors} errors of agents: {plain(result.commonest_error)}")
+        say(f"sim: warning: {result.errors} errors of agents; most frequent: {plain(result.commonest_error)}")

@@ -17,10 +17,10 @@ from sim.scenario import json_schema
     \b
       sim schema --to scenario.schema.json""",
 )
-@click.option("--to", "target", type=PATH, metavar="FILE", help="Write it to a new file instead.")
+@click.option("--to", "target", type=PATH, metavar="FILE", help="Write the schema to a new file.")
 @common
 def command(target: Path | None, as_json: bool) -> None:
-    """Print the JSON Schema of scenario files. Editors complete and check scenarios with it."""
+    """Print the JSON Schema of scenario files. Editors use it to complete and check scenarios."""
     if target is None:
         print_json(json_schema()) if as_json else click.echo(schema_text(), nl=False)
         return
@@ -34,15 +34,15 @@ def schema_text() -> str:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that does not exist yet.
+    """Write a new file.
 
     Raises:
-        UsageError: if it exists, or cannot be written.
+        UsageError: if the file exists, or cannot be written.
     """
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise UsageError(f"{path} exists", hint="choose another name, or take it away first") from None
+        raise UsageError(f"{path} exists", hint="choose another name, or remove the file first") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error

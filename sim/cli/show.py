@@ -1,4 +1,4 @@
-"""`sim show`: what happened in a run."""
+"""`sim show`: a summary, events or tables of a run."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -31,23 +31,23 @@ _COUNT = click.IntRange(0)
 )
 @click.argument("run")
 @click.option("--events", type=_COUNT, metavar="N", help="The last N events.")
-@click.option("--topic", metavar="PATTERN", help="Events of these topics, such as 'action.*'.")
-@click.option("--agent", metavar="NAME", help="The story of one agent: states, actions, messages.")
-@click.option("--view", metavar="NAME", help="A view: events, actions, messages, llm_calls, ...")
+@click.option("--topic", metavar="PATTERN", help="Events of these topics, for example 'action.*'.")
+@click.option("--agent", metavar="NAME", help="Events of one agent: states, actions, messages.")
+@click.option("--view", metavar="NAME", help="The rows of a view: events, actions, messages, llm_calls, ...")
 @click.option("--sql", metavar="QUERY", help="A SELECT over the views.")
-@click.option("--limit", type=_COUNT, default=50, show_default=True, help="Lines at most; 0 is all.")
+@click.option("--limit", type=_COUNT, default=50, show_default=True, help="The most lines to print; 0: all.")
 @OUT
 @common
 def command(
     run: str, events: int | None, topic: str | None, agent: str | None, view: str | None, sql: str | None,
     limit: int, out: Path, as_json: bool,
 ) -> None:  # fmt: skip
-    """Show a summary of RUN, some of its events, or a table. RUN is a folder, or the beginning of a name that
-    `sim list` shows.
+    """Show a summary of RUN, some of its events, or a table. RUN is a folder, or the beginning of a name in
+    `sim list`.
     """
     wants_events = events is not None or topic is not None or agent is not None
     if wants_events + (view is not None) + (sql is not None) > 1:
-        raise UsageError("events, a view and a query cannot be shown together", hint="ask for one of them")
+        raise UsageError("events, --view and --sql cannot be combined", hint="use one of them")
     first = limit or None
     with reading(out, run) as stored:
         if wants_events:
@@ -95,7 +95,7 @@ def _say_rest(shown: int, count: int | None) -> None:
 
 
 def fields_of(info: RunInfo) -> dict[str, Any]:
-    """Return what is known of a run, under the names that a result has."""
+    """Return the fields of a run, with the names of `RunResult.to_json()`."""
     return {
         **(info.summary or {}),
         "run": str(info.path),
@@ -118,5 +118,5 @@ def fields_of(info: RunInfo) -> dict[str, Any]:
 def _wall_seconds(info: RunInfo) -> float | None:
     try:
         return (datetime.fromisoformat(info.ended_at or "") - datetime.fromisoformat(info.started_at)).total_seconds()
-    except ValueError:  # it has not ended
+    except ValueError:  # the run has not ended
         return None

@@ -1,4 +1,4 @@
-"""`sim verify`: check every record of a run against its hash."""
+"""`sim verify`: verify the record of a run against its hashes."""
 
 from pathlib import Path
 
@@ -21,9 +21,9 @@ from sim.store import find_run, open_run
 @OUT
 @common
 def command(run: str, out: Path, *, as_json: bool) -> int:
-    """Check that the record of RUN is what was written: every event, effect, input and figure, with nothing missing.
+    """Verify that the record of RUN is complete and unchanged: all events, effects, inputs and figures.
 
-    The exit code is 1 if something was changed, removed, added or lost; the first record that is wrong is named.
+    The exit code is 1 if a record was changed, removed, added or lost; the first such record is printed.
     """
     folder = find_run(out, run)
     problems: list[str] = []

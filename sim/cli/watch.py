@@ -1,4 +1,4 @@
-"""`sim watch`: follow a run that is under way, from another terminal."""
+"""`sim watch`: follow a running run from another terminal."""
 
 import sys
 import time
@@ -29,15 +29,15 @@ from sim.store import find_run
     "--every",
     type=click.FloatRange(0.05),
     metavar="SECONDS",
-    help="How often to look; else 0.2, or 5 without a terminal.",
+    help="Seconds between two updates. Default: 0.2, or 5 without a terminal.",
 )
 @OUT
 @common
 def command(run: str, every: float | None, out: Path, as_json: bool) -> int:
-    """Follow RUN until it ends, and print its summary. RUN is a folder, or the beginning of a name that `sim list`
-    shows. It is only read: the run does not notice, and Ctrl-C ends the watching alone.
+    """Follow RUN until it ends, and print its summary. RUN is a folder, or the beginning of a name in `sim list`. The
+    run is only read and not affected. Ctrl-C ends this command, not the run.
 
-    With --json, look once and say what is seen.
+    With --json, print one snapshot and end.
     """
     follower = Follower(find_run(out, run))
     if as_json:

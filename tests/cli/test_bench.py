@@ -233,7 +233,7 @@ def test_a_bench_that_is_ended_keeps_what_it_has(start, tiny, tmp_path, number):
     _, err = process.communicate(timeout=30)
 
     assert process.returncode == 1
-    assert "interrupted: 1 of 2 runs were through" in err
+    assert "interrupted: 1 of 2 runs were done" in err
     told = json.loads((tmp_path / "bench" / "tiny-1" / "bench.json").read_text())
     assert (told["complete"], len(told["trials"])) == (False, 1)
 

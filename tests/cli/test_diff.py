@@ -47,7 +47,7 @@ def test_two_seeds(sim, diff, make):
     assert found["equal_events"] == number - 1
     assert [event["counter"] for event in found["events"]["left"]] == [row[4] for row in ours[number - 1 :][:5]]
     assert found["settings"] == {"seed": {"left": 1, "right": 2}}
-    assert f"equal events at the beginning: {number - 1}\nevent {number} " in done.out
+    assert f"equal events before the first difference: {number - 1}\nevent {number} " in done.out
     assert re.search(r"^seed +1 +2 *$", done.out, re.MULTILINE)
     for heading in ("outcome", "metric", "observation", "final state"):
         assert re.search(rf"^{heading} ", done.out, re.MULTILINE)
@@ -112,7 +112,7 @@ def test_a_run_that_is_a_beginning_of_the_other(sim, make, tiny):
     found = json.loads(sim("diff", part, whole, "--json").out)
 
     assert done.code == 0
-    assert "equal events at the beginning: 50\nevent 51 is " in done.out
+    assert "equal events before the first difference: 50\nevent 51 is " in done.out
     assert "on the left, and there is none on the right" in done.out
     assert found["difference"]["left"] is None
     assert found["difference"]["values"] is None
@@ -164,7 +164,7 @@ def test_only_requests_of_effects_differ(make):
     other = attrs.evolve(same, outcomes={**same.outcomes, "hash": Pair("a", "b")})
 
     assert other.equal is False
-    assert "but not what was asked for in effects" in " ".join(_verdict(other))
+    assert "but not the requests of effects" in " ".join(_verdict(other))
 
 
 def test_two_scenarios(sim, diff, make, tiny):

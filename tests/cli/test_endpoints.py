@@ -84,7 +84,7 @@ def test_a_branch_to_another_endpoint_needs_a_word(sim, tiers):
         missing = sim("branch", "tiers", "--at", "0s", "--endpoint", f"a={one.url}")
         moved = sim("branch", "tiers", "--at", "0s", "--endpoint", f"a={one.url}", "--endpoint", f"b={third.url}")
         assert (missing.code, moved.code) == (2, 2)
-        assert "no model provider 'b'" in missing.err
+        assert "unknown model provider 'b'" in missing.err
         assert "another endpoint" in moved.err
         assert ((len(one.seen), len(other.seen)), third.seen) == (asked, [])
         same = sim("branch", "tiers", "--at", "0s", "--endpoint", f"b={other.url}", "--endpoint", f"a={one.url}")
@@ -105,7 +105,7 @@ def test_a_local_server_has_a_name(sim, tiers, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--model", "fast:m"], "no model provider 'fast'"),
+        (["--model", "fast:m"], "unknown model provider 'fast'"),
         (["--model", "fast:m", "--endpoint", "fast"], "NAME=URL"),
         (["--model", "fast:m", "--endpoint", "fast=not an address"], "the base URL is not valid"),
         (
@@ -114,7 +114,7 @@ def test_a_local_server_has_a_name(sim, tiers, monkeypatch):
         ),
         (["--model", "fast:m", "--endpoint", "fast=http://127.0.0.1:9", "--endpoint-key", "slow=HOME"], "'slow'"),
         (["--model", "m:n", "--endpoint", "openai=http://127.0.0.1:9/v1"], "not a valid name"),
-        (["--endpoint", "fast=http://127.0.0.1:9/v1"], "no model that is there"),
+        (["--endpoint", "fast=http://127.0.0.1:9/v1"], "no model at an endpoint"),
         (["--model", "fast:m", "--endpoint", "fast=http://127.0.0.1:9/v1"], "cannot be reached"),
     ],
 )

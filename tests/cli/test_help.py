@@ -53,7 +53,7 @@ def test_unknown_verb(sim, wrong, meant):
     done = sim(wrong)
 
     assert done.code == 2
-    assert done.err == f"sim: error: there is no verb {wrong!r}\nhint: did you mean {meant}?\n"
+    assert done.err == f"sim: error: unknown command {wrong!r}\nhint: did you mean {meant}?\n"
 
 
 def test_unknown_option(sim):

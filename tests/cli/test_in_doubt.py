@@ -45,10 +45,10 @@ def test_resume_lists_what_is_in_doubt_and_waits(sim, crashed):
     waits = sim(*command)
     assert (waits.code, waits.out) == (1, "")
     assert waits.err.splitlines() == [
-        "sim: 2 effects are in doubt: begun before the run ended, with no outcome on record",
+        "sim: 2 effects are in doubt: started, but without a recorded outcome",
         '  1: pay of p-1 at 0s: {"to":"p-1"}',
         '  2: pay of p-2 at 0s: {"to":"p-2"}',
-        "sim: nothing was done or changed: first decide about all of them (retry, done, done:JSON or failed)",
+        "sim: nothing was changed: decide on all of these effects first (retry, done, done:JSON or failed)",
         "hint: add --effect 1=retry --effect 2=retry to the command",
     ]
     waits = sim(*command, "--effect", "2=done:5", "--json")

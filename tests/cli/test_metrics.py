@@ -51,8 +51,8 @@ def test_a_file_that_cannot_be_written_is_an_error(sim, tiny):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--linger",), "--linger keeps serving metrics, but none are served"),
-        (("--metrics-agent", "a"), "--metrics-agent says which series there are, and there are none"),
+        (("--linger",), "--linger needs --metrics, because otherwise no metrics are served"),
+        (("--metrics-agent", "a"), "--metrics-agent needs --metrics or --metrics-file"),
         (("--metrics", "x\x1b[31m"), "'x\\x1b[31m' is no [HOST:]PORT"),
         (("--metrics", "192.0.2.1:9464"), "metrics cannot be served at http://192.0.2.1:9464: "),
         (("--metrics", "0", *["--metrics-agent", "a"] * 51), "at most 50 agents have series of their own, not 51"),
@@ -80,7 +80,7 @@ def test_all_networks_are_warned_of(sim, tiny):
     done = sim("run", tiny, "--no-record", "--metrics", "0.0.0.0:0")
 
     assert done.code == 0
-    assert "sim: warning: whoever reaches this address can read them" in done.err
+    assert "sim: warning: the metrics have no password" in done.err
 
 
 def test_without_the_options_nothing_is_imported(tmp_path):

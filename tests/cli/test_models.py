@@ -193,10 +193,10 @@ def test_a_local_server_needs_no_key(sim, asks):
     ("options", "words"),
     [
         (["--model", "gpt-4o"], "PROVIDER:NAME"),
-        (["--model", "opnai:x"], "no model provider"),
+        (["--model", "opnai:x"], "unknown model provider"),
         (["--model", "big=openai:x"], "the scenario does not have"),
-        (["--base-url", "http://x"], "no model that is there"),
-        (["--model", "scripted:x", "--tokens-per-minute", "5"], "no model that is there"),
+        (["--base-url", "http://x"], "no model at an endpoint"),
+        (["--model", "scripted:x", "--tokens-per-minute", "5"], "no model at an endpoint"),
         (["--model", "openai:x", "--header", "sk-canary"], "NAME:VALUE"),
         (["--model", "openai:x", "--header", "x y: sk-canary"], "a header must have"),
         (["--model", "openai:x", "--base-url", "http://me:sk-canary@127.0.0.1:1/v1"], "--header"),

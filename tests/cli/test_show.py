@@ -44,7 +44,7 @@ def test_list_of_nothing(sim, tmp_path):
     done = sim("list", "--out", tmp_path / "none")
 
     assert done.code == 0
-    assert "there are no runs in" in done.out
+    assert "no runs in" in done.out
 
 
 def test_show_says_what_run_said(sim, tiny):

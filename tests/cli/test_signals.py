@@ -38,7 +38,7 @@ def test_the_first_signal_suspends(start, tmp_path, backend):
     assert process.returncode == 1
     assert result["status"] == "interrupted"
     assert (tmp_path / result["run"] / "run.db").is_file()
-    assert f"what happened is in {result['run']}" in err
+    assert f"its record is in {result['run']}" in err
     assert "Traceback" not in err
 
 

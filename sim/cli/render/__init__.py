@@ -1,1 +1,1 @@
-"""What the verbs print with: text, tables, JSON, and pictures in the terminal."""
+"""Output of the commands: text, tables, JSON, and a live display in the terminal."""

@@ -1,4 +1,4 @@
-"""Recorded events as lines that people read."""
+"""Recorded events as lines of text."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,14 +17,14 @@ from sim.kernel.rows import RecordedEvent
 def choose(
     rows: Iterable[RecordedEvent], *, agent: str | None, topic: str | None, first: int | None, last: int | None
 ) -> tuple[list[RecordedEvent], int]:
-    """Return some events in order, and how many match in all.
+    """Return the selected events in order, and the number of all matching events.
 
     Args:
         rows: all events.
-        agent: only what this agent did, and what was sent to it.
+        agent: only events of this agent, and messages to it.
         topic: only topics that match this pattern.
-        first: at most so many, from the beginning; None is all.
-        last: at most so many, from the end; it goes before `first`.
+        first: the most events from the beginning; None: all.
+        last: the most events from the end; overrides `first`.
 
     Raises:
         UsageError: if the agent is not in the run, or the pattern is malformed.
@@ -42,12 +42,12 @@ def choose(
     if agent is not None and agent not in actors:
         near = get_close_matches(agent, actors, 1)
         hint = f"did you mean {near[0]}?" if near else None
-        raise UsageError(f"nothing in the run is by an agent {agent!r}", hint=hint)
+        raise UsageError(f"the run has no events of an agent {agent!r}", hint=hint)
     return list(kept), count
 
 
 def line(row: RecordedEvent, agent: str | None = None) -> str:
-    """Return an event as harmless text; in the story of `agent` its name is left out."""
+    """Return an event as plain text. If `agent` is given, its name is omitted."""
     time, name, topic, data = duration(to_seconds(row.time_ns)), row.actor, row.topic, row.data
     what = " ".join(part for part in event_text(topic, data, agent) if part)
     who = "" if agent is not None else f"{name}  "

@@ -1,4 +1,4 @@
-"""What is seen of a run from its file: the chunks that have come in since the last time are added up."""
+"""Follows a run in its file, by adding up the chunks that are new since the last read."""
 
 from collections import Counter, deque
 from pathlib import Path
@@ -19,15 +19,15 @@ _STATES = tuple(str(state) for state in AgentState)
 
 
 class Follower:
-    """Follows one run from its file, which another process writes.
+    """Follows a run in its file, which another process writes.
 
-    It reads and never locks. Events come into the file about once a second, so what is seen is that old.
+    It reads without locks. The other process writes events about once per second, so a snapshot can be one second old.
 
     Args:
-        folder: of the run.
+        folder: the run folder.
 
     Raises:
-        UsageError, RunError: if it cannot be read.
+        UsageError, RunError: if the run cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -42,11 +42,11 @@ class Follower:
             self._until = _until(stored)
 
     def look(self) -> tuple[Snapshot, RunInfo]:
-        """Read what is new, and return what is seen now and the run's own row."""
-        with open_run(self._folder, verify=False) as stored:  # anew: a file whose writer has ended loses its log
+        """Read the new chunks, and return a snapshot and the info of the run."""
+        with open_run(self._folder, verify=False) as stored:  # its log can be gone by the next read
             info = stored.info
             sql = "SELECT id, CAST(data AS BLOB) FROM chunks WHERE id > ? ORDER BY id LIMIT 1"
-            while rows := stored.query(sql, (self._chunk,)):  # one by one: at the first look there may be many
+            while rows := stored.query(sql, (self._chunk,)):  # one by one, because the first read can have many
                 self._chunk, data = rows[0]
                 for row in decode(data):
                     self._add(RecordedEvent(*row))
@@ -76,7 +76,7 @@ class Follower:
         actor, topic, data = row.actor, row.topic, mapping(row.data)
         if topic == "agent.state":
             after = data.get("to")
-            if after in _STATES and data.get("reason") != "end":  # that all are stopped at the end says nothing
+            if after in _STATES and data.get("reason") != "end":  # at the end all stop
                 before = self._states.get(actor)
                 self._states[actor] = after
                 self._figures["wake-ups"] += after == "running" and before in ("sleeping", "paused")
@@ -90,7 +90,7 @@ class Follower:
 
 
 def _until(stored: StoredRun) -> float | None:
-    """Return when a run ends, simulated seconds; None if its scenario does not say."""
+    """Return the end of a run in simulated seconds; None if it has no limit or it is unknown."""
     info = stored.info
     given = info.options.get("until")
     try:

@@ -1,4 +1,4 @@
-"""A run as a picture in the terminal that is drawn anew a few times a second, or as lines that stay."""
+"""A live display of a run in the terminal, redrawn a few times per second, or as lines of text."""
 
 import sys
 import time
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DRAW_SECONDS = 0.2
 _SHARE = 20
-"""At most one part in so many of the time goes into drawing."""
+"""At most 1/20 of the time is spent on drawing."""
 
 _BAR = 24
 _LEVELS, _LINES = 8, 12
@@ -32,11 +32,11 @@ _STATUS = {"running": "green", "finished": "green", "failed": "red", "killed": "
 
 
 class Screen:
-    """Draws looks: over and over at one place of a terminal, or as lines.
+    """Draws snapshots: at a fixed place of a terminal, or as lines.
 
     Args:
-        stream: where to draw.
-        terminal: whether that is a terminal; if not, there are lines on stderr.
+        stream: the stream to draw on.
+        terminal: whether the stream is a terminal. If not, lines go to stderr.
     """
 
     def __init__(self, stream: TextIO, *, terminal: bool) -> None:
@@ -45,12 +45,12 @@ class Screen:
         self._pulse = Pulse()
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._live: RichLive | None = None
-        if terminal:  # so that the first picture does not pay for the imports, and its price says when the next is due
+        if terminal:  # import now, so that the time of the first drawing is representative
             picture(Snapshot("", "", 0, None, {}, {}), {}, [])
             _start(stream).stop()
 
     def draw(self, look: Snapshot) -> None:
-        """Show a look."""
+        """Show a snapshot."""
         rates = self._pulse.rates(look)
         self._lines.extend(text for text in look.newest[-_LINES:] if text not in self._lines)
         if not self.terminal:
@@ -63,14 +63,14 @@ class Screen:
         self._live.update(picture(look, rates, shown), refresh=True)
 
     def clear(self) -> None:
-        """Take the picture away; the next one is drawn below what was written meanwhile."""
+        """Remove the display. The next one appears below later output."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
 
 class LiveProgress(Progress):
-    """Shows a run in this process as a picture on stderr, in place of one line."""
+    """Shows a run of this process as a live display on stderr."""
 
     def __init__(self) -> None:
         super().__init__(live=False)
@@ -79,7 +79,7 @@ class LiveProgress(Progress):
         self._due = time.monotonic() + self._pause
 
     def __call__(self, runner: SimulationRunner) -> None:
-        """Show the run, if it is time."""
+        """Show the run, if the next drawing is due."""
         started = time.monotonic()
         if started < self._due:
             return
@@ -88,24 +88,24 @@ class LiveProgress(Progress):
         self._due = ended + max(self._pause, (ended - started) * _SHARE)
 
     def clear(self) -> None:
-        """Take the picture away."""
+        """Remove the display."""
         self._screen.clear()
 
 
 def line_of(look: Snapshot, rates: Mapping[str, float]) -> str:
-    """Return a look as one line."""
+    """Return a snapshot as one line."""
     states = ", ".join(f"{number(count)} {state}" for state, count in look.states.items() if count)
     figures = [f"{number(look.figures[name])} {name}" for name in ("iterations", "events") if name in look.figures]
     return plain(", ".join(part for part in (_far(look), pace_text(rates), states, *figures) if part))
 
 
 def picture(look: Snapshot, rates: Mapping[str, float], lines: list[str]) -> "RenderableType":
-    """Return a look as something that rich can draw.
+    """Return a snapshot as a rich object.
 
     Args:
-        look: what is seen.
-        rates: see `Pulse`.
-        lines: the newest events, harmless.
+        look: the snapshot.
+        rates: the rates from `Pulse`.
+        lines: the latest events, as plain text.
     """
     from rich.box import ROUNDED
     from rich.console import Group
@@ -207,7 +207,7 @@ def _levels(levels: tuple[Level, ...]) -> "Table":
 
 
 def _bar(share: float, width: int, colour: str) -> "Text":
-    """Return a share as a bar, to the eighth of a sign."""
+    """Return a share as a bar, with a resolution of 1/8 character."""
     from rich.text import Text
 
     eighths = round(min(1.0, max(0.0, share)) * width * 8)

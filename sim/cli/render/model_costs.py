@@ -1,4 +1,4 @@
-"""The table of what language models did and cost."""
+"""The table of calls and costs of language models."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +12,11 @@ _MICRO = 1_000_000
 
 
 def print_models(summary: Mapping[str, Any], *, most: bool = False) -> None:
-    """Print what language models were called and what it cost, beside what was expected.
+    """Print the calls of language models and their cost, with the estimate.
 
     Args:
-        summary: as `Models.summary` returns it.
-        most: whether to add what the calls can cost at most.
+        summary: the result of `Models.summary`.
+        most: whether to add the highest possible cost.
     """
     expected = summary.get("expected") or {}
     headings = ["model", "calls", "failed", "attempts", "tokens in", "tokens out", "cost"] + ["at most"] * most

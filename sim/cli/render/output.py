@@ -1,4 +1,4 @@
-"""What every verb prints with: harmless text, JSON, and errors."""
+"""Output of all commands: plain text, JSON, and errors."""
 
 import json
 import math
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import click
 
 from sim.errors import Problem, RunError, ScenarioError, SimError, UsageError
-from sim.text import plain as plain  # the verbs take it from here
+from sim.text import plain as plain  # re-exported for the commands
 
 if TYPE_CHECKING:
-    from sim.store import StoredRun  # importing it takes long
+    from sim.store import StoredRun  # the import is slow
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -28,27 +28,25 @@ INTERRUPTED = RunError("interrupted")
 
 
 def common(command: Command) -> Command:
-    """Give a verb the options that all verbs have."""
+    """Add the options of all commands to a command."""
     debug = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
-    as_json = click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON object instead, and nothing else, on stdout."
-    )
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else.")
     return as_json(debug(command))
 
 
 def say(text: str) -> None:
-    """Write a line that is harmless already to stderr."""
+    """Write a line to stderr. It must be plain text already."""
     click.echo(text, err=True)
 
 
 @contextmanager
 def reading(out: Path, run: str, *, verify: bool = True) -> Iterator["StoredRun"]:
-    """Open a run for reading, and say on stderr if its last records are lost: what is read is true, but not complete.
+    """Open a run for reading. Warn on stderr if its last records are lost: the rest is correct but not complete.
 
     Args:
         out: the folder of the runs.
-        run: a folder, or the beginning of a run's name.
-        verify: check the record against its hashes first.
+        run: a folder, or the beginning of the name of a run.
+        verify: whether to verify the record against its hashes first.
     """
     from sim.store import find_run, open_run  # `sim --help` needs no database
 
@@ -59,7 +57,7 @@ def reading(out: Path, run: str, *, verify: bool = True) -> Iterator["StoredRun"
 
 
 def print_json(value: Any) -> None:
-    """Write one JSON object to stdout: ASCII, and null for numbers that JSON does not have."""
+    """Write one JSON object to stdout, in ASCII, with null for NaN and infinities."""
     click.echo(json.dumps(_finite(value)))
 
 
@@ -74,20 +72,20 @@ def _finite(value: Any) -> Any:
 
 
 def tolerate_all_text() -> None:
-    """Spell out what the encoding of the terminal lacks, instead of failing."""
+    """Escape characters that the encoding of the terminal lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 
 def still() -> int:
-    """Nobody reads stdout any more (`sim list | head`): keep the interpreter from saying so when it ends."""
+    """Redirect stdout after a broken pipe (`sim list | head`), so that the interpreter prints no error at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1
 
 
 def complain(error: Exception, *, as_json: bool, debug: bool) -> int:
-    """Tell the user what went wrong and return the exit code."""
+    """Print an error and return the exit code."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
@@ -113,7 +111,7 @@ def _print_error(message: str, hint: str | None, problems: list[Problem]) -> Non
 
 
 def print_problems(problems: list[Problem], to: TextIO | None = None) -> None:
-    """Write each problem of a scenario as a line, and its hint as another one; to stderr unless told."""
+    """Write each problem of a scenario, and its hint, on lines of their own; to stderr unless `to` is set."""
     for problem in problems:
         where = f"{problem.file}:{problem.line}:{problem.column}"
         click.echo(f"  {plain(where)}: {plain(problem.message)}", file=to, err=to is None)
@@ -127,7 +125,7 @@ def problem_json(problem: Problem) -> dict[str, Any]:
 
 
 def _words(error: Exception) -> tuple[str, str | None]:
-    """Return what is said about an error, and the hint."""
+    """Return the message and the hint of an error."""
     match error:
         case ScenarioError():
             count = len(error.problems)
@@ -141,7 +139,7 @@ def _words(error: Exception) -> tuple[str, str | None]:
             return error.format_message().rstrip("."), _help(error)
         case OSError() if error.filename:
             return f"{error.filename} cannot be used: {error.strerror}", None
-    return f"{type(error).__name__}: {error}", "--debug shows where it happened"
+    return f"{type(error).__name__}: {error}", "use --debug to show the traceback"
 
 
 def _help(error: click.UsageError) -> str:

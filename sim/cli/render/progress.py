@@ -1,4 +1,4 @@
-"""What is shown on stderr while a run, or a bench, is under way."""
+"""Progress of a run, or of a bench, on stderr."""
 
 import shutil
 import sys
@@ -13,23 +13,23 @@ from sim.runner import SimulationRunner
 LIVE_SECONDS = 0.1
 PLAIN_SECONDS = 5.0
 _SHARE = 20
-"""At most one part in so many of the time goes into showing progress."""
+"""At most 1/20 of the time is spent on showing progress."""
 
 CLEAR = "\r\x1b[K"
 
 
 class StatusLine:
-    """One line on stderr that is written over and over, or lines that stay.
+    """One line on stderr that is overwritten, or permanent lines.
 
     Args:
-        live: whether stderr is a terminal, where a line can be written over.
+        live: whether stderr is a terminal, on which a line can be overwritten.
     """
 
     def __init__(self, *, live: bool) -> None:
         self.live = live
 
     def show(self, text: str) -> None:
-        """Write `text`, which is harmless already."""
+        """Write `text`. It must be plain text already."""
         if self.live:
             columns = shutil.get_terminal_size().columns
             sys.stderr.write(f"{CLEAR}{text[: columns - 1]}")
@@ -38,17 +38,17 @@ class StatusLine:
             say(text)
 
     def clear(self) -> None:
-        """Take the line away; lines that stay do so."""
+        """Remove the line. Permanent lines remain."""
         if self.live:
             sys.stderr.write(CLEAR)
             sys.stderr.flush()
 
 
 class Progress:
-    """Shows how far a run is, from time to time.
+    """Shows the progress of a run at intervals.
 
     Args:
-        live: whether stderr is a terminal, where a line can be written over.
+        live: whether stderr is a terminal, on which a line can be overwritten.
     """
 
     def __init__(self, *, live: bool) -> None:
@@ -58,7 +58,7 @@ class Progress:
         self._next = self._began + self._pause
 
     def __call__(self, runner: SimulationRunner) -> None:
-        """Show the progress of `runner`, if it is time."""
+        """Show the progress of `runner`, if an update is due."""
         started = time.monotonic()
         if started < self._next:
             return
@@ -67,13 +67,13 @@ class Progress:
         self._next = ended + max(self._pause, (ended - started) * _SHARE)
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         self._line.clear()
 
     def stuck(self, stuck: Stuck) -> None:
-        """Report a step that does not yield; called from another thread."""
+        """Report a step that does not yield. It is called from another thread."""
         self.clear()
-        say(f"sim: warning: a step of {plain(stuck.actor)} has not yielded for {stuck.seconds:g} s; it is here:")
+        say(f"sim: warning: a step of {plain(stuck.actor)} has not yielded for {stuck.seconds:g} s; it is at:")
         for line in stuck.stack.rstrip().splitlines()[-2:]:  # the innermost frame: the agent's own code
             say(f"  {plain(line.strip())}")
 
@@ -91,7 +91,7 @@ class Progress:
 
 
 def failures(runner: SimulationRunner) -> str:
-    """Return how many model calls have failed, to be put at the end of a line; nothing if none did."""
+    """Return the number of failed model calls as the end of a line; empty if none failed."""
     models = runner.simulation.models
     total = None if models is None else models.spend.total
     if total is None or not total.failed:

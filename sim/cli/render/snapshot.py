@@ -1,6 +1,6 @@
-"""One look at a run that is under way: what `sim run --live` and `sim watch` draw.
+"""A snapshot of a running run, for `sim run --live` and `sim watch`.
 
-A look comes from a runner in this process, or from the run file of another one.
+A snapshot comes from a runner in this process, or from the run file of another process.
 """
 
 import time
@@ -21,17 +21,17 @@ from sim.runner import SimulationRunner
 from sim.store import HashRecorder, RunRecorder
 
 NEWEST = 200
-"""Events that are looked at for the newest ones; agents do more in a tenth of a second than anybody can read."""
+"""The number of latest events to select lines from. More events than this could not be read anyway."""
 
 _SPAN = 3.0
-"""Real seconds that a rate is taken over."""
+"""Real seconds over which a rate is averaged."""
 
 _SCOPES = {"agent": "fullest agent", "group": "fullest group", "total": "all"}
 
 
 @attrs.frozen
 class Level:
-    """How much of something limited is used: its name, the share (0 to 1), and the amounts in words."""
+    """The use of something limited: its name, the used share (0 to 1), and the amounts as text."""
 
     name: str
     share: float
@@ -40,18 +40,18 @@ class Level:
 
 @attrs.frozen
 class Snapshot:
-    """What is seen of a run at one moment.
+    """The state of a run at one moment.
 
     Attributes:
         title: name, seed and mode.
-        status: as `sim list` shows it.
+        status: the status, as in `sim list`.
         now: simulated seconds.
-        until: when it ends, simulated seconds; None without a limit, or if it is not known.
-        states: agents by state.
-        figures: what was counted so far, by name.
-        levels: use of limits, budgets and the ceiling of the models.
-        errors: what went wrong most often, as lines.
-        newest: the newest events, as lines that are harmless.
+        until: the end in simulated seconds; None: without a limit, or unknown.
+        states: the number of agents by state.
+        figures: counts so far, by name.
+        levels: the use of limits, budgets and the ceiling of the models.
+        errors: the most frequent errors, as lines.
+        newest: the latest events, as lines of plain text.
     """
 
     title: str
@@ -66,17 +66,17 @@ class Snapshot:
 
 
 class Pulse:
-    """Turns looks into rates: how fast simulated time and the figures grow, by the real second."""
+    """Computes rates from snapshots: the growth of simulated time and of counts per real second."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, Snapshot]] = deque()
 
     def rates(self, look: Snapshot, at: float | None = None) -> dict[str, float]:
-        """Return the rates over the last seconds: of each figure, and of simulated time (`now`).
+        """Return the rates over the last seconds: of each count, and of simulated time (`now`).
 
         Args:
-            look: the present one.
-            at: real seconds of any clock that does not go back; None asks one.
+            look: the current snapshot.
+            at: real seconds of a monotonic clock; None: the current time.
         """
         at = time.monotonic() if at is None else at
         self._seen.append((at, look))
@@ -91,7 +91,7 @@ class Pulse:
 
 
 def take_snapshot(runner: SimulationRunner) -> Snapshot:
-    """Snapshot at a run in this process. Changes nothing; the kernel must be paused."""
+    """Return a snapshot of a run in this process. It changes nothing. The kernel must be paused."""
     simulation = runner.simulation
     world, manager = simulation.world, simulation.manager
     totals = manager.totals()
@@ -120,16 +120,16 @@ def take_snapshot(runner: SimulationRunner) -> Snapshot:
 
 
 def newest(rows: "tuple[RecordedEvent, ...] | list[RecordedEvent]") -> tuple[str, ...]:
-    """Return events as lines that are harmless; changes of state only if there is nothing else."""
+    """Return events as lines of plain text. Changes of state appear only if there are no other events."""
     told = [row for row in rows if row.topic != "agent.state"] or list(rows)
     return tuple(line(row._replace(data=_data(row.data))) for row in told[-20:])
 
 
 def _data(data: Any) -> Any:
-    """Return the data of an event as it will be read from the record."""
+    """Return the data of an event in the form in which it is read from the record."""
     try:
         return decode(freeze(data)) if isinstance(data, Raw | Record) else data
-    except ActorError:  # it cannot be recorded, and the run is going to say so
+    except ActorError:  # it cannot be recorded; the run will report this error
         return None
 
 
@@ -176,11 +176,11 @@ def _errors(runner: SimulationRunner) -> tuple[str, ...]:
 
 
 def pace_text(rates: Mapping[str, float]) -> str:
-    """Return how fast simulated time passes, in words; nothing if that is not known yet."""
+    """Return the pace of simulated time as text; empty if it is not known yet."""
     pace = rates.get("now")
     return "" if pace is None else f"{number(round(pace, 1 if pace < 10 else 0))} x real time"
 
 
 def time_text(seconds: float) -> str:
-    """Return simulated seconds as text, whole ones from a minute on."""
+    """Return simulated seconds as text, rounded to whole seconds from one minute on."""
     return to_text(round(seconds if seconds >= 60 else seconds * 10) * (10**9 if seconds >= 60 else 10**8))

@@ -1,4 +1,4 @@
-"""One run as tables: what `sim run` prints at the end and `sim show` later."""
+"""A run as tables, as `sim run` and `sim show` print it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -12,14 +12,14 @@ from sim.kernel.duration import to_text
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 WIDTH = 40
-"""Signs of a sparkline."""
+"""The length of a sparkline in characters."""
 
 
 def print_summary(fields: Mapping[str, Any]) -> None:
     """Print a run.
 
     Args:
-        fields: as `RunResult.to_json()` returns them; those that are not known may be missing.
+        fields: the result of `RunResult.to_json()`; unknown fields can be missing.
     """
     print_pairs(_pairs(fields))
     metrics = dict(fields.get("metrics") or {})
@@ -41,7 +41,7 @@ def print_summary(fields: Mapping[str, Any]) -> None:
 
 
 def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
-    """Return a series as block characters, from its minimum to its maximum; long ones are averaged."""
+    """Return a series as block characters, scaled from its minimum to its maximum. Long series are averaged."""
     cuts = [len(values) * step // width for step in range(width + 1)]
     means = [sum(values[a:b]) / (b - a) for a, b in pairwise(cuts)] if len(values) > width else list(values)
     low, span = min(means), max(means) - min(means)
@@ -88,7 +88,7 @@ def _pace(fields: Mapping[str, Any]) -> str:
 
 
 def _service(service: Mapping[str, Any]) -> str:
-    """Return how long the models took: service time is not simulated time."""
+    """Return the duration of the model calls in service time, which is not simulated time."""
     makespan, waited, path = (duration(service[name]) for name in ("makespan", "waiting", "critical_path"))
     flight = f"{service['in_flight_mean']:.2f} calls in flight; agents waited {waited} each"
     return f"{makespan} of service time ({service['sync']}), {flight}; critical path {path}"
@@ -97,7 +97,7 @@ def _service(service: Mapping[str, Any]) -> str:
 def _counts(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "agents", _parts(fields["agents"], fields["states"])
     rate = fields["iterations"] / fields["wall_seconds"] if fields.get("wall_seconds") else 0
-    per_second = f" ({number(round(rate))} a second)" if rate else ""
+    per_second = f" ({number(round(rate))} per second)" if rate else ""
     yield "iterations", f"{number(fields['iterations'])}{per_second}"
     yield "actions", _parts(fields["actions"], fields["kinds"])
     yield "refused", _parts(sum(fields["refused"].values()), fields["refused"])

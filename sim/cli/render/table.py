@@ -1,4 +1,4 @@
-"""Tables on stdout, for people; rich is imported only when there is one to print."""
+"""Tables on stdout. The library rich is imported only when a table is printed."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PIPED = 200
-"""Columns when nobody says how wide the output is."""
+"""The width in columns if the output has no known width."""
 
 Cell = str | int | float | bool | None
 
@@ -18,9 +18,9 @@ Cell = str | int | float | bool | None
 def print_table(
     headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, exact: bool = False, named: bool = False
 ) -> None:
-    """Print rows under their headings; numbers stand on the right, rounded for reading unless `exact`.
+    """Print rows under their headings. Numbers are right-aligned, and rounded unless `exact`.
 
-    Where there is little room the first column stays whole if it is `named`, and the others give way.
+    On a narrow terminal, the first column is never wrapped if `named`; the others are.
     """
     from rich.table import Table
 
@@ -36,7 +36,7 @@ def print_table(
 
 
 def print_pairs(rows: Iterable[tuple[str, str]]) -> None:
-    """Print names and what they stand for."""
+    """Print names and their values."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
@@ -46,7 +46,7 @@ def print_pairs(rows: Iterable[tuple[str, str]]) -> None:
 
 
 def number(value: float) -> str:
-    """Return a number as people like to read it: 12,345 or 0.0123."""
+    """Return a number in a readable form: 12,345 or 0.0123."""
     if isinstance(value, int) or (value.is_integer() and abs(value) < 1e15):
         return f"{int(value):,}"
     return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
@@ -57,7 +57,7 @@ def _print(table: "Table", rows: Iterable[Sequence[Cell]], *, exact: bool = True
     from rich.text import Text
 
     for row in rows:
-        table.add_row(*(Text(_shown(cell, exact)) for cell in row))  # as Text, no markup is read in it
+        table.add_row(*(Text(_shown(cell, exact)) for cell in row))  # as Text, so that markup is not interpreted
     width = None if sys.stdout.isatty() else PIPED
     Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False).print(table)
 
