@@ -1,4 +1,4 @@
-"""What an event says, in words; for the story of an agent and for lists of events."""
+"""The text of events, for lists of events and for the history of an agent."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 from sim.kernel.codec import encode
 
 LONGEST = 200
-"""Signs of data that are told; the rest is cut."""
+"""The most characters of data in a text; the rest is cut off."""
 
 
 def event_text(topic: str, data: Any, agent: str | None = None) -> tuple[str, ...]:
-    """Return what an event says, in parts of which some may be empty. The text is as agents wrote it.
+    """Return the text of an event, in parts of which some can be empty. It can contain untrusted text of agents.
 
     Args:
-        topic: of the event.
-        data: of the event.
-        agent: whose story it is told in; its own name is left out.
+        topic: the topic of the event.
+        data: the data of the event.
+        agent: the agent in whose history the text appears; its name is omitted.
     """
     known = data if isinstance(data, Mapping) else {}
     if topic == "agent.state":
@@ -32,7 +32,7 @@ def event_text(topic: str, data: Any, agent: str | None = None) -> tuple[str, ..
 
 
 def short(data: Any, longest: int = LONGEST) -> str:
-    """Return data as JSON text, cut if it is long; nothing for no data."""
+    """Return data as JSON text, cut off if it is long; empty for no data."""
     if data is None or data == {}:
         return ""
     text = encode(data).decode()

@@ -1,17 +1,18 @@
-"""The report: one HTML file that shows what happened in a run, made from its record alone.
+"""The report: one HTML file that shows a run, made from its record only.
 
-One pass over the events feeds collectors, each of which keeps a bounded amount and says what the page needs as JSON:
+One pass over the events feeds collectors. Each collector keeps a bounded amount of data, and returns JSON for the page:
 
-    bins      the span of a run in equal parts, over which everything is counted
-    states    how many agents were in each state, and a swimlane for each agent
-    topics    how many events of each kind; actions; what the scenario sampled and agents observed
-    usage     what was taken from limits, against what they allow
-    models    calls of language models; effects
-    graph     who addressed or paid whom
-    errors    errors, refusals and alerts
-    people    a row and a story for each agent
-    collect   the pass
-    page      the file: data, style and script (those in `web`) in one, under a policy that allows nothing else
+    bins        equal parts of the simulated time of a run, for counts over time
+    states      the number of agents in each state, and a swimlane for each agent
+    topics      counts of events and actions; metrics and observations
+    groups      the group of an agent
+    limits      the use of limits, budgets and quotas
+    models      calls of language models; effects
+    graph       the graph of messages or payments between agents
+    errors      errors, refusals and alerts
+    people      a row and a history for each agent
+    collect     the pass over the events
+    page        the file: data, style and script (from `web`), with a content security policy
 """
 
 from sim.report.collect import collect

@@ -1,9 +1,9 @@
-"""The span of a run in equal parts, over which everything is counted."""
+"""Equal parts of the simulated time of a run, for counts over time."""
 
 import attrs
 
 BINS = 240
-"""Parts of a span: about as many as a chart has room for."""
+"""The number of parts: about the resolution of a chart."""
 
 
 @attrs.frozen
@@ -11,8 +11,8 @@ class Bins:
     """Equal parts of the time from 0 to `end_ns` (at least one nanosecond each).
 
     Attributes:
-        end_ns: simulated nanoseconds.
-        count: how many parts.
+        end_ns: the end in simulated nanoseconds.
+        count: the number of parts.
     """
 
     end_ns: int
@@ -20,11 +20,11 @@ class Bins:
 
     @classmethod
     def until(cls, end_ns: int) -> "Bins":
-        """Return the parts of a run that ended then."""
+        """Return the parts of a run that ended at `end_ns`."""
         return cls(max(end_ns, BINS))
 
     def at(self, time_ns: int) -> int:
-        """Return the part that a time lies in; the end belongs to the last one."""
+        """Return the index of the part of a time. The end belongs to the last part."""
         return min(self.count - 1, max(0, time_ns) * self.count // self.end_ns)
 
     def begin(self, part: int) -> int:
@@ -32,5 +32,5 @@ class Bins:
         return -(-part * self.end_ns // self.count)
 
     def zeros(self) -> list[int]:
-        """Return a count of nothing for each part."""
+        """Return a zero for each part."""
         return [0] * self.count

@@ -1,4 +1,4 @@
-"""From the record of a run to what its report shows: one pass over the events."""
+"""Collects the data of a report in one pass over the events of a run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,10 +26,10 @@ _LONGEST_SCENARIO = 50_000
 
 
 def collect(stored: StoredRun) -> dict[str, Any]:
-    """Return what the report of a run shows, JSON-like. Also of a run that is under way, or was killed.
+    """Return the data of the report, JSON-like. The run can still be running, or can have been killed.
 
     Args:
-        stored: the run; its events are read once, in order, and a bounded amount of them is kept.
+        stored: the run. Its events are read once, in order; a bounded amount of data is kept.
 
     Raises:
         RunError: if the run is damaged.
@@ -38,7 +38,7 @@ def collect(stored: StoredRun) -> dict[str, Any]:
 
 
 class _Collector:
-    """All collectors of one report, and which events each of them gets."""
+    """The collectors of one report. It passes each event to those that need it."""
 
     def __init__(self, stored: StoredRun) -> None:
         self.stored = stored
@@ -55,7 +55,7 @@ class _Collector:
         self.people = People()
 
     def collect(self) -> dict[str, Any]:
-        """Read all events and say what came of it."""
+        """Read all events and return the data of the report."""
         for row in self.stored.events():
             self._add(row)
         self.states.finish()
@@ -108,7 +108,7 @@ class _Collector:
         self.people.add(row, data, agent=actor in self.states.swimlanes)
 
     def _run(self) -> dict[str, Any]:
-        """What ran."""
+        """Return the settings of the run."""
         info = self.stored.info
         given = {name: value for name, value in info.options.items() if value not in (None, [], "")}
         return {
@@ -121,7 +121,7 @@ class _Collector:
         }  # fmt: skip
 
     def _numbers(self, summary: Mapping[str, Any]) -> dict[str, Any]:
-        """What came of it, in numbers, counted here: a run that was killed has no summary."""
+        """Return the totals. They are counted here, because a run that was killed has no summary."""
         done = sum(done for done, _ in self.topics.actions.values())
         refused = sum(refused for _, refused in self.topics.actions.values())
         return {
@@ -157,7 +157,7 @@ class _Collector:
 
 
 def _scenario(stored: StoredRun) -> Scenario | None:
-    """Return the scenario as run, with the changes of a branch; None if there is none, or it is not valid any more."""
+    """Return the scenario as run, with the changes of a branch; None if it is missing or no longer valid."""
     changes = [*stored.info.options.get("set", ()), *(stored.info.origin or {}).get("set", ())]
     try:
         return loads(_text(stored), SCENARIO, changes)
@@ -166,7 +166,7 @@ def _scenario(stored: StoredRun) -> Scenario | None:
 
 
 def _text(stored: StoredRun) -> str:
-    """Return the text of the scenario as run; nothing if it cannot be read."""
+    """Return the text of the scenario as run; empty if it cannot be read."""
     try:
         return (stored.path / SCENARIO).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -174,7 +174,7 @@ def _text(stored: StoredRun) -> str:
 
 
 def _end_of(stored: StoredRun) -> int:
-    """Return the simulated time of the end of the run, or of its last event so far, in nanoseconds."""
+    """Return the end of the run, or the time of its last event so far, in simulated nanoseconds."""
     if stored.info.sim_ns is not None:
         return stored.info.sim_ns
     rows = stored.query("SELECT CAST(data AS BLOB) FROM chunks ORDER BY id DESC LIMIT 1")

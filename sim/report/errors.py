@@ -1,4 +1,4 @@
-"""Errors, refusals and alerts: what a person should look at first."""
+"""Errors, refusals and alerts of a run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from sim.events.event_text import short
 from sim.report.bins import Bins
 
 _KINDS = 5000
-"""ErrorList that are told apart."""
+"""The most different errors that are counted separately."""
 
 _SHOWN = 300
 _LONGEST = 300
@@ -19,7 +19,7 @@ _LONGEST = 300
 
 @attrs.define
 class _ErrorGroup:
-    """One kind of error: how often it came, from when to when, and who had it first."""
+    """One kind of error: its first agent, its first and last time, and its count."""
 
     agent: str
     first_ns: int
@@ -28,7 +28,7 @@ class _ErrorGroup:
 
 
 class ErrorList:
-    """Counts what went wrong, by what it was and what was said."""
+    """Counts errors by kind and text."""
 
     def __init__(self, bins: Bins) -> None:
         self.by_agent: dict[str, int] = {}
@@ -37,7 +37,7 @@ class ErrorList:
         self._parts = bins.zeros()
 
     def add(self, time_ns: int, agent: str, topic: str, known: Mapping[str, Any]) -> None:
-        """Take in an event, if it is of that sort."""
+        """Count an event, if it is an error, a refusal or an alert."""
         if topic.startswith("action."):
             if not known.get("success"):
                 self._count("refused", f"{topic[7:]}: {known.get('error')}", time_ns, agent)
@@ -48,16 +48,16 @@ class ErrorList:
         elif topic.startswith("alert."):
             self._count("alert", f"{topic[6:]} {short(known)}", time_ns, str(known.get("agent") or agent))
         elif topic == "mailbox.dead_letters":
-            self._count("dead letters", "messages that nobody took", time_ns, agent, whole(known.get("count")))
+            self._count("dead letters", "messages that no agent read", time_ns, agent, whole(known.get("count")))
         elif topic == "model.call" and known.get("error"):
             self._count("model call", f"{known.get('error')}: {known.get('message')}", time_ns, agent)
         elif topic == "agent.state" and known.get("to") == "paused":
             reason = str(known.get("reason"))
-            if not reason.startswith(PauseReason.RESOURCES):  # to wait for a limit is how it is meant to work
+            if not reason.startswith(PauseReason.RESOURCES):  # to wait for a limit is normal operation
                 self._count("paused", reason, time_ns, agent)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what went wrong, the gravest first, and when."""
+        """Return the errors, the most severe first, and their counts over time."""
         ordered = sorted(self._found.items(), key=lambda item: (_GRAVITY.index(item[0][0]), -item[1].count, item[0]))
         return {
             "kinds": len(ordered),
@@ -74,7 +74,7 @@ class ErrorList:
 
     def _count(self, kind: str, text: str, time_ns: int, agent: str, count: int = 1) -> None:
         if len(agent) > 2:
-            text = text.replace(agent, "…")  # what many agents have in common is one error
+            text = text.replace(agent, "…")  # count the same error of many agents as one
         key = (kind, text[:_LONGEST])
         if key not in self._found and len(self._found) >= _KINDS:
             key = (kind, "(others)")

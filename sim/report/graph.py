@@ -1,4 +1,4 @@
-"""Who addressed or paid whom, as a graph; of groups where there are too many agents to draw."""
+"""The graph of messages or payments between agents, or between groups if there are too many agents."""
 
 from collections import Counter
 from typing import Any
@@ -6,21 +6,21 @@ from typing import Any
 from sim.report.groups import Groups
 
 _NODES = 64
-"""Nodes that a circle has room for."""
+"""The most nodes of a circle."""
 
 _GROUPS = 4
-"""Groups from which on they are drawn in place of too many agents; of fewer there is nothing to see."""
+"""The fewest groups that can replace the agents; a graph of fewer groups shows too little."""
 
 _EDGES = 600
-"""Edges that are drawn, the heaviest first."""
+"""The most edges that are drawn, the heaviest first."""
 
 
 class Graph:
-    """Counts what went from one agent to another.
+    """Counts messages or payments between agents.
 
     Args:
-        name: what goes from one to another.
-        groups: of the agents.
+        name: what is counted.
+        groups: the groups of the agents.
     """
 
     def __init__(self, name: str, groups: Groups) -> None:
@@ -31,13 +31,13 @@ class Graph:
         self._edges: Counter[tuple[str, str]] = Counter()
 
     def add(self, sender: str, receiver: str) -> None:
-        """Count one."""
+        """Count one message or payment."""
         self._edges[sender, receiver] += 1
         self.sent[sender] += 1
         self.received[receiver] += 1
 
     def to_json(self) -> dict[str, Any] | None:
-        """Return the graph; None if nothing went anywhere. Nodes are in order of group and name."""
+        """Return the graph; None if it has no edges. Nodes are in order of group and name."""
         if not self._edges:
             return None
         agents = {*self.sent, *self.received}
@@ -71,6 +71,6 @@ class Graph:
 
 
 def _natural(name: str) -> tuple[str, int]:
-    """Order `writer-10` after `writer-9`."""
+    """Return a sort key that puts `writer-10` after `writer-9`."""
     head, _, tail = name.rpartition("-")
     return (head, int(tail[:15])) if head and tail.isdecimal() and tail.isascii() else (name, 0)

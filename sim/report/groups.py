@@ -1,4 +1,4 @@
-"""Which group an agent belongs to. The record does not say so for each event; the scenario's names do."""
+"""The group of an agent. It is derived from names in the scenario, because events do not record it."""
 
 import re
 from collections.abc import Mapping
@@ -9,10 +9,10 @@ _NUMBERED = re.compile(r"(.+?)-\d+")
 
 
 class Groups:
-    """Finds the entry of the scenario that an agent was made from, by its name: `writer-3` is from `writer`.
+    """Finds the scenario entry of an agent by its name: `writer-3` is from `writer`.
 
     Args:
-        scenario: as run; None for a run without one, whose agents are grouped by name.
+        scenario: the scenario as run; None: there is none, and agents are grouped by name.
     """
 
     def __init__(self, scenario: Scenario | None) -> None:
@@ -26,7 +26,7 @@ class Groups:
         return self._find(agent)[1]
 
     def entry(self, agent: str) -> str:
-        """Return the entry of `agents` that it was made from; its group if there is none."""
+        """Return the `agents` entry of an agent, or its group if there is no entry."""
         return self._find(agent)[0]
 
     def _find(self, agent: str) -> tuple[str, str]:

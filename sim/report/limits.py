@@ -1,8 +1,8 @@
-"""What was taken from limits, against what they allow.
+"""The use of limits, budgets and quotas.
 
-The record holds actions and model calls, not what each of them took: that is worked out again here, with the price list
-of the scenario and the windows of the rate tracker. So it is exact where the run was, with one difference: what was set
-aside before it was taken (a model call under way, an action that waits) counts from when it was taken.
+The record has actions and model calls, but not what each of them used. This is computed here again, with the price list
+of the scenario and the windows of the rate tracker. The result is as exact as the run, with one difference: reserved
+amounts (of a model call in flight, or of a waiting action) count from the time of actual use.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,22 +22,22 @@ from sim.world import World
 
 
 class _Scope:
-    """One limit: the windows of all that it holds for (each agent, each group, or all), and the fullest of them."""
+    """One limit: the windows of all its holders (each agent, each group, or all), and the fullest window."""
 
     def __init__(self, resource: str, scope: str, rate: Rate, policy: str, bins: Bins) -> None:
         self.resource = resource
         self.scope = scope
         self.rate = rate
         self.policy = policy
-        self.peaks = [0.0] * bins.count  # the greatest share of the limit in use
+        self.peaks = [0.0] * bins.count  # by part of the run: the highest used share of the limit
         self.total = 0
-        self.rates: dict[str, Rate] = {}  # of those that have one of their own
+        self.rates: dict[str, Rate] = {}  # by key: rates of agents that have their own
         self._bins = bins
         self._windows: dict[str, Window] = {}
         self._part = 0
 
     def take(self, key: str, amount: int, time_ns: int) -> None:
-        """Count what was taken."""
+        """Count an amount that was used."""
         self._reach(time_ns)
         window = self._windows.get(key)
         if window is None:
@@ -48,11 +48,11 @@ class _Scope:
         self._note(window)
 
     def finish(self) -> None:
-        """Bring the windows to the end of the run."""
+        """Advance the windows to the end of the run."""
         self._reach(self._bins.end_ns)
 
     def _reach(self, time_ns: int) -> None:
-        """Go through the parts up to a time: what was taken before still counts when a part begins."""
+        """Advance to the part of a time. Earlier use can still be in a window when a part begins."""
         last = self._bins.at(time_ns)
         while self._part < last:
             self._part += 1
@@ -78,12 +78,12 @@ class _Scope:
 
 
 class LimitUsage:
-    """Follows all limits, budgets and quotas of a scenario.
+    """Computes the use of all limits, budgets and quotas of a scenario.
 
     Args:
-        scenario: as run, with the changes that the run was given.
+        scenario: the scenario as run, with the changes of the run.
         bins: the parts of the run.
-        groups: of the agents.
+        groups: the groups of the agents.
     """
 
     def __init__(self, scenario: Scenario, bins: Bins, groups: Groups) -> None:
@@ -99,10 +99,10 @@ class LimitUsage:
         self._charge = world.costs.charge
         self._scopes: dict[str, list[_Scope]] = {name: list(_scopes(name, scenario, bins)) for name in scenario.limits}
         self._own = {entry.name: entry.limits for entry in scenario.agents if entry.limits}
-        self._spent: dict[str, dict[str, int]] = {name: {} for name in scenario.budgets}  # micro by agent
+        self._spent: dict[str, dict[str, int]] = {name: {} for name in scenario.budgets}  # by agent, in micro-units
 
     def action(self, time_ns: int, agent: str, kind: str, data: Mapping[str, Any]) -> None:
-        """Count what an action that was done took."""
+        """Count the use of an action that succeeded."""
         if kind not in self._scenario.costs or not data.get("success"):
             return
         charge = self._charge(kind, len(encode(data.get("arguments"))))
@@ -112,7 +112,7 @@ class LimitUsage:
             self._spend(name, agent, micro)
 
     def call(self, time_ns: int, agent: str, data: Mapping[str, Any]) -> None:
-        """Count what a call of a language model took."""
+        """Count the use of a call of a language model."""
         tokens = whole(data.get("input_tokens")) + whole(data.get("output_tokens"))
         self._take(CALLS, agent, 1, time_ns)
         self._take(TOKENS, agent, tokens, time_ns)
@@ -123,7 +123,7 @@ class LimitUsage:
         """Return all limits and their use.
 
         Args:
-            held: quota that agents hold at the end, by quota and agent.
+            held: the quotas that agents hold at the end, by quota and agent.
         """
         scopes = [scope for scopes in self._scopes.values() for scope in scopes]
         for scope in scopes:
@@ -168,6 +168,6 @@ def _scopes(name: str, scenario: Scenario, bins: Bins) -> Iterable[_Scope]:
 
 
 def _most(amounts: Mapping[str, int]) -> dict[str, Any]:
-    """Return who has most of something, and the total."""
+    """Return the agent with the largest amount, its amount, and the total."""
     agent = max(amounts, key=lambda agent: amounts[agent], default=None)
     return {"most": 0 if agent is None else amounts[agent], "agent": agent, "total": sum(amounts.values())}

@@ -1,4 +1,4 @@
-"""Calls of language models, what they cost and how long they took; and the effects of a run."""
+"""Calls of language models with their costs and durations; and the effects of a run."""
 
 from array import array
 from collections import Counter
@@ -12,7 +12,7 @@ from sim.resources import MICRO
 from sim.store import StoredRun
 
 _LATEST = 100
-"""Effects that went wrong and are listed."""
+"""The most failed effects that are listed."""
 
 
 class ModelCalls:
@@ -27,7 +27,7 @@ class ModelCalls:
         self._by_use: Counter[str] = Counter()
 
     def call(self, part: int, data: Mapping[str, Any]) -> None:
-        """Take in a call that has ended."""
+        """Count a call that has ended."""
         name = f"{data.get('provider')}:{data.get('model')}"
         micro = whole(data.get("cost_micro"))
         tally = self._models.setdefault(name, Counter())
@@ -40,14 +40,14 @@ class ModelCalls:
         self._by_use[str(data.get("use"))] += 1
 
     def attempt(self, data: Mapping[str, Any]) -> None:
-        """Take in one try of a call."""
+        """Count one attempt of a call."""
         self._tries[str(data.get("outcome"))] += 1
 
     def to_json(self, summary: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return all calls, JSON-like; None if there were none.
 
         Args:
-            summary: what the run itself said of its models at the end, for the ceiling and what was expected.
+            summary: the summary of models at the end of the run, for the ceiling and the estimate.
         """
         if not self._models:
             return None
@@ -72,7 +72,7 @@ class ModelCalls:
 
 
 def effects(stored: StoredRun) -> dict[str, Any] | None:
-    """Return what was done outside, by kind and outcome, and the latest that went wrong; None if nothing was."""
+    """Return the effects by kind and outcome, and the latest failed ones; None if there were none."""
     kinds = stored.query(
         "SELECT kind, latency, safety, outcome, count(*), sum(attempts), avg(seconds), max(seconds) FROM calls"
         " GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC LIMIT 200"

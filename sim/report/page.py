@@ -1,9 +1,9 @@
-"""The report as one HTML file: data, style and script in one, under a policy that allows nothing else.
+"""The report as one HTML file: data, style and script, with a content security policy.
 
-Text of agents and scenarios is not trusted. It stands in the file only inside the JSON, where `<`, `>` and `&` are
-spelled `\\u003c` and so on, with control characters and marks that reorder text spelled out; the script turns it into
-text nodes and never into markup. And if it did: the policy of the page names the hashes of its own script and style, so
-no other one runs, and nothing is loaded from anywhere.
+Text of agents and scenarios is not trusted. It is only inside the JSON, in which `<`, `>` and `&` are escaped as
+`\\u003c` and so on; control characters and bidirectional formatting characters are escaped, too. The script turns text
+into text nodes, never into markup. As a second protection, the policy of the page contains the hashes of its own script
+and style, so that no other script runs and nothing is loaded from the network.
 """
 
 import json
@@ -28,20 +28,20 @@ REPORT = "report.html"
 _SCRIPTS = ("basics.js", "charts.js", "agents.js", "graph.js", "page.js")
 
 _BODY = """<main id="page"></main>
-<noscript><p>This report needs JavaScript; it loads nothing from anywhere.</p></noscript>
+<noscript><p>This report needs JavaScript. It loads nothing from the network.</p></noscript>
 <script type="application/json" id="data">{data}</script>"""
 
 
 def write_report(stored: StoredRun, target: Path | None = None, *, force: bool = False) -> Path:
-    """Write the report of a run as one HTML file, which only its owner can read, and return its path.
+    """Write the report of a run as one HTML file, readable by its owner only, and return its path.
 
     Args:
         stored: the run.
-        target: the file; by default `report.html` in the folder of the run, which is replaced.
-        force: replace the target if it exists.
+        target: the file; None: `report.html` in the run folder, which is replaced.
+        force: whether to replace the target if it exists.
 
     Raises:
-        UsageError: if the target exists, or lies in the folder of another run.
+        UsageError: if the target exists, or is in the folder of another run.
         RunError: if the run is damaged, or the file cannot be written.
     """
     own = stored.path / REPORT
@@ -50,7 +50,7 @@ def write_report(stored: StoredRun, target: Path | None = None, *, force: bool =
         if (file.parent / DATABASE).exists():
             raise UsageError(f"{file} is in the folder of a run", hint=f"choose another folder, or {own}")
         if file.exists() and not force:
-            raise UsageError(f"{file} exists", hint="choose another name, or allow it to be replaced (--force)")
+            raise UsageError(f"{file} exists", hint="choose another name, or replace the file with --force")
     text = render(collect(stored))
     try:
         with tempfile.TemporaryDirectory(prefix=".report-", dir=file.parent) as folder:
@@ -64,7 +64,7 @@ def write_report(stored: StoredRun, target: Path | None = None, *, force: bool =
 
 
 def render(data: Mapping[str, Any]) -> str:
-    """Return the page for what `collect` returned."""
+    """Return the page for the data from `collect`."""
     style, script = _resources()
     run = data["run"]
     title = f"{run['name']} (seed {run['seed']}): report"
@@ -72,13 +72,13 @@ def render(data: Mapping[str, Any]) -> str:
 
 
 def _embedded(data: Mapping[str, Any]) -> str:
-    """Return data as JSON that can stand in HTML: pure ASCII, without a sign that HTML knows."""
+    """Return data as JSON for HTML: ASCII only, without characters that are special in HTML."""
     text = json.dumps(_harmless(data), separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _harmless(value: Any) -> Any:
-    """Spell out what is not printable in every text, and give JSON null for numbers that it does not have."""
+    """Escape characters that are not printable, and replace NaN and infinities by null."""
     match value:
         case str():
             return plain(value)

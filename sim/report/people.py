@@ -1,4 +1,4 @@
-"""A row and a story for each agent."""
+"""A row and a history for each agent."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -13,20 +13,20 @@ from sim.kernel.codec import encode
 from sim.kernel.rows import RecordedEvent
 
 MAX_ROWS = 2000
-"""Agents that get a row; of more, those with errors and then the busiest."""
+"""The most agents with a row. If there are more, those with errors come first, then the most active."""
 
 _LINES = 40_000
-"""Lines of all stories together."""
+"""The most lines of all histories together."""
 
 _FIRST, _LAST = 40, 80
-"""Lines that are kept of the beginning and of the end of each story."""
+"""The most lines of the beginning and of the end of each history."""
 
 _LONGEST_STATE = 2000
 
 
 @attrs.define
 class Person:
-    """What is kept of one agent while the events go by."""
+    """The collected data of one agent."""
 
     done: int = 0
     refused: int = 0
@@ -37,24 +37,24 @@ class Person:
     last: deque[RecordedEvent] = attrs.field(factory=lambda: deque(maxlen=_LAST))
 
     def tell(self, row: RecordedEvent) -> None:
-        """Take a line into the story."""
+        """Add an event to the history."""
         self.events += 1
         (self.first if len(self.first) < _FIRST else self.last).append(row)
 
 
 class People:
-    """Keeps what each agent did and what was sent to it."""
+    """Collects the events of each agent and the messages to it."""
 
     def __init__(self) -> None:
         self.known: dict[str, Person] = {}
 
     def add(self, row: RecordedEvent, data: Mapping[str, Any], *, agent: bool) -> None:
-        """Take in an event.
+        """Add an event.
 
         Args:
             row: the event.
             data: its data.
-            agent: whether it is by an agent; the scenario and the monitor have no story.
+            agent: whether its source is an agent; the scenario and the health monitor have no history.
         """
         if not agent:
             return
@@ -77,7 +77,7 @@ class People:
         person.tell(row)
 
     def chosen(self, errors: Mapping[str, int]) -> list[str]:
-        """Return the agents that get a row, in the order in which they came."""
+        """Return the agents with a row, in order of their first event."""
         if len(self.known) <= MAX_ROWS:
             return list(self.known)
         worst = sorted(self.known, key=lambda name: (-errors.get(name, 0), -self.known[name].events))
@@ -85,11 +85,11 @@ class People:
         return [name for name in self.known if name in kept]
 
     def story(self, name: str, shown: int) -> dict[str, Any]:
-        """Return an agent's story: lines of its beginning and its end, and how many there are in all.
+        """Return the history of an agent: lines of its beginning and its end, and the total number.
 
         Args:
-            name: of the agent.
-            shown: how many agents share the lines.
+            name: the name of the agent.
+            shown: the number of agents that share the lines.
         """
         person = self.known[name]
         room = max(8, _LINES // max(1, shown))
@@ -101,12 +101,12 @@ class People:
                 [row.time_ns / 1e9, " ".join(part for part in event_text(row.topic, row.data, name) if part)]
                 for row in chain(first, last)
             ],
-            "gap": len(first) if person.events > len(first) + len(last) else None,  # lines are left out after so many
+            "gap": len(first) if person.events > len(first) + len(last) else None,  # index of the first omitted line
             "total": person.events,
         }
 
 
 def state_text(state: Any) -> str:
-    """Return an agent's variables as JSON text, cut if they are long."""
+    """Return the state variables of an agent as JSON text, cut off if long."""
     text = encode(state).decode()
     return text if len(text) <= _LONGEST_STATE else f"{text[:_LONGEST_STATE]}..."

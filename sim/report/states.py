@@ -1,4 +1,4 @@
-"""How many agents were in each state over a run, and what each of them was in."""
+"""The number of agents in each state over a run, and the states of each agent."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,22 +9,22 @@ from sim.actors import AgentState
 from sim.report.bins import Bins
 
 LIVE = tuple(str(state) for state in AgentState if state is not AgentState.STOPPED)
-"""The states that are drawn: an agent that has stopped, or has not started yet, is not there."""
+"""The states that are drawn. Agents that have stopped, or have not started yet, are not drawn."""
 
 _SIGNS = dict(zip(LIVE, "irspx", strict=True))
-"""One sign for each state; `.` is none."""
+"""One character for each state; `.` is none."""
 
 _KNOWN = frozenset(map(str, AgentState))
 
 
 @attrs.define
 class Swimlane:
-    """One agent's states over time.
+    """The states of one agent over time.
 
     Attributes:
-        state: the present one.
-        final: the last one before the run was ended.
-        wakeups: how often it left SLEEPING or PAUSED to run.
+        state: the current state.
+        final: the last state before the end of the run.
+        wakeups: how often it changed from SLEEPING or PAUSED to RUNNING.
     """
 
     state: str
@@ -34,10 +34,10 @@ class Swimlane:
     wakeups: int = 0
     ended: bool = False
     part: int = -1
-    longest_ns: dict[str, int] = attrs.field(factory=dict)  # of each state, within the present part
+    longest_ns: dict[str, int] = attrs.field(factory=dict)  # time in each state, within the current part
 
     def close(self) -> None:
-        """Say which state took most of the part that has been passed."""
+        """Finish a part: note the state with the longest time in it."""
         if self.longest_ns:
             state = max(self.longest_ns, key=self.longest_ns.__getitem__)
             self.signs[self.part] = ord(_SIGNS.get(state, "."))
@@ -45,7 +45,7 @@ class Swimlane:
 
 
 class States:
-    """Adds up how long agents were in each state, for each part of the run."""
+    """Sums the time of agents in each state, for each part of the run."""
 
     def __init__(self, bins: Bins) -> None:
         self.swimlanes: dict[str, Swimlane] = {}
@@ -53,7 +53,7 @@ class States:
         self._spent = {state: bins.zeros() for state in LIVE}
 
     def add(self, time_ns: int, agent: str, data: Mapping[str, Any]) -> None:
-        """Take in a change of state."""
+        """Add a change of state."""
         before, after = str(data.get("from")), str(data.get("to"))
         if before not in _KNOWN or after not in _KNOWN:
             return
@@ -69,25 +69,25 @@ class States:
             swimlane.final = after
 
     def finish(self) -> None:
-        """Bring all agents to the end of the run."""
+        """Advance all agents to the end of the run."""
         for swimlane in self.swimlanes.values():
             self._spend(swimlane, self._bins.end_ns)
             swimlane.close()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the mean number of agents in each state, for each part; states that never were are left out."""
+        """Return the mean number of agents in each state, for each part. Unused states are omitted."""
         width = self._bins.end_ns / self._bins.count
         return {state: [round(ns / width, 3) for ns in parts] for state, parts in self._spent.items() if any(parts)}
 
     def finals(self) -> dict[str, int]:
-        """Return how many agents ended in each state."""
+        """Return the number of agents by final state."""
         counts = dict.fromkeys(sorted(_KNOWN), 0)
         for swimlane in self.swimlanes.values():
             counts[swimlane.final] += 1
         return {state: count for state, count in counts.items() if count}
 
     def _spend(self, swimlane: Swimlane, until_ns: int) -> None:
-        """Count the time since the last change for the state that the agent was in."""
+        """Add the time since the last change to the current state of the agent."""
         bins, state, time = self._bins, swimlane.state, swimlane.since_ns
         swimlane.since_ns = until_ns
         parts = self._spent.get(state)

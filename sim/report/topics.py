@@ -1,4 +1,4 @@
-"""How many events of each kind there were over a run, what actions were done, and what was measured."""
+"""Counts of events and actions over a run, and its metrics and observations."""
 
 from array import array
 from collections import Counter
@@ -10,16 +10,16 @@ from sim.report.bins import Bins
 from sim.runner import Distribution
 
 _TOPICS = 12
-"""Kinds of event that get a line of their own; the rest are one."""
+"""The most topics with their own line; the rest is one line."""
 
 _KINDS = 10_000
-"""Kinds that are told apart while counting: topics are made by agents."""
+"""The most topics that are counted separately. There must be a bound, because agents can invent topics."""
 
 _SAMPLES = 1000
-"""Points of a sampled series; of a longer one every n-th is shown."""
+"""The most points of a sampled series. Of a longer series, every n-th point is shown."""
 
 _STEPS = 24
-"""Bars of a histogram."""
+"""The number of bars of a histogram."""
 
 REST = "(others)"
 
@@ -34,7 +34,7 @@ class Topics:
         self._counts: dict[str, list[int]] = {}
 
     def add(self, part: int, topic: str, data: Any) -> None:
-        """Take in an event."""
+        """Count an event."""
         self.total += 1
         counts = self._counts.get(topic)
         if counts is None:
@@ -47,7 +47,7 @@ class Topics:
             done[not mapping(data).get("success")] += 1
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return the commonest topics with their counts, and the rest summed up."""
+        """Return the most frequent topics with their counts, and the sum of the rest."""
         ordered = sorted(self._counts.items(), key=lambda item: (-sum(item[1]), item[0]))
         shown, rest = ordered[:_TOPICS], ordered[_TOPICS:]
         found = [{"name": name, "total": sum(counts), "counts": counts} for name, counts in shown]
@@ -57,13 +57,13 @@ class Topics:
         return found
 
     def kinds(self) -> list[dict[str, Any]]:
-        """Return the kinds of action, the commonest first."""
+        """Return the kinds of action, the most frequent first."""
         ordered = sorted(self.actions.items(), key=lambda item: (-sum(item[1]), item[0]))
         return [{"kind": kind, "done": done, "refused": refused} for kind, (done, refused) in ordered]
 
 
 class Measures:
-    """What the scenario sampled and what agents observed."""
+    """The metrics of the scenario and the observations of agents."""
 
     def __init__(self) -> None:
         self._times: list[float] = []
@@ -71,7 +71,7 @@ class Measures:
         self._observed: dict[str, array[float]] = {}
 
     def sample(self, time_ns: int, data: Mapping[str, Any]) -> None:
-        """Take in a sample of the scenario's metrics."""
+        """Add a sample of the metrics."""
         for name in data:
             self._series.setdefault(name, [None] * len(self._times))
         self._times.append(time_ns / 1e9)
@@ -79,13 +79,13 @@ class Measures:
             values.append(figure(data.get(name)))
 
     def observe(self, data: Mapping[str, Any]) -> None:
-        """Take in a number that an agent observed."""
+        """Add an observation of an agent."""
         value = figure(data.get("value"))
         if value is not None:
             self._observed.setdefault(str(data.get("name")), array("d")).append(value)
 
     def samples(self) -> dict[str, Any]:
-        """Return the sampled series; long ones thinned out."""
+        """Return the sampled series. Long series are thinned out."""
         step = -(-len(self._times) // _SAMPLES) or 1
         return {
             "time": self._times[::step],
@@ -95,12 +95,12 @@ class Measures:
         }
 
     def observations(self) -> list[dict[str, Any]]:
-        """Return how the observed numbers are distributed."""
+        """Return the distributions of the observations."""
         return [{"name": name, **spread(values)} for name, values in sorted(self._observed.items())]
 
 
 def spread(values: "array[float]") -> dict[str, Any]:
-    """Return how numbers are distributed, with the bars of a histogram from the least to the greatest."""
+    """Return the distribution of numbers, with the bars of a histogram from minimum to maximum."""
     known = Distribution.of(values)
     low, high = known.minimum, known.maximum
     steps = Counter(

@@ -1,16 +1,16 @@
-// Agents: the swimlanes of all of them, the table, and the story of one.
+// Agents: the swimlanes, the table, and the history of one agent.
 
 const SIGNS = { i: "starting", r: "running", s: "sleeping", p: "paused", x: "stopping" };
-const ROW = 28; // pixels, of a row of the table
-const VIEW = 476; // and of what can be seen of it
+const ROW = 28; // height of a table row in pixels
+const VIEW = 476; // height of the visible part of the table in pixels
 
-/** The colours of the states as the canvas wants them, in the present theme. */
+/** The colours of the states in the current theme, for the canvas. */
 function laneColours() {
   const style = getComputedStyle(document.documentElement);
   return Object.fromEntries(Object.entries(SIGNS).map(([sign, state]) => [sign, style.getPropertyValue("--" + state).trim()]));
 }
 
-/** Draw the swimlane of one agent: neighbours that are alike as one stretch. */
+/** Draw the swimlane of one agent. Equal neighbouring parts are one rectangle. */
 function paintLane(context, swimlane, top, height, width, colours) {
   const part = width / swimlane.length;
   for (let from = 0, to; from < swimlane.length; from = to) {
@@ -21,7 +21,7 @@ function paintLane(context, swimlane, top, height, width, colours) {
   }
 }
 
-const stateAt = (agent, share) => SIGNS[agent.swimlane[Math.min(agent.swimlane.length - 1, Math.floor(share * agent.swimlane.length))]] || "not there";
+const stateAt = (agent, share) => SIGNS[agent.swimlane[Math.min(agent.swimlane.length - 1, Math.floor(share * agent.swimlane.length))]] || "not running yet or stopped";
 
 /** The swimlanes of all agents, one above the other. */
 function swimlanes() {
@@ -51,7 +51,7 @@ const COLUMNS = [
   DATA.models ? ["cost", "cost"] : ["balance", "balance"],
 ];
 
-/** The table of agents: only the rows that can be seen are there. */
+/** The table of agents. Only visible rows are in the document. */
 function agentTable() {
   let rows = DATA.agents.slice();
   let sorted = null, downwards = false;
@@ -91,7 +91,7 @@ function agentTable() {
     inner.style.height = rows.length * ROW + "px";
     view.style.height = Math.min(VIEW, Math.max(1, rows.length) * ROW) + "px";
     const all = DATA.agents_in_all;
-    const left = all > DATA.agents.length ? `; of ${number(all)} agents, these had errors or did most` : "";
+    const left = all > DATA.agents.length ? `; of ${number(all)} agents, only those with errors or most events are shown` : "";
     told.textContent = `${number(rows.length)} of ${number(DATA.agents.length)} rows${left}`;
     view.scrollTop = 0;
     show();
@@ -112,17 +112,17 @@ let chosen = null;
 let redraw = () => {};
 const detail = h("div", {});
 
-/** Show the story of an agent, and remember it in the address. */
+/** Show the history of an agent, by setting it in the address. */
 function open(name) {
   location.hash = "agent=" + encodeURIComponent(name);
 }
 
-/** A line of a story. */
+/** A line of a history. */
 function line([seconds, text]) {
   return h("li", {}, h("time", {}, time(seconds, true)), h("span", { class: "what mono" + (/(^| )refused: |^agent\.(error|crashed)/.test(text) ? " refused" : "") }, text));
 }
 
-/** Show what the address asks for. */
+/** Show the agent in the address. */
 function follow() {
   const match = /^#agent=(.+)$/.exec(location.hash);
   const agent = match && DATA.agents.find(({ name }) => encodeURIComponent(name) === match[1]);
@@ -131,7 +131,7 @@ function follow() {
   const lines = agent.lines.map(line);
   if (agent.gap !== null) {
     const missing = number(agent.total - agent.lines.length);
-    lines.splice(agent.gap, 0, h("li", { class: "gap" }, h("time", {}, "…"), h("span", {}, `${missing} lines are left out; sim show RUN --agent NAME shows all`)));
+    lines.splice(agent.gap, 0, h("li", { class: "gap" }, h("time", {}, "…"), h("span", {}, `${missing} lines are omitted; sim show RUN --agent NAME shows all`)));
   }
   const share = (event) => (event.clientX - event.currentTarget.getBoundingClientRect().left) / event.currentTarget.clientWidth;
   detail.replaceChildren(h("div", { id: "agent" },

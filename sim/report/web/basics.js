@@ -1,9 +1,9 @@
-// Everything on the page is made with these: text becomes text nodes and never markup.
+// All elements of the page are made with these functions. Text becomes text nodes, never markup.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const END = DATA.end;
 
-/** Make an element; `given` may hold attributes, handlers (`on...`) and `style` as an object. */
+/** Make an element. `given` can have attributes, handlers (`on...`) and `style` as an object. */
 function h(tag, given, ...children) {
   return fill(document.createElement(tag), given, children);
 }
@@ -27,7 +27,7 @@ function fill(element, given, children) {
   return element;
 }
 
-/** A number as people like to read it. */
+/** A number in a readable form. */
 function number(value) {
   if (value === null || value === undefined) return "";
   if (Number.isInteger(value) && Math.abs(value) < 1e15) return value.toLocaleString("en-US");
@@ -60,7 +60,7 @@ function time(seconds, precise) {
   return String(Number(seconds.toFixed(END < 2 ? 4 : 2))) + "s";
 }
 
-/** How long something took. */
+/** A duration as text. */
 function lasting(seconds) {
   if (seconds >= 86400) return number(Number((seconds / 86400).toPrecision(3))) + " d";
   if (seconds >= 3600) return number(Number((seconds / 3600).toPrecision(3))) + " h";
@@ -75,7 +75,7 @@ const stateColour = (state) => `var(--${state})`;
 
 const tip = h("div", { id: "tip", role: "status" });
 
-/** Show a note beside the pointer. */
+/** Show a tooltip beside the pointer. */
 function showTip(event, text) {
   tip.textContent = text;
   tip.style.display = "block";
@@ -89,7 +89,7 @@ function hideTip() {
   tip.style.display = "none";
 }
 
-/** Call `draw(width)` now and whenever the element gets another width. */
+/** Call `draw(width)` now and when the width of the element changes. */
 function whenSized(element, draw) {
   let last = 0;
   new ResizeObserver(() => {

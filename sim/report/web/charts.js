@@ -11,7 +11,7 @@ function ticks(low, high, count) {
   return found;
 }
 
-/** Times for an axis, in the units that people count time in. */
+/** Times for an axis, at multiples of usual units. */
 function timeTicks(width) {
   const units = [0.001, 0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 432000, 864000, 2592000, 8640000, 31536000];
   const most = Math.max(2, Math.floor(width / 110));
@@ -28,7 +28,7 @@ function timeTicks(width) {
 /**
  * A chart over time.
  *
- * series: [{name, colour, values}]; `times` in seconds, or none for equal parts of the run.
+ * series: [{name, colour, values}]; `times` in seconds; without it, values are for equal parts of the run.
  * options: stacked, height, top (least upper end), lines ([{at, name}]), format, legend.
  */
 function chart(series, options) {
@@ -114,12 +114,12 @@ function chart(series, options) {
   return box;
 }
 
-/** The least or greatest of many values, as a list that is empty if there are none. */
+/** The minimum or maximum of values, as a list that is empty if there are none. */
 function spread(values, of) {
   return values.length ? [values.reduce((one, other) => of(one, other))] : [];
 }
 
-/** The place of the value that is nearest, in an ascending list. */
+/** The index of the nearest value in an ascending list. */
 function nearest(list, value) {
   let low = 0, high = list.length - 1;
   while (low < high) {
@@ -153,7 +153,7 @@ function histogram(one, colour, format = number) {
   return box;
 }
 
-/** A canvas, `height` pixels high, that is drawn sharply at any width: `draw(context, width, height)`. */
+/** A canvas of `height` pixels that is redrawn at any width: `draw(context, width, height)`. */
 function drawing(height, draw, given) {
   const canvas = h("canvas", { ...given, style: { height: height + "px" } });
   whenSized(canvas, (width) => {

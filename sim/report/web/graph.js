@@ -1,4 +1,4 @@
-// Who addressed or paid whom: a circle of agents, or of groups, and curves between them.
+// The graph of messages or payments: a circle of agents or groups, and curves between them.
 
 function circle(graph) {
   const size = 600, middle = size / 2, radius = 205;
@@ -61,7 +61,7 @@ function graphs() {
     buttons.forEach((button, index) => button.setAttribute("aria-pressed", DATA.graphs[index] === graph));
     const part = graph.nodes_left_out ? `the busiest ${graph.nodes.length} ` : "";
     const what = part + (graph.grouped ? "groups of agents, because there are many agents" : "agents");
-    const note = `${number(graph.total)} ${graph.name} between ${number(graph.pairs)} pairs of agents. Drawn are ${what}; a curve has the colour of who sent.` +
+    const note = `${number(graph.total)} ${graph.name} between ${number(graph.pairs)} pairs of agents. The graph shows ${what}; a curve has the colour of the sender.` +
       (graph.left_out ? ` ${number(graph.left_out)} lighter curves are not drawn.` : "");
     place.replaceChildren(circle(graph), h("div", {}, h("p", { class: "note" }, note), table([
       ["from", ([from]) => graph.nodes[from].name], ["to", ([, to]) => graph.nodes[to].name], [graph.name, ([, , count]) => number(count), true],

@@ -1,4 +1,4 @@
-// The page: what ran, what came of it, and how.
+// The page: the settings, the results and the events of a run.
 
 function header() {
   const run = DATA.run;
@@ -51,9 +51,9 @@ function states() {
   if (!names.length) return null;
   const series = names.map((name) => ({ name, colour: stateColour(name), values: DATA.states[name] }));
   const finals = Object.entries(DATA.finals).map(([state, count]) => `${number(count)} ${state}`).join(", ");
-  return section("states", "What agents were doing", `at the end: ${finals}`,
+  return section("states", "Agents by state", `at the end: ${finals}`,
     chart(series, { stacked: true, height: 190, legend: true }),
-    h("h3", { style: { "margin-top": "18px" } }, "Agent by agent ", h("span", { class: "note" }, "each line is an agent, from the beginning of the run to its end; click for its story")),
+    h("h3", { style: { "margin-top": "18px" } }, "State of each agent ", h("span", { class: "note" }, "one line per agent, from the beginning of the run to its end; click to see its history")),
     swimlanes());
 }
 
@@ -61,7 +61,7 @@ function events() {
   const series = DATA.topics.map(({ name, counts, total }, index) => ({ name, total, values: counts, colour: category(index) }));
   if (!series.length) return null;
   const most = Math.max(...DATA.actions.map(({ done, refused }) => done + refused), 1);
-  return section("events", "Events and actions", `in each of ${series[0].values.length} equal parts of the run`,
+  return section("events", "Events and actions", `counts in ${series[0].values.length} equal parts of the run`,
     chart(series, { stacked: true, height: 210, legend: true }),
     DATA.actions.length > 0 && h("div", { style: { "margin-top": "14px" } }, table([
       ["action", ({ kind }) => kind], ["done", ({ done }) => number(done), true],
@@ -77,15 +77,15 @@ function limits() {
   if (!usage || !(usage.rates.length + usage.budgets.length + usage.quotas.length)) return null;
   const rates = usage.rates.map((rate, index) => h("div", {},
     h("h3", {}, rate.resource, " ", h("span", { class: "note" },
-      `${rate.limit} for ${rate.scope}; ${number(rate.total)} taken, fullest ${percent(rate.peak)}; ${rate.policy === "block" ? "who has none waits" : "who has none goes on without"}`)),
-    chart([{ name: rate.scope === "all together" ? "in use" : "in use (the fullest)", colour: category(index), values: rate.peaks.map((share) => share * 100) }],
+      `${rate.limit} for ${rate.scope}; ${number(rate.total)} used, maximum ${percent(rate.peak)}; ${rate.policy === "block" ? "agents wait for free capacity" : "agents without free capacity skip the action"}`)),
+    chart([{ name: rate.scope === "all together" ? "in use" : "in use (maximum)", colour: category(index), values: rate.peaks.map((share) => share * 100) }],
       { height: 130, top: 100, lines: [{ at: 100, name: "limit" }], format: (value) => value.toFixed(0) + " %", legend: false })));
   const share = (part, whole) => h("div", { class: "bar" }, h("i", { style: { width: Math.min(100, (part / (whole || 1)) * 100) + "%", background: part >= whole * 0.9 ? "var(--bad)" : "var(--accent)" } }));
   const rows = [
-    ...usage.budgets.map((one) => ({ ...one, sort: "budget", every: one.reset ? `anew every ${one.reset}; spent over the whole run` : "" })),
+    ...usage.budgets.map((one) => ({ ...one, sort: "budget", every: one.reset ? `renewed every ${one.reset}; spent over the whole run` : "" })),
     ...usage.quotas.map((one) => ({ ...one, sort: "quota", every: "held at the end" })),
   ];
-  return section("limits", "Use of limits", "worked out from the actions and calls on record, with the price list of the scenario; in per cent of the limit",
+  return section("limits", "Use of limits", "computed from the recorded actions and calls, with the price list of the scenario; in percent of the limit",
     h("div", { class: "cards" }, rates),
     rows.length > 0 && table([
       ["", ({ sort }) => sort], ["name", ({ name }) => name], ["for each agent", ({ limit }) => number(limit), true],
@@ -97,47 +97,47 @@ function limits() {
 function models() {
   const found = DATA.models;
   if (!found) return null;
-  const lines = [["ceiling", found.ceiling], ["expected", found.expected]].filter(([, at]) => at !== null && at > 0 && at < found.spent[found.spent.length - 1] * 4)
+  const lines = [["ceiling", found.ceiling], ["estimate", found.expected]].filter(([, at]) => at !== null && at > 0 && at < found.spent[found.spent.length - 1] * 4)
     .map(([name, at]) => ({ name, at }));
   const tries = Object.entries(found.tries).map(([name, count]) => `${name} ${number(count)}`).join(", ");
   const uses = Object.entries(found.uses).map(([name, count]) => `${name} ${number(count)}`).join(", ");
   const ceiling = found.ceiling === null ? "" : `; ceiling ${money(found.ceiling)}`;
-  return section("models", "Language models", `calls by use: ${uses}; tries by outcome: ${tries}${ceiling}`,
+  return section("models", "Language models", `calls by use: ${uses}; attempts by outcome: ${tries}${ceiling}`,
     table([
       ["model", ({ name }) => name], ["calls", ({ calls }) => number(calls || 0), true], ["failed", ({ failed }) => h("span", failed ? { class: "error" } : {}, number(failed || 0)), true],
-      ["tries", ({ attempts }) => number(attempts || 0), true], ["tokens in", ({ input_tokens }) => number(input_tokens || 0), true],
+      ["attempts", ({ attempts }) => number(attempts || 0), true], ["tokens in", ({ input_tokens }) => number(input_tokens || 0), true],
       ["cached", ({ cached_tokens }) => number(cached_tokens || 0), true], ["tokens out", ({ output_tokens }) => number(output_tokens || 0), true], ["cost", ({ cost }) => money(cost), true],
       ["median", ({ seconds }) => lasting(seconds.median), true], ["95 %", ({ seconds }) => lasting(seconds.p95), true], ["longest", ({ seconds }) => lasting(seconds.maximum), true],
     ], found.models),
     h("div", { class: "cards", style: { "margin-top": "16px" } },
-      h("div", {}, h("h3", {}, "calls that ended"), chart([{ name: "calls", colour: category(0), values: found.calls }], { height: 140 })),
+      h("div", {}, h("h3", {}, "finished calls"), chart([{ name: "calls", colour: category(0), values: found.calls }], { height: 140 })),
       found.spent[found.spent.length - 1] > 0 && h("div", {}, h("h3", {}, "spent so far"), chart([{ name: "spent", colour: category(2), values: found.spent }], { height: 140, lines, format: money })),
       found.models.filter(({ seconds }) => seconds.maximum > 0).map(({ name, seconds }, index) => h("div", {},
-        h("h3", {}, name, " ", h("span", { class: "note" }, "simulated seconds a call took")), histogram(seconds, category(index + 3), lasting)))));
+        h("h3", {}, name, " ", h("span", { class: "note" }, "simulated seconds per call")), histogram(seconds, category(index + 3), lasting)))));
 }
 
 function effects() {
   if (!DATA.effects) return null;
-  return section("effects", "Effects outside", "calls, tools and people: recorded before they began, and again before their outcome counted",
+  return section("effects", "Effects", "work outside the simulation: each request is recorded before it starts, and each outcome before the agent sees it",
     table([
       ["kind", ({ kind }) => kind], ["outcome", ({ outcome }) => outcome], ["count", ({ count }) => number(count), true],
-      ["tries", ({ attempts }) => number(attempts), true], ["mean", ({ mean }) => mean === null ? "" : lasting(mean), true],
+      ["attempts", ({ attempts }) => number(attempts), true], ["mean", ({ mean }) => mean === null ? "" : lasting(mean), true],
       ["longest", ({ longest }) => longest === null ? "" : lasting(longest), true], ["latency", ({ latency }) => latency], ["safety", ({ safety }) => safety],
     ], DATA.effects.kinds),
-    DATA.effects.wrong.length > 0 && [h("h3", { style: { "margin-top": "14px" } }, "The latest without a good outcome"), table([
-      ["begun", (one) => time(one.time), true], ["agent", ({ agent }) => agent], ["kind", ({ kind }) => kind], ["outcome", ({ outcome }) => outcome], ["said", ({ result }) => h("code", {}, result)],
+    DATA.effects.wrong.length > 0 && [h("h3", { style: { "margin-top": "14px" } }, "The latest failed effects"), table([
+      ["started", (one) => time(one.time), true], ["agent", ({ agent }) => agent], ["kind", ({ kind }) => kind], ["outcome", ({ outcome }) => outcome], ["result", ({ result }) => h("code", {}, result)],
     ], DATA.effects.wrong)]);
 }
 
 function errors() {
   const { rows, counts, total, kinds } = DATA.errors;
-  if (!rows.length) return section("errors", "Errors and alerts", null, h("p", { class: "note" }, "There were none."));
-  const left = kinds > rows.length ? `; the ${rows.length} gravest of ${number(kinds)} sorts are listed` : "";
-  return section("errors", "Errors and alerts", `${number(total)} events of this sort${left}`,
+  if (!rows.length) return section("errors", "Errors and alerts", null, h("p", { class: "note" }, "none"));
+  const left = kinds > rows.length ? `; the ${rows.length} most severe of ${number(kinds)} kinds are listed` : "";
+  return section("errors", "Errors and alerts", `${number(total)} events${left}`,
     chart([{ name: "errors, refusals and alerts", colour: "var(--bad)", values: counts }], { stacked: true, height: 110, legend: false }),
     table([
-      ["", ({ kind }) => h("span", { class: "tag " + kind }, kind)], ["what", ({ text }) => text], ["times", ({ count }) => number(count), true],
-      ["first in", ({ agent }) => h("a", { href: "#agent=" + encodeURIComponent(agent) }, agent)], ["first", ({ first }) => time(first), true], ["last", ({ last }) => time(last), true],
+      ["", ({ kind }) => h("span", { class: "tag " + kind }, kind)], ["description", ({ text }) => text], ["count", ({ count }) => number(count), true],
+      ["first agent", ({ agent }) => h("a", { href: "#agent=" + encodeURIComponent(agent) }, agent)], ["first", ({ first }) => time(first), true], ["last", ({ last }) => time(last), true],
     ], rows));
 }
 
@@ -145,12 +145,12 @@ function footer() {
   const { id, hash, started, versions } = DATA.run;
   const made = Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(", ");
   const scenario = DATA.run.scenario.join("\n").trim();
-  return h("footer", {}, scenario && h("details", {}, h("summary", {}, "The scenario as run"), h("pre", { class: "mono whole" }, scenario)), h("p", {}, `${id} · began ${started} · ${made}`), hash && h("p", {}, "hash ", h("code", {}, hash)));
+  return h("footer", {}, scenario && h("details", {}, h("summary", {}, "The scenario as run"), h("pre", { class: "mono whole" }, scenario)), h("p", {}, `${id} · started ${started} · ${made}`), hash && h("p", {}, "hash ", h("code", {}, hash)));
 }
 
 const SECTIONS = [outcome, states, events, limits, models, effects,
-  () => DATA.graphs.length ? section("graph", "Who addressed whom", null, graphs()) : null,
-  errors, () => section("agents", "Agents", "click on one for its story", agentTable())];
+  () => DATA.graphs.length ? section("graph", "Messages and payments", null, graphs()) : null,
+  errors, () => section("agents", "Agents", "click on an agent to see its history", agentTable())];
 
 const made = SECTIONS.map((make) => make()).filter(Boolean);
 const links = made.map((part) => h("a", { href: "#" + part.id }, part.querySelector("h2").textContent));
@@ -158,4 +158,4 @@ document.getElementById("page").append(header(), h("nav", {}, h("div", {}, links
 addEventListener("hashchange", follow);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => location.reload());
 follow();
-document.documentElement.dataset.ready = String(Math.round(performance.now())); // milliseconds, for whoever measures
+document.documentElement.dataset.ready = String(Math.round(performance.now())); // milliseconds until the page was drawn, for measurements
