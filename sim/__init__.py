@@ -1,11 +1,15 @@
 """`sim`: an actor-style simulation runtime for populations of autonomous agents.
 
-Layout, from the top: `cli` (the command), `runner` (one run, autonomous or in ticks), `scenario` (YAML files),
-`agents` (the
-families), `actors` (agents and their loops), `world` (what they share), `store` (the run file), `resources`, `events`,
-`kernel` (actors, time, order). A package imports only those below it.
+The packages, from top to bottom. A package imports only packages below it.
 
-The names below are imported when they are first used: `import sim` itself costs next to nothing.
+- `cli` (the program `sim`), `report` and `bench` (HTML pages), `compare` (two runs), `telemetry` (metrics)
+- `runner` (one run), `sync` (synchronised rounds), `assembly` (from a scenario to a world), `scenario` (YAML files)
+- `agents` (kinds of agents), `llm` (language models), `actors` (agents and their loops), `world` (shared state)
+- `store` (the run folder), `resources` (limits and pools), `events` (the event bus)
+- `host` (real time and effects), `kernel` (actors, simulated time, order)
+- `expressions`, `permissions`, `pages`, `errors`, `crashpoints`, `text`, `_speedups` (compiled code)
+
+The public names are imported at first use, so that `import sim` itself is fast.
 """
 
 from importlib import import_module
@@ -77,15 +81,15 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-if not TYPE_CHECKING:  # else every name would be known to the type checker
+if not TYPE_CHECKING:  # otherwise a type checker would accept every name
 
     def __getattr__(name):
-        """Import a public name when it is first used (PEP 562)."""
+        """Import a public name at its first use (PEP 562)."""
         if name not in _HOME:
             raise AttributeError(f"module 'sim' has no attribute {name!r}")
         value = globals()[name] = getattr(import_module(f"sim.{_HOME[name]}"), name)
         return value
 
     def __dir__():
-        """Show the public names too, also those that were not used yet."""
+        """Include public names that are not imported yet."""
         return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""Lets `python -m sim` stand in for the `sim` command."""
+"""Runs the command line with `python -m sim`."""
 
 from sim.cli import main
 

@@ -1,37 +1,37 @@
-"""Named places at which a process may be killed, a disk may be slow or a write may fail: for the proofs.
+"""Crash points for tests: named places at which a test can kill the process, delay it, or make a write fail.
 
-Production code calls `reach(name)`, which does nothing unless a test has set `hook`. The places are those between which
-something becomes durable or visible outside, so a kill at each of them is a case of its own.
+Production code calls `reach(name)`, which is a no-op unless a test has set `hook`. Between two crash points something
+becomes durable or visible outside, so a crash at each of them is a separate case.
 """
 
 from collections.abc import Callable
 from typing import Final, Literal, get_args
 
 Point = Literal[
-    "run.drafted",  # all of a run's folder is there, under its hidden name
-    "run.created",  # the folder of the run is complete
-    "writer.before",  # a batch is about to be written
-    "writer.written",  # it is written, and not committed
-    "writer.unnoted",  # it is committed, and not noted outside the database
-    "writer.committed",  # it is committed, and nobody knows yet
-    "effect.started",  # its intent is durable, and its work is about to begin
-    "effect.done",  # its work is done, and nothing of it is recorded
-    "effect.recorded",  # its outcome was handed to the writer
-    "arrivals.applied",  # outcomes and inputs have their place, and are not durable
-    "arrivals.durable",  # they are durable, and no actor has seen them
+    "run.drafted",  # the run folder has all its files, under a temporary hidden name
+    "run.created",  # the run folder has its final name
+    "writer.before",  # before a batch is written
+    "writer.written",  # the batch is written, but not committed
+    "writer.unnoted",  # the batch is committed, but the head file is not updated
+    "writer.committed",  # the batch is committed, but not reported to the run
+    "effect.started",  # the request is durable; the work is about to start
+    "effect.done",  # the work is done, but its outcome is not recorded
+    "effect.recorded",  # the outcome was passed to the writer
+    "arrivals.applied",  # outcomes and inputs have their order, but are not durable
+    "arrivals.durable",  # outcomes and inputs are durable, but no actor has seen them
     "resume.claimed",  # a resumed run has its new epoch
-    "resume.live",  # all that was on record has been made again
-    "run.finishing",  # the end is about to be written
-    "run.finished",  # it is written, and the log not yet folded in
+    "resume.live",  # the whole record has been replayed
+    "run.finishing",  # before the end of the run is written
+    "run.finished",  # the end is written, but the write-ahead log is not merged
 ]
 
 POINTS: Final[tuple[Point, ...]] = get_args(Point)
 
 hook: Callable[[Point], None] | None = None
-"""Called at each place; may kill the process, wait, or raise. Set by tests only."""
+"""Called at each crash point. It can kill the process, wait, or raise. Only tests set it."""
 
 
 def reach(point: Point) -> None:
-    """Say that `point` has been reached."""
+    """Call the hook, if there is one, for a crash point."""
     if hook is not None:
         hook(point)

@@ -1,19 +1,20 @@
-"""Errors, named by who must act.
+"""The errors, grouped by their cause.
 
-`UsageError` and `ScenarioError`: the caller gave something wrong, nothing was changed.
-`RunError`: a run or its file failed. `ActorError` and below: the code of an agent did something the kernel refuses.
-`Cancelled` is not an `Exception`: a broad `except Exception` in an agent must not swallow it.
+`UsageError` and `ScenarioError`: the input of the caller is wrong, and nothing was changed.
+`RunError`: a run or its file failed.
+`ActorError` and its subclasses: the code of an agent did something that the kernel does not allow.
+`Cancelled` is not an `Exception`, so that `except Exception` in an agent does not catch it.
 """
 
 import attrs
 
 
 class SimError(Exception):
-    """Base of all errors of `sim`.
+    """The base class of all errors of `sim`.
 
     Args:
-        message: one sentence that says what was found and what was expected.
-        hint: what to do about it, or None.
+        message: one sentence with the actual and the expected value.
+        hint: how to fix it, or None.
     """
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
@@ -22,7 +23,7 @@ class SimError(Exception):
 
 
 class UsageError(SimError):
-    """The caller asked for something that cannot be done (command line: exit code 2)."""
+    """The request of the caller is not valid (command line: exit code 2)."""
 
 
 class RunError(SimError):
@@ -30,15 +31,15 @@ class RunError(SimError):
 
 
 class KernelError(RunError):
-    """The kernel's own rules were broken, for instance two wake-ups with one order key."""
+    """An invariant of the kernel is violated, for example two wake-ups have the same order key."""
 
 
 class OutOfMemoryError(RunError, MemoryError):
-    """An agent, or another actor, ran out of memory: nothing says what it left half done, so the run ends.
+    """An actor ran out of memory. Its state can be inconsistent, so the run ends.
 
     Args:
-        name: the agent or actor.
-        text: what Python said about it; may be empty.
+        name: the name of the actor.
+        text: the message of Python; can be empty.
     """
 
     def __init__(self, name: str, text: str = "") -> None:
@@ -49,38 +50,38 @@ class OutOfMemoryError(RunError, MemoryError):
 
 
 class LivelockError(RunError):
-    """Simulated time does not advance: actors wake each other for ever at one instant."""
+    """Simulated time does not advance, because actors wake each other without end at one instant."""
 
 
 class DivergenceError(RunError):
-    """A run that was made again is not what is on record; says where they part."""
+    """A replay, resume or branch differs from its record. The message names the first difference."""
 
 
 class CausalityError(RunError):
-    """An agent that runs ahead in simulated time used something that it does not know yet, or did not declare."""
+    """An agent that runs ahead in simulated time used data that can still change, or that it did not declare."""
 
 
 class ActorError(SimError):
-    """The code of an actor did something that the kernel refuses."""
+    """The code of an actor did something that the kernel does not allow."""
 
 
 class ForeignAwaitError(ActorError):
-    """An actor awaited an asyncio or trio object directly; outside work goes through `perform`."""
+    """An actor awaited an asyncio or trio object directly. Work outside the simulation must use `perform`."""
 
 
 class TransitionError(ActorError):
-    """An agent was asked to change to a state that does not follow its present one."""
+    """A change of an agent's state is not allowed from its current state."""
 
 
 class ClosedError(ActorError):
-    """Something that was waited on was closed or stopped, so the wait can never end."""
+    """A wait can never end, because its object was closed or stopped."""
 
 
 class Interrupt(ActorError):
-    """Raised inside an actor at the place where it waits when it is interrupted; the wait has taken nothing.
+    """Raised inside an actor, at its current wait, when the actor is interrupted. The wait has taken nothing.
 
     Attributes:
-        cause: what the interrupter gave as the reason; for a preempted slot, a `Preempted`.
+        cause: the cause that the interrupter gave; a `Preempted` for a preempted slot.
     """
 
     def __init__(self, cause: object = None) -> None:
@@ -89,16 +90,16 @@ class Interrupt(ActorError):
 
 
 class LimitError(SimError):
-    """A limit was hit.
+    """A request is over a limit.
 
     Attributes:
-        kind: what is limited, for instance `llm_calls`.
-        value: what was asked for.
-        limit: what is allowed.
-        source: whose limit it is.
+        kind: the limited resource, for example `llm_calls`.
+        value: the requested amount.
+        limit: the allowed amount.
+        source: the owner of the limit.
 
     Args:
-        message: what is said instead of the values, for those that are not counted in whole units.
+        message: replaces the default text with the values, for amounts that are not in whole units.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class LimitError(SimError):
 
 @attrs.frozen
 class Problem:
-    """One thing wrong in a scenario file: where (line and column count from 1), what, and what to do."""
+    """One problem of a scenario file: its position (line and column from 1), a message, and a hint."""
 
     file: str
     line: int
@@ -135,7 +136,7 @@ class Problem:
 
 
 class ScenarioError(UsageError):
-    """A scenario file is not valid; `problems` lists everything that is wrong in it, in file order."""
+    """A scenario file is not valid. `problems` lists all problems in file order."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -143,4 +144,4 @@ class ScenarioError(UsageError):
 
 
 class Cancelled(BaseException):
-    """Raised inside an actor at the place where it waits when it is cancelled. Let it pass."""
+    """Raised inside an actor, at its current wait, when the actor is cancelled. Do not catch it."""

@@ -1,4 +1,4 @@
-"""Permission levels: who may do what. Nothing matches means refused."""
+"""Permission levels. An unknown level is an error; there is no default level."""
 
 import difflib
 import enum
@@ -7,7 +7,7 @@ from sim.errors import UsageError
 
 
 class Permission(enum.IntEnum):
-    """How much an agent is trusted; a higher level includes the lower ones."""
+    """The level of trust of an agent. A higher level includes the lower levels."""
 
     GUEST = 0
     USER = 1
@@ -16,10 +16,10 @@ class Permission(enum.IntEnum):
 
     @classmethod
     def parse(cls, text: str) -> "Permission":
-        """Return the level that `text` names, for instance `user`.
+        """Return the level with the name `text`, for example `user`.
 
         Raises:
-            UsageError: if there is no such level; no level is assumed in its place.
+            UsageError: if there is no such level.
         """
         levels = {level.name.lower(): level for level in cls}
         if text in levels:

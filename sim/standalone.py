@@ -1,4 +1,4 @@
-"""`sim.World`: a world that a program runs by itself, without a scenario file."""
+"""`sim.World`: a world that a program runs without a scenario file."""
 
 from typing import Any, Self
 
@@ -9,12 +9,12 @@ from sim.world import world
 
 
 class World(world.World):
-    """A shared world, joined with the host that runs it. What it holds, and its arguments: see `sim.world.World`."""
+    """A shared world with the host that runs it. See `sim.world.World` for its parts and its arguments."""
 
     _host: Host | None = None
 
     async def __aenter__(self) -> Self:
-        """Let effects live from one `run` to the next; leaving ends the run (`close`)."""
+        """Keep effects in flight between calls of `run`. Leaving the block ends the run (`close`)."""
         await self._joined().__aenter__()
         return self
 
@@ -22,7 +22,7 @@ class World(world.World):
         try:
             self.close()
         except Exception:
-            if kind is None:  # else the run has failed already, and that failure is what the caller must see
+            if kind is None:  # otherwise the caller must see the first failure
                 raise
         finally:
             if self._host is not None:
@@ -30,23 +30,23 @@ class World(world.World):
             self.kernel.close()
 
     async def run(self, until: Until) -> Any:
-        """Run up to a time or until something has happened; call it again to go on.
+        """Run up to a simulated time or until a condition holds. Call it again to continue.
 
-        Effects in flight live on from one call to the next only inside `async with`; else they are abandoned.
+        Inside `async with`, effects in flight continue between calls. Otherwise they are abandoned after each call.
 
-        Awaitable in any asyncio or trio program; the program keeps getting turns.
+        It can be awaited in any asyncio or trio program, and lets other tasks of the program run.
 
         Args:
             until: a simulated time since the start (seconds, or text such as `10m`), a wait (a latch, a signal,
-                `join`), an actor, whose end is waited for, or a function without arguments that is asked after each
-                instant. All that is due at the instant in which it happens runs first.
+                `join`), an actor (until its end), or a function without arguments that is called after each instant.
+                All events of the instant at which the condition holds are executed first.
 
         Returns:
-            The value of the wait, what the actor returned, or the first true answer of the function; None for a time.
+            The value of the wait, the result of the actor, or the first true value of the function; None for a time.
 
         Raises:
-            UsageError: if nothing is due any more and what is waited for has not happened.
-            BaseException: what an actor that nobody supervises raised, or the awaited actor.
+            UsageError: if no event is scheduled and the condition does not hold.
+            BaseException: the error of the awaited actor, or of an actor without a supervisor.
         """
         return await run_host_until(self._host or self._joined(), until)
 

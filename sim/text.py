@@ -1,18 +1,20 @@
-"""Text that comes from scenarios, agents and runs, and is not trusted, made harmless for people to read."""
+"""Makes untrusted text of scenarios, agents and runs safe to display and to record."""
 
 
 def of_error(error: BaseException) -> str:
-    """Return the type and text of an error as text that can be recorded, also if its own text cannot be made."""
+    """Return the type and message of an error as recordable text, even if its `__str__` fails."""
     try:
         text = str(error)
-    except Exception as fault:  # what an agent raises may have any `__str__`
+    except Exception as fault:  # the `__str__` of an error of an agent can raise anything
         text = f"(its text cannot be made: {type(fault).__name__})"
     return f"{type(error).__name__}: {text}".encode(errors="replace").decode()
 
 
 def plain(text: object) -> str:
-    """Return text that does nothing to whoever shows it: control characters and marks that reorder text are spelled
-    out, such as `\\x1b` and `\\u202e`. In HTML it has to be escaped all the same.
+    """Return text that is safe to display in a terminal.
+
+    Control characters and bidirectional formatting characters are replaced by escapes such as `\\x1b` and `\\u202e`.
+    HTML needs further escaping.
     """
     text = str(text)
     if text.isprintable():

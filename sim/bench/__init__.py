@@ -1,17 +1,17 @@
-"""The bench: one scenario in several modes, with the same seeds, measured and compared.
+"""The bench: runs one scenario in several modes with the same seeds, measures and compares them.
 
-From a plan to a page:
+The modules, from the plan to the page:
 
-    modes     the modes, and how a scenario is run in each
-    plan      what is to be measured: swept values, seeds, modes
-    host      the runs, in processes side by side (edge)
-    trial      one run, and what was measured of it
-    concurrency    calls of language models under way, over simulated time
-    outcome_distance     how far the outcomes of two runs are apart
-    estimate  means over seeds, with confidence intervals
-    rows      what the runs come to, by combination and mode
-    files     the folder: page, JSON, CSV
-    page      the page, with `charts`, `parts`, and the sections `outcomes` and `meaning`
+    modes             the modes, and the settings of a scenario in each mode
+    plan              the plan of a bench: swept values, seeds, modes
+    processes         the runs, in parallel processes (edge)
+    trial             one run and its measurements
+    concurrency       calls of language models in flight, over simulated time
+    outcome_distance  the distance of the outcomes of two runs
+    estimate          means over seeds, with confidence intervals
+    rows              the results by combination and mode
+    files             the folder: page, JSON, CSV
+    page              the page, with `charts`, `page_parts`, and the sections `outcomes` and `page_notes`
 """
 
 from sim.bench.files import PAGE, make_folder, to_json, write

@@ -1,4 +1,4 @@
-"""Charts as SVG that needs no script: bars with intervals, lines with intervals, bands over time."""
+"""Charts as SVG without a script: bars with intervals, lines with intervals, bands over time."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -12,12 +12,12 @@ WIDTH = 560.0
 _RIGHT, _ABOVE, _BELOW, _LEFT = 14.0, 10.0, 24.0, 46.0
 Scale = Callable[[float], float]
 _WORD = 6.4
-"""Width of a sign in a label."""
+"""Width of a character in a label."""
 
 
 @attrs.frozen
 class Bar:
-    """One bar: its name, colour, value, and what is said of it."""
+    """One bar: its name, colour, value, and label."""
 
     name: str
     colour: str
@@ -27,7 +27,7 @@ class Bar:
 
 @attrs.frozen
 class Series:
-    """One line: its name and colour, and the values by place on the axis."""
+    """One line: its name and colour, and the values by position on the axis."""
 
     name: str
     colour: str
@@ -35,14 +35,14 @@ class Series:
 
 
 def number(value: float) -> str:
-    """Return a number as people like to read it: 12,345 or 0.0123."""
+    """Return a number in a readable form: 12,345 or 0.0123."""
     if value == 0:
         return "0"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def half(value: Estimate) -> str:
-    """Return half the width of an interval as text, with the sign; nothing if there is no width."""
+    """Return half the width of an interval as text with ±; empty if there is no interval."""
     return f"±{number(float(f'{value.half:.2g}'))}" if value.half else ""
 
 
@@ -58,10 +58,10 @@ def bars(label: str, given: Sequence[Bar], *, mark: float | None = None, marked:
     """Return horizontal bars with their intervals.
 
     Args:
-        label: what the chart shows, for who cannot see it.
-        given: from top to bottom.
-        mark: where a dashed line stands.
-        marked: what it means.
+        label: a description of the chart, for screen readers.
+        given: the bars from top to bottom.
+        mark: the position of a dashed line, or None.
+        marked: the label of the dashed line.
     """
     left = 12 + _WORD * max(len(bar.name) for bar in given)
     said = 16 + _WORD * max(len(bar.said) for bar in given)
@@ -94,13 +94,13 @@ def bars(label: str, given: Sequence[Bar], *, mark: float | None = None, marked:
 
 
 def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None = None) -> Markup:
-    """Return lines over a number, with intervals; the axis is logarithmic if the number grows much.
+    """Return lines with intervals over a number. The axis is logarithmic if its range is wide.
 
     Args:
-        label: what the chart shows, for who cannot see it.
+        label: a description of the chart, for screen readers.
         given: the lines.
-        axis: what the number is.
-        mark: where a dashed line stands.
+        axis: the label of the axis.
+        mark: the position of a dashed line, or None.
     """
     height = 250.0
     places = sorted({place for series in given for place, _ in series.values})
@@ -130,13 +130,13 @@ def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None 
 
 
 def bands(label: str, given: Sequence[Series], end: float, axis: str) -> Markup:
-    """Return values that hold until the next one, over time from 0 to `end`: a band for each line, all of one scale.
+    """Return step functions over time from 0 to `end`: one band for each line, all with the same scale.
 
     Args:
-        label: what the chart shows, for who cannot see it.
+        label: a description of the chart, for screen readers.
         given: the lines; each ends with its last value.
-        end: of the axis.
-        axis: what the time is counted in.
+        end: the end of the axis.
+        axis: the label of the axis.
     """
     band = 44.0
     height = _ABOVE + band * len(given) + 36
@@ -169,7 +169,7 @@ def bands(label: str, given: Sequence[Series], end: float, axis: str) -> Markup:
 
 
 def legend(given: Sequence[Series]) -> Markup:
-    """Return the names of lines beside their colours."""
+    """Return the names of lines with their colours."""
     swatches = [
         tag("span", svg(10, 10, "", tag("rect", width=10, height=10, rx=3, fill=series.colour)), series.name)
         for series in given

@@ -1,4 +1,4 @@
-"""Calls of language models under way, over simulated time."""
+"""Calls of language models in flight, over simulated time."""
 
 from itertools import pairwise
 
@@ -7,14 +7,14 @@ from sim.llm.counts import Counts
 from sim.runner import SimulationRunner
 
 PARTS = 200
-"""Into how many equal parts the time is divided."""
+"""The number of equal parts of the time."""
 
 
 class Concurrency(Counts):
-    """Counts the calls of one run, and notes each change of how many are under way.
+    """Counts the calls of one run, and notes each change of the number in flight.
 
     Args:
-        runner: of the run, before its first step.
+        runner: the runner, before its first step.
     """
 
     def __init__(self, runner: SimulationRunner) -> None:
@@ -25,7 +25,7 @@ class Concurrency(Counts):
 
     @property
     def in_flight(self) -> int:
-        """Calls under way."""
+        """The number of calls in flight."""
         return self._calls
 
     @in_flight.setter
@@ -34,7 +34,7 @@ class Concurrency(Counts):
         self._changes.append((self._kernel.now, calls))
 
     def over_time(self) -> tuple[float, tuple[tuple[float, float], ...]]:
-        """Return the mean of the calls under way until now, and the mean in each part of the time, by its beginning."""
+        """Return the mean number of calls in flight until now, and (start in seconds, mean) for each part."""
         begin, end = self._changes[0][0], self._kernel.now
         if end <= begin:
             return 0.0, ()
@@ -47,7 +47,7 @@ class Concurrency(Counts):
 
 
 def _spread(areas: list[float], since: float, until: float, calls: int) -> None:
-    """Add calls to the parts that a span of time lies in; times count in parts."""
+    """Add calls to the parts of a time span. Times are in units of parts."""
     while calls and since < until:
         part = min(int(since), len(areas) - 1)
         end = until if part == len(areas) - 1 else min(until, part + 1)

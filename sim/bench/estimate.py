@@ -1,4 +1,4 @@
-"""Means over seeds, and how far they can be trusted."""
+"""Means over seeds, with confidence intervals."""
 
 import math
 import statistics
@@ -11,7 +11,7 @@ _QUANTILES = (
     12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448,
     2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860,
 )  # fmt: skip
-"""Of Student's t distribution at 97.5 %, for 1 to 20 degrees of freedom."""
+"""The 97.5 % quantiles of Student's t distribution, for 1 to 20 degrees of freedom."""
 
 
 @attrs.frozen
@@ -19,9 +19,9 @@ class Estimate:
     """A mean over seeds.
 
     Attributes:
-        n: how many seeds.
-        mean: their mean.
-        half: half the width of the 95 % confidence interval (Student, 1908), None for a single seed.
+        n: the number of seeds.
+        mean: the mean over seeds.
+        half: half the width of the 95 % confidence interval (Student, 1908); None for a single seed.
     """
 
     n: int
@@ -30,7 +30,7 @@ class Estimate:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Estimate | None":
-        """Return the estimate from one value a seed; None from no value. Values that are not finite are left out."""
+        """Return the estimate from one value per seed. Values that are not finite are omitted. None: no values."""
         known = [value for value in values if math.isfinite(value)]
         if not known:
             return None
@@ -53,7 +53,7 @@ class Estimate:
 def student(freedom: int) -> float:
     """Return the 97.5 % quantile of Student's t distribution, to 4 digits.
 
-    Beyond the table: the expansion of Fisher and Cornish (1960) in powers of 1 / freedom.
+    Above 20 degrees of freedom it uses the expansion of Fisher and Cornish (1960) in powers of 1 / freedom.
     """
     if freedom <= len(_QUANTILES):
         return _QUANTILES[freedom - 1]

@@ -1,4 +1,4 @@
-"""What a bench leaves behind: a folder with all measurements as JSON and CSV, and a page."""
+"""The files of a bench: a folder with all measurements as JSON and CSV, and a page."""
 
 import csv
 import io
@@ -20,21 +20,21 @@ from sim.store.files import DATABASE, failure, private_file
 
 PAGE, DATA, TABLE = "bench.html", "bench.json", "bench.csv"
 FOLDER = Path("bench")
-"""Where benches go that are not told where to go."""
+"""The default parent folder of benches."""
 
 
 def make_folder(name: str, given: Path | None) -> Path:
-    """Return a folder for a bench: the one that is given, or the next free one of `bench/<name>-<number>`.
+    """Return a folder for a bench: the given one, or the next free `bench/<name>-<number>`.
 
     Raises:
-        UsageError: if the folder that is given holds a bench or a run.
-        RunError: if it cannot be made.
+        UsageError: if the given folder contains a bench or a run.
+        RunError: if the folder cannot be created.
     """
     try:
         if given is not None:
             taken = next((file for file in (PAGE, DATA, TABLE, DATABASE) if (given / file).exists()), None)
             if taken is not None:
-                raise UsageError(f"{given} holds a {taken} already", hint="choose another folder with --out")
+                raise UsageError(f"{given} already contains {taken}", hint="choose another folder with --out")
             given.mkdir(mode=0o700, parents=True, exist_ok=True)
             return given
         FOLDER.mkdir(exist_ok=True)
@@ -49,10 +49,10 @@ def make_folder(name: str, given: Path | None) -> Path:
 
 
 def write(bench: Bench, folder: Path) -> None:
-    """Write the page and the data, which only their owner can read.
+    """Write the page and the data, readable by their owner only.
 
     Raises:
-        RunError: if that cannot be done.
+        RunError: if a file cannot be written.
     """
     texts = {DATA: json.dumps(to_json(bench)), TABLE: to_csv(bench), PAGE: render(bench)}
     for name, text in texts.items():
@@ -63,7 +63,7 @@ def write(bench: Bench, folder: Path) -> None:
 
 
 def to_json(bench: Bench) -> dict[str, Any]:
-    """Return all that is known of a bench, JSON-like."""
+    """Return all data of a bench, JSON-like."""
     plan = bench.plan
     return {
         "scenario": {"name": plan.scenario.name, "description": plan.scenario.description, "file": str(plan.file)},
@@ -83,14 +83,14 @@ def to_json(bench: Bench) -> dict[str, Any]:
 
 def _row(row: Row, point: Point) -> dict[str, Any]:
     told = attrs.asdict(row)
-    del told["concurrency"]  # it stands in the trials
+    del told["concurrency"]  # the trials contain it
     return told | {"point": dict(point)}
 
 
 def to_csv(bench: Bench) -> str:
-    """Return the measurements as CSV, a line for each run; swept values and outcomes have columns of their own.
+    """Return the measurements as CSV, with one line per run, and columns for swept values and outcomes.
 
-    Text that a spreadsheet would take for a formula gets a ' in front, and None is an empty cell, as in `sim export`.
+    Text that a spreadsheet would interpret as a formula gets a ' in front. None is an empty cell, as in `sim export`.
     """
     keys = list(bench.plan.points[0])
     names = [field.name for field in attrs.fields(Trial) if field.name not in ("point", "concurrency", "outcomes")]

@@ -1,7 +1,7 @@
-"""The modes that a bench compares, and how a scenario is run in each.
+"""The modes that a bench compares, and the settings of a scenario in each mode.
 
-There are two kinds of scenario. An ordinary one has one axis of time. One whose `execution.sync` is set has two, world
-time and service time; it always runs in ticks, and its mode says how far an agent may run ahead of the others.
+There are two kinds of scenarios. An ordinary scenario has one time axis. A scenario with `execution.sync` has two:
+world time and service time. It always runs in ticks, and the bench mode sets how far an agent can run ahead of others.
 """
 
 from typing import Final
@@ -18,11 +18,11 @@ class Mode:
     """One way to run a scenario.
 
     Attributes:
-        name: by which it is chosen.
-        says: what it means, for people.
-        run_mode: of an ordinary scenario.
-        overrides: what is changed in an ordinary scenario.
-        sync: the value of `execution.sync` where that is set.
+        name: the name of the mode.
+        says: a description for the page.
+        run_mode: the mode of the run of an ordinary scenario.
+        overrides: the overrides of an ordinary scenario.
+        sync: the value of `execution.sync` for scenarios that set it.
     """
 
     name: str
@@ -33,14 +33,14 @@ class Mode:
 
     @property
     def may_refuse(self) -> bool:
-        """Whether the mode has no meaning for some scenarios, which is no failure."""
+        """Whether some scenarios cannot run in this mode. Such a refusal is not a failure."""
         return any(change.startswith("execution.sync=") for change in self.overrides)
 
     def settings(self, *, synchronised: bool) -> tuple[RunMode, tuple[str, ...]]:
-        """Return the mode of the run and the changes to the scenario.
+        """Return the mode of the run and the overrides of the scenario.
 
         Args:
-            synchronised: whether `execution.sync` is set in the scenario.
+            synchronised: whether the scenario sets `execution.sync`.
         """
         return ("tick", (f"execution.sync={self.sync}",)) if synchronised else (self.run_mode, self.overrides)
 
@@ -50,35 +50,35 @@ def _synchronised(name: str, says: str, sync: Sync) -> Mode:
 
 
 PARALLEL: Final = "tick-parallel"
-"""What the others are compared with."""
+"""The baseline of comparisons."""
 ORACLE: Final = "oracle"
-"""It is run as causal, but it knows from a run before who will see whom."""
+"""Runs as causal, but knows from an earlier run which agents will see each other."""
 
 MODES: Final = {
     mode.name: mode
     for mode in (
         Mode(
-            "tick-sequential", "One agent after the other, each on what its predecessors left; all wait for the last.",
+            "tick-sequential", "Agents act one after another, each on the state that the last one left.",
             "tick", ("execution.tick.concurrency=sequential",), "sequential",
         ),
         Mode(
-            PARALLEL, "All agents at once on the state at the start of the tick; a barrier waits for the slowest.",
+            PARALLEL, "All agents act at once on the state at the start of the tick; a barrier waits for the slowest.",
             "tick", ("execution.tick.concurrency=parallel",), "barrier",
         ),
         Mode(
-            "autonomous", "No barrier: each agent in its own rhythm, whoever else is late; outcomes may differ.",
+            "autonomous", "No barrier: each agent acts at its own pace; outcomes can differ.",
             "autonomous", (), "free",
         ),
         _synchronised(
-            "causal", "As tick-parallel, but an agent runs ahead once nothing in its sight can change any more.",
+            "causal", "As tick-parallel, but an agent runs ahead when nothing that it can see can still change.",
             "causal",
         ),
         _synchronised(
-            "causal-radius", "As causal, with the published rule: who is near in space and behind in time holds it.",
+            "causal-radius", "As causal, with the published rule: wait for agents near in space and behind in time.",
             "causal-radius",
         ),
         _synchronised(
-            ORACLE, "The bound with equal events: an agent waits only for whom it will see, which nobody can know.",
+            ORACLE, "The bound with equal events: wait only for agents to be seen, known from an earlier run.",
             "causal",
         ),
     )
@@ -87,13 +87,13 @@ DEFAULT: Final = ("tick-sequential", PARALLEL, "autonomous", "causal")
 
 
 def modes_of(names: tuple[str, ...]) -> tuple[Mode, ...]:
-    """Return the modes of these names in the order of `MODES`; the usual four if there are none.
+    """Return the modes with these names, in the order of `MODES`. Without names, return the default modes.
 
     Raises:
-        UsageError: if there is no such mode.
+        UsageError: if a name is unknown.
     """
     for name in names:
         if name not in MODES:
-            raise UsageError(f"there is no mode {name!r}", hint=f"the modes are {', '.join(MODES)}")
+            raise UsageError(f"unknown mode {name!r}", hint=f"known modes: {', '.join(MODES)}")
     wanted = set(names or DEFAULT)
     return tuple(mode for mode in MODES.values() if mode.name in wanted)

@@ -1,9 +1,9 @@
-"""How far the outcomes of two runs are apart.
+"""The distance of the outcomes of two runs.
 
-An outcome is a number that a run ends with: the last value of a metric, the mean of an observation, how many actions of
-a kind were done or refused, how many agents ended in a state. The distance of two values a and b is
-|a - b| / (|a| + |b|): 0 where they are equal, 1/3 where one is twice the other, 1 where one of them is 0 or has the
-other sign. The distance of two runs is the mean over their outcomes; those that are 0 in both are left out.
+An outcome is a number at the end of a run: the last value of a metric, the mean of an observation, the number of
+actions of a kind that were done or refused, or the number of agents in a final state. The distance of two values is
+|a - b| / (|a| + |b|): 0 if a and b are equal, 1/3 if one is twice the other, 1 if one of them is 0 or they have
+different signs. The distance of two runs is the mean over their outcomes, without outcomes that are 0 in both.
 """
 
 import math
@@ -16,7 +16,7 @@ Outcomes = Mapping[str, float]
 
 
 def outcomes_of(result: RunResult) -> Outcomes:
-    """Return what a run ended with: numbers by name."""
+    """Return the outcomes of a run: numbers by name."""
     found = {f"metric {name}": series[-1] for name, series in result.metrics.items() if name != "time" and series}
     found |= {f"mean {name}": distribution.mean for name, distribution in result.observations.items()}
     for words, counts in (("done", result.kinds), ("refused", result.refused), ("at the end", result.states)):
@@ -25,20 +25,20 @@ def outcomes_of(result: RunResult) -> Outcomes:
 
 
 def distance(one: float, other: float) -> float:
-    """Return how far two numbers are apart, from 0 to 1; 0 for two zeros."""
+    """Return the distance of two numbers, from 0 to 1; 0 for two zeros."""
     size = abs(one) + abs(other)
     return abs(one - other) / size if size else 0.0
 
 
 def outcome_distance(one: Outcomes, other: Outcomes) -> float:
-    """Return the distance of two runs, from 0 to 1; an outcome that only one of them has counts as 0 in the other."""
+    """Return the distance of two runs, from 0 to 1. An outcome that is missing in one run counts as 0 there."""
     pairs = [(one.get(name, 0.0), other.get(name, 0.0)) for name in {**one, **other}]
     told = [distance(left, right) for left, right in pairs if left or right]
     return statistics.fmean(told) if told else 0.0
 
 
 def relative(base: Outcomes, other: Outcomes, name: str) -> float | None:
-    """Return by which share of the base's value an outcome is greater in the other run; None if it is 0 in the base."""
+    """Return the relative difference of an outcome from its base value; None if the base value is 0."""
     before = base.get(name, 0.0)
     return (other.get(name, 0.0) - before) / abs(before) if before else None
 

@@ -1,4 +1,4 @@
-"""The section of the page about what comes of a scenario in each mode."""
+"""The section of the page about the outcomes of a scenario in each mode."""
 
 from sim.bench.charts import Bar, bars, half, number
 from sim.bench.estimate import Estimate
@@ -10,7 +10,7 @@ from sim.pages.markup import Child
 
 _CHARTS, _POINTS, _ROWS = 8, 24, 60
 _HEAT = (0.02, 0.1, 0.25, 0.5)
-"""Distances from which on a cell is warmer."""
+"""Lower bounds of the distances for each heat level of a cell."""
 
 
 def outcomes(bench: Bench) -> Markup | None:
@@ -21,8 +21,8 @@ def outcomes(bench: Bench) -> Markup | None:
         return None
     charts = tag("div", [_chart(bench, index, others) for index, _, others in known[:_CHARTS]], class_="cards wide")
     tables = [_folded(bench, index, _table(base, others)) for index, base, others in known]
-    note = "against tick-parallel, seed by seed: 0 % is equal, 33 % is twice as much, 100 % is one of them 0"
-    return section("What comes of it", note, charts, tables)
+    note = "compared with tick-parallel, seed by seed; 0 %: equal, 33 %: a factor of two, 100 %: one value is 0"
+    return section("Outcomes", note, charts, tables)
 
 
 def _compared(bench: Bench, index: int) -> tuple[Row | None, list[Row]]:
@@ -38,7 +38,7 @@ def _chart(bench: Bench, index: int, rows: list[Row]) -> Markup:
         "distance of the outcomes by mode", [_bar(row) for row in rows], mark=None if noise is None else noise * 100,
         marked="two seeds of tick-parallel",
     )  # fmt: skip
-    label = label_of(bench.plan.points[index]) or "How far the outcomes are apart"
+    label = label_of(bench.plan.points[index]) or "Distance of the outcomes"
     return card(label, "mean distance over all outcomes, %", chart)
 
 
@@ -53,7 +53,7 @@ def _bar(row: Row) -> Bar:
 
 
 def _table(base: Row, compared: list[Row]) -> Markup:
-    """Return the outcomes; modes that leave the same record have the same ones, and need no columns."""
+    """Return the table of outcomes. Modes with the same record as tick-parallel need no columns."""
     alike = [row.mode for row in compared if row.equal == row.compared]
     others = [row for row in compared if row.mode not in alike]
     headings = ["outcome", PARALLEL]
@@ -72,13 +72,13 @@ def _table(base: Row, compared: list[Row]) -> Markup:
         heat.append(warm)
     notes = [f"Every event is the same in {', '.join(alike)}."] if alike else []
     if len(told) > _ROWS:
-        notes.append(f"{len(told) - _ROWS} more stand in bench.json.")
+        notes.append(f"{len(told) - _ROWS} more outcomes are in bench.json.")
     note = tag("p", " ".join(notes), class_="note") if notes else None
     return tag("div", table(headings, lines, heat=heat), note)
 
 
 def _tells(row: Row, name: str) -> bool:
-    """Tell whether an outcome is not 0 with all seeds."""
+    """Whether an outcome is not 0 for at least one seed."""
     found = row.outcomes.get(name)
     return found is not None and bool(found.value.mean or found.value.half)
 

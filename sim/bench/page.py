@@ -1,4 +1,4 @@
-"""The page of a bench: charts, tables and what they mean, in one HTML file without a script."""
+"""The page of a bench: charts, tables and explanations, in one HTML file without a script."""
 
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
@@ -14,7 +14,7 @@ from sim.bench.trial import BASES
 from sim.pages import Markup, document, tag
 
 _CARDS = 8
-"""Charts in a section; what is beyond stands in the tables."""
+"""The most charts in a section. The tables have the rest."""
 _TABLES = 100
 
 
@@ -46,7 +46,7 @@ def _header(bench: Bench) -> Markup:
 
 
 def _tiles(bench: Bench) -> Markup | None:
-    """Return the main figures: the speed-up of each mode, and how far its outcomes are off."""
+    """Return the main figures: the speed-up of each mode, and the distance of its outcomes."""
     made = []
     for mode in bench.plan.modes:
         rows = [row for row in bench.rows if row.mode == mode.name]
@@ -72,12 +72,12 @@ def _makespans(bench: Bench) -> Markup | None:
         speeds = [_bar(row, row.figures["speed_up"], 1, "×") for row in rows if "speed_up" in row.figures]
         if speeds and not point:
             chart = bars(f"speed-up over {PARALLEL} by mode", speeds, mark=1, marked=PARALLEL)
-            cards.append(card("Speed-up", "makespan of tick-parallel divided by this one's, seed by seed", chart))
+            cards.append(card("Speed-up", "makespan of tick-parallel divided by that of the mode, seed by seed", chart))
         if not point and rows[0].basis == "wall":
-            chart = bars("time of the processor", [_bar(row, row.figures["cpu_seconds"], 1, "s") for row in rows])
-            cards.append(card("Time of the processor", "steadier than real time, s", chart))
+            chart = bars("CPU time by mode", [_bar(row, row.figures["cpu_seconds"], 1, "s") for row in rows])
+            cards.append(card("CPU time", "varies less than real time, s", chart))
     note = "mean over seeds, with its 95 % interval" + _rest(len(bench.plan.points))
-    return section("How long it takes", note, tag("div", cards, class_="cards wide")) if cards else None
+    return section("Makespan", note, tag("div", cards, class_="cards wide")) if cards else None
 
 
 def _bar(row: Row, value: Estimate, factor: float, unit: str) -> Bar:
@@ -95,11 +95,11 @@ def _unit(seconds: float) -> tuple[str, float]:
 
 
 def _swept(bench: Bench) -> Markup | None:
-    """Return the speed-ups by swept value: a table of all, and lines over each key whose values are numbers."""
+    """Return the speed-ups by swept value: a table, and line charts over each key with numeric values."""
     if not bench.plan.points[0]:
         return None
     cards = [chart for key in bench.plan.points[0] for chart in _over(bench, key)]
-    note = f"makespan of {PARALLEL} divided by the mode's, seed by seed; mean with its 95 % interval"
+    note = f"makespan of {PARALLEL} divided by that of the mode, seed by seed; mean with its 95 % interval"
     oracle = _overview(bench, "of_oracle", " %")
     return section(
         f"Speed-up over {PARALLEL}", note + _rest(len(cards)), _overview(bench, "speed_up", " ×"),
@@ -109,7 +109,7 @@ def _swept(bench: Bench) -> Markup | None:
 
 
 def _overview(bench: Bench, name: str, unit: str) -> Markup | None:
-    """Return a table of one figure: a line for each combination, a column for each mode."""
+    """Return a table of one figure: one line per combination, one column per mode."""
     modes = [
         mode.name
         for mode in bench.plan.modes
@@ -125,7 +125,7 @@ def _overview(bench: Bench, name: str, unit: str) -> Markup | None:
 
 
 def _over(bench: Bench, key: str) -> Iterator[Markup]:
-    """Yield a chart over one key for each combination of the others."""
+    """Yield a chart over one key for each combination of the other keys."""
     points = bench.plan.points
     places = [_number(point[key]) for point in points]
     if None in places or len(set(places)) < 2:
@@ -163,23 +163,23 @@ def _flights(bench: Bench) -> Markup | None:
             cards.append(card(label_of(point) or "Calls in flight", _counted(rows, unit), chart))
     if not cards:
         return None
-    note = "calls of language models under way, with one seed" + _rest(len(bench.plan.points))
+    note = "calls of language models in flight, for one seed" + _rest(len(bench.plan.points))
     return section("Calls in flight", note, tag("div", cards, class_="cards wide"))
 
 
 def _steps(row: Row, size: float) -> list[tuple[float, Estimate]]:
-    """Return the calls in flight by time; after the last part there are none."""
+    """Return the calls in flight over time, with 0 after the last part."""
     return [(at / size, Estimate(1, calls, None)) for at, calls in (*row.concurrency, (_end(row), 0.0))]
 
 
 def _end(row: Row) -> float:
-    """Return when the last of the equal parts of the time ends."""
+    """Return the end of the last part of the time."""
     first, last = row.concurrency[0][0], row.concurrency[-1][0]
     return last + (last - first) / max(1, len(row.concurrency) - 1)
 
 
 def _figures(bench: Bench) -> Markup | None:
-    """Return a table for each combination: a line for each figure, a column for each mode."""
+    """Return a table for each combination: one line per figure, one column per mode."""
     tables = []
     for index, point in enumerate(bench.plan.points[:_TABLES]):
         rows = [row for row in bench.of_point(index) if row.measured]
@@ -190,7 +190,7 @@ def _figures(bench: Bench) -> Markup | None:
             for name, about_ in FIGURES.items()
             if any(name in row.figures for row in rows)
         ]
-        equal = "With how many seeds all events and the final state were those of tick-parallel."
+        equal = "Number of seeds for which all events and the final state are equal to those of tick-parallel."
         lines_.append(["same hash", *map(_equal, rows), tag("span", equal, class_="note")])
         shown = table(["", *(row.mode for row in rows), ""], lines_)
         tables.append(tag("details", tag("summary", label_of(point)), shown) if point else shown)
@@ -209,4 +209,4 @@ def _equal(row: Row) -> str | None:
 
 
 def _rest(count: int) -> str:
-    return f"; the first {_CARDS} of {count:,} are drawn" if count > _CARDS else ""
+    return f"; the first {_CARDS} of {count:,} are shown" if count > _CARDS else ""

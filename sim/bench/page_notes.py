@@ -1,4 +1,4 @@
-"""The sections of the page that say what the modes are, how it was measured, and what that does not show."""
+"""The sections of the page that explain the modes, the measurement, and its limits."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from sim.pages import Markup, tag
 
 
 def meaning(bench: Bench) -> Markup:
-    """Return what each mode means, and what went wrong in it."""
+    """Return the description of each mode, and its problems."""
     failed = {(trial.mode, trial.problem) for trial in bench.failures}
     terms = []
     for mode in bench.plan.modes:
@@ -19,13 +19,13 @@ def meaning(bench: Bench) -> Markup:
 
 
 def about(bench: Bench) -> Markup:
-    """Return where it was run, and what the figures do not show."""
+    """Return the settings of the measurement, and its limits."""
     plan, machine, versions = bench.plan, bench.about["machine"], bench.about["versions"]
     facts = {
         "scenario": str(plan.file),
         "seeds": ", ".join(map(str, plan.seeds[:50])) + (" ..." if len(plan.seeds) > 50 else ""),
-        "changed": ", ".join(plan.overrides),
-        "begun": f"{bench.about['began']}, {bench.about['seconds']:.1f} s",
+        "overrides": ", ".join(plan.overrides),
+        "started": f"{bench.about['began']}, {bench.about['seconds']:.1f} s",
         "machine": f"{machine['processor']}, {machine['cores']} cores, {machine['system']} {machine['release']}",
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
     }
@@ -33,7 +33,7 @@ def about(bench: Bench) -> Markup:
     limits = tag("ul", [tag("li", text) for text in _limits(bench)])
     return section(
         "How it was measured", "all measurements are in bench.json and bench.csv beside this page",
-        tag("dl", terms), tag("h3", "What it does not show"), limits,
+        tag("dl", terms), tag("h3", "Limits of the measurement"), limits,
     )  # fmt: skip
 
 
@@ -41,19 +41,16 @@ def _limits(bench: Bench) -> Iterator[str]:
     kinds = {row.basis for row in bench.rows}
     if kinds & {"service", "simulated"}:
         yield (
-            "Answers took the time that a modelled server takes. Its rates and places are settings of the scenario; no "
-            "real server or GPU was measured, and its caches, batching and memory are not in the model."
+            "The durations of answers come from a modelled server. Its rates and slots are settings of the scenario. "
+            "No real server or GPU was measured; caches, batching and memory are not modelled in detail."
         )
     if "wall" in kinds:
         jobs = bench.about["jobs"]
-        here = "one run at a time" if jobs == 1 else f"{jobs} runs at once (--jobs 1 is quieter)"
-        yield (
-            f"Real time depends on the machine and on what else it does; it was measured with {here}. Time of the "
-            "processor is steadier."
-        )
+        here = "one run at a time" if jobs == 1 else f"{jobs} parallel runs (--jobs 1 gives less noise)"
+        yield f"Real time depends on the machine and its load; it was measured with {here}. CPU time varies less."
     yield (
-        "An interval is about the seeds: with others the mean would lie in it 19 times out of 20, if single results "
-        "are normally distributed. It says nothing about other settings or other scenarios."
+        "An interval is a 95 % confidence interval of the mean over seeds. It assumes normally distributed results. It "
+        "says nothing about other settings or scenarios."
     )
     if not bench.complete:
-        yield f"The bench was interrupted: {len(bench.trials)} of {bench.plan.trials} runs were through."
+        yield f"The bench was interrupted: {len(bench.trials)} of {bench.plan.trials} runs were done."

@@ -1,4 +1,4 @@
-"""Parts that the sections of the page are made of."""
+"""Building blocks of the sections of the page."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ _COLOURS = dict(zip(MODES, ("--c12", "--c0", "--c1", "--c2", "--c5", "--c3"), st
 
 
 def colour(mode: str) -> str:
-    """Return the colour that a mode has on the whole page."""
+    """Return the colour of a mode on the page."""
     return f"var({_COLOURS[mode]})"
 
 
@@ -33,9 +33,9 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[Child]], *, heat: Seq
     """Return a table; all columns but the first hold numbers.
 
     Args:
-        headings: of the columns.
-        rows: their cells.
-        heat: of each cell but the first of its row, 0 to 4.
+        headings: the headings of the columns.
+        rows: the cells of each row.
+        heat: the heat level of each cell (0 to 4), without the first cell of a row.
     """
     head = tag("tr", [tag("th", name, class_="n" if index else None) for index, name in enumerate(headings)])
     body = []
@@ -50,7 +50,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[Child]], *, heat: Seq
 
 
 def figure(value: Estimate | None, unit: str = "") -> Child:
-    """Return an estimate as text; nothing if there is none."""
+    """Return an estimate as text; None if there is none."""
     if value is None:
         return None
     return [number(value.mean) + unit, tag("span", f" {half(value)}", class_="half") if value.half else None]
@@ -62,13 +62,13 @@ def label_of(point: Point) -> str:
 
 
 def short(key: str, among: Point) -> str:
-    """Return the last two parts of a key if no other key ends with them."""
+    """Return the last two parts of a key, or the whole key if another key ends with them."""
     end = ".".join(key.split(".")[-2:])
     return end if sum(f".{other}".endswith(f".{end}") for other in among) == 1 else key
 
 
 def spread(rows: Sequence[Row], figure: str) -> str:
-    """Return the least and the greatest of a figure of several rows as text; nothing if it is not known."""
+    """Return the range of a figure over several rows as text; empty if it is unknown."""
     means = [row.figures[figure].mean for row in rows if figure in row.figures]
     if not means:
         return ""

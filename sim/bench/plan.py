@@ -1,4 +1,4 @@
-"""What is to be measured: each combination of swept values, with each seed, in each mode."""
+"""The plan of a bench: each combination of swept values, with each seed, in each mode."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,26 +14,26 @@ from sim.scenario import Scenario, load
 
 MAX_CELLS = 10_000
 SEEDS = 5
-_MAX_SEED = 2**63 - 1  # as `sim run --seed`
+_MAX_SEED = 2**63 - 1  # the limit of `sim run --seed`
 
 _SET_BY_MODES = frozenset({"execution.use_autonomous_loops", "execution.tick.concurrency"})
 
 Point = Mapping[str, str]
-"""One combination of swept values: the value by its key, both as they were written."""
+"""One combination of swept values: the text of the value by key."""
 
 
 @attrs.frozen
 class Job:
-    """One combination with one seed: it is run in all modes, one after the other, in one process.
+    """One combination with one seed. It is run in all modes, one after another, in one process.
 
     Args:
-        scenario: the file.
-        overrides: what is changed in it.
-        point: which combination of the plan it is.
-        seed: of the runs.
-        modes: in the order in which they are run.
-        synchronised: whether `execution.sync` is set in the scenario.
-        allow: modules that agents may be imported from.
+        scenario: the scenario file.
+        overrides: the overrides of the scenario.
+        point: the index of the combination in the plan.
+        seed: the seed of the runs.
+        modes: the modes in order of execution.
+        synchronised: whether the scenario sets `execution.sync`.
+        allow: modules from which agents can be imported.
     """
 
     scenario: Path
@@ -47,18 +47,18 @@ class Job:
 
 @attrs.frozen
 class TrialPlan:
-    """A bench before it is run.
+    """The plan of a bench.
 
     Attributes:
         file: the scenario file.
-        scenario: what it holds, without the swept values.
-        modes: to be compared.
-        named: whether they were asked for by name.
-        points: combinations of swept values; one empty one if nothing is swept.
-        seeds: of the runs.
-        overrides: what is changed in all runs.
-        allow: modules that agents may be imported from.
-        synchronised: whether `execution.sync` is set, by point.
+        scenario: the scenario without the swept values.
+        modes: the modes to compare.
+        named: whether the user named the modes.
+        points: the combinations of swept values; one empty combination if nothing is swept.
+        seeds: the seeds of the runs.
+        overrides: the overrides of all runs.
+        allow: modules from which agents can be imported.
+        synchronised: whether the scenario sets `execution.sync`, by point.
     """
 
     file: Path
@@ -73,13 +73,15 @@ class TrialPlan:
 
     @property
     def trials(self) -> int:
-        """How many runs there will be."""
+        """The number of planned runs."""
         return len(self.points) * len(self.seeds) * len(self.modes)
 
     @property
     def jobs(self) -> Iterator[Job]:
-        """What is run in one process each. The modes begin with another one for each seed, so that whatever changes
-        on the machine in the meantime, or is slower the first time, favours none.
+        """The jobs, each for one process.
+
+        The order of modes rotates with the seed, so that changes in the load of the machine, and a slow first run, do
+        not favour one mode.
         """
         for number, point in enumerate(self.points):
             changes = self.overrides + overrides_of(point)
@@ -90,7 +92,7 @@ class TrialPlan:
 
 
 def overrides_of(point: Point) -> tuple[str, ...]:
-    """Return a combination as changes of a scenario."""
+    """Return a combination as overrides of a scenario."""
     return tuple(f"{key}={value}" for key, value in point.items())
 
 
@@ -104,42 +106,43 @@ def make_plan(
     sweeps: Sequence[str] = (),
     allow: Sequence[str] = (),
 ) -> TrialPlan:
-    """Return what is to be measured; the scenario is checked with each combination of swept values.
+    """Return the plan of a bench. The scenario is checked with each combination of swept values.
 
     Args:
         file: the scenario file.
-        modes: names of modes; none: the usual four.
-        seeds: which seeds; none: that of the scenario and those after it.
-        count: how many seeds if they are not given; 5 by default.
-        overrides: `key=value` changes of all runs.
-        sweeps: `key=a,b,c` each: the values of a key that are tried.
-        allow: modules that agents may be imported from.
+        modes: names of modes; empty: the default modes.
+        seeds: the seeds; empty: the seed of the scenario and the following ones.
+        count: the number of seeds if `seeds` is empty; 5 by default.
+        overrides: `key=value` overrides of all runs.
+        sweeps: the values of each swept key, as `key=a,b,c`.
+        allow: modules from which agents can be imported.
 
     Raises:
         ScenarioError: if the scenario is not valid.
-        UsageError: if what is asked for makes no sense, or is too much, or a kind of agent is not there or not allowed.
+        UsageError: if the arguments contradict each other, if there are too many runs, or if a kind of agent is unknown
+            or not allowed.
     """
     if seeds and count is not None:
-        raise UsageError("the seeds are given, and so is how many there are", hint="use --seed or --seeds")
+        raise UsageError("the seeds and the number of seeds cannot both be given", hint="use --seed or --seeds")
     if len(set(seeds)) < len(seeds):
-        raise UsageError("a seed is given twice: equal runs tell nothing new")
+        raise UsageError("a seed is given twice, which would repeat equal runs")
     swept = dict(map(_sweep, sweeps))
     if len(swept) < len(sweeps):
-        raise UsageError("a key is swept twice", hint="give all its values at once: key=a,b,c")
+        raise UsageError("a key is swept twice", hint="give all its values in one option: key=a,b,c")
     chosen = modes_of(tuple(modes))
     runs = math.prod(len(values) for values in swept.values()) * (len(seeds) or count or SEEDS) * len(chosen)
     if runs > MAX_CELLS:
-        raise UsageError(f"these are {runs:,} runs, and a bench has at most {MAX_CELLS:,}")
+        raise UsageError(f"the bench would have {runs:,} runs; the limit is {MAX_CELLS:,}")
     points = tuple(dict(zip(swept, values, strict=True)) for values in product(*swept.values()))
     scenario, *variants = [load(file, (*overrides, *overrides_of(point))) for point in ({}, *points)]
     for variant in variants:
         check_kinds(variant, tuple(allow))
     if len({variant.execution.sync for variant in variants} - {None}) > 1:
-        raise UsageError("rules of execution.sync are not swept: each mode has its own", hint="choose with --mode")
+        raise UsageError("values of execution.sync cannot be swept: each mode sets its own", hint="use --mode")
     own = scenario.seed
     used = tuple(seeds) or tuple(range(own, own + (count or SEEDS)))
     if max(used) > _MAX_SEED:
-        raise UsageError(f"seeds go up to {_MAX_SEED}, and these would go to {max(used)}")
+        raise UsageError(f"a seed is at most {_MAX_SEED}, not {max(used)}")
     return TrialPlan(
         file, scenario, chosen, bool(modes), points, used, tuple(overrides), tuple(allow),
         tuple(variant.execution.sync is not None for variant in variants),
@@ -150,11 +153,11 @@ def _sweep(text: str) -> tuple[str, tuple[str, ...]]:
     key, separator, values = text.partition("=")
     key = key.strip()
     if not separator or not key or not values.strip():
-        raise UsageError(f"--sweep {text!r} is not of the form key=a,b,c", hint="for instance agents.ant.count=10,100")
+        raise UsageError(f"--sweep {text!r} is not of the form key=a,b,c", hint="for example agents.ant.count=10,100")
     if key in _SET_BY_MODES:
-        raise UsageError(f"{key} is not swept: each mode sets it for itself", hint="choose modes with --mode")
+        raise UsageError(f"{key} cannot be swept: each mode sets it", hint="choose modes with --mode")
     if key == "seed":
-        raise UsageError("seeds are not swept: each combination is run with all of them", hint="use --seed")
+        raise UsageError("the seed cannot be swept: each combination is run with all seeds", hint="use --seed")
     tried = tuple(value.strip() for value in values.split(","))
     if len(set(tried)) < len(tried) or "" in tried:
         raise UsageError(f"--sweep {text!r} has a value twice, or an empty one")

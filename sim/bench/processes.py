@@ -1,4 +1,4 @@
-"""The runs of a bench, in processes side by side, and the machine that they run on (edge)."""
+"""The runs of a bench, in parallel processes, and a description of the machine (edge)."""
 
 import contextlib
 import gc
@@ -27,16 +27,16 @@ _SPAWN = get_context("spawn")
 
 
 Seen = dict[tuple[str, int], tuple[str, ...]]
-"""Whom an agent saw in a step."""
+"""The agents that an agent saw, by agent and tick."""
 
 
 @attrs.define
 class _Meter:
-    """Notes when a run begins in earnest, and which calls are under way.
+    """Notes the CPU time at the start of a run, and its calls in flight.
 
     Args:
-        seen: what an oracle is to know; None: it is none.
-        study: note whom each agent sees, for an oracle.
+        seen: the data for an oracle; None: the run is not an oracle.
+        study: whether to note which agents each agent sees, for an oracle.
     """
 
     seen: Seen | None = None
@@ -59,18 +59,18 @@ class _Meter:
         self.began = time.process_time()
 
     def studied(self) -> Seen:
-        """Return whom each agent saw."""
+        """Return the agents that each agent saw."""
         sync = None if self.runner is None else self.runner.sync
         return {} if sync is None or sync.seen is None else sync.seen
 
 
 def cores() -> int:
-    """Return how many processes can run at once."""
+    """Return the number of CPU cores for this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def machine() -> dict[str, Any]:
-    """Return what the bench runs on."""
+    """Return a description of the machine."""
     return {"processor": _processor(), "cores": cores(), "system": platform.system(), "release": platform.release()}
 
 
@@ -83,13 +83,13 @@ def _processor() -> str:
 
 
 def measure(plan: TrialPlan, processes: int) -> Generator[Trial]:
-    """Run all that is planned and yield each run as soon as it is through.
+    """Execute a plan and yield each run when it is done.
 
-    What is running is killed when the caller wants no more; nothing of it is on disk.
+    Running processes are killed when the generator is closed. They leave nothing on disk.
 
     Args:
-        plan: what is run.
-        processes: how many run at once.
+        plan: the plan.
+        processes: the number of parallel processes.
     """
     waiting = deque(plan.jobs)
     working: dict[connection.Connection, _Work] = {}
@@ -104,7 +104,7 @@ def measure(plan: TrialPlan, processes: int) -> Generator[Trial]:
                     trial = work.receiver.recv()
                     work.missing.remove(trial.mode)
                     yield trial
-                except (EOFError, OSError):  # the latter in the middle of what it had to tell
+                except (EOFError, OSError):  # OSError: it ended while it was sending
                     del working[work.receiver]
                     yield from work.end()
     finally:
@@ -116,7 +116,7 @@ def measure(plan: TrialPlan, processes: int) -> Generator[Trial]:
 
 @attrs.frozen
 class _Work:
-    """A process with one job; `missing` are the modes that it has not told of."""
+    """A process with one job. `missing` are the modes without a result."""
 
     job: Job
     process: SpawnProcess
@@ -132,10 +132,10 @@ class _Work:
         return cls(job, process, receiver, [mode.name for mode in job.modes])
 
     def end(self) -> list[Trial]:
-        """Clear the process away; return what it should have measured and did not."""
+        """Wait for the process, close its pipe, and return a failed trial for each missing mode."""
         self.process.join()
         self.receiver.close()
-        problem = f"the process that ran it ended before (exit code {self.process.exitcode})"
+        problem = f"the process of the run ended early (exit code {self.process.exitcode})"
         turns = [mode.name for mode in self.job.modes]
         return [
             Trial(self.job.point, self.job.seed, mode, turns.index(mode), "failed", problem) for mode in self.missing
@@ -143,10 +143,10 @@ class _Work:
 
 
 def _work(job: Job, sender: connection.Connection) -> None:
-    """Run a job in all its modes; the main function of a process."""
+    """Run a job in all its modes. This is the main function of a process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.redirect_stdout(sys.stderr):  # what agents print is no result
-        if not job.synchronised:  # makespan may be real time: imports must not count for the first mode
+    with contextlib.redirect_stdout(sys.stderr):  # output of agents is not part of the result
+        if not job.synchronised:  # the makespan can be real time, in which imports must not count
             _warm(job)
         seen: Seen | None = None
         asked = any(mode.name == ORACLE for mode in job.modes)
@@ -161,17 +161,17 @@ def _work(job: Job, sender: connection.Connection) -> None:
 
 
 def _warm(job: Job) -> None:
-    """Run one instant, so that everything has been imported."""
+    """Run one instant, so that all modules are imported."""
     mode, changes = job.modes[0].settings(synchronised=False)
-    with contextlib.suppress(Exception):  # the run itself will say it
+    with contextlib.suppress(Exception):  # the run itself will report the error
         run(job.scenario, seed=job.seed, mode=mode, until=1e-9, overrides=job.overrides + changes, allow=job.allow)
 
 
 def _study(job: Job) -> Seen:
-    """Run a job behind barriers, and return who sees whom."""
+    """Run a job with barriers, and return which agents see each other."""
     meter = _Meter(study=True)
     changes = (*job.overrides, "execution.sync=barrier")
-    with contextlib.suppress(UsageError):  # the oracle's own run will say it
+    with contextlib.suppress(UsageError):  # the run of the oracle will report the error
         run(job.scenario, seed=job.seed, mode="tick", overrides=changes, allow=job.allow, begun=meter)
     return meter.studied()
 
@@ -179,14 +179,14 @@ def _study(job: Job) -> Seen:
 def _trial(job: Job, mode: Mode, turn: int, meter: _Meter) -> Trial:
     run_mode, changes = mode.settings(synchronised=job.synchronised)
     trial = Trial(job.point, job.seed, mode.name, turn)
-    gc.collect()  # what an earlier run has left is not cleared away in the time of this one
+    gc.collect()  # so that garbage of earlier runs is not collected during this one
     try:
         result = run(
             job.scenario, seed=job.seed, mode=run_mode, overrides=job.overrides + changes, allow=job.allow, begun=meter,
             on_interrupt="return",
         )  # fmt: skip
         if result.status != "finished":
-            sys.exit(1)  # somebody ends this process
+            sys.exit(1)  # the process is being ended from outside
         figures: Mapping[str, Any] = figures_of(
             result, time.process_time() - meter.began, with_models=meter.with_models,
         )  # fmt: skip

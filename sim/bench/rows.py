@@ -1,4 +1,4 @@
-"""What the runs of a bench come to: one row for each combination of swept values and each mode."""
+"""The results of a bench: one row for each combination of swept values and each mode."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -22,9 +22,9 @@ class Figure:
     """A figure of a row.
 
     Attributes:
-        heading: of its column.
-        unit: what it is counted in; seconds stand without one where the makespan is meant.
-        says: what it is, for people.
+        heading: the heading of its column.
+        unit: its unit, or empty.
+        says: its description, for the page.
     """
 
     heading: str
@@ -33,35 +33,35 @@ class Figure:
 
 
 FIGURES: Final = {
-    "makespan": Figure("makespan", "s", "Time until all was done."),
-    "speed_up": Figure("speed-up", "×", "Makespan of tick-parallel with the same seed, divided by this one's."),
-    "of_oracle": Figure("of oracle", "%", "Makespan of the oracle with the same seed, divided by this one's."),
-    "actions_rate": Figure("actions/s", "", "Actions done in a second of makespan."),
-    "calls_rate": Figure("calls/s", "", "Calls of language models in a second of makespan."),
-    "in_flight": Figure("in flight", "", "Calls of language models under way, the mean over the makespan."),
-    "waiting": Figure("waiting", "s", "Time for which an agent waited at barriers, the mean over agents."),
-    "waits": Figure("waiting", "%", "The same as a share of the makespan."),
+    "makespan": Figure("makespan", "s", "Duration of the whole run."),
+    "speed_up": Figure("speed-up", "×", "Makespan of tick-parallel with the same seed, divided by that of this mode."),
+    "of_oracle": Figure("of oracle", "%", "Makespan of the oracle with the same seed, divided by that of this mode."),
+    "actions_rate": Figure("actions/s", "", "Actions done per second of makespan."),
+    "calls_rate": Figure("calls/s", "", "Calls of language models per second of makespan."),
+    "in_flight": Figure("in flight", "", "Calls of language models in flight, mean over the makespan."),
+    "waiting": Figure("waiting", "s", "Time that an agent waited at barriers, mean over agents."),
+    "waits": Figure("waiting", "%", "Waiting as a share of the makespan."),
     "outcome_distance": Figure(
-        "outcomes differ", "%", "Mean distance of the outcomes from tick-parallel's with the same seed."
+        "outcomes differ", "%", "Mean distance of the outcomes from those of tick-parallel with the same seed."
     ),
-    "critical_path": Figure("critical path", "s", "Longest chain of calls that depend on each other, served alone."),
-    "events": Figure("events", "", "Events that were recorded."),
-    "cpu_seconds": Figure("CPU", "s", "Time of the processor."),
-    "actions_cpu_rate": Figure("actions/CPU s", "", "Actions done in a second of the processor."),
-    "calls_cpu_rate": Figure("calls/CPU s", "", "Calls of language models in a second of the processor."),
-    "cpu_call": Figure("CPU/call", "µs", "Time of the processor for each call of a language model."),
-    "cpu_iteration": Figure("CPU/iteration", "µs", "Time of the processor for each iteration of an agent."),
+    "critical_path": Figure("critical path", "s", "Longest chain of dependent calls, without other load."),
+    "events": Figure("events", "", "Recorded events."),
+    "cpu_seconds": Figure("CPU", "s", "CPU time."),
+    "actions_cpu_rate": Figure("actions/CPU s", "", "Actions done per second of CPU time."),
+    "calls_cpu_rate": Figure("calls/CPU s", "", "Calls of language models per second of CPU time."),
+    "cpu_call": Figure("CPU/call", "µs", "CPU time per call of a language model."),
+    "cpu_iteration": Figure("CPU/iteration", "µs", "CPU time per iteration of an agent."),
 }
 
 
 @attrs.frozen
 class Outcome:
-    """One outcome against tick-parallel's with the same seed.
+    """One outcome, compared with tick-parallel with the same seed.
 
     Attributes:
-        value: what it was.
-        relative: by which share it was greater; None where tick-parallel's is always 0.
-        distance: as `outcome_distance` defines it.
+        value: its value.
+        relative: its relative difference; None if the value of tick-parallel is always 0.
+        distance: its distance, as defined in `outcome_distance`.
     """
 
     value: Estimate
@@ -74,16 +74,16 @@ class Row:
     """One mode with one combination of swept values, over all seeds.
 
     Attributes:
-        point: which combination.
-        mode: its name.
-        basis: what the makespan is counted in, None if nothing was measured or not the same with all seeds.
-        measured: with how many seeds it was.
-        problems: what went wrong, each once.
-        figures: see `FIGURES`; those that are not known are missing.
-        compared: how many seeds were measured in tick-parallel, too.
-        equal: how many of these have its hash.
-        outcomes: by name.
-        concurrency: the calls under way over time, with the first seed that has them.
+        point: the index of the combination.
+        mode: the name of the mode.
+        basis: the time axis of the makespan; None if nothing was measured, or if it differs between seeds.
+        measured: the number of measured seeds.
+        problems: the problems, without duplicates.
+        figures: the values of `FIGURES`; unknown figures are missing.
+        compared: the number of seeds that were measured in tick-parallel, too.
+        equal: the number of these seeds with the same hash.
+        outcomes: the outcomes by name.
+        concurrency: the calls in flight over time, for the first seed that has them.
     """
 
     point: int
@@ -100,14 +100,14 @@ class Row:
 
 @attrs.frozen
 class Bench:
-    """A bench that has been run.
+    """The results of a bench.
 
     Attributes:
-        plan: what was wanted.
-        trials: what was measured, in the order of the plan.
-        rows: what it comes to: by combination, then by mode.
-        noise: by combination: the mean distance of two seeds' outcomes in tick-parallel, None if it is not known.
-        about: when and where it was run.
+        plan: the plan.
+        trials: the runs, in the order of the plan.
+        rows: the results by combination, then by mode.
+        noise: by combination: the mean distance of the outcomes of two seeds in tick-parallel; None if unknown.
+        about: the time and the machine of the bench.
     """
 
     plan: TrialPlan
@@ -118,12 +118,12 @@ class Bench:
 
     @property
     def complete(self) -> bool:
-        """Whether all that was planned has been run."""
+        """Whether all planned runs were done."""
         return len(self.trials) == self.plan.trials
 
     @property
     def failures(self) -> list[Trial]:
-        """Runs that failed; one that has no meaning in a mode is one of them if that mode was asked for by name."""
+        """The failed runs. A refused run counts as failed if the user named its mode."""
         bad = {"failed", "refused"} if self.plan.named else {"failed"}
         return [trial for trial in self.trials if trial.status in bad]
 
@@ -143,7 +143,7 @@ def problems_of(rows: Iterable[Row]) -> dict[str, list[str]]:
 
 
 def evaluate(plan: TrialPlan, trials: Iterable[Trial], about: Mapping[str, Any]) -> Bench:
-    """Return what the runs of a plan come to; some of them may be missing."""
+    """Return the results of the runs of a plan. Runs can be missing."""
     modes = [mode.name for mode in plan.modes]
     turn = {seed: number for number, seed in enumerate(plan.seeds)}
     ordered = sorted(trials, key=lambda trial: (trial.point, turn[trial.seed], modes.index(trial.mode)))
@@ -166,7 +166,7 @@ def _measured(trials: Seeds) -> dict[int, Trial]:
 
 
 def _noise(base: Sequence[Trial]) -> float | None:
-    pairs = list(combinations(base[:20], 2))  # of 20 seeds there are 190, which is plenty
+    pairs = list(combinations(base[:20], 2))  # 20 seeds give 190 pairs, which is enough
     return fmean(outcome_distance(one.outcomes, other.outcomes) for one, other in pairs) if pairs else None
 
 
@@ -194,12 +194,12 @@ def _row(point: int, mode: str, trials: Seeds, base: Seeds, oracle: Seeds) -> Ro
 
 
 def _paired(trials: Seeds, others: Seeds, compare: Callable[[Trial, Trial], T]) -> list[T]:
-    """Compare runs with one seed."""
+    """Compare runs with the same seed."""
     return [compare(trial, others[seed]) for seed, trial in trials.items() if seed in others]
 
 
 def _quicker(trial: Trial, other: Trial) -> float | None:
-    """Return how many times as long the other one took, if both are counted in the same."""
+    """Return the makespan of `other` divided by that of `trial`; None if their time axes differ."""
     return _ratio(other.makespan, trial.makespan) if trial.basis == other.basis else None
 
 
@@ -240,7 +240,7 @@ def _times(value: float | None, factor: float) -> float | None:
 
 
 def _some(count: int | None) -> int | None:
-    """Return a count of model calls, None for 0: of a scenario without models nothing is said about calls."""
+    """Return a count of model calls; None for 0, so that scenarios without models have no figures of calls."""
     return count or None
 
 

@@ -1,4 +1,4 @@
-"""One run of a bench, and what was measured of it."""
+"""One run of a bench and its measurements."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from sim.runner import RunResult
 
 Status = Literal["measured", "refused", "failed"]
 Basis = Literal["service", "simulated", "wall"]
-"""What the makespan is counted in: time of the modelled server, simulated time, or real time."""
+"""The time axis of the makespan: service time, simulated time, or real time."""
 BASES: Final[Mapping[Basis | None, str]] = {
     "service": "service time", "simulated": "simulated time", "wall": "real time", None: "",
 }  # fmt: skip
@@ -20,31 +20,31 @@ BASES: Final[Mapping[Basis | None, str]] = {
 
 @attrs.frozen
 class Trial:
-    """One run; what is not known of it is None.
+    """One run. Unknown values are None.
 
     Attributes:
-        point: which combination of swept values.
-        seed: of the run.
-        mode: in which it was run.
-        turn: the how manieth of its process, from 0.
-        status: `refused` if the scenario has no meaning in this mode.
-        problem: why there are no figures, or what the commonest of its failed iterations failed with.
-        basis: what the makespan is counted in.
-        makespan: seconds until all was done.
-        wall_seconds: real seconds.
-        cpu_seconds: of the processor, without reading the scenario and making the agents.
-        sim_seconds: simulated time that passed.
-        stopped_by: the stop condition that ended it, None for the time limit.
-        agents, iterations, actions, events, errors: how many.
-        calls: of language models.
-        input_tokens, output_tokens: of these.
-        in_flight: calls under way, the mean over the makespan.
-        concurrency: seconds and calls under way from then on.
-        waiting: seconds for which an agent waited at barriers, the mean over agents.
-        waits: the same as a share of the makespan.
-        critical_path: seconds that the longest chain of dependent calls takes alone.
-        hash: of everything that happened.
-        outcomes: what it ended with, by name.
+        point: the index of the combination of swept values.
+        seed: the seed of the run.
+        mode: the name of its mode.
+        turn: zero-based index within its worker process.
+        status: `refused` if the scenario cannot run in this mode.
+        problem: why there are no figures, or the most frequent error of its failed iterations.
+        basis: the time axis of the makespan.
+        makespan: the duration in seconds of `basis` time.
+        wall_seconds: the duration in real seconds.
+        cpu_seconds: CPU time in seconds, without loading the scenario and creating the agents.
+        sim_seconds: the simulated duration in seconds.
+        stopped_by: the stop condition that ended the run; None for the time limit.
+        agents, iterations, actions, events, errors: counts.
+        calls: the number of calls of language models.
+        input_tokens, output_tokens: the tokens of these calls.
+        in_flight: calls in flight, mean over the makespan.
+        concurrency: pairs of a time in seconds and the calls in flight from that time on.
+        waiting: seconds that an agent waited at barriers, mean over agents.
+        waits: `waiting` as a share of the makespan.
+        critical_path: seconds of the longest chain of dependent calls, without other load.
+        hash: the hash of the run.
+        outcomes: the outcomes by name.
     """
 
     point: int
@@ -77,13 +77,13 @@ class Trial:
 
 
 def figures_of(result: RunResult, cpu_seconds: float, *, with_models: bool = True) -> dict[str, Any]:
-    """Return what a `Trial` says of a run that has ended.
+    """Return the fields of a `Trial` for a run that has ended.
 
     Args:
-        result: of the run.
-        cpu_seconds: of the processor.
-        with_models: whether the scenario has language models. Then service time counts, also with a seed with which
-            nobody calls one: all seeds are to be counted in the same.
+        result: the result of the run.
+        cpu_seconds: its CPU time in seconds.
+        with_models: whether the scenario has language models. If so, service time is used even for a seed without
+            calls, so that all seeds have the same time axis.
     """
     total = result.models.get("total", {})
     plain = {name: getattr(result, name) for name in ("wall_seconds", "sim_seconds", "stopped_by", "agents")}
@@ -109,13 +109,13 @@ def _is_finite(value: object) -> bool:
 
 
 def _takes_simulated_time(result: RunResult) -> bool:
-    """Tell whether the run ended when its work was done, and models took simulated time for it."""
+    """Whether a stop condition ended the run, and its models took simulated time."""
     models = result.models.get("models", {})
     return result.stopped_by is not None and bool(models) and all(name.startswith("simulated:") for name in models)
 
 
 def _service(service: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a run says of its service time, if there was any."""
+    """Return the figures of service time of a run, if it has any."""
     if not service:
         return {}
     told = {name: service[name] for name in ("makespan", "calls", "waiting", "waits", "critical_path")}
@@ -124,7 +124,7 @@ def _service(service: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sentence(error: BaseException) -> str:
-    """Return what went wrong in one line."""
+    """Return an error as one line of text."""
     if isinstance(error, ScenarioError) and error.problems:
         problem = error.problems[0]
         return problem.message if problem.hint is None else f"{problem.message} ({problem.hint})"

@@ -1,9 +1,9 @@
-"""HTML files that need nothing else: the shell, the common style, and markup that trusts no text.
+"""Self-contained HTML files: the page template, the common style, and markup that escapes all text.
 
-Of these parts:
+Modules:
 
-    document  one file under a policy that lets only its own style and script act, and loads nothing from anywhere
-    markup    elements whose text is escaped
+    document  a page with its style and script, and a content security policy
+    markup    HTML and SVG elements with escaped text
 """
 
 from sim.pages.document import document

@@ -1,4 +1,4 @@
-"""One HTML file with its style and script inside."""
+"""A page as one HTML file, with its style and script."""
 
 import base64
 import hashlib
@@ -28,13 +28,14 @@ _PAGE = """<!doctype html>
 def document(title: str, body: str, *, style: str = "", script: str = "") -> str:
     """Return a page.
 
-    Its policy names the hashes of its own style and script, so no other one acts, and nothing is loaded.
+    Its content security policy contains the hashes of its own style and script. No other script runs, and nothing is
+    loaded from the network.
 
     Args:
         title: any text; it is escaped.
-        body: HTML; whoever makes it escapes what is not trusted.
-        style: what the page adds to the common style.
-        script: JavaScript at the end of the body; none allows none.
+        body: HTML; the caller must escape text that is not trusted.
+        style: CSS in addition to the common style.
+        script: JavaScript for the end of the body; empty: the policy allows no script.
     """
     style = _base() + style
     sources = [f"style-src {_source(style)}"]

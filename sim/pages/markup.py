@@ -1,4 +1,4 @@
-"""Elements of HTML and SVG as text, in which all that is not markup already is escaped."""
+"""HTML and SVG elements as text. All text that is not `Markup` is escaped."""
 
 import html
 from collections.abc import Iterable
@@ -7,13 +7,13 @@ from sim.text import plain
 
 
 class Markup(str):
-    """Text that is markup; only what this module makes is."""
+    """Text that is markup. Only this module creates it."""
 
     __slots__ = ()
 
 
 Child = str | Iterable["Child"] | None
-"""An element, text that is to be escaped, several of them, or nothing."""
+"""An element, text to escape, several of these, or None."""
 
 _VOID = {"br", "col", "hr", "meta"}
 
@@ -22,9 +22,10 @@ def tag(name: str, *children: Child, **attributes: str | float | None) -> Markup
     """Return an element.
 
     Args:
-        name: of the element.
-        children: what it holds.
-        attributes: by name, with `_` for `-` and at the end of what Python reserves (`class_`); None leaves one out.
+        name: the name of the element.
+        children: its content.
+        attributes: its attributes. `_` stands for `-`; names that Python reserves end with `_` (`class_`). Attributes
+            with the value None are omitted.
     """
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_escaped(_short(value))}"'
@@ -35,13 +36,13 @@ def tag(name: str, *children: Child, **attributes: str | float | None) -> Markup
 
 
 def svg(width: float, height: float, label: str, *children: Child) -> Markup:
-    """Return a picture that is as wide as its place.
+    """Return an SVG element that scales to the width of its container.
 
     Args:
-        width: of its coordinates.
-        height: the same.
-        label: what it shows, for who cannot see it.
-        children: what it holds.
+        width: the width of its coordinate system.
+        height: the height of its coordinate system.
+        label: a description, for screen readers.
+        children: its content.
     """
     return Markup(
         f'<svg viewBox="0 0 {_short(width)} {_short(height)}" role="img" aria-label="{_escaped(label)}">'
@@ -62,5 +63,5 @@ def _escaped(text: str) -> str:
 
 
 def _short(value: str | float) -> str:
-    """Return a number with as many digits as a picture needs."""
+    """Return a number with at most two decimals, which is enough for a chart."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
