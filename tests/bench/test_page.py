@@ -47,7 +47,7 @@ def test_a_page_shows_everything_offline(made, shown, tmp_path):
     """All sections are drawn without a script, nothing is loaded or complained about, nothing is too wide."""
     browser = shown(made(MODES, figures, sweeps=SWEEPS))
     assert headings(browser) == [
-        "Speed-up over tick-parallel", "How long it takes", "Calls in flight", "All figures", "What comes of it",
+        "Speed-up over tick-parallel", "Makespan", "Calls in flight", "All figures", "Outcomes",
         "The modes", "How it was measured",
     ]  # fmt: skip
     assert browser.evaluate("document.querySelectorAll('script').length") == 0
@@ -112,7 +112,7 @@ def test_a_bench_without_figures_has_a_page(made, shown):
 def test_one_run_of_nothing_has_a_page(made, shown):
     """Makespans of 0, one seed and one mode divide nothing by 0."""
     nothing = {"makespan": 0.0, "cpu_seconds": 0.0, "concurrency": ((0.0, 0.0),), "in_flight": 0.0, "outcomes": {}}
-    assert "How long it takes" in headings(shown(made(("tick-parallel",), lambda *_: nothing, count=1)))
+    assert "Makespan" in headings(shown(made(("tick-parallel",), lambda *_: nothing, count=1)))
 
 
 def test_hostile_text_is_text(made, shown):

@@ -73,17 +73,17 @@ def test_the_kind_of_scenario_is_that_of_the_combination(file):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"modes": ["fast"]}, "no mode 'fast'"),
+        ({"modes": ["fast"]}, "unknown mode 'fast'"),
         ({"seeds": [1, 1]}, "given twice"),
-        ({"seeds": [1], "count": 2}, "how many"),
+        ({"seeds": [1], "count": 2}, "number of seeds"),
         ({"sweeps": ["until"]}, "not of the form"),
         ({"sweeps": ["=1,2"]}, "not of the form"),
         ({"sweeps": ["until="]}, "not of the form"),
         ({"sweeps": ["until=1h,1h"]}, "twice"),
         ({"sweeps": ["until=1h,,2h"]}, "an empty one"),
         ({"sweeps": ["until=1h", "until=2h"]}, "swept twice"),
-        ({"sweeps": ["seed=1,2"]}, "seeds are not swept"),
-        ({"sweeps": ["execution.sync=~,barrier,causal"]}, "each mode has its own"),
+        ({"sweeps": ["seed=1,2"]}, "seed cannot be swept"),
+        ({"sweeps": ["execution.sync=~,barrier,causal"]}, "each mode sets its own"),
         ({"sweeps": ["execution.tick.concurrency=sequential,parallel"]}, "each mode sets it"),
         ({"overrides": ["agents.a.kind=villager"]}, "no kind of agent 'villager'"),
         ({"overrides": ["agents.a.kind=cows:Cow"]}, "is not allowed"),
@@ -91,7 +91,7 @@ def test_the_kind_of_scenario_is_that_of_the_combination(file):
         ({"overrides": ["agents.a.kind=cow"]}, "no kind of agent 'cow'"),
         ({"count": 2501}, "10,004 runs"),
         ({"sweeps": ["agents.nobody.count=1,2"]}, "there is no 'nobody'"),
-        ({"overrides": [f"seed={2**63 - 1}"]}, "seeds go up to"),
+        ({"overrides": [f"seed={2**63 - 1}"]}, "a seed is at most"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_runs(file, options, words):

@@ -155,7 +155,7 @@ def test_a_process_that_dies_is_told(sim, talk):
     done = sim("bench", talk, "--allow", "talkers_of_bench", *QUICK)
 
     assert done.code == 1
-    assert "the process that ran it ended before (exit code 7)" in done.out
+    assert "the process of the run ended early (exit code 7)" in done.out
 
 
 def test_a_mode_without_meaning_is_left_out(sim, tiny):
@@ -183,11 +183,11 @@ def test_failed_iterations_are_told(sim, tiny):
     [
         (["--mode", "fast"], "'fast' is not one of"),
         (["--seeds", "0"], "0 is not in the range"),
-        (["--seeds", "3", "--seed", "1"], "how many"),
+        (["--seeds", "3", "--seed", "1"], "number of seeds"),
         (["--sweep", "until"], "not of the form"),
         (["--sweep", "agents.nobody.count=1"], "there is no 'nobody'"),
         (["--sweep", "agents.walker.count=0,1"], "not valid"),
-        (["--seeds", "9999"], "at most 10,000"),
+        (["--seeds", "9999"], "the limit is 10,000"),
         (["--jobs", "0"], "0 is not in the range"),
     ],
 )
@@ -209,7 +209,7 @@ def test_folders_are_counted_and_never_written_over(sim, tiny):
     assert first.out.splitlines()[-1] == "bench/tiny-1/bench.html"
     assert second.out.splitlines()[-1] == "bench/tiny-2/bench.html"
     assert given.code == 2
-    assert "bench/tiny-2 holds a bench.html already" in given.err
+    assert "bench/tiny-2 already contains bench.html" in given.err
 
 
 def test_hostile_text_does_nothing_to_a_terminal(sim, tiny):
