@@ -155,7 +155,7 @@ def test_asking_needs_models():
 
 def test_a_chain_is_offline_or_at_an_endpoint():
     """A call is answered in the core or outside, so a chain cannot mix them."""
-    with pytest.raises(UsageError, match="all offline or all at an endpoint"):
+    with pytest.raises(UsageError, match="all offline or all at endpoints"):
         Scene("  rules: [{say: x}]\n", access=Access(("openai:a,scripted:b",)))
 
 
