@@ -1,5 +1,6 @@
 """The figures as a Markdown table and as JSON."""
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -46,7 +47,8 @@ def _cells(workload: Workload, row: Row, bases: list[Row]) -> list[str]:
     if not row.values:
         return [row.peer, row.version, f"failed: {row.failure[:80]}"]
     more = workload.unit == "operations"  # is better
-    ratios = [(min(base.cpu) / min(row.cpu) if more else base.median / row.median) for base in bases]
+    pairs = [(min(base.cpu), min(row.cpu)) if more else (base.median, row.median) for base in bases]
+    ratios = [base / own if own else math.inf for base, own in pairs]  # few agents may take no page of memory more
     number = _short if more else _NUMBERS[workload.unit]
     cells = [row.peer, row.version, f"**{number(row.median)}**"]
     cells += [f"{number(min(row.values))} to {number(max(row.values))}", *(f"{ratio:.2f}" for ratio in ratios)]

@@ -6,6 +6,7 @@ boundaries of chunks. To hash each event separately would take more than ten tim
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,26 +37,27 @@ class RunHash:
         self._effects = [hashlib.sha256() for _ in range(LANES)]
         self._lane_of: dict[bytes, int] = {}  # by agent name, up to its first quotation mark
 
-    def add_events(self, body: bytes) -> None:
-        """Add events in the encoding of `encode_events`."""
-        if not body:
+    def add_events(self, body: bytes, count: int) -> None:
+        """Add events in the encoding of `encode_events`.
+
+        Args:
+            body: the encoded events.
+            count: how many they are.
+        """
+        if not count:
             return
         self._stream.update(body)
         self._stream.update(b",")
-        lanes = dict[int, list[bytes]]()
+        lanes = defaultdict[int, list[bytes]](list)
         known = self._lane_of
-        for row in json_items(body):
+        for row in _split(body, count):
             name = row.split(b'"', 2)[1]  # only numbers precede the agent's name
             lane = known.get(name)
             if lane is None:
                 lane = known[name] = _lane(name)
-            if lane in lanes:
-                lanes[lane].append(row)
-            else:
-                lanes[lane] = [row]
+            lanes[lane].append(row)
         for lane, rows in lanes.items():
-            rows.append(b"")  # gives a comma after the last row too
-            self._events[lane].update(b",".join(rows))
+            self._events[lane].update(b"[" + b"],[".join(rows) + b"],")
 
     def add_effect(self, actor: str, ordinal: int, kind: str, request_hash: str) -> None:
         """Add the request of an effect. The order matters; the kernel records intents in key order."""
@@ -71,6 +73,14 @@ class RunHash:
         """For each lane, the hash of its events followed by the hash of its requests (128 hex digits)."""
         pairs = zip(self._events, self._effects, strict=True)
         return tuple(events.hexdigest() + effects.hexdigest() for events, effects in pairs)
+
+
+def _split(body: bytes, count: int) -> list[bytes]:
+    """Return encoded rows one by one, without their brackets."""
+    rows = body[1:-1].split(b"],[")
+    if len(rows) == count:  # else data holds the same characters; parsing finds the rows, and takes eight times as long
+        return rows
+    return [row[1:-1] for row in json_items(body)]
 
 
 def lane_of(actor: str) -> int:

@@ -133,7 +133,7 @@ class StoredRun:
         running = RunHash()
         total = 0
         for chunk, first, count, stored, data in self.chunks():
-            running.add_events(data[1:-1])
+            running.add_events(data[1:-1], count)
             if (stored, first) != (running.stream, total + 1) or data[:1] + data[-1:] != b"[]":
                 raise self._damaged(f"chunk {chunk} (from event {first} on) does not match its hash")
             total += count

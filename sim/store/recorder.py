@@ -160,9 +160,8 @@ class HashRecorder(_Buffer):
             self.rows.extend(rows)
 
     def _full(self) -> None:
-        bodies, _ = self._take()
-        for body in bodies:
-            self._hash.add_events(body)
+        bodies, count = self._take()
+        self._hash.add_events(b",".join(bodies), count)
 
 
 class RunRecorder(_Buffer):

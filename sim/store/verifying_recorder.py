@@ -158,7 +158,8 @@ class VerifyingRecorder:
 
     def _feed(self) -> None:
         """Hash the rows that have not been hashed yet."""
-        self._hash.add_events(encode_events(self._rows[self._hashed :]))
+        rows = self._rows[self._hashed :]
+        self._hash.add_events(encode_events(rows), len(rows))
         self._hashed = len(self._rows)
 
     def _full(self) -> None:

@@ -100,7 +100,7 @@ class Tables:
     def _catch_up(self) -> None:
         """Compute the hashes of the existing rows."""
         for count, data in self._execute("SELECT count, CAST(data AS BLOB) FROM chunks ORDER BY id"):
-            self._hash.add_events(data[1:-1])
+            self._hash.add_events(data[1:-1], count)
             self._events += count
         for id, *effect in self._execute("SELECT id, actor, ordinal, kind, request_hash FROM effects ORDER BY id"):
             self._hash.add_effect(*effect)
@@ -165,8 +165,7 @@ class Tables:
 
     def events(self, bodies: list[bytes], count: int) -> None:
         """Hash events, and store them when they fill a chunk. This may be late, because a replay reproduces events."""
-        for body in bodies:
-            self._hash.add_events(body)
+        self._hash.add_events(b",".join(bodies), count)
         self._events += count
         self._pending += bodies
         self._pending_events += count

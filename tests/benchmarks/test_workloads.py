@@ -92,6 +92,12 @@ def test_the_report_gives_medians_and_ratios():
     assert json.dumps(report.to_json({}, _rows(), []))
 
 
+def test_a_peer_that_takes_no_memory_more_is_told():
+    """Few agents may fit into memory that the process has already: the ratio is infinite then."""
+    rows = [Row("W4", "bytes", 10, p, "1", 1, [v], [0.0], [0.0], [1e6]) for p, v in (("sim", 0.0), ("simpy", 848.0))]
+    assert "| inf |" in report.to_markdown({}, rows, [], WORKLOADS)
+
+
 def test_the_plot_is_an_svg_with_a_line_for_each_peer():
     """The picture has one line for every peer that was measured."""
     picture = plot.to_svg(_rows(), "title")

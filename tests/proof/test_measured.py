@@ -31,7 +31,7 @@ def _events_are_those(record: Record) -> None:
     """Check the events before each effect, which may not have been stored when it began, against its hash."""
     running, done = RunHash(), 0
     for row in record.effects:
-        running.add_events(encode_events(record.events[done : row.events_before]))
+        running.add_events(encode_events(record.events[done : row.events_before]), row.events_before - done)
         done = row.events_before
         assert running.stream == row.hash_before
 

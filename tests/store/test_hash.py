@@ -109,7 +109,7 @@ def test_events_effects_and_digest_cannot_be_exchanged():
     """The same bytes count differently as events, effects or digest."""
     body = encode(("a1", 0, "llm", "aa"))
     events, effects = RunHash(), RunHash()
-    events.add_events(body)
+    events.add_events(body, 1)
     effects.add_effect("a1", 0, "llm", "aa")
     hashes = {final_hash(hash.lanes, digest) for hash in (events, effects, RunHash()) for digest in ({}, {"a": 1})}
     assert len(hashes) == 6
@@ -118,17 +118,20 @@ def test_events_effects_and_digest_cannot_be_exchanged():
 @given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=30), st.data())
 def test_a_lane_holds_the_events_of_its_agents_in_their_order(told, data):
     """However rows are cut into bodies, and whatever names hold, each lane is the hash of its agents' rows alone."""
-    rows = [(n, 0, 0, 1, n, actor, topic, None, None) for n, (actor, topic) in enumerate(told)]
+    rows = [
+        (n, 0, 0, 1, n, actor, topic, [[n], ["],["]] if n % 3 else None, None) for n, (actor, topic) in enumerate(told)
+    ]
     whole, parts = RunHash(), RunHash()
-    whole.add_events(encode_events(rows))
+    whole.add_events(encode_events(rows), len(rows))
     cuts = [0, *sorted(data.draw(st.lists(st.integers(0, len(rows))))), len(rows)]
     for since, until in pairwise(cuts):
-        parts.add_events(encode_events(rows[since:until]))
+        parts.add_events(encode_events(rows[since:until]), until - since)
     assert parts.lanes == whole.lanes
     assert parts.stream == whole.stream
     for lane in {lane_of(actor) for actor, _ in told}:
         alone = RunHash()
-        alone.add_events(encode_events([row for row in rows if lane_of(row[5]) == lane]))
+        own = [row for row in rows if lane_of(row[5]) == lane]
+        alone.add_events(encode_events(own), len(own))
         assert alone.lanes[lane] == whole.lanes[lane]
         assert sum(one != other for one, other in zip(alone.lanes, RunHash().lanes, strict=True)) == 1
 
