@@ -1,9 +1,9 @@
-"""Actors: agents and the loops that drive them (seed 004).
+"""Agents and the loops that run them.
 
-`state` (the state machine), `wake` (what a sleeper waits for), `config`, `agent` (what a researcher subclasses),
-`mailbox`, `supervisor` (how often a failing agent is retried), `lifecycle` (starting, stopping, sleeping, pausing),
-`loop` (the loop itself), `manager` (all loops of a world), `health` (finds silent agents), `control` (the host
-program's hand).
+Modules: `agent` (the base class of agents), `loop` (the loop of one agent), `lifecycle` (start, stop, sleep and pause),
+`state` (the state machine), `wake` (wake conditions), `actions` (`spawn`, `stop`, `sleep` and `rest`), `config`,
+`mailbox`, `supervisor` (the restart limit), `manager` (all loops of a world), `health` (the health monitor), `control`
+(calls of the host program), `inputs` (applies these calls inside the run).
 """
 
 from sim.actors.agent import Agent

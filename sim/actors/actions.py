@@ -1,4 +1,8 @@
-"""Actions that concern the loop of an agent. A world has them once an `AgentLoopManager` is there."""
+"""Actions that control the loop of an agent.
+
+An `AgentLoopManager` registers `sleep`, `rest` and `stop` in its world. `spawn` is registered for worlds that are built
+from a scenario.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -11,7 +15,7 @@ from sim.world import Refused, World
 from sim.world.action import Means, Time, Values, action
 
 Spawner = Callable[[str, str, int, Mapping[str, Any] | None], list[str]]
-"""Starts copies: called with who spawns, the entry, how many, and state; returns their names."""
+"""Starts copies: called with the name of the parent, the entry, the count, and the state; returns the new names."""
 
 
 @action("spawn", everywhere=False)
@@ -22,10 +26,10 @@ def spawn(
 
     Args:
         agent: the name of the entry.
-        count: how many copies.
-        state: state variables that differ from those of the entry.
+        count: the number of copies.
+        state: state variables that replace those of the entry.
     """
-    spawner: Any = world.services["spawn"]  # there since this action is
+    spawner: Any = world.services["spawn"]  # provided together with this action
     return {"agents": spawner(parent.agent_id, agent, count, state)}
 
 
@@ -37,10 +41,10 @@ def stop(world: World, agent: Any) -> None:
 
 @action("sleep", permission=Permission.GUEST, last=True, idle=True, everywhere=False)
 def sleep(world: World, agent: Any, condition: dict) -> None:  # type: ignore[type-arg]  # the schema wants the bare type
-    """Sleep until something happens.
+    """Sleep until a wake condition is met.
 
     Args:
-        condition: what `WakeCondition.parse` takes; a rule gives it without this name.
+        condition: a mapping as for `WakeCondition.parse`; a rule gives its keys directly.
     """
     try:
         parsed = WakeCondition.parse(condition)
@@ -51,10 +55,10 @@ def sleep(world: World, agent: Any, condition: dict) -> None:  # type: ignore[ty
 
 @action("rest", permission=Permission.GUEST, scope="own", last=True, idle=True, everywhere=False)
 def rest(world: World, agent: Any, until: Time) -> None:
-    """Do nothing before a moment, whatever happens; others can rely on it.
+    """Begin no iteration before a given time, whatever happens; other agents can rely on it.
 
     Args:
-        until: counted from the start of the run
+        until: the simulated time, counted from the start of the run
     """
     try:
         agent.loop.rest(to_ns(until))

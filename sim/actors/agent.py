@@ -1,4 +1,4 @@
-"""Agents: what decides and acts. The loop that drives one is in `loop`."""
+"""The base class of agents. The loop that runs an agent is in `loop`."""
 
 import inspect
 from abc import ABC, abstractmethod
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
 
 class Agent(ABC):
-    """Base of all agents: override `decide_action`.
+    """Base class of all agents: override `decide_action`.
 
     Args:
-        agent_id: its name, unique in the world.
-        world: where it lives. It changes the world through actions only.
-        group: its group; by default its own name.
-        permission: what it may do.
+        agent_id: the name of the agent, unique in the world.
+        world: the world of the agent. The agent changes it through actions only.
+        group: the group of the agent; by default the name of the agent.
+        permission: the level of trust of the agent.
 
     Raises:
-        UsageError: if `on_error` or `on_stop` is async: nothing could await it.
+        UsageError: if `on_error` or `on_stop` is async, because they are called without `await`.
 
     Attributes:
-        reach: what `decide_action` reads: what is this agent's own, also what is near it in space (`World.space`), or
-            anything. None: the class does not say. Who reaches no farther than space can run ahead of others
-            (`execution.sync: causal`); such an agent gets no messages.
-        has_more: whether `next_action` has another action for this iteration, once the one before has succeeded.
-        alive: set it to False, or call `shutdown`, and the loop ends, also if it sleeps or is paused (seed 004).
-        state: its variables: JSON-like, part of the run's final digest. An iteration that leaves something else in it
-            has failed: what is not JSON at its top is found then, deeper down it may be found later.
-        entry: the entry of the scenario that it was made from; None if it was made by a program.
-        mailbox: what is addressed to it.
-        woken_event: the event that woke it last, or None.
+        reach: which data `decide_action` reads: data of this agent (`own`), also data near it in space (`space`, see
+            `World.space`), or any data (`shared`). None: not declared. With `own` or `space`, the agent can run ahead
+            of others (`execution.sync: causal`); such an agent receives no messages.
+        has_more: whether `next_action` has another action for this iteration after the present one succeeds.
+        alive: set it to False, or call `shutdown`, to end the loop. This also ends a sleep or a pause.
+        state: the variables of the agent: JSON-like, part of the final digest of the run. An iteration fails if it
+            leaves a value that is not JSON. At the top level this is found at once, in nested values perhaps later.
+        entry: the scenario entry from which the agent was created; None if a program created it.
+        mailbox: the messages to the agent.
+        woken_event: the latest event that woke the agent, or None.
     """
 
     reach: Sharing | None = None
@@ -66,79 +66,79 @@ class Agent(ABC):
         self.woken_event: Event | None = None
         self._loop: AgentLoop | None = None
 
-    # -- what a researcher writes
+    # -- methods that subclasses override
 
     @abstractmethod
     async def decide_action(self) -> Action | None:
-        """Decide what to do next; None skips this iteration. Called once an iteration."""
+        """Return the next action; None skips this iteration. Called once per iteration."""
 
     def next_action(self) -> Action | None:
-        """Return the next action of this iteration, if `has_more` says that there is one."""
+        """Return the next action of this iteration. Called only if `has_more` is true."""
         return None
 
     def execute_action(self, action: Action) -> Coroutine[Any, Any, ActionResult]:
-        """Do what was decided. Override (`async def`) to watch or change how actions are done."""
+        """Execute an action. Override it (`async def`) to observe or change how actions are executed."""
         return self.world.execute(self, action)
 
     async def on_start(self) -> None:
-        """Called once before the first iteration of each start."""
+        """Called after each start, before the first iteration."""
 
     def on_error(self, error: str) -> None:
-        """Called when an iteration has failed, after the event `agent.error`, before the delay or pause that follows.
+        """Called after an iteration failed: after the event `agent.error`, before the delay or pause that follows.
 
-        An error raised here is recorded as another `agent.error`; the first one stays the one that counts.
+        An error that is raised here is recorded as another `agent.error`, but does not count as a failure.
 
         Args:
-            error: what failed: the type and text of the exception, or why the action was refused.
+            error: the type and text of the exception, or the reason for which the action was refused.
         """
 
     def on_stop(self) -> None:
-        """Called once when the loop has ended, however it ended."""
+        """Called once when the loop has ended, whatever the reason."""
 
-    # -- what an agent uses
+    # -- methods and properties that subclasses use
 
     @property
     def rng(self) -> Stream:
-        """The agent's own random stream."""
+        """The random stream of this agent."""
         return self.world.stream(self.agent_id)
 
     @property
     def loop(self) -> "AgentLoop":
-        """The loop that drives this agent."""
+        """The loop that runs this agent."""
         if self._loop is None:
             raise RuntimeError(f"{self.agent_id} has no loop yet: AgentLoopManager.create_loop makes it")
         return self._loop
 
     @property
     def alive(self) -> bool:
-        """Whether it has not been shut down."""
+        """Whether the agent has not been shut down."""
         return self._alive
 
     @alive.setter
     def alive(self, alive: bool) -> None:
-        self.world.kernel.acting()  # refuse a call from outside before anything has changed
+        self.world.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         self._alive = alive
         if not alive and self._loop is not None:
             self._loop.request_stop("shutdown")
 
     def shutdown(self) -> None:
-        """Stop for good when the iteration under way has ended, or at once between two (seed 004)."""
+        """Stop the agent after the current iteration; between two iterations, stop at once."""
         self.alive = False
 
-    # -- what the world uses
+    # -- methods that the world calls
 
     def terminate(self, reason: str) -> None:
-        """Stop now; an iteration under way is cancelled between two steps."""
+        """Stop at once; the current iteration is cancelled where it waits."""
         if self._loop is not None:
             self._loop.request_stop(reason)
             self._loop.cancel()
 
     def receive(self, message: Message) -> str | None:
-        """Take a message; return why it was refused, or None."""
+        """Accept a message and return None, or return the reason for refusing it."""
         return self.mailbox.offer(message)
 
     async def wait_for_room(self) -> None:
-        """Wait until a message would be taken, if the mailbox blocks."""
+        """Wait until the mailbox has room, if its policy is `block`."""
         await self.mailbox.wait_for_room()
 
     def attach(self, loop: "AgentLoop", mailbox: Mailbox) -> None:
@@ -147,7 +147,7 @@ class Agent(ABC):
         self.mailbox = mailbox
 
     def state_for_digest(self) -> Any:
-        """Return what the final digest holds of this agent."""
+        """Return the part of the final digest that describes this agent."""
         loop = self._loop
         progress = None if loop is None else [loop.state, loop.iteration_count, loop.consecutive_errors]
         return {"loop": progress, "mail": len(self.mailbox), "state": recordable(self.state, "state")}

@@ -1,4 +1,4 @@
-"""How an agent's loop behaves. The first four values are seed 004's defaults."""
+"""The configuration of an agent loop."""
 
 from typing import Final, get_args
 
@@ -9,38 +9,40 @@ from sim.errors import UsageError
 from sim.kernel import to_ns
 
 POSITIVE_TIMES: Final = ("resource_check_interval", "restart_period", "heartbeat_timeout")
-"""Times that must be above 0; the other times may be 0."""
+"""Durations that must be greater than 0; the other durations can be 0."""
 
 LEAST: Final = {"max_consecutive_errors": 1, "max_restarts": 0, "mailbox_size": 1}
-"""The least value of each whole number."""
+"""The minimum of each integer setting."""
 
 MOST_MESSAGES: Final = 1_000_000
-"""The greatest `mailbox_size`."""
+"""The maximum `mailbox_size`."""
 
 
 @attrs.frozen
 class AgentLoopConfig:
-    """Configuration of one loop. Times are simulated seconds.
+    """Configuration of one loop. Durations are simulated seconds.
 
     Args:
-        min_loop_delay: least time between two actions; 0 is allowed.
-        max_loop_delay: greatest delay that repeated failures back off to.
-        resource_check_interval: how long an iteration waits that is skipped for want of capacity, above 0; unused in
-            tick mode.
-        max_consecutive_errors: failures in a row that pause the agent.
-        cool_down: how long such a pause lasts.
-        max_restarts: more than this many such pauses ...
-        restart_period: ... within this time stop the agent as crashed (restart intensity, as in OTP).
-        heartbeat_timeout: silence after which the health monitor reports the agent; None is twice its own delay.
-        mailbox_size: messages that wait.
-        mailbox_policy: what happens to more.
-        unmatched: what happens to a message that no rule of a policy agent uses; it is counted.
+        min_loop_delay: minimum delay between two iterations; 0 is allowed.
+        max_loop_delay: upper limit of the backoff after repeated failures.
+        resource_check_interval: delay before the next attempt when an iteration was skipped for lack of capacity;
+            greater than 0. Tick mode does not use it.
+        max_consecutive_errors: consecutive failures after which the agent is paused.
+        cool_down: duration of this pause.
+        max_restarts: how many of these pauses are allowed within `restart_period`; one more stops the agent as crashed.
+        restart_period: the period in which `max_restarts` are counted, like restart intensity in Erlang/OTP.
+        heartbeat_timeout: time without a sign of life after which the health monitor raises an alert; None: twice
+            `min_loop_delay`.
+        mailbox_size: maximum number of messages in the mailbox.
+        mailbox_policy: what happens to a message for a full mailbox.
+        unmatched: what happens to a message that no rule of a policy agent uses. Such messages are counted.
 
     Attributes:
-        min_delay_ns, max_delay_ns: the same delays in nanoseconds, which all loops of one configuration share.
+        min_delay_ns, max_delay_ns: `min_loop_delay` and `max_loop_delay` in nanoseconds, computed once for all loops
+            that share this configuration.
 
     Raises:
-        UsageError: if a value is out of its range. A scenario file is held to the same ranges.
+        UsageError: if a value is out of its range. Scenario files have the same ranges.
     """
 
     min_loop_delay: float = 0.1
@@ -92,7 +94,7 @@ class AgentLoopConfig:
 
     @property
     def silence_ns(self) -> int:
-        """How long a running agent may be silent: twice its own interval unless set (seed 000's health rule)."""
+        """How long a running agent can show no sign of life before an alert, in nanoseconds."""
         if self.heartbeat_timeout is not None:
             return to_ns(self.heartbeat_timeout)
         return 2 * max(self.min_delay_ns, 1)

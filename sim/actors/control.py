@@ -1,6 +1,7 @@
-"""Control from outside: what a host program may do to a run under way.
+"""The interface through which a host program controls a run.
 
-Each call is an input: queued from any thread, stamped, recorded, and applied inside the run (see `inputs`).
+Each call is an input. It can come from any thread. It is queued, gets a simulated time, is recorded, and is applied
+inside the run (see `inputs`).
 """
 
 from collections.abc import Mapping
@@ -13,10 +14,10 @@ from sim.world.action import near
 
 
 class Control:
-    """The host program's hand in a run.
+    """Submits calls of the host program to a run.
 
     Args:
-        manager: the loops that are controlled.
+        manager: the loops to control.
     """
 
     def __init__(self, manager: AgentLoopManager) -> None:
@@ -24,7 +25,7 @@ class Control:
         self._world = manager.world
 
     def publish(self, topic: str, data: Any = None) -> None:
-        """Publish an event as the host."""
+        """Publish an event with the host as its source."""
         check_topic(topic)
         self._world.submit("publish", {"topic": topic, "data": data})
 
@@ -37,70 +38,70 @@ class Control:
         self._submit("pause", agent_id)
 
     def resume(self, agent_id: str) -> None:
-        """End an agent's pause."""
+        """End the pause of an agent."""
         self._submit("resume", agent_id)
 
     def start(self, agent_id: str) -> None:
-        """Start an agent that has stopped; one that has not is left alone."""
+        """Start a stopped agent; has no effect on other agents."""
         self._submit("start", agent_id)
 
     def stop(self, agent_id: str) -> None:
-        """Stop an agent; an iteration under way may end. `start` starts it again."""
+        """Stop an agent after its current iteration, if there is one. `start` starts it again."""
         self._submit("stop", agent_id)
 
     def stop_all(self) -> None:
-        """Stop all agents; iterations under way may end."""
+        """Stop all agents, each after its current iteration, if there is one."""
         self._world.submit("stop_all")
 
     def send(self, agent_id: str, data: Any = None, *, topic: str = "") -> None:
-        """Send a message to an agent, as `host`; if its mailbox refuses it, the event `message.refused` says why."""
+        """Send a message from `host` to an agent. If it is refused, the event `message.refused` has the reason."""
         self._submit("send", agent_id, topic=topic, data=data)
 
     def create_loop(self, kind: str, agent_id: str) -> None:
-        """Make an agent and start it.
+        """Create an agent and start it.
 
         Args:
-            kind: a name in `AgentLoopManager.kinds`, by which the host program has said how agents are made: a
-                recorded call can hold a name, but no object. In a run of a scenario those are its `kinds`.
-            agent_id: its name, unique in the world.
+            kind: a name in `AgentLoopManager.kinds`, where the host program registers how agents are created. It is a
+                name because a recorded call cannot hold an object. In a run of a scenario these are its `kinds`.
+            agent_id: the name of the agent, unique in the world.
 
         Raises:
-            UsageError: if there is no such kind, or the name is taken.
+            UsageError: if the kind does not exist, or the name is in use.
         """
         if kind not in self._manager.kinds:
             raise UsageError(
                 f"there is no kind of agent {kind!r}{near(kind, self._manager.kinds)}",
-                hint="manager.kinds[name] = a class, or a function of agent_id and world",
+                hint="register it: manager.kinds[name] = a class, or a function of agent_id and world",
             )
         if agent_id in self._world.agents:
-            raise UsageError(f"the name {agent_id!r} is taken already")
+            raise UsageError(f"the name {agent_id!r} is already in use by another agent")
         self._world.submit("create_loop", {"kind": kind, "agent": agent_id})
 
     def spawn(self, agent: str, count: int = 1, *, state: Mapping[str, Any] | None = None) -> None:
         """Start copies of an entry of the scenario, named `AGENT-host-1` and so on.
 
-        If that cannot be done when the call is applied, the event `agent.refused` says why.
+        If this is not possible when the call is applied, the event `agent.refused` has the reason.
 
         Args:
-            agent: the name of an entry in `agents`; it may be a template.
-            count: how many, at least 1.
-            state: values of state variables, in place of those that the entry computes.
+            agent: the name of an entry in `agents`; it can be a template.
+            count: the number of copies, at least 1.
+            state: values of state variables that replace those that the entry computes.
 
         Raises:
-            UsageError: if there is no such entry, or the world was not built from a scenario.
+            UsageError: if the entry does not exist, or the world was not built from a scenario.
         """
         entries = self._manager.entries
         if not entries:
             raise UsageError(
-                "there are no entries of a scenario to spawn agents from",
-                hint="create_loop makes agents of the kinds that the program has named",
+                "there are no entries to spawn agents from, because this world was not built from a scenario",
+                hint="use create_loop, which creates agents of the kinds that the program has registered",
             )
         if agent not in entries:
             raise UsageError(f"there is no entry {agent!r} in agents{near(agent, entries)}")
         self._world.submit("spawn", {"agent": agent, "count": count, "state": dict(state or {})})
 
     def remove_loop(self, agent_id: str) -> None:
-        """Stop an agent and take it out of the world; its counts are kept."""
+        """Stop an agent and remove it from the world; its counts are kept."""
         self._submit("remove_loop", agent_id)
 
     def _submit(self, kind: str, agent_id: str, **data: Any) -> None:

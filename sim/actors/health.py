@@ -1,4 +1,4 @@
-"""The health monitor: finds agents that show no sign of life (seed 000, heartbeats)."""
+"""The health monitor: raises an alert for agents that show no sign of life."""
 
 from collections.abc import Callable
 from typing import Any, Final, Literal
@@ -12,44 +12,44 @@ from sim.kernel.effects import EffectHandle
 from sim.kernel.waits import sleep_ns
 
 Cure = Literal["none", "restart"]
-"""What is done about an agent besides the alert."""
+"""What the monitor does about an agent in addition to the alert."""
 
 LOCK_NS: Final = 600 * 10**9
 ASLEEP_NS: Final = 3600 * 10**9
 
 _S = AgentState
-_WANTED = ("", "shutdown", "end", "removed")  # reasons to be stopped that need no alert; empty: it was never started
+_WANTED = ("", "shutdown", "end", "removed")  # stop reasons that are intended, so no alert; empty: never started
 
 
 class HealthMonitor:
-    """Looks at all loops at an interval, and raises each of its alerts once for each silence.
+    """Checks all loops at a fixed interval, and raises each alert once per silent period.
 
     `alert.heartbeat_missed`: an agent has shown no sign of life for its `heartbeat_timeout`. Signs of life are the
-    begin and the end of an iteration, the end of a known wait, and `AgentLoop.beat`. It is noticed in every state:
+    begin and the end of an iteration, the end of a known wait, and `AgentLoop.beat`. The alert covers agents that:
 
-    - An agent that runs or stops, in an iteration or before it is due. In tick mode only an iteration counts.
-    - One that sleeps without a time at which it wakes, for longer than `asleep_ns`.
-    - One that has crashed or was stopped; not one that ended its life itself.
+    - run or stop, during an iteration or between two. In tick mode only an ongoing iteration counts.
+    - sleep for longer than `asleep_ns` with no time at which they wake.
+    - have crashed or were stopped, but not agents that shut themselves down.
 
-    `alert.lock_held`: one iteration is under way for longer than `lock_ns` since its begin or its last known wait.
-    `alert.effect_overdue`: an effect had no outcome at its deadline; the kernel has given it up already.
+    `alert.lock_held`: an iteration has lasted longer than `lock_ns` since its begin or its last known wait.
+    `alert.effect_overdue`: an effect had no outcome at its deadline; the kernel has already timed it out.
 
-    Who waits for a model, an effect, a person, others' turns or capacity, or stands in line, is slow but not silent,
-    and is never cured.
+    A known wait is a wait for a model, an effect, a person, the turns of others, capacity, or a place in a line. An
+    agent in a known wait is slow but not silent: it raises no alert and is not restarted.
 
     Args:
-        manager: whose loops are watched.
-        every_ns: simulated nanoseconds between two looks.
-        cure: `restart` cancels a silent iteration and starts the loop again, wakes who sleeps for good, and starts who
-            has crashed as far as its restart limit allows.
-        lock_ns: how long an iteration may last without a known wait, simulated nanoseconds.
-        asleep_ns: how long an agent may sleep without a time at which it wakes; None: without limit.
+        manager: the manager of the loops to watch.
+        every_ns: simulated nanoseconds between two checks.
+        cure: `none` only raises alerts. `restart` also cancels a silent iteration and starts the loop again, wakes an
+            agent that sleeps too long, and starts a crashed agent if its restart limit allows it.
+        lock_ns: how long an iteration can last without a known wait, in simulated nanoseconds.
+        asleep_ns: how long an agent can sleep with no time at which it wakes, in simulated nanoseconds; None: no limit.
 
     Attributes:
-        missed: missed heartbeats that were found.
-        locks: iterations that were found to last too long.
-        overdue: effects that had no outcome at their deadline.
-        restarted: loops that were started again.
+        missed: number of missed heartbeats.
+        locks: number of iterations that lasted too long.
+        overdue: number of effects that had no outcome at their deadline.
+        restarted: number of loops that the monitor started again.
     """
 
     def __init__(
@@ -72,15 +72,15 @@ class HealthMonitor:
         self._cure = cure
         self._lock_ns = lock_ns
         self._asleep_ns = asleep_ns
-        self._reported: dict[str, dict[str, int]] = {}  # agent → alert → the sign of life that was the last then
-        self._lost: list[tuple[str, int]] = []  # spawned agents that have crashed, and their last sign of life
+        self._reported: dict[str, dict[str, int]] = {}  # agent → alert → last sign of life when it was raised
+        self._lost: list[tuple[str, int]] = []  # removed agents that crashed, with their last sign of life
 
     def start(self) -> Actor:
-        """Start watching."""
+        """Start the actor that checks the loops, and return it."""
         actor = self._kernel.spawn("health-monitor", self._watch())
         self._manager.on_forgotten = self._forgotten
 
-        def late(handle: EffectHandle) -> None:  # in the next round, on behalf of the monitor
+        def late(handle: EffectHandle) -> None:  # a later step, so that the monitor is the source of the alert
             self._kernel.call_at(self._kernel.now, lambda: self._effect_overdue(handle), actor)
 
         self._kernel.effects.on_timeout = late
@@ -111,16 +111,16 @@ class HealthMonitor:
             await self._lock_held(loop, since)
 
     def _last_sign(self, loop: AgentLoop) -> int:
-        """Return when a loop last showed, or had to show, a sign of life; the end of a known wait is one."""
+        """Return when a loop last showed a sign of life, or was last due to show one."""
         return max(loop.expected_ns, self._world.waits.ended_ns(loop.agent_id))
 
     def _limit(self, loop: AgentLoop) -> int | None:
-        """Return how long a loop may show no sign of life in its present state, nanoseconds; None: for ever."""
+        """Return how long a loop can be silent in its present state, in nanoseconds; None: no limit."""
         state, timeout = loop.state, loop.config.silence_ns
         if state is _S.STOPPED:
             return None if loop.stop_reason in _WANTED else timeout
         if state is _S.PAUSED or loop.actor.woken:
-            return None  # it waits for capacity, a person or the end of a cool-down; or it is about to run
+            return None  # it waits for capacity, a person or the end of a cool-down, or has a step scheduled now
         if loop.phase is Phase.INSIDE:
             return timeout
         if state is _S.SLEEPING:

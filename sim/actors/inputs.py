@@ -1,4 +1,7 @@
-"""What calls from outside do: by kind, so that a run that is made again does it again."""
+"""Applies the calls of the host program inside the run.
+
+There is one function for each kind of input, so that a replay can apply recorded inputs again.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Inputs:
-    """The inputs that a manager of loops teaches its kernel."""
+    """Registers and applies the inputs that concern the loops of one manager."""
 
     def __init__(self, manager: "AgentLoopManager") -> None:
         self._manager = manager
@@ -44,12 +47,12 @@ class Inputs:
             loop.pause()
 
     def resume(self, data: Mapping[str, Any]) -> None:
-        """End an agent's pause."""
+        """End the pause of an agent."""
         if loop := self._loop(data["agent"]):
             loop.resume()
 
     def start(self, data: Mapping[str, Any]) -> None:
-        """Start an agent that has stopped, or as soon as it has, if it is stopping."""
+        """Start a stopped agent; one that is stopping starts when it has stopped."""
         if loop := self._loop(data["agent"]):
             if loop.state is AgentState.STOPPING:
                 loop.on_stopped = partial(self._start_stopped, loop.on_stopped)
@@ -62,7 +65,7 @@ class Inputs:
         self._manager.start(loop)
 
     def create_loop(self, data: Mapping[str, Any]) -> None:
-        """Make an agent of a known kind and start it; if its name is taken by now, the record says so."""
+        """Create an agent of a registered kind and start it; record a refusal with its reason."""
         world = self._manager.world
         try:
             loop = self._manager.create_loop(self._manager.kinds[data["kind"]](data["agent"], world))
@@ -72,7 +75,7 @@ class Inputs:
             self._manager.start(loop)
 
     def spawn(self, data: Mapping[str, Any]) -> None:
-        """Start copies of an entry of the scenario; if that is refused by now, the record says why."""
+        """Start copies of an entry of the scenario; record a refusal with its reason."""
         world = self._manager.world
         try:
             self._manager.entries[data["agent"]](data["count"], data["state"])
@@ -80,12 +83,12 @@ class Inputs:
             world.kernel.emit("agent.refused", {"agent": data["agent"], "reason": str(refusal)})
 
     def remove_loop(self, data: Mapping[str, Any]) -> None:
-        """Stop an agent and take it out of the world."""
+        """Stop an agent and remove it from the world."""
         if self._loop(data["agent"]):
             self._manager.remove_loop(data["agent"])
 
     def send(self, data: Mapping[str, Any]) -> None:
-        """Give an agent a message from the host; if it is not taken, the record says so."""
+        """Deliver a message from the host to an agent; record a refusal with its reason."""
         world = self._manager.world
         note = {"to": data["agent"], "topic": data["topic"]}
         why = deliver(world, Message("host", data["agent"], data["topic"], freeze(data["data"]), world.kernel.now))
@@ -93,24 +96,24 @@ class Inputs:
             world.kernel.emit("message.refused", {**note, "reason": why})
 
     def stop(self, data: Mapping[str, Any]) -> None:
-        """Stop an agent for good; an iteration under way may end."""
+        """Stop an agent after its current iteration, if there is one."""
         if loop := self._loop(data["agent"]):
             loop.agent.shutdown()
 
     def hold(self, data: Mapping[str, Any]) -> None:
-        """After a crash nobody knows whether an effect was done: from here on nothing waits for its outcome."""
+        """Hold an effect whose outcome a crash made unknown: its outcome is not awaited until a person decides."""
         handle = self._ticket(data)
         if handle is not None and not handle.held:
             self._effects.hold(handle)
 
     def doubt(self, data: Mapping[str, Any]) -> None:
-        """The agent of an effect that is held is paused until a person has decided."""
+        """Pause the agent of a held effect until a person decides."""
         handle = self._ticket(data)
         if handle is not None and handle.held and (loop := self._loop(handle.actor.name)):
             loop.await_approval(f"effect {handle.ordinal}")
 
     def decision(self, data: Mapping[str, Any]) -> None:
-        """A person has decided what becomes of an effect in doubt: do it (again), it was done, or it failed."""
+        """Apply the decision of a person about an in-doubt effect: retry it, or settle it as done or failed."""
         handle = self._ticket(data)
         if handle is None or not handle.held:
             return

@@ -1,4 +1,4 @@
-"""The life of an agent's loop: its state machine and everything that changes it from outside an iteration."""
+"""The lifecycle of an agent loop: its state machine, and every change of state from outside an iteration."""
 
 import enum
 from abc import ABC, abstractmethod
@@ -18,27 +18,28 @@ _S = AgentState
 
 
 class Phase(enum.Enum):
-    """What the agent's actor is doing: it decides how a stop reaches it."""
+    """Whether an iteration is under way. This decides how a stop takes effect."""
 
     OUTSIDE = "between two iterations"
     INSIDE = "in an iteration"
 
 
 class Lifecycle(ABC):
-    """What every loop has: a state, an actor, and the ways in which it is stopped, put to sleep, woken and paused.
+    """The state and the actor of a loop, and the methods that stop it, put it to sleep, wake it and pause it.
 
     Attributes:
-        woken_by: what ended the last sleep: `time`, `event`, `resource`, `message`, `timeout`, `wake`, or empty.
-        pause_reason: why it is paused, or None.
-        crash_reason: the error with which it crashed, as the event `agent.error` has it; None if it did not, or was
+        woken_by: what ended the last sleep: a condition type such as `time`, `timeout`, `wake`, `interrupt`, `error`,
+            or empty.
+        pause_reason: why the loop is paused, or None.
+        crash_reason: the error that crashed the loop, as in the event `agent.error`; None if it did not crash, or was
             started again.
-        last_beat: when it last showed a sign of life, simulated nanoseconds: an iteration began or ended, the agent
-            fell asleep or woke, or it called `beat`.
-        wakes_in_time: whether its present, or last, sleep ends by time alone at the latest.
-        wakeups: how often it left SLEEPING or PAUSED.
-        failures: iterations that failed, and errors in `on_start` and `on_stop`.
-        on_stopped: called with the loop when it has stopped.
-        on_change: called when the state has changed, and when an iteration of the tick mode has ended.
+        last_beat: the last sign of life, in simulated nanoseconds: the begin or end of an iteration, the begin or end
+            of a sleep, or a call of `beat`.
+        wakes_in_time: whether the present or last sleep has a time at which it ends at the latest.
+        wakeups: how often the loop left SLEEPING or PAUSED.
+        failures: number of failed iterations, and of errors in `on_start` and `on_stop`.
+        on_stopped: called with the loop after it has stopped.
+        on_change: called after each change of state, and after each iteration in tick mode.
     """
 
     __slots__ = (
@@ -85,8 +86,8 @@ class Lifecycle(ABC):
         self._kernel = world.kernel
         self._state = _S.STOPPED
         self._phase = Phase.OUTSIDE
-        self._due = 0  # not before this time does the next iteration begin
-        self._ending: Registration | None = None  # what will end a sleep or a pause
+        self._due = 0  # the earliest time at which the next iteration can begin
+        self._ending: Registration | None = None  # the registered callback that will end a sleep or a pause
         self._changed: Signal | None = None
         self._stopped: Latch | None = None
         self._pause_wanted: PauseReason | None = None
@@ -94,22 +95,22 @@ class Lifecycle(ABC):
 
     @property
     def state(self) -> AgentState:
-        """Where the loop is."""
+        """The state of the loop."""
         return self._state
 
     @property
     def is_running(self) -> bool:
-        """Whether it is running, sleeping or paused (seed 004)."""
+        """Whether the loop is running, sleeping or paused."""
         return self._state.live
 
     @property
     def through(self) -> bool:
-        """Whether no step of this loop is under way or waits."""
+        """Whether the actor of this loop has nothing to run and waits for nothing."""
         return self.actor.coro is None
 
     @property
     def expected_ns(self) -> int:
-        """When the loop last had to show a sign of life, simulated nanoseconds."""
+        """The later of the last sign of life and the due time of the next iteration, in simulated nanoseconds."""
         return max(self.last_beat, self._due)
 
     @property
@@ -119,18 +120,18 @@ class Lifecycle(ABC):
 
     @property
     def stop_reason(self) -> str:
-        """Why the loop stops or has stopped, for instance `crashed`; empty while it is started, or never was."""
+        """Why the loop is stopping or has stopped, for example `crashed`; empty if it runs or was never started."""
         return self._stop_reason
 
     def beat(self) -> None:
-        """Show a sign of life in a long iteration, so that the health monitor takes it for busy and not for silent."""
+        """Show a sign of life during a long iteration, so that the health monitor raises no alert."""
         self.last_beat = self._kernel.now
 
     async def stop(self, timeout: Duration = 5.0) -> None:
-        """Stop the loop: an iteration under way may end within `timeout` (simulated), then it is cancelled.
+        """Stop the loop; the current iteration has `timeout` (simulated) to end, then it is cancelled.
 
-        Cancelled between two steps, so nothing is left half done. Returns when the loop has stopped; called by the
-        agent itself it returns at once and the loop ends after the iteration.
+        It is cancelled between two steps, so no step is left half done. Returns after the loop has stopped. If the
+        agent itself calls it, it returns at once and the loop ends after the iteration.
         """
         self.request_stop("stop")
         if self._state is _S.STOPPED or self._kernel.current is self.actor:
@@ -150,18 +151,19 @@ class Lifecycle(ABC):
         return self._stopped
 
     async def join(self) -> str:
-        """Wait until the loop has stopped, and return the reason; at once if it is stopped, or was never started."""
+        """Wait until the loop has stopped and return the reason; return at once if it is stopped or never started."""
         reason: str = await self.when_stopped().wait()
         return reason
 
     def interrupt(self, cause: object = None) -> bool:
-        """Interrupt the agent: wake it if it sleeps; else raise `Interrupt(cause)` in its iteration, where that waits.
+        """Wake the agent if it sleeps; otherwise raise `Interrupt(cause)` where its iteration waits.
 
-        What the iteration waits for is withdrawn and has taken nothing. An agent that does not catch the interrupt
-        has failed in this iteration, as with any error.
+        The wait of the iteration is withdrawn without side effects. If the agent does not catch the interrupt, the
+        iteration fails, as with any error.
 
         Returns:
-            Whether it was interrupted: not while it is stopped, stopping, paused, or waits for its next iteration.
+            Whether the agent was interrupted. It is not interrupted while it is stopped, stopping, paused, or between
+            two iterations.
         """
         if self._state is _S.SLEEPING and self._phase is Phase.OUTSIDE:
             self._woken("interrupt")
@@ -177,12 +179,12 @@ class Lifecycle(ABC):
         return self._state is _S.STOPPED
 
     def request_stop(self, reason: str) -> None:
-        """Begin to stop: at once between two iterations, else when the present one ends."""
+        """Begin to stop: at once between two iterations, otherwise after the current iteration."""
         if self._state in (_S.STOPPED, _S.STOPPING):
             return
         self._stop_reason = reason
         self._settle()
-        paused = self._state is _S.PAUSED  # within an iteration: it waits for capacity, before its action
+        paused = self._state is _S.PAUSED  # in an iteration, the agent then waits for capacity and has not acted yet
         self._change(_S.STOPPING, reason)
         if self.actor.coro is None:
             self._finish()
@@ -190,23 +192,24 @@ class Lifecycle(ABC):
             self._kernel.cancel(self.actor)
 
     def _waits_for_others(self) -> bool:
-        """Whether the agent stands in a line that may never end; it has done nothing yet."""
+        """Return whether the agent waits in a line for other agents, perhaps for ever, and has not acted yet."""
         standing = self.world.standing.get(self.agent_id)
         return standing is not None and not standing.handler.ends
 
     def cancel(self) -> None:
-        """Cancel what is under way, if anything is."""
+        """Cancel the actor of the loop, if it has one that has not ended."""
         if self.actor.coro is not None:
             self._kernel.cancel(self.actor)
 
     def sleep(self, condition: WakeCondition) -> None:
-        """Put the agent to sleep until `condition` is met; within an iteration it takes effect at once.
+        """Put the agent to sleep until `condition` is met; in an iteration this takes effect at once.
 
-        What happens from now on counts, even before the iteration has ended; so do events since it began. A sleeping
-        agent gets the new condition in place of the old; one that is stopping does not sleep.
+        Events since the begin of the iteration can meet the condition, and so can anything from now on, even before
+        the iteration has ended. For a sleeping agent the new condition replaces the old one. A stopping agent does not
+        fall asleep.
 
         Raises:
-            UsageError: if the condition cannot be met in this world; the agent is left as it was.
+            UsageError: if the condition cannot be armed in this world; the state of the agent does not change.
         """
         if self._state is _S.STOPPING:
             return
@@ -219,23 +222,23 @@ class Lifecycle(ABC):
         self.last_beat = self._kernel.now
         self.wakes_in_time = condition.ends_in_time
         armed = arm(condition, self.world, self.agent, self._woken)
-        if self._state is _S.SLEEPING:  # else it was met at once
+        if self._state is _S.SLEEPING:  # otherwise the condition was met at once
             self._ending = armed
 
     def wake(self) -> None:
-        """Wake a sleeping agent; one that does not sleep is left alone."""
+        """Wake a sleeping agent; has no effect on an agent that does not sleep."""
         if self._state is _S.SLEEPING:
             self._woken("wake")
 
     def pause(self, reason: PauseReason = PauseReason.OPERATOR) -> None:
-        """Pause the agent until `resume`: now if it runs and is between two iterations, else as soon as it is."""
+        """Pause the agent until `resume`: at once, or as soon as it is running and between two iterations."""
         if self._state is _S.RUNNING and self._phase is Phase.OUTSIDE:
             self._pause(reason)
         elif self._state.live or self._state is _S.STARTING:
             self._pause_wanted = reason
 
     def resume(self) -> None:
-        """End a pause for errors, operator or approval; for resources, only their return does."""
+        """End a pause for errors, operator or approval. A pause for resources ends only when there is capacity."""
         self._pause_wanted = None
         if self._state is not _S.PAUSED:
             return
@@ -245,7 +248,7 @@ class Lifecycle(ABC):
             self._unpause()
 
     def await_approval(self, detail: str) -> None:
-        """Pause the agent, also within an iteration, until `approved`."""
+        """Pause the agent until `approved`, also during an iteration."""
         if self._state is _S.RUNNING:
             self._pause(PauseReason.APPROVAL, detail)
 
@@ -261,7 +264,7 @@ class Lifecycle(ABC):
     # -- sleeping and pausing
 
     async def _change_of_state(self) -> None:
-        """Wait, asleep or paused, until something changes the state."""
+        """Wait until a sleep or a pause ends."""
         if self._changed is None:
             self._changed = Signal(self._kernel)
         await self._changed.wait()
@@ -298,9 +301,9 @@ class Lifecycle(ABC):
             self._pause(reason)
 
     def _settle(self) -> None:
-        """Take back what would have ended a sleep or a pause."""
+        """Cancel the registration that would have ended a sleep or a pause."""
         if self._ending is not None:
-            self._kernel.acting()  # refuse a call from outside before anything has changed
+            self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
             self._ending.cancel()
             self._ending = None
 
@@ -311,7 +314,7 @@ class Lifecycle(ABC):
     # -- state
 
     def _change(self, after: AgentState, reason: object = "") -> None:
-        self._kernel.acting()  # refuse a call from outside before anything has changed
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         before = self._state
         before.check(after, self.agent_id)
         self._state = after
@@ -320,7 +323,7 @@ class Lifecycle(ABC):
             self.on_change()
 
     def _ended(self, actor: Actor, exit: Exit) -> None:
-        """The actor has ended: by itself, by a crash outside an iteration, or cancelled."""
+        """Handle the end of the actor: it returned, crashed outside an iteration, or was cancelled or abandoned."""
         self._phase = Phase.OUTSIDE
         if exit.kind == "crashed":
             assert exit.error is not None, "a crash has an error"
@@ -346,9 +349,9 @@ class Lifecycle(ABC):
         try:
             self.agent.on_stop()
         except (KeyboardInterrupt, RunError):
-            raise  # they concern the process or the run
+            raise  # these concern the process or the run, not the agent
         except MemoryError as error:
-            raise OutOfMemoryError(self.agent_id, str(error)) from error  # whoever stops it would be named else
+            raise OutOfMemoryError(self.agent_id, str(error)) from error  # otherwise the error would name the caller
         except BaseException as error:
             self._count_failure(f"on_stop: {of_error(error)}")
         self.world.crashes += reason == "crashed"
@@ -362,6 +365,6 @@ class Lifecycle(ABC):
             self._stopped.set(reason)
         self.world.running -= 1
         if self.on_stopped is not None:
-            self.on_stopped(self)  # which may start it again
+            self.on_stopped(self)  # this can start the loop again
         if not self.world.running and self.world.on_all_stopped is not None:
             self.world.on_all_stopped()

@@ -1,7 +1,7 @@
-"""The loop of one agent: decide, act, learn, wait (seed 004).
+"""The loop of one agent: decide, execute, update the backoff, wait.
 
-The same object serves both modes. Autonomous: `start` gives it an actor of its own that runs `_run`. Tick: the
-runner calls `turn` once a tick. Sleeping and pausing cost nothing in either: what ends them calls back.
+The same class serves both modes. In autonomous mode, `start` starts an actor that runs `_run`. In tick mode, the runner
+calls `turn` once per tick. Sleeping and paused agents are not polled: a registered callback ends the sleep or pause.
 """
 
 import math
@@ -24,25 +24,25 @@ from sim.world import Action, World
 
 
 class Gate(Protocol):
-    """What an iteration passes between deciding and executing."""
+    """A gate that each iteration passes after `decide_action` and before its action is executed."""
 
     @property
     def ahead(self) -> bool:
-        """Whether what the agent does now may come before something that is earlier in simulated time."""
+        """Whether the agent runs ahead of others: events with an earlier simulated time can still follow."""
 
     def wait(self, action: Action | None, /) -> Awaitable[Any]:
-        """Wait until the action may be executed."""
+        """Wait until the action is allowed to execute."""
 
 
 _S = AgentState
 _PLAIN = frozenset((bool, int, str, type(None), list, tuple, dict))
 _RUNNING, _STOPPING = AgentState.RUNNING, AgentState.STOPPING
 _INSIDE, _OUTSIDE = Phase.INSIDE, Phase.OUTSIDE
-_EXECUTE = (Agent.execute_action, World.execute)  # as they are here, whatever somebody puts in their place
+_EXECUTE = (Agent.execute_action, World.execute)  # the originals, to detect that a method was overridden or patched
 
 
 def _looks_plain(state: object) -> bool:
-    """Whether a state is JSON as far as the types of its variables tell; inside a list or dict it does not look."""
+    """Return whether all variables of a state have JSON types at the top level; nested values are not checked."""
     if state.__class__ is not dict:
         return False
     for key, value in state.items():
@@ -53,14 +53,15 @@ def _looks_plain(state: object) -> bool:
 
 
 class AgentLoop(Lifecycle):
-    """Autonomous execution loop of a single agent.
+    """The execution loop of one agent, in either mode.
 
-    Made by `AgentLoopManager.create_loop`.
+    `AgentLoopManager.create_loop` creates it.
 
     Attributes:
-        iteration_count: iterations begun.
-        began_ns: when the latest iteration began, simulated nanoseconds.
-        consecutive_errors: failures since the last iteration that worked; deciding to sleep or rest does not count.
+        iteration_count: number of iterations that began.
+        began_ns: when the latest iteration began, in simulated nanoseconds.
+        consecutive_errors: failures since the last successful iteration. An iteration that only decides to sleep or
+            rest does not count as successful.
     """
 
     __slots__ = (
@@ -89,7 +90,7 @@ class AgentLoop(Lifecycle):
         self._rest_ns = 0
         self._restarts: RestartLimit | None = None
         self._gate: Gate | None = None
-        self._direct = False  # whether nobody watches actions, so that those that take no time need no coroutine
+        self._direct = False  # whether `execute` is not overridden, so that instant actions need no coroutine
         self._greeted = False
         self._ticking = False
         agent.attach(self, Mailbox(world.kernel, config.mailbox_size, config.mailbox_policy))
@@ -98,7 +99,7 @@ class AgentLoop(Lifecycle):
         return f"<AgentLoop {self.agent_id} {self._state} iterations={self.iteration_count}>"
 
     async def start(self, *, delay: Duration = 0) -> None:
-        """Start the loop; a loop that is not stopped is left alone.
+        """Start the loop; has no effect on a loop that is not stopped.
 
         Args:
             delay: simulated time before the first iteration.
@@ -106,12 +107,12 @@ class AgentLoop(Lifecycle):
         self.start_now(delay_ns=to_ns(delay))
 
     def start_now(self, *, delay_ns: int = 0) -> None:
-        """As `start`, for code that cannot await."""
+        """Start the loop like `start`, for code that cannot await."""
         if self._begin(delay_ns):
             self._kernel.begin(self.actor, self._run())
 
     def start_ticking(self, *, delay_ns: int = 0) -> None:
-        """Start the loop for the tick mode: it runs when the runner calls `turn`."""
+        """Start the loop in tick mode: the runner calls `turn` for each iteration."""
         if self._begin(delay_ns):
             self._ticking = True
             self.actor.on_exit = self._turn_ended
@@ -141,8 +142,8 @@ class AgentLoop(Lifecycle):
 
     @types.coroutine
     def _run(self) -> Generator[Any, Any, None]:
-        # This is the loop of every autonomous agent. A coroutine in the old spelling, because it can pause by a plain
-        # `yield`: `await sleep_ns(...)` makes, and runs, a coroutine more for every iteration.
+        # This is the loop of every autonomous agent. It is a generator-based coroutine because a plain `yield` can
+        # pause it: `await sleep_ns(...)` would create and run one more coroutine for every iteration.
         if self._start_ns:
             yield self._start_ns
         self._change(_S.RUNNING)
@@ -158,19 +159,19 @@ class AgentLoop(Lifecycle):
                 yield from self._without_capacity(resource)
             else:
                 yield from self.iterate()
-                if self._state is _RUNNING:  # a round at least: agents that never wait must be seen as a livelock
+                if self._state is _RUNNING:  # yield at least once, so that agents that never wait count as a livelock
                     wait = self._due - kernel.now
                     yield wait if wait > 0 else 0
 
     async def _greet(self) -> None:
-        await self.agent.on_start()  # which `yield from` would refuse if it is awaitable in another way
+        await self.agent.on_start()  # `yield from` would not accept every kind of awaitable
         own, worlds = self.agent.execute_action, self.world.execute
         self._direct = (getattr(own, "__func__", None), getattr(worlds, "__func__", None)) == _EXECUTE
 
     def turn(self) -> bool:
-        """The tick mode's iteration: begin one now if the agent is due, and return whether it was.
+        """Begin an iteration in tick mode if the agent is due, and return whether it was due.
 
-        Its first step runs at once. If it has to wait, the agent stays busy, and is not due, until it is through.
+        The first step of the iteration runs at once. If the iteration waits, the agent is not due until it has ended.
         """
         if self._state is not _RUNNING or self.actor.coro is not None or self._kernel.now < self._due:
             return False
@@ -188,7 +189,7 @@ class AgentLoop(Lifecycle):
         return False
 
     def due_in_ticks(self, *, refreshed: bool) -> bool:
-        """Return whether a tick, now or later, begins an iteration, or renews capacity that the agent is paused for."""
+        """Return whether a tick, now or later, begins an iteration or renews capacity that the agent is paused for."""
         if self._state is _RUNNING:
             return self.actor.coro is None
         return refreshed and self.pause_reason is PauseReason.RESOURCES
@@ -199,11 +200,11 @@ class AgentLoop(Lifecycle):
         await self.iterate()
 
     def hold(self, gate: Gate | None) -> None:
-        """Make iterations wait at `gate` between deciding and executing (tick mode, parallel)."""
+        """Make iterations wait at `gate` between the decision and its execution (tick mode, parallel decisions)."""
         self._gate = gate
 
-    async def iterate(self) -> None:  # noqa: C901 - written out on purpose: it is the hot path, and a call costs
-        """One iteration: decide, execute, and draw the consequences."""
+    async def iterate(self) -> None:  # noqa: C901 - one function on purpose: this is the hot path, and calls are slow
+        """Run one iteration: decide, execute the actions, and set the time of the next iteration."""
         agent, world, kernel = self.agent, self.world, self._kernel
         self.iteration_count += 1
         self.began_ns = self.last_beat = kernel.now
@@ -234,7 +235,7 @@ class AgentLoop(Lifecycle):
                     break
                 action = agent.next_action()
         except (MemoryError, RunError):
-            raise  # they concern the process or the run, not this agent
+            raise  # these concern the process or the run, not this agent
         except (Exception, SystemExit) as raised:
             error = of_error(raised)
         finally:
@@ -253,16 +254,16 @@ class AgentLoop(Lifecycle):
             self._pause_if_wanted()
 
     def _succeeded(self, first: Action | None, last: Action | None) -> None:
-        """End a series of failures, unless the agent did nothing but sleep; what comes before a sleep succeeded."""
+        """End a series of failures, unless the only action was to sleep or rest; an action before it has succeeded."""
         if first is not last or not self._only_waits(last):
             self.consecutive_errors = 0
             self._backoff_ns = self.config.min_delay_ns
 
     def _find_state_fault(self) -> str | None:
-        """Return what in the agent's state is not JSON.
+        """Return an error text for a value in the agent's state that is not JSON, or None.
 
-        Deep inside it is looked for in iterations 1, 2, 4, 8, ... only: a state that grows by a part in each iteration
-        would take longer and longer.
+        Nested values are checked only in iterations 1, 2, 4, 8, ...: checking a growing state in each iteration would
+        take quadratic time.
         """
         state, count = self.agent.state, self.iteration_count
         if count & (count - 1) and _looks_plain(state):
@@ -272,32 +273,33 @@ class AgentLoop(Lifecycle):
         return self._state_fault
 
     def check_state(self) -> None:
-        """Count what is not JSON in the agent's state as a failure, unless that was done: for the end of a run."""
+        """Count a value in the state that is not JSON as a failure, unless already counted. Called at the end of a run."""
         before, fault = self._state_fault, json_fault(self.agent.state, "state")
         if fault is not None and (before is None or not before.startswith(fault)):
             self._count_failure(f"{fault}; {NOT_JSON_HINT}")
 
     async def _at_gate(self, gate: Gate, action: Action | None) -> None:
-        self.world.waits.begin(self.agent_id)  # for others, which may be slow
+        self.world.waits.begin(self.agent_id)  # a known wait, so that the health monitor raises no alert
         try:
             await gate.wait(action)
         finally:
             self.world.waits.end(self.agent_id)
 
     def rest(self, until_ns: int) -> None:
-        """Begin no iteration before a simulated time (nanoseconds). Unlike sleep, nothing ends that earlier."""
+        """Begin no iteration before a simulated time (nanoseconds). Unlike a sleep, a rest cannot end earlier."""
         self._rest_ns = until_ns
 
     @property
     def due_ns(self) -> int:
-        """Not before this time does the next iteration begin, simulated nanoseconds."""
+        """The earliest time at which the next iteration can begin, in simulated nanoseconds."""
         return self._due
 
     def request_stop(self, reason: str) -> None:
-        """As `Lifecycle.request_stop`; who runs ahead of others must not stop of itself, for all may know who is there.
+        """Begin to stop, as `Lifecycle.request_stop`.
 
         Raises:
-            CausalityError: if it does.
+            CausalityError: if the agent does this in an iteration while it runs ahead of others. Any agent can read
+                which agents exist, so a stop must not take effect before its simulated time.
         """
         if self._gate is not None and self._gate.ahead and self._phase is Phase.INSIDE:
             raise CausalityError(
@@ -306,10 +308,11 @@ class AgentLoop(Lifecycle):
         super().request_stop(reason)
 
     def sleep(self, condition: WakeCondition) -> None:
-        """As `Lifecycle.sleep`; who runs ahead of others can only rest, for what would wake it has not happened yet.
+        """Put the agent to sleep, as `Lifecycle.sleep`.
 
         Raises:
-            CausalityError: if it sleeps all the same.
+            CausalityError: if the agent runs ahead of others. What would wake it may not have happened yet, so it can
+                only rest.
         """
         if self._gate is not None and self._gate.ahead and self.agent.reach in ("own", "space"):
             raise CausalityError(
@@ -319,16 +322,16 @@ class AgentLoop(Lifecycle):
         super().sleep(condition)
 
     def _waits_for(self, resource: str) -> bool:
-        """Whether capacity of `resource` is to be waited for before an action that takes more than there is."""
+        """Return whether the agent must wait for capacity of `resource` before an action."""
         return self.world.rate_tracker.policy(resource) == "block" and self._state is _RUNNING
 
     def _only_waits(self, action: Action | None) -> bool:
-        """Whether an iteration did nothing but decide to wait: that is no proof that the agent works again."""
+        """Return whether an iteration only decided to wait: this does not show that the agent works again."""
         handler = None if action is None else self.world.actions.find(action.kind)
         return self._state is _S.SLEEPING or (handler is not None and handler.idle)
 
     def _failed(self, error: str) -> None:
-        """Back off: the delay doubles up to its maximum, and at the error limit the agent is paused."""
+        """Record a failure and double the delay up to its maximum; at the error limit, pause or stop the agent."""
         self.failures += 1
         self.world.count_error(error, self.agent_id)
         self.consecutive_errors += 1
@@ -340,25 +343,25 @@ class AgentLoop(Lifecycle):
         )
         self._tell_agent(error)
         if self.consecutive_errors >= self.config.max_consecutive_errors:
-            if self._state is _S.SLEEPING:  # it put itself to sleep and failed then: the error limit comes first
+            if self._state is _S.SLEEPING:  # the agent fell asleep and then failed: the error limit takes precedence
                 self._woken("error")
             if self._state is _S.RUNNING:
                 self._give_up(error)
 
     def _tell_agent(self, error: str) -> None:
-        """Call the agent's `on_error`; a fault in it is recorded beside the error, which stays the one that counts."""
-        self._phase = _INSIDE  # a stop takes effect when the iteration has ended, as everywhere in it
+        """Call `on_error` of the agent; an error in it is recorded, but does not count as a failure."""
+        self._phase = _INSIDE  # so that a stop takes effect after the iteration, as elsewhere in an iteration
         try:
             self.agent.on_error(error)
         except (KeyboardInterrupt, MemoryError, RunError):
-            raise  # they concern the process or the run
+            raise  # these concern the process or the run, not this agent
         except BaseException as fault:
             self._kernel.emit("agent.error", {"error": f"on_error: {of_error(fault)}"[:500]}, self.agent_id)
         finally:
             self._phase = _OUTSIDE
 
     def _give_up(self, error: str) -> None:
-        """Pause for the cool-down, or stop as crashed when that has happened too often."""
+        """Pause for the cool-down, or stop as crashed if the restart limit is exceeded."""
         if not self.may_restart():
             self._kernel.emit("agent.crashed", {"errors": self.consecutive_errors}, self.agent_id)
             self.crash_reason = error
@@ -369,13 +372,13 @@ class AgentLoop(Lifecycle):
         self._ending = kernel.call_at(kernel.now + to_ns(self.config.cool_down), self._retry)
 
     def may_restart(self) -> bool:
-        """Count a restart, and return whether it is within the restart limit."""
+        """Count a restart and return whether it is within the restart limit."""
         if self._restarts is None:
             self._restarts = RestartLimit(self.config.max_restarts, to_ns(self.config.restart_period))
         return self._restarts.allow(self._kernel.now)
 
     def _stop_in_order(self, reason: str) -> None:
-        """Stop now; who runs ahead of others stops when all that is earlier has happened, and is paused until then."""
+        """Stop now; an agent that runs ahead of others is paused and stops once all earlier events have happened."""
         if self._gate is None or not self._gate.ahead:
             self.request_stop(reason)
             return
@@ -389,33 +392,33 @@ class AgentLoop(Lifecycle):
         self._unpause()
 
     async def _without_capacity(self, resource: str) -> None:
-        """There is no capacity for an action: wait for it (block), or try again later (skip)."""
+        """Handle a lack of capacity: wait for it (policy `block`), or try again later (policy `skip`)."""
         if self.world.rate_tracker.policy(resource) == "skip":
             self._due = self._kernel.now + max(self.config.min_delay_ns, to_ns(self.config.resource_check_interval))
         else:
             await self._until_capacity(resource, {resource: 1})
 
     async def _until_capacity(self, resource: str, costs: Mapping[str, int]) -> None:
-        """Pause until the tracker says that capacity is back: exactly then, first come first served."""
+        """Pause until the rate tracker grants the capacity, first come first served."""
         self._pause(PauseReason.RESOURCES, resource)
         try:
             await self.world.rate_tracker.wait_for_capacity(self.agent_id, costs)
-        except LimitError:  # so much never fits
+        except LimitError:  # the amount exceeds the limit, so it can never be granted
             if self._phase is Phase.OUTSIDE:
-                self._watch_for(resource)  # until somebody raises the limit
+                self._watch_for(resource)  # until the limit is raised
                 return
             self._have_resources()
             raise
-        except Interrupt:  # in an iteration, which has not acted yet
+        except Interrupt:  # in an iteration that has not acted yet
             self._have_resources()
             raise
         self._have_resources()
 
     async def until_funded(self, needs: Mapping[str, int]) -> None:
-        """Pause until the agent's budgets hold `needs` (micro-units by name): until they are renewed or raised.
+        """Pause until the agent's budgets cover `needs` (budget name → micro-units), after a renewal or a raise.
 
         Raises:
-            LimitError: if an amount is more than its budget is in all.
+            LimitError: if an amount exceeds the whole budget.
         """
         budgets = self.world.budgets
         short = budgets.lacking(self.agent_id, needs)
@@ -435,12 +438,12 @@ class AgentLoop(Lifecycle):
             self._unpause()
 
     def _watch_for(self, resource: str) -> None:
-        """End the pause when there is one unit of `resource`."""
+        """Register a callback that ends the pause when one unit of `resource` is available."""
         tracker = self.world.rate_tracker
         self._ending = tracker.on_level(self.agent_id, resource, 1, self._unpause, self.actor)
 
     def _turn_ended(self, actor: Actor, exit: Exit) -> None:
-        """An iteration of the tick mode has ended; the loop ends with it if it should."""
+        """Handle the end of an iteration in tick mode; end the loop if the agent stops or has crashed."""
         if self.on_change is not None:
             self.on_change()
         if exit.kind != "returned" or not self.agent.alive or self._state is _S.STOPPING:

@@ -1,4 +1,4 @@
-"""Mailboxes: bounded queues of what is addressed to one agent."""
+"""Mailboxes: bounded queues of the messages to one agent."""
 
 import types
 from collections.abc import Awaitable, Callable, Generator
@@ -10,19 +10,20 @@ from sim.kernel.waits import NOTHING, Waiters
 from sim.world import Message
 
 MailboxPolicy = Literal["block", "drop_oldest", "fail"]
-"""What happens to a message for a full mailbox: its sender waits, the oldest gives way, or it is refused."""
+"""What happens to a message for a full mailbox: its sender waits, the oldest message is dropped, or it is refused."""
 
 Unmatched = Literal["keep", "drop", "fail"]
-"""What happens to a message that no rule uses: it is looked at again, it is dropped, or the iteration fails."""
+"""What happens to a message that no rule uses: it is kept for the next iteration, dropped, or the iteration fails."""
 
 
-_NOBODY: dict["Watcher", None] = {}  # what most mailboxes share, so never changed
+_NOBODY: dict["Watcher", None] = {}  # shared by all mailboxes without watchers, to save memory; never modified
 
 
 class Room:
-    """Senders that wait until there is room, let in one for one message that leaves, in order of arrival.
+    """The line of senders that wait for room in a mailbox, in order of arrival.
 
-    A wait of the kernel: a place is promised to a sender when it is woken, so that no newcomer can take it first.
+    Each message that leaves admits one sender. This is a wait of the kernel. A free place is reserved for a sender
+    when it is woken, so that no sender that comes later can take it.
     """
 
     __slots__ = ("_kernel", "_letters", "_promised", "_senders")
@@ -35,35 +36,35 @@ class Room:
 
     @types.coroutine
     def wait(self) -> Generator[Any, Any, None]:
-        """Wait for a place; it is the sender's in the step in which this returns."""
+        """Wait for a free place. The caller must use it in the same step, because the reservation ends here."""
         if self.take() is NOTHING:
             yield self
             self._promised -= 1
 
     def take(self) -> Any:
-        """Return None if there is room that is promised to nobody, else `NOTHING`."""
+        """Return None if there is room that is not reserved, otherwise `NOTHING`."""
         return None if self._free() or self._letters.closed else NOTHING
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
-        """Join the line."""
+        """Add an actor to the line."""
         self._senders.add(actor)
 
     def undo(self, value: Any) -> None:
-        """Give the promised place to the next."""
+        """Give a reserved place to the next sender."""
         self._promised -= 1
         self.admit()
 
     def leave(self) -> None:
-        """Nobody is held up by who waits here: everybody wants one place."""
+        """No-op: every sender needs one place, so no sender blocks the next one."""
 
     def admit(self) -> None:
-        """Let in as many as there are places."""
+        """Wake as many senders as there are free places."""
         while self._free() and (actor := self._senders.pop()) is not None:
             self._promised += 1
             self._kernel.wake(actor, None, self)
 
     def close(self) -> None:
-        """Answer everyone who waits: the agent has stopped."""
+        """Raise `ClosedError` in all waiting senders, because the agent has stopped."""
         while (actor := self._senders.pop()) is not None:
             self._kernel.throw(actor, ClosedError("the agent that was written to has stopped"))
 
@@ -72,7 +73,7 @@ class Room:
 
 
 class Letters(Queue):
-    """The queue of a mailbox that blocks: it lets senders in when a message has left."""
+    """The queue of a mailbox with the policy `block`: it admits a sender when a message leaves."""
 
     __slots__ = ("room",)
 
@@ -82,12 +83,12 @@ class Letters(Queue):
 
     @types.coroutine
     def get(self) -> Generator[Any, Any, Any]:
-        """Wait for the next message and return it."""
+        """Wait for the next message, remove it and return it."""
         value = self.take()
         return (yield self) if value is NOTHING else value
 
     def take(self) -> Any:
-        """Return the next message, or `NOTHING`."""
+        """Remove and return the next message, or return `NOTHING`."""
         value = super().take()
         if value is not NOTHING:
             self.room.admit()
@@ -95,7 +96,7 @@ class Letters(Queue):
 
 
 class Watcher:
-    """Who is told about each message that is taken, until `cancel`."""
+    """A callback for each accepted message, until `cancel`."""
 
     __slots__ = ("_mailbox", "callback")
 
@@ -104,7 +105,7 @@ class Watcher:
         self.callback = callback
 
     def cancel(self) -> None:
-        """Tell it no more."""
+        """Stop the calls of the callback."""
         self._mailbox.watchers.pop(self, None)
 
 
@@ -112,16 +113,16 @@ class Mailbox:
     """The mailbox of one agent.
 
     Args:
-        kernel: wakes who waits for a message or for room.
-        size: how many messages it holds.
-        policy: what happens beyond.
+        kernel: the kernel that wakes actors that wait for a message or for room.
+        size: the maximum number of messages.
+        policy: what happens to a message when the mailbox is full.
 
     Attributes:
         queue: the messages; a wait of the kernel.
-        dropped: how many gave way to newer ones.
-        dead: how many were left, or arrived, when the agent had stopped.
-        unmatched: how many were dropped, or made an iteration fail, because no rule used them.
-        watchers: who is told about each message that is taken, in order.
+        dropped: number of messages that were dropped to accept newer ones.
+        dead: number of dead letters: messages that were left when the agent stopped, or arrived later.
+        unmatched: number of messages that were dropped, or made an iteration fail, because no rule used them.
+        watchers: callbacks for each accepted message, in order.
     """
 
     __slots__ = ("_room", "dead", "dropped", "policy", "queue", "unmatched", "watchers")
@@ -144,7 +145,7 @@ class Mailbox:
         return len(self.queue)
 
     def offer(self, message: Message) -> str | None:
-        """Take a message; return why it was refused, or None."""
+        """Accept a message and return None, or return the reason for refusing it."""
         if self.queue.closed:
             self.dead += 1
             return f"{message.to} has stopped"
@@ -160,7 +161,7 @@ class Mailbox:
         return None
 
     def watch(self, callback: Callable[[], None]) -> Watcher:
-        """Have `callback` called with each message that is taken, until what is returned is cancelled."""
+        """Call `callback` after each accepted message, until the returned watcher is cancelled."""
         watcher = Watcher(self, callback)
         if self.watchers is _NOBODY:
             self.watchers = {}
@@ -168,16 +169,16 @@ class Mailbox:
         return watcher
 
     async def wait_for_room(self) -> None:
-        """Wait until a message would be taken, if the policy is to block; senders go in order of arrival.
+        """Wait until there is room, if the policy is `block`; senders are admitted in order of arrival.
 
         Raises:
-            ClosedError: if the agent stops meanwhile.
+            ClosedError: if the agent stops during the wait.
         """
         if self._room is not None:
             await self._room.wait()
 
     def get(self) -> Awaitable[Message]:
-        """Wait for the next message.
+        """Wait for the next message, remove it and return it.
 
         Raises:
             ClosedError: if the agent has stopped.
@@ -185,14 +186,14 @@ class Mailbox:
         return self.queue.get()
 
     def take(self) -> Message | None:
-        """Return the next message, or None."""
+        """Remove and return the next message, or return None if there is none."""
         if not len(self.queue):
             return None
         message: Message = self.queue.take()
         return message
 
     def close(self) -> int:
-        """Refuse what comes, answer who waits, and return how many dead letters were left."""
+        """Refuse further messages, end all waits, and return the number of messages that were left."""
         left = len(self.queue.close())
         self.dead += left
         if self._room is not None:
@@ -200,5 +201,5 @@ class Mailbox:
         return left
 
     def reopen(self) -> None:
-        """Take messages again: the agent is started anew."""
+        """Accept messages again, because the agent starts again."""
         self.queue.closed = False

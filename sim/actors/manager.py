@@ -1,4 +1,4 @@
-"""The manager of all agent loops of a world (seed 004)."""
+"""The manager of all agent loops of a world."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,15 +19,15 @@ from sim.world.action import near
 
 @attrs.frozen
 class Totals:
-    """What loops have done.
+    """Counts over a set of loops.
 
     Attributes:
-        loops: how many they are.
-        iterations: that were begun.
-        errors: how many of these failed.
-        wakeups: how often one left SLEEPING or PAUSED.
-        dropped: messages that gave way to newer ones.
-        dead: messages that were left, or came, when an agent had stopped.
+        loops: number of loops.
+        iterations: iterations that began.
+        errors: failures, as in `Lifecycle.failures`.
+        wakeups: how often a loop left SLEEPING or PAUSED.
+        dropped: messages that a full mailbox dropped to accept newer ones.
+        dead: dead letters: messages that were in a mailbox when its agent stopped, or arrived later.
         unmatched: messages that no rule used.
     """
 
@@ -44,7 +44,7 @@ class Totals:
         return Totals(*(mine + theirs for mine, theirs in pairs))
 
     def plus(self, loop: AgentLoop) -> "Totals":
-        """Return the totals with one more loop."""
+        """Return the totals with the counts of one more loop."""
         return Totals(
             self.loops + 1,
             self.iterations + loop.iteration_count,
@@ -57,15 +57,15 @@ class Totals:
 
 
 class AgentLoopManager:
-    """Makes, starts and stops the loops of a world, and teaches it the actions `sleep` and `stop`."""
+    """Creates, starts and stops the loops of a world, and registers the actions `sleep`, `rest` and `stop`."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.ticking = False  # how loops that are made during the run are started
-        self.kinds: dict[str, Callable[[str, World], Agent]] = {}  # what `Control.create_loop` can make, by name
-        self.entries: dict[str, Callable[[int, Mapping[str, Any]], object]] = {}  # what `Control.spawn` starts, by name
-        self.ended: dict[str, Totals] = {}  # of loops that are kept no more, by group
-        self.on_forgotten: Callable[[AgentLoop], None] | None = None  # called with a loop that is kept no more
+        self.ticking = False  # whether loops that are created during the run start in tick mode
+        self.kinds: dict[str, Callable[[str, World], Agent]] = {}  # name → constructor, for `Control.create_loop`
+        self.entries: dict[str, Callable[[int, Mapping[str, Any]], object]] = {}  # name → spawner, for `Control.spawn`
+        self.ended: dict[str, Totals] = {}  # group → counts of its removed loops
+        self.on_forgotten: Callable[[AgentLoop], None] | None = None  # called with each loop that is removed
         self._loops: dict[str, AgentLoop] = {}
         self._made = 0
         for handler in (actions.sleep, actions.rest, actions.stop):
@@ -73,10 +73,10 @@ class AgentLoopManager:
         Inputs(self)
 
     def create_loop(self, agent: Agent, config: AgentLoopConfig | None = None) -> AgentLoop:
-        """Make the loop of an agent and let the agent into the world.
+        """Create the loop of an agent and add the agent to the world.
 
         Raises:
-            UsageError: if the agent, or another of its name, has a loop already.
+            UsageError: if this agent, or another agent with the same name, already has a loop.
         """
         if agent.agent_id in self._loops:
             raise UsageError(f"there is a loop for agent {agent.agent_id!r} already")
@@ -91,10 +91,10 @@ class AgentLoopManager:
         loop.start_ticking() if self.ticking else loop.start_now()
 
     def remove_loop(self, agent_id: str) -> None:
-        """Take an agent out of the world: stop it, and keep only its counts.
+        """Stop an agent and remove it from the world; only its counts are kept.
 
         Raises:
-            UsageError: if there is no such agent.
+            UsageError: if there is no agent with this name.
         """
         loop = self._loops.get(agent_id)
         if loop is None:
@@ -106,12 +106,12 @@ class AgentLoopManager:
             loop.request_stop("removed")
 
     def request_stop_all(self) -> None:
-        """Begin to stop all loops: at once between two iterations, else when the present one ends."""
+        """Begin to stop all loops: at once between two iterations, otherwise after the current iteration."""
         for loop in list(self._loops.values()):
             loop.request_stop("stop")
 
     def start_spawned(self, loop: AgentLoop, delay_ns: int) -> None:
-        """Start a loop that was made during the run; when it has stopped, only its counts are kept."""
+        """Start a loop that was created during the run; when it stops, it is removed and only its counts are kept."""
         loop.on_stopped = self._forget
         loop.start_ticking(delay_ns=delay_ns) if self.ticking else loop.start_now(delay_ns=delay_ns)
 
@@ -123,18 +123,18 @@ class AgentLoopManager:
             self.on_forgotten(loop)
 
     def check_states(self) -> None:
-        """Count what is not JSON in the states of agents as their failures, before the state at the end is recorded."""
+        """Count values that are not JSON in agents' states as failures, before the final state is recorded."""
         for loop in self._loops.values():
             if loop.agent.state:
                 loop.check_state()
 
     async def start_all(self) -> None:
-        """Start all loops that are stopped, in the order in which they were made."""
+        """Start all stopped loops, in the order of their creation."""
         for loop in list(self._loops.values()):
             await loop.start()
 
     async def stop_all(self, timeout: Duration = 10.0) -> None:
-        """Stop all loops at one instant; iterations under way may end within `timeout` (simulated)."""
+        """Stop all loops at one instant; current iterations have `timeout` (simulated) to end, then are cancelled."""
         loops = [loop for loop in self._loops.values() if loop.state is not AgentState.STOPPED]
         deadline = self.world.kernel.now + to_ns(timeout)
         for loop in loops:
@@ -152,21 +152,21 @@ class AgentLoopManager:
 
     @property
     def loops(self) -> Mapping[str, AgentLoop]:
-        """All loops by agent id, in the order in which they were made."""
+        """All loops by agent id, in the order of their creation."""
         return self._loops
 
     @property
     def running_count(self) -> int:
-        """How many loops are running, sleeping or paused."""
+        """The number of loops that are running, sleeping or paused."""
         return sum(loop.is_running for loop in self._loops.values())
 
     @property
     def made(self) -> int:
-        """How many loops were made."""
+        """The number of loops that were created."""
         return self._made
 
     def totals(self) -> "Totals":
-        """Return what all loops have done, those that were made during the run and have stopped included."""
+        """Return the counts over all loops, including removed ones."""
         totals = sum(self.ended.values(), Totals())
         for loop in self._loops.values():
             totals = totals.plus(loop)
@@ -176,12 +176,12 @@ class AgentLoopManager:
         """Return whether a tick, now or later, begins an iteration of any agent.
 
         Args:
-            refreshed: ticks renew capacity, for which agents may be paused.
+            refreshed: whether ticks renew capacity for which agents are paused.
         """
         return any(loop.due_in_ticks(refreshed=refreshed) for loop in self._loops.values())
 
     def states(self) -> dict[str, int]:
-        """Return how many loops are in each state."""
+        """Return the number of loops in each state."""
         counts = dict.fromkeys(AgentState, 0)
         counts[AgentState.STOPPED] = sum(ended.loops for ended in self.ended.values())
         for loop in self._loops.values():

@@ -1,4 +1,4 @@
-"""The states of an agent and which may follow which (seed 004, extended with reasons)."""
+"""The states of an agent loop, the allowed transitions, and the reasons for a pause."""
 
 import enum
 
@@ -6,7 +6,7 @@ from sim.errors import TransitionError
 
 
 class AgentState(enum.StrEnum):
-    """Where an agent's loop is. `successors` says what may follow."""
+    """The state of an agent loop. `successors` gives the allowed transitions."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -17,16 +17,16 @@ class AgentState(enum.StrEnum):
 
     @property
     def successors(self) -> tuple["AgentState", ...]:
-        """The states that may come next."""
+        """The states that can follow this state."""
         return _SUCCESSORS[self]
 
     @property
     def live(self) -> bool:
-        """Whether the loop is started and not yet stopping: running, sleeping or paused."""
+        """Whether the loop is running, sleeping or paused."""
         return self in _LIVE
 
     def check(self, after: "AgentState", agent_id: str) -> None:
-        """Raise `TransitionError` unless `after` may follow."""
+        """Raise `TransitionError` if the transition to `after` is not allowed."""
         if after not in _SUCCESSORS[self]:
             raise TransitionError(f"{agent_id} cannot go from {self} to {after}")
 

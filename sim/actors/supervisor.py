@@ -1,14 +1,14 @@
-"""The supervisor's rule: how often an agent may be retried before it counts as crashed."""
+"""The restart limit: how often a failing agent is restarted before it counts as crashed."""
 
 from collections import deque
 
 
 class RestartLimit:
-    """Restart intensity, as in Erlang/OTP: at most n restarts within any period.
+    """Limits restarts within a sliding period, like the restart intensity of Erlang/OTP supervisors.
 
     Args:
-        restarts: n.
-        period_ns: the period in simulated nanoseconds.
+        restarts: the maximum number of restarts within any period.
+        period_ns: the length of the period, in simulated nanoseconds.
     """
 
     __slots__ = ("_period", "_restarts", "_times")
@@ -19,6 +19,6 @@ class RestartLimit:
         self._times: deque[int] = deque(maxlen=restarts + 1)
 
     def allow(self, now: int) -> bool:
-        """Count one restart at `now` (nanoseconds) and return whether it is still within the intensity."""
+        """Count one restart at `now` (nanoseconds) and return whether it is within the limit."""
         self._times.append(now)
         return len(self._times) <= self._restarts or now - self._times[0] > self._period

@@ -1,11 +1,11 @@
-"""Wake conditions: what a sleeping agent waits for. Nothing is polled.
+"""Wake conditions: what ends the sleep of an agent. Nothing is polled.
 
-`WakeCondition` is the seed's record (`condition_type`, `value`) with messages, any-of, all-of, timeouts and filters
-added. A type of condition is said once, by a class with `@wake_condition`: how it is written, which values it has, how
-it is armed. The `sleep` of a rule, its JSON Schema and its errors are derived from that.
+A `WakeCondition` has a type and a value, and can have a filter and a timeout. A class with `@wake_condition` defines a
+type of condition: its keys in a scenario file, its values, and how it is armed. The `sleep` action of a rule, its JSON
+Schema and its error messages are derived from this class.
 
-Arming a condition registers with the clock, the bus, the rate tracker or the mailbox, which call back when it is met;
-so the same condition serves an autonomous loop and the tick mode.
+To arm a condition is to register a callback with the kernel, the event bus, the rate tracker or the mailbox. So a
+condition works in the same way in autonomous mode and in tick mode.
 """
 
 import math
@@ -26,20 +26,20 @@ from sim.world import World
 from sim.world.action import Argument
 
 Met = Callable[[str], None]
-"""Called once, with what met the condition: a condition type, or `timeout`."""
+"""Called once when a condition is met, with the cause: a condition type, or `timeout`."""
 
 _WHERE_NAMES = ("topic", "data", "source", "time")
 
 
 class Registration(Protocol):
-    """What can be taken back."""
+    """A registered callback that can be cancelled."""
 
     def cancel(self) -> None:
-        """Take it back; once it is over, this does nothing."""
+        """Cancel it; has no effect after the callback or a cancellation."""
 
 
 class Sleeper(Protocol):
-    """Who sleeps: what conditions need to know of an agent."""
+    """The part of an agent that conditions use."""
 
     agent_id: str
     mailbox: Any
@@ -47,27 +47,28 @@ class Sleeper(Protocol):
 
     @property
     def loop(self) -> Any:
-        """Its loop, which has an actor."""
+        """The loop of the agent, which has an actor."""
 
 
 @attrs.frozen
 class WakeCondition:
-    """Condition that wakes a sleeping agent (seed 004).
+    """A condition that wakes a sleeping agent.
 
     Args:
-        condition_type: what it waits for.
-        value: simulated seconds since the start, or text such as `10m` (time), a topic pattern (event),
-            (resource, threshold) (resource), a tuple of conditions (any, all).
-        where: a filter on the event, over `topic`, `data`, `source` and `time`.
-        timeout_ns: nanoseconds after which the agent wakes in any case.
-        after: for time: `value` counts from when it is armed, not from the start.
-        given: values of further names in `where`, as they were when the agent fell asleep.
+        condition_type: the name of its type, for example `event`.
+        value: depends on the type. `time`: simulated seconds since the start of the run, or text such as `10m`.
+            `event`: a topic pattern. `resource`: a tuple (resource, threshold). `any` and `all`: a tuple of conditions.
+            `message` and `never`: None.
+        where: for `event`: a filter expression over `topic`, `data`, `source` and `time`.
+        timeout_ns: simulated nanoseconds after which the agent wakes in any case.
+        after: for `time`: whether `value` counts from the moment of arming, not from the start of the run.
+        given: values of further names in `where`, fixed when the agent falls asleep.
 
     Attributes:
-        time_ns: for time: `value` in nanoseconds.
+        time_ns: for `time`: `value` in nanoseconds.
 
     Raises:
-        UsageError: if there is no such type of condition, or the value does not fit it.
+        UsageError: if the type does not exist, or the value does not fit it.
     """
 
     condition_type: str
@@ -101,12 +102,12 @@ class WakeCondition:
 
     @classmethod
     def at(cls, time: Duration) -> "WakeCondition":
-        """Wake at a simulated time since the start."""
+        """Wake at a simulated time, counted from the start of the run."""
         return cls("time", time)
 
     @classmethod
     def after_delay(cls, delay: Duration) -> "WakeCondition":
-        """Wake when a span of simulated time has passed."""
+        """Wake after a duration of simulated time."""
         return cls("time", delay, after=True)
 
     @classmethod
@@ -118,12 +119,12 @@ class WakeCondition:
         given: Mapping[str, Any] | None = None,
         timeout: Duration | None = None,
     ) -> "WakeCondition":
-        """Wake when an event matches a pattern, and a filter if one is given; `given` are further names in it."""
+        """Wake at an event that matches a topic pattern and the filter `where`; `given` has further names for it."""
         return cls("event", pattern, _filter(where, given or {}), _timeout(timeout), given=given or {})
 
     @classmethod
     def resource(cls, name: str, threshold: float, *, timeout: Duration | None = None) -> "WakeCondition":
-        """Wake when at least `threshold` of a rate-limited resource is left."""
+        """Wake when at least `threshold` units of a rate-limited resource are left."""
         return cls("resource", (name, threshold), timeout_ns=_timeout(timeout))
 
     @classmethod
@@ -133,7 +134,7 @@ class WakeCondition:
 
     @classmethod
     def any_of(cls, *parts: "WakeCondition", timeout: Duration | None = None) -> "WakeCondition":
-        """Wake when one of several conditions is met."""
+        """Wake when at least one of several conditions is met."""
         return cls("any", parts, timeout_ns=_timeout(timeout))
 
     @classmethod
@@ -143,15 +144,15 @@ class WakeCondition:
 
     @classmethod
     def never(cls) -> "WakeCondition":
-        """Sleep until somebody calls `wake`."""
+        """Sleep until `wake` is called."""
         return cls("never")
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> "WakeCondition":
-        """Return the condition that a JSON-like mapping describes, for instance `{"event": "rain.*", "timeout": 60}`.
+        """Return the condition that a JSON-like mapping describes, for example `{"event": "rain.*", "timeout": 60}`.
 
         Raises:
-            UsageError: if it describes none.
+            UsageError: if the mapping is not a valid condition.
         """
         written = {head.name: kind for kind in CONDITIONS.values() for head in kind.heads}
         heads = [key for key in given if key in written]
@@ -167,14 +168,14 @@ class WakeCondition:
 
     @property
     def ends_in_time(self) -> bool:
-        """Whether it is met by time alone at the latest: it has a timeout, or waits for a time."""
+        """Whether there is a time at which it is met at the latest: it has a timeout, or waits for a time."""
         return self.timeout_ns is not None or CONDITIONS[self.condition_type].ends_in_time(self)
 
     def describe(self) -> Any:
         """Return the condition as a JSON-like value, for the record.
 
         Raises:
-            ActorError: if what is given to its filter is not JSON-like.
+            ActorError: if a value in `given` is not JSON-like.
         """
         return {
             "type": self.condition_type,
@@ -186,27 +187,27 @@ class WakeCondition:
 
 
 def check(condition: WakeCondition, world: World) -> None:
-    """Find out before an agent sleeps whether `condition` can be armed in `world`.
+    """Check that `condition` can be armed in `world`, before an agent falls asleep.
 
     Raises:
-        UsageError: if it names a resource without a limit: such a condition would be met at once, for ever.
+        UsageError: if it names a resource without a limit, because such a condition would always be met at once.
     """
     CONDITIONS[condition.condition_type].check(condition, world)
 
 
 def arm(condition: WakeCondition, world: World, sleeper: Sleeper, met: Met) -> Registration:
-    """Register `condition` for `sleeper`; `met` is called once when it is met, maybe at once."""
+    """Register `condition` for `sleeper`; `met` is called once when it is met, perhaps before this returns."""
     armed = Armed(world, sleeper, met)
     armed.add(condition)
     return armed
 
 
 class Armed:
-    """One armed condition: whatever fires first ends it. There is one for each sleeper, so it is small.
+    """One armed condition. The first registration that fires ends it. Each sleeping agent has one, so it is small.
 
     Attributes:
-        world, sleeper: where it is armed, and for whom.
-        done: whether it has been met or taken back.
+        world, sleeper: the world, and the agent that sleeps.
+        done: whether the condition was met or cancelled.
     """
 
     __slots__ = ("done", "met", "registrations", "sleeper", "world")
@@ -219,38 +220,38 @@ class Armed:
         self.registrations: tuple[Registration, ...] = ()
 
     def add(self, condition: WakeCondition) -> None:
-        """Arm a condition, and its timeout."""
+        """Arm a condition and its timeout."""
         if condition.timeout_ns is not None:
             self.after(condition.timeout_ns, self._timed_out)
         if not self.done:
             CONDITIONS[condition.condition_type].arm(self, condition)
 
     def fire(self, cause: str) -> None:
-        """The condition is met: `cause` is its type. More than once is fine."""
+        """Report that the condition is met; `cause` is its type. Only the first call has an effect."""
         if not self.done:
             actor = self.sleeper.loop.actor
-            with self.world.kernel.acting_as(actor):  # what wakes it must not count for who woke it
+            with self.world.kernel.acting_as(actor):  # the wake-up must not use counters of the actor that caused it
                 self.cancel()
                 self.met(cause)
 
     def cancel(self) -> None:
-        """Take it back."""
+        """Cancel all registrations."""
         self.done = True
         registrations, self.registrations = self.registrations, ()
         for registration in registrations:
             registration.cancel()
 
     def keep(self, registration: Registration) -> None:
-        """Have a registration cancelled when this is met or taken back."""
+        """Cancel `registration` when the condition is met or cancelled."""
         self.registrations += (registration,)
 
     def after(self, delay: int, ring: Callable[[], None]) -> None:
-        """Have `ring` called after so many nanoseconds."""
+        """Call `ring` after `delay` simulated nanoseconds."""
         kernel = self.world.kernel
         self.keep(kernel.call_at(kernel.now + delay, ring))
 
     def part(self, part: WakeCondition, met: Met) -> None:
-        """Arm a part, and have `met` called when that is met."""
+        """Arm a part of the condition; call `met` when the part is met."""
         armed = Armed(self.world, self.sleeper, met)
         self.keep(armed)
         armed.add(part)
@@ -259,14 +260,13 @@ class Armed:
         self.fire("timeout")
 
     def time_came(self) -> None:
-        """The time that is waited for has come."""
+        """Report that the time of a `time` condition is reached."""
         self.fire("time")
 
     def __call__(self, event: Event) -> None:
-        """An event has happened: the condition is the subscriber, which spares a bound method for each sleeper.
+        """Handle an event. This object is the subscriber, which saves a bound method for each sleeping agent.
 
-        What the sleeper publishes itself, in the rest of its iteration, does not wake it: what it published in the
-        part before does not either.
+        Events that the sleeping agent publishes itself, earlier or later in its iteration, do not wake it.
         """
         if not self.done and event.source != self.sleeper.agent_id:
             self.sleeper.woken_event = event
@@ -278,42 +278,43 @@ class ConditionType(ABC):
 
     Attributes:
         name: the `condition_type` of its conditions.
-        heads: the keys under which a mapping gives its value, one at a time; none if it is not written in files.
-        more: keys that go together with it; with one that is required, each needs the other.
+        heads: the keys of a mapping that can hold its value; a mapping has one of them. Empty if scenario files cannot
+            contain this type.
+        more: further keys. If one of them is required, it and the head must be given together.
     """
 
     name: ClassVar[str]
     heads: ClassVar[tuple[Argument, ...]] = ()
     more: ClassVar[tuple[Argument, ...]] = ()
     inner: ClassVar[tuple[str, ...]] = ()
-    """Further keys that only `parse` takes: a rule does not give them."""
+    """Further keys for `parse` that rules of a scenario cannot give."""
 
     def besides(self) -> tuple[str, ...]:
-        """Return the keys that go together with the head."""
+        """Return the keys that can be given together with the head."""
         return (*(argument.name for argument in self.more), *self.inner)
 
     @abstractmethod
     def valid(self, value: Any) -> bool:
-        """Whether a condition of this type can have this value; may raise `UsageError` to say more."""
+        """Return whether a condition of this type can have this value, or raise `UsageError` with details."""
 
     @abstractmethod
     def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
-        """Return the condition that a mapping describes in which `head` is its head."""
+        """Return the condition that a mapping describes; `head` is its head key."""
 
     @abstractmethod
     def arm(self, armed: Armed, condition: WakeCondition) -> None:
-        """Register a callback with `armed.keep` that calls `armed.fire` once it is met; or call it now. Never poll."""
+        """Register a callback that calls `armed.fire`, and pass it to `armed.keep`; if met already, fire at once."""
 
     def describe(self, condition: WakeCondition) -> Any:
-        """Return its value, JSON-like."""
+        """Return the value of the condition as JSON-like data."""
         return condition.value
 
     def ends_in_time(self, condition: WakeCondition) -> bool:
-        """Whether it is met by time alone."""
+        """Return whether the passing of time alone meets the condition."""
         return False
 
     def check(self, condition: WakeCondition, world: World) -> None:
-        """Raise `UsageError` if it cannot be armed in `world`."""
+        """Raise `UsageError` if the condition cannot be armed in `world`."""
 
 
 CONDITIONS: Final[dict[str, ConditionType]] = {}
@@ -323,38 +324,38 @@ _Type = TypeVar("_Type", bound=type[ConditionType])
 
 
 def wake_condition(cls: _Type) -> _Type:
-    """Define a type of wake condition by its class.
+    """Register the decorated class as a type of wake condition.
 
     Raises:
-        UsageError: if its name or a key is taken already, it has no docstring, or a method is missing.
+        UsageError: if its name or a key is already in use, it has no docstring, or a method is missing.
     """
     name = getattr(cls, "name", None)
     if not isinstance(name, str) or not name:
         raise UsageError(f"the wake condition {cls.__name__} has no name", hint='write name = "..." in the class')
     if missing := sorted(cls.__abstractmethods__):
-        raise UsageError(f"the wake condition {name!r} lacks {', '.join(missing)}")
+        raise UsageError(f"the wake condition {name!r} lacks the methods {', '.join(missing)}")
     if not (cls.__doc__ or "").strip():
-        raise UsageError(f"the wake condition {name!r} has no docstring", hint="say what it waits for")
+        raise UsageError(f"the wake condition {name!r} has no docstring", hint="describe what the condition waits for")
     taken = {"timeout", *(key.name for kind in CONDITIONS.values() for key in (*kind.heads, *kind.more))}
     twice = sorted(taken.intersection(key.name for key in (*cls.heads, *cls.more)))
     if name in CONDITIONS or twice:
-        raise UsageError(f"there is a wake condition {(twice or [name])[0]!r} already")
+        raise UsageError(f"a wake condition named {(twice or [name])[0]!r} already exists")
     CONDITIONS[name] = cls()
     return cls
 
 
 @wake_condition
 class TimeCondition(ConditionType):
-    """A time, or a span of time."""
+    """A point in time, or a duration."""
 
     name = "time"
     heads = (
         Argument("for", "time", "how long", False),
-        Argument("until", "time", "a moment, counted from the start of the run", False),
+        Argument("until", "time", "a point in time, counted from the start of the run", False),
     )
 
     def valid(self, value: Any) -> bool:
-        """Leave it to `to_ns`."""
+        """Accept every value: `to_ns` checks it."""
         return True
 
     def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
@@ -367,11 +368,11 @@ class TimeCondition(ConditionType):
         armed.after(due if condition.after else max(0, due - armed.world.kernel.now), armed.time_came)
 
     def describe(self, condition: WakeCondition) -> Any:
-        """Return seconds."""
+        """Return the time in seconds."""
         return to_seconds(condition.time_ns)
 
     def ends_in_time(self, condition: WakeCondition) -> bool:
-        """It is time alone."""
+        """Return True: only time passes."""
         return True
 
 
@@ -385,7 +386,7 @@ class EventCondition(ConditionType):
     inner = ("given",)
 
     def valid(self, value: Any) -> bool:
-        """A pattern."""
+        """Accept a valid topic pattern."""
         return isinstance(value, str) and bool(check_pattern(value))
 
     def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
@@ -393,28 +394,28 @@ class EventCondition(ConditionType):
         return WakeCondition.event(given["event"], where=given.get("where"), given=given.get("given"))
 
     def arm(self, armed: Armed, condition: WakeCondition) -> None:
-        """Look at what happened since the iteration began, then subscribe."""
+        """Look for a matching event since the begin of the iteration; if there is none, subscribe."""
         bus, where, id = armed.world.event_bus, condition.where, armed.sleeper.agent_id
         test = None if where is None else (lambda event: _passes(where, condition.given, event))
         missed = bus.missed_event(id, condition.value, test)
         if missed is not None:
             armed(missed)
         elif bus.overtaken(id):
-            armed.fire("event")  # perhaps for nothing, but never too late
+            armed.fire("event")  # the bus no longer has all events since then: wake rather than miss one
         else:
             armed.keep(bus.subscribe(condition.value, filter=test, callback=armed))
 
 
 @wake_condition
 class ResourceCondition(ConditionType):
-    """So much left of a rate-limited resource."""
+    """A remaining amount of a rate-limited resource."""
 
     name = "resource"
     heads = (Argument("resource", "limit", "a rate limit", False),)
     more = (Argument("at_least", "number", "how much of it must be left", True),)
 
     def valid(self, value: Any) -> bool:
-        """A name and a finite number."""
+        """Accept a name and a finite number."""
         if not isinstance(value, tuple) or len(value) != 2:
             return False
         name, threshold = value
@@ -426,13 +427,13 @@ class ResourceCondition(ConditionType):
         return WakeCondition.resource(given["resource"], given.get("at_least", 1))
 
     def arm(self, armed: Armed, condition: WakeCondition) -> None:
-        """Have the tracker call back; as the sleeper itself, so that what others watch leaves no trace there."""
+        """Register with the rate tracker, with the sleeping agent as source so that other agents' order keys stay."""
         name, threshold = condition.value
         id, source = armed.sleeper.agent_id, armed.sleeper.loop.actor
         armed.keep(armed.world.rate_tracker.on_level(id, name, threshold, lambda: armed.fire("resource"), source))
 
     def check(self, condition: WakeCondition, world: World) -> None:
-        """Refuse a resource without a limit: the condition would be met at once, for ever."""
+        """Refuse a resource without a limit, because the condition would always be met at once."""
         name, tracker = condition.value[0], world.rate_tracker
         if not tracker.limits(name):
             raise UsageError(
@@ -448,7 +449,7 @@ class MessageCondition(ConditionType):
     heads = (Argument("message", "true", "a message", False),)
 
     def valid(self, value: Any) -> bool:
-        """No value."""
+        """Accept no value."""
         return value is None
 
     def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
@@ -456,7 +457,7 @@ class MessageCondition(ConditionType):
         return WakeCondition.message()
 
     def arm(self, armed: Armed, condition: WakeCondition) -> None:
-        """Watch the mailbox."""
+        """Fire if the mailbox has a message; otherwise watch the mailbox."""
         mailbox = armed.sleeper.mailbox
         if len(mailbox):
             armed.fire("message")
@@ -468,7 +469,7 @@ class _Several(ConditionType):
     """Several conditions."""
 
     def valid(self, value: Any) -> bool:
-        """At least one condition."""
+        """Accept a tuple of at least one condition."""
         return isinstance(value, tuple) and bool(value) and all(isinstance(part, WakeCondition) for part in value)
 
     def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
@@ -479,7 +480,7 @@ class _Several(ConditionType):
         return WakeCondition(self.name, tuple(WakeCondition.parse(part) for part in parts))
 
     def describe(self, condition: WakeCondition) -> Any:
-        """Return the parts."""
+        """Return the descriptions of the parts."""
         return [part.describe() for part in condition.value]
 
     def check(self, condition: WakeCondition, world: World) -> None:
@@ -496,14 +497,14 @@ class AnyCondition(_Several):
     heads = (Argument("any", "conditions", "one of these conditions", False),)
 
     def arm(self, armed: Armed, condition: WakeCondition) -> None:
-        """Arm each, until one is met."""
+        """Arm the parts in order, until one is met."""
         for part in condition.value:
             if armed.done:
                 return
             armed.part(part, armed.fire)
 
     def ends_in_time(self, condition: WakeCondition) -> bool:
-        """One part is enough."""
+        """Return whether at least one part ends in time."""
         return any(part.ends_in_time for part in condition.value)
 
 
@@ -515,7 +516,7 @@ class AllCondition(_Several):
     heads = (Argument("all", "conditions", "all of these conditions, in any order", False),)
 
     def arm(self, armed: Armed, condition: WakeCondition) -> None:
-        """Arm each, and count."""
+        """Arm all parts, and fire when the last one is met."""
         missing = len(condition.value)
 
         def one_met(cause: str) -> None:
@@ -530,18 +531,18 @@ class AllCondition(_Several):
             armed.part(part, one_met)
 
     def ends_in_time(self, condition: WakeCondition) -> bool:
-        """Each part must."""
+        """Return whether all parts end in time."""
         return all(part.ends_in_time for part in condition.value)
 
 
 @wake_condition
 class NeverCondition(ConditionType):
-    """Nothing: only `wake` ends the sleep. A rule cannot write it."""
+    """A sleep that only `wake` ends. Rules of a scenario cannot use it."""
 
     name = "never"
 
     def valid(self, value: Any) -> bool:
-        """No value."""
+        """Accept no value."""
         return value is None
 
     def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
@@ -549,7 +550,7 @@ class NeverCondition(ConditionType):
         return WakeCondition.never()
 
     def arm(self, armed: Armed, condition: WakeCondition) -> None:
-        """Nothing to wait for."""
+        """No-op: there is nothing to register."""
 
 
 @lru_cache(maxsize=4096)

@@ -107,7 +107,7 @@ def test_an_unknown_kind_or_a_taken_name_is_refused() -> None:
     def calls(control: sim.Control, _: sim.AgentLoopManager) -> None:
         with pytest.raises(sim.UsageError, match=r"there is no kind of agent 'idel'; did you mean 'idle'\?"):
             control.create_loop("idel", "carol")
-        with pytest.raises(sim.UsageError, match="the name 'bob' is taken already"):
+        with pytest.raises(sim.UsageError, match="the name 'bob' is already in use"):
             control.create_loop("idle", "bob")
 
     _run(calls)

@@ -122,12 +122,12 @@ class _Half(ConditionType):
     ("cls", "message"),
     [
         (_Whole, "the wake condition _Whole has no name"),
-        (_Half, "the wake condition 'half' lacks arm, parse"),
-        (type("Same", (_Whole,), {"name": "time", "__doc__": "x"}), "there is a wake condition 'time' already"),
+        (_Half, "the wake condition 'half' lacks the methods arm, parse"),
+        (type("Same", (_Whole,), {"name": "time", "__doc__": "x"}), "a wake condition named 'time' already exists"),
         (type("Bare", (_Whole,), {"name": "bare", "__doc__": None}), "the wake condition 'bare' has no docstring"),
         (
             type("Key", (_Whole,), {"name": "key", "__doc__": "x", "heads": (Argument("where", "text", "", False),)}),
-            "there is a wake condition 'where' already",
+            "a wake condition named 'where' already exists",
         ),
     ],
 )
