@@ -273,7 +273,7 @@ class AgentLoop(Lifecycle):
         return self._state_fault
 
     def check_state(self) -> None:
-        """Count a value in the state that is not JSON as a failure, unless already counted. Called at the end of a run."""
+        """At the end of a run, count a value in the state that is not JSON as a failure, unless already counted."""
         before, fault = self._state_fault, json_fault(self.agent.state, "state")
         if fault is not None and (before is None or not before.startswith(fault)):
             self._count_failure(f"{fault}; {NOT_JSON_HINT}")

@@ -1,7 +1,8 @@
-"""The world: what agents share and how they change it.
+"""The world: the data that agents share, and the actions that change it.
 
-`world` holds the parts; `dispatcher` is the one way to change it, by actions: `action` defines what they are, `actions`
-has the kinds of every world, `costs` what they take. `artifact`, `places`, `space` and `message` are the things in it.
+Modules: `world` (holds all parts), `dispatcher` (applies actions, the one way to change the world), `action` (defines
+kinds of action), `actions` (the built-in kinds), `costs` (the prices of actions), `artifact`, `places`, `space`,
+`message`, `task`, `tool` (functions of the host program), `waits` (known waits, for the health monitor).
 """
 
 from sim.world.action import DONE, NOOP, Action, ActionHandler, ActionResult, Refused, Sharing

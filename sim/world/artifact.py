@@ -1,4 +1,4 @@
-"""Artifacts: named things with content that agents read, write, edit, delete and invoke."""
+"""Artifacts: named objects with content that agents read, write, edit, delete and invoke."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -7,19 +7,20 @@ from sim.expressions import Expression
 from sim.kernel.codec import Raw, Record, decode, freeze
 
 Access = Literal["all", "owner"] | tuple[str, ...]
-"""Who may: everybody, the owner, or the agents and groups named. The owner always may."""
+"""Which agents have access: all, the owner only, or the named agents and groups. The owner always has access."""
 
 FORMULA_NAMES = ("args", "content", "now", "caller")
-"""What a formula can see."""
+"""The names that a formula can use."""
 
 
 class Artifact(Record, frozen=True):
-    """One artifact; a change makes a new record with the next version.
+    """One version of an artifact. A change creates a new record with the next version.
 
     Attributes:
         raw: the content as canonical JSON.
-        price: micro-units that whoever invokes it pays to the owner.
-        formula: what `invoke` computes, over `args`, `content`, `now` and `caller`; None cannot be invoked.
+        price: micro-units that the caller of `invoke` pays to the owner.
+        formula: the expression that `invoke` evaluates, over `args`, `content`, `now` and `caller`; None: the artifact
+            cannot be invoked.
     """
 
     id: str
@@ -33,17 +34,17 @@ class Artifact(Record, frozen=True):
 
     @property
     def content(self) -> Any:
-        """The content, made anew at each call."""
+        """The content, decoded at each call: a change of the value does not change the artifact."""
         return decode(self.raw)
 
     def rewritten(self, raw: Raw) -> "Artifact":
-        """Return the next version, with other content."""
+        """Return the next version, with new content."""
         return Artifact(
             self.id, self.owner, raw, self.version + 1, self.readers, self.writers, self.price, self.formula
         )
 
     def allows(self, access: Access, agent_id: str, group: str) -> bool:
-        """Whether an agent is among those that `access` names."""
+        """Return whether `access` includes an agent."""
         if access == "all" or agent_id == self.owner:
             return True
         return access != "owner" and (agent_id in access or group in access)
@@ -54,13 +55,13 @@ class Artifacts:
 
     def __init__(self) -> None:
         self._held: dict[str, Artifact] = {}
-        self.get = self._held.get  # return an artifact, or None; twice as fast as a method around it
+        self.get = self._held.get  # returns an artifact or None; twice as fast as a method
 
     def __len__(self) -> int:
         return len(self._held)
 
     def put(self, artifact: Artifact) -> None:
-        """Add an artifact or replace the one of the same id."""
+        """Add an artifact, or replace the one with the same id."""
         self._held[artifact.id] = artifact
 
     def remove(self, id: str) -> None:
@@ -72,7 +73,7 @@ class Artifacts:
         return sorted(self._held)
 
     def state(self) -> Mapping[str, Any]:
-        """Return all of it for the final digest."""
+        """Return all artifacts for the final digest."""
         return {
             id: [
                 a.owner,
@@ -88,7 +89,7 @@ class Artifacts:
 
 
 def make(id: str, owner: str, content: Any, **fields: Any) -> Artifact:
-    """Return a first version of an artifact.
+    """Return the first version of an artifact.
 
     Raises:
         ActorError: if the content is not JSON-like.

@@ -1,4 +1,4 @@
-"""The dispatcher: checks an action, waits for what it needs, applies it in one step, and records what came of it."""
+"""The dispatcher: checks an action, waits for what it needs, applies it in one step, and records the result."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Done(Record, frozen=True, gc=False):
-    """What is recorded of an action that was done. The fields are in order of name, so that it is canonical JSON."""
+    """The record of a successful action. The fields are in alphabetical order, so that it is canonical JSON."""
 
     arguments: Raw
     reasoning: str | Absent
@@ -26,17 +26,17 @@ class _Done(Record, frozen=True, gc=False):
 
 @attrs.frozen
 class Standing:
-    """An action that waits, and its handler."""
+    """A waiting action and its handler."""
 
     action: Action
     handler: ActionHandler
 
 
 class Dispatcher:
-    """Does the actions of a world's agents.
+    """Executes the actions of the agents of a world.
 
     Args:
-        world: the world that they change.
+        world: the world that the actions change.
     """
 
     __slots__ = ("_world",)
@@ -45,14 +45,14 @@ class Dispatcher:
         self._world = world
 
     def price(self, action: Action) -> Charge:
-        """Return what an action takes."""
+        """Return the charge for an action."""
         return self._world.costs.price(action.kind, action.arguments)
 
     async def wait_and_apply(self, agent: "Inhabitant", action: Action, handler: ActionHandler) -> ActionResult:
-        """Wait for what the action needs, with its price set aside, then apply it."""
+        """Reserve the price of an action, wait for what it needs, then apply it."""
         world, raw = self._world, freeze(action.arguments)
         try:
-            charge = self._admit(agent, action, handler, len(raw))  # who cannot pay does not stand in line
+            charge = self._admit(agent, action, handler, len(raw))  # an agent that cannot pay must not wait in line
         except Refused as refusal:
             return self._refuse(agent, action, raw, refusal)
         held = world.costs.hold(agent.agent_id, charge)
@@ -73,7 +73,7 @@ class Dispatcher:
     def _finish(
         self, agent: "Inhabitant", action: Action, handler: ActionHandler, granted: Any, held: ChargeHold
     ) -> ActionResult:
-        """Apply what was waited for; if that fails, what was granted and what was set aside go back."""
+        """Apply an action after its wait; if it is refused, undo the wait and release the reserved price."""
         done = False
         try:
             result = self.apply(agent, action, handler, (granted,))
@@ -90,32 +90,33 @@ class Dispatcher:
     def apply(
         self, agent: "Inhabitant", action: Action, handler: ActionHandler | None, granted: tuple[Any, ...] = ()
     ) -> ActionResult:
-        """Check and apply an action in one step, and record what came of it.
+        """Check and apply an action in one step, and record the result.
 
         Args:
-            agent, action: who does what.
-            handler: how, or None if there is no such kind.
-            granted: what the agent waited for, if it did; it has paid then.
+            agent, action: the agent and its action.
+            handler: the handler of the action, or None if its kind does not exist.
+            granted: the result of the wait, as a tuple with one item; empty if there was no wait. After a wait the
+                price is already reserved.
         """
         world, arguments = self._world, action.arguments
         raw = freeze(arguments)
         try:
             if handler is None:
-                handler = world.actions.get(action.kind)  # which says what it might be
+                handler = world.actions.get(action.kind)  # raises `Refused` with the nearest name
             if handler.wait is not None and not granted:
                 raise Refused(f"{action.kind} takes time: it has to be awaited (execute)")
             charge = self._admit(agent, action, handler, len(raw), paid=bool(granted))
             if granted:
                 data = handler.apply(world, agent, *granted, **arguments)
-            else:  # most actions; without a star the call makes no list first
+            else:  # most actions; a call without `*granted` is faster
                 data = handler.apply(world, agent, **arguments)
             outcome = _Done(raw, action.reasoning or ABSENT, data, True)
             fact = data.__class__.__base__ is Fact  # `isinstance` takes three times as long
-            late = fact and not action.reasoning  # then nothing in it can change, or be refused by the encoder
+            late = fact and not action.reasoning  # a fact cannot change and can always be encoded: encode it later
             kept = outcome if late else freeze(outcome)
         except (MemoryError, RunError):
-            raise  # they concern the process or the run
-        except Exception as error:  # also of a handler of the host program: the attempt is on record all the same
+            raise  # these concern the process or the run, not the action
+        except Exception as error:  # any error of a handler, so that the attempt is recorded
             return self._refuse(agent, action, raw, error)
         if charge is not FREE:
             world.costs.take(agent.agent_id, charge, arguments.get("artifact"))
@@ -126,10 +127,10 @@ class Dispatcher:
     def _admit(
         self, agent: "Inhabitant", action: Action, handler: ActionHandler, size: int, *, paid: bool = False
     ) -> Charge:
-        """Ask all that must hold before an action is done: permission, arguments, size, price. Return its price.
+        """Check permission, arguments, size and price of an action, and return its charge.
 
         Raises:
-            Refused: naming what does not hold.
+            Refused: if a check fails; the message names the check.
         """
         world, kind = self._world, action.kind
         if agent.permission < handler.permission:
@@ -150,7 +151,7 @@ class Dispatcher:
     def _refuse(self, agent: "Inhabitant", action: Action, raw: Raw, error: Exception) -> ActionResult:
         world, reason = self._world, str(error) if isinstance(error, Refused | SimError) else of_error(error)
         if len(raw) > world.event_bus.max_data_bytes:
-            raw = freeze({"bytes": len(raw)})  # what was too large to do is too large to record
+            raw = freeze({"bytes": len(raw)})  # arguments that are too large are not recorded
         outcome = {"arguments": raw, "success": False, "error": reason}
         if action.reasoning:
             outcome["reasoning"] = action.reasoning

@@ -1,4 +1,4 @@
-"""Messages: what one agent addresses to another."""
+"""Messages from one agent to another."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ class Message(Record, frozen=True):
 
     Attributes:
         sender: the id of the agent that sent it.
-        to: the id of the agent that gets it.
-        topic: a word for what it is about, or empty.
-        raw: its data as canonical JSON.
-        time: when it was sent, simulated nanoseconds.
+        to: the id of the agent that receives it.
+        topic: the topic, or empty.
+        raw: the data as canonical JSON.
+        time: when it was sent, in simulated nanoseconds.
     """
 
     sender: str
@@ -24,5 +24,5 @@ class Message(Record, frozen=True):
 
     @property
     def data(self) -> Any:
-        """The data, made anew at each call."""
+        """The data, decoded at each call: a change of the value does not change the message."""
         return decode(self.raw)

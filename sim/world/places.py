@@ -1,4 +1,4 @@
-"""Places: a graph of nodes with travel times, and who is where."""
+"""Places: a graph of nodes with travel times, and the positions of agents in it."""
 
 import importlib.resources
 from collections.abc import Iterable, Mapping
@@ -9,11 +9,14 @@ from sim.kernel.codec import decode
 
 
 class Places:
-    """A graph that agents stand on; a grid is a graph whose nodes are `column,row`.
+    """An undirected graph on which agents stand. A grid is a graph with nodes named `column,row`.
 
     Args:
-        nodes: their names, in order.
-        edges: (one end, other end, travel time in nanoseconds); they lead both ways.
+        nodes: the names of the nodes, in order.
+        edges: tuples (node, node, travel time in simulated nanoseconds).
+
+    Raises:
+        UsageError: if an edge names an unknown node.
     """
 
     def __init__(self, nodes: Iterable[str], edges: Iterable[tuple[str, str, int]]) -> None:
@@ -29,7 +32,7 @@ class Places:
 
     @classmethod
     def grid(cls, columns: int, rows: int, travel_ns: int, *, diagonals: bool = False) -> "Places":
-        """Return a grid on which one step leads to the four adjacent places, or with diagonals to eight."""
+        """Return a grid in which each place is adjacent to four others, or to eight with diagonals."""
         cells = [(x, y) for y in range(rows) for x in range(columns)]
         right = [(f"{x},{y}", f"{x + 1},{y}", travel_ns) for x, y in cells if x + 1 < columns]
         down = [(f"{x},{y}", f"{x},{y + 1}", travel_ns) for x, y in cells if y + 1 < rows]
@@ -43,9 +46,9 @@ class Places:
 
     @classmethod
     def shipped(cls, name: str, travel_ns: int) -> "Places":
-        """Return a social network that ships with the package: `karate_club` or `les_miserables`.
+        """Return a social network that is included in the package: `karate_club` or `les_miserables`.
 
-        Sources: Zachary (1977) and Knuth (1993), with nodes and edges as networkx has them.
+        Sources: Zachary (1977) and Knuth (1993), with the nodes and edges of the versions in networkx.
         """
         text = importlib.resources.files("sim.world").joinpath(f"graphs/{name}.json").read_bytes()
         graph = decode(text)
@@ -62,25 +65,25 @@ class Places:
     def named(self, value: object) -> str | None:
         """Return the place that a value names, or None.
 
-        A whole number that is the name of no place stands for the place of that number, counted from 0.
+        An integer that is not the name of a place is the zero-based index of a place.
         """
         if isinstance(value, bool) or not isinstance(value, str | int):
             return None
         if str(value) in self._edges:
             return str(value)
         number = isinstance(value, int) and 0 <= value < len(self._edges)
-        return self.nodes[value] if number else None  # type: ignore[index]  # a number is an int
+        return self.nodes[value] if number else None  # type: ignore[index]  # `number` implies an int
 
     def free(self) -> list[str]:
         """Return the places where no agent stands, in order of declaration."""
         return [node for node, standing in self._standing.items() if not standing]
 
     def where(self, agent_id: str) -> str | None:
-        """Return where an agent stands, or None."""
+        """Return the place of an agent, or None."""
         return self._where.get(agent_id)
 
     def at(self, node: str) -> list[str]:
-        """Return who stands at a place, in order of arrival."""
+        """Return the agents at a place, in order of arrival."""
         return list(self._standing[node])
 
     def adjacent(self, node: str) -> list[str]:
@@ -88,7 +91,7 @@ class Places:
         return list(self._edges[node])
 
     def neighbours(self, agent_id: str) -> list[str]:
-        """Return the agents that stand where `agent_id` does or one edge away."""
+        """Return the other agents at the place of `agent_id` or one edge away."""
         here = self._where.get(agent_id)
         if here is None:
             return []
@@ -101,7 +104,7 @@ class Places:
         """Put an agent at a place.
 
         Raises:
-            UsageError: if there is no such place.
+            UsageError: if the place does not exist.
         """
         if node not in self._edges:
             raise UsageError(f"{node!r} is no place")
@@ -110,13 +113,13 @@ class Places:
         self._standing[node][agent_id] = None
 
     def remove(self, agent_id: str) -> None:
-        """Take an agent off the graph."""
+        """Remove an agent from the graph."""
         here = self._where.pop(agent_id, None)
         if here is not None:
             del self._standing[here][agent_id]
 
     def travel_ns(self, start: str, end: str) -> int | None:
-        """Return the time of the shortest way (Dijkstra), or None if none leads there."""
+        """Return the travel time of the shortest path (Dijkstra), in nanoseconds; None if there is no path."""
         best = {start: 0}
         ahead = [(0, start)]
         while ahead:
@@ -132,5 +135,5 @@ class Places:
         return None
 
     def state(self) -> Mapping[str, str]:
-        """Return who is where, for the final digest."""
+        """Return the place of each agent, for the final digest."""
         return dict(sorted(self._where.items()))

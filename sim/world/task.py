@@ -1,4 +1,4 @@
-"""Tasks: what an agent wants done, by itself or another."""
+"""Tasks: work items that agents create for themselves or others."""
 
 import attrs
 
@@ -7,7 +7,7 @@ from sim.kernel.codec import Raw
 
 @attrs.frozen
 class Task:
-    """Something to be done: its title, who made it, whose it is, and data as canonical JSON."""
+    """One task: its title, its creator, its assignee (None: any agent), and its data as canonical JSON."""
 
     title: str
     creator: str

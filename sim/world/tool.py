@@ -18,18 +18,18 @@ ToolFunction = Callable[[Mapping[str, Any]], Any]
 
 @attrs.frozen
 class Tool:
-    """A tool that does its work outside the simulation: each call is an effect, which is recorded and can be replayed.
+    """A tool that works outside the simulation: each call is an effect, which is recorded and can be replayed.
 
-    An `async def` function in `World.tools` is one with the values below; a plain function there is called inside
-    the simulation, so it must depend on its arguments only.
+    An `async def` function in `World.tools` is treated as a `Tool` with the default values below. A plain function
+    there is called inside the simulation, so its result must depend on its arguments only.
 
     Args:
-        call: called with the arguments, outside the simulation; returns JSON-like data. Best async: while a plain
-            function works, nothing else does.
-        latency: the simulated time that a call takes; None: simulated time follows real time meanwhile.
-        safety: whether a call may be repeated after a crash: `pure`, `idempotent`, or `unsafe`: not without asking.
-        timeout: real seconds after which a call has failed.
-        deadline: simulated time after which a call has failed.
+        call: called with the arguments, outside the simulation; returns JSON-like data. It should be async, because a
+            plain function blocks everything else while it runs.
+        latency: the simulated duration of a call; None: the measured real duration.
+        safety: whether a call can be repeated after a crash: `pure`, `idempotent`, or `unsafe` (a person decides).
+        timeout: real seconds after which a call fails.
+        deadline: simulated time after which a call fails.
     """
 
     call: ToolFunction
@@ -39,10 +39,10 @@ class Tool:
     deadline: Duration = "1h"
 
     def effect(self, name: str, arguments: Mapping[str, Any]) -> Effect:
-        """Return the effect that a call with these arguments is.
+        """Return the effect for a call with these arguments.
 
         Raises:
-            UsageError: if a time of this tool is no time, or its safety none.
+            UsageError: if a duration or the safety of this tool is invalid.
         """
         return Effect(
             f"tool.{name}",
@@ -56,7 +56,11 @@ class Tool:
 
 
 def find_tool(world: "World", name: str) -> Tool | ToolFunction:
-    """Return a tool of a world, or raise `Refused` with the nearest name."""
+    """Return a tool of a world.
+
+    Raises:
+        Refused: if it does not exist; the message suggests the nearest name.
+    """
     found = world.tools.get(name)
     if found is None:
         raise Refused(f"there is no tool {name!r}{near(name, world.tools)}")
@@ -64,6 +68,6 @@ def find_tool(world: "World", name: str) -> Tool | ToolFunction:
 
 
 def is_async(function: ToolFunction) -> bool:
-    """Whether calling a tool gives something to await."""
-    call = getattr(function, "__call__", None)  # noqa: B004 - an object that is called
+    """Return whether a call of the tool returns a coroutine."""
+    call = getattr(function, "__call__", None)  # noqa: B004 - the tool can be an object with an async `__call__`
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)

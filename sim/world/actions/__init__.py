@@ -1,5 +1,6 @@
-"""The kinds of action that every world has. Each is one function with `@action`; it makes all its checks, and only then
-changes the world.
+"""The built-in kinds of action.
+
+Each kind is one function with `@action`. The function makes all its checks before it changes the world.
 """
 
 from typing import TYPE_CHECKING

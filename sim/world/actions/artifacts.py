@@ -1,4 +1,4 @@
-"""Actions: artifacts."""
+"""The actions on artifacts: read, write, edit, delete and invoke."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,11 @@ from sim.world.artifact import FORMULA_NAMES, Access, Artifact
 if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
 
-_MAX_CONTENT = 1_000_000  # bytes of an artifact's content
+_MAX_CONTENT = 1_000_000  # maximum size of the content of an artifact, in bytes as JSON
 
 
 class _Written(Fact, frozen=True, gc=False):
-    """The data of `artifact.written`. The fields are in order of name, so that it is canonical JSON."""
+    """The data of the event `artifact.written`. The fields are in alphabetical order, so that it is canonical JSON."""
 
     artifact: str
     by: str
@@ -25,7 +25,7 @@ class _Written(Fact, frozen=True, gc=False):
 
 
 class _Version(Fact, frozen=True, gc=False):
-    """What writing an artifact returns."""
+    """The result of writing an artifact."""
 
     version: int
 
@@ -48,7 +48,7 @@ def read(world: "World", agent: "Inhabitant", artifact: ArtifactId) -> Any:
     """Read an artifact.
 
     Args:
-        artifact: its name.
+        artifact: the name of the artifact.
     """
     return _artifact(world, agent, artifact).raw
 
@@ -67,19 +67,19 @@ def write(
     """Create an artifact or replace its content.
 
     Args:
-        artifact: its name.
-        content: what it holds.
-        readers: who may read a new one; all by default.
-        writers: who may change a new one; its owner by default.
-        price: what invoking a new one costs.
-        formula: what invoking a new one computes.
+        artifact: the name of the artifact.
+        content: the content.
+        readers: for a new artifact, which agents can read it; by default all.
+        writers: for a new artifact, which agents can change it; by default its owner.
+        price: for a new artifact, the price of invoking it.
+        formula: for a new artifact, the expression that invoking it computes.
     """
     raw = _content(content)
     old = world.artifacts.get(artifact)
     if old is None:
         new = _new_artifact(artifact, agent.agent_id, raw, readers, writers, price, formula)
     else:
-        if old.owner != agent.agent_id:  # the owner always may, and writes most often
+        if old.owner != agent.agent_id:  # fast path: most writers are owners, who always have access
             _check_access(old, agent, change=True)
         new = old.rewritten(raw)
     world.artifacts.put(new)
@@ -103,9 +103,9 @@ def edit(world: "World", agent: "Inhabitant", artifact: ArtifactId, old: str, ne
     """Replace one piece of text in an artifact.
 
     Args:
-        artifact: its name.
-        old: text that occurs once in it.
-        new: what takes its place.
+        artifact: the name of the artifact.
+        old: text that occurs exactly once in it.
+        new: the text that replaces it.
     """
     before = _artifact(world, agent, artifact, change=True)
     text = before.content
@@ -122,7 +122,7 @@ def delete(world: "World", agent: "Inhabitant", artifact: ArtifactId) -> None:
     """Delete an artifact.
 
     Args:
-        artifact: its name.
+        artifact: the name of the artifact.
     """
     _artifact(world, agent, artifact, change=True)
     world.artifacts.remove(artifact)
@@ -135,8 +135,8 @@ def invoke(world: "World", agent: "Inhabitant", artifact: ArtifactId, args: Valu
     """Compute the formula of an artifact and pay its price.
 
     Args:
-        artifact: its name.
-        args: what the formula calls `args`.
+        artifact: the name of the artifact.
+        args: the value of `args` in the formula.
     """
     thing = _artifact(world, agent, artifact)
     if thing.formula is None:

@@ -1,4 +1,4 @@
-"""Actions: messages, events and tasks."""
+"""The actions that send messages, publish events and create tasks."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,8 +19,8 @@ async def _wait_to_send(
 ) -> list[str]:
     receivers = _receivers(world, agent, to)
     for receiver in receivers if after is None else ():
-        known = world.agents.get(receiver)  # it may have left while another one was waited for
-        if known is not None and known is not agent:  # nobody can wait for itself
+        known = world.agents.get(receiver)  # None if it was removed during the wait for another receiver
+        if known is not None and known is not agent:  # an agent that waits for itself would wait for ever
             await known.wait_for_room()
     return receivers
 
@@ -33,10 +33,10 @@ def send(
     """Send a message to an agent, or to every member of a group.
 
     Args:
-        to: an agent or a group.
-        data: what the message holds.
-        topic: what it is about.
-        after: how long until it arrives.
+        to: the agent or group that receives it.
+        data: the data of the message.
+        topic: the topic of the message.
+        after: the delay until it arrives.
     """
     raw = freeze(data)
     if after is not None:
@@ -61,7 +61,7 @@ def _delay(after: Any) -> int:
 def _send_later(
     world: "World", sender: str, receivers: list[str], topic: str, raw: Raw, delay_ns: int
 ) -> dict[str, Any]:
-    """Send in so much time. Nobody waits for room then: a message that a full mailbox does not take is reported."""
+    """Send after a delay. The sender does not wait for room: a refusal is recorded as `message.refused`."""
     kernel = world.kernel
 
     def arrive() -> None:
@@ -75,15 +75,15 @@ def _send_later(
 
 
 def deliver(world: "World", message: Message) -> str | None:
-    """Put a message into its mailbox and record that; or return why it was refused."""
+    """Put a message into the mailbox of its receiver and record it; return None, or the reason for a refusal."""
     kernel, known = world.kernel, world.agents.get(message.to)
     source, mark = kernel.acting(), len(kernel.ready)
     source.counter = counter = source.counter + 1
     why = f"{message.to} has stopped" if known is None else known.receive(message)
-    kernel.wake_as_one(mark, source, counter)  # so that the sender's keys do not tell whether the receiver waited
+    kernel.wake_as_one(mark, source, counter)  # the sender's order keys must not depend on whether the receiver waited
     if why is None:
         if source.counter == counter:
-            source.counter -= 1  # the event below gets the place of the wake-up that it causes
+            source.counter -= 1  # the event below takes the counter value of the wake-up that it causes
         world.messages += 1
         note = {"sender": message.sender, "to": message.to, "topic": message.topic, "data": message.raw}
         world.kernel.emit("message.sent", note, message.sender)
@@ -102,8 +102,8 @@ def publish(world: "World", agent: "Inhabitant", topic: Topic, data: Any = None)
     """Publish an event.
 
     Args:
-        topic: words with dots between them.
-        data: what the event holds.
+        topic: the topic, words separated by dots.
+        data: the data of the event.
     """
     try:
         check_free(topic)
@@ -120,12 +120,12 @@ def create_task(
     to: Annotated[str | None, Means("recipient")] = None,
     data: Any = None,
 ) -> dict[str, Any]:
-    """Create a task, for an agent or for whoever takes it.
+    """Create a task for one agent, or for any agent.
 
     Args:
-        title: what is to be done.
-        to: whose task it is.
-        data: what belongs to it.
+        title: the title of the task.
+        to: the agent that the task is for.
+        data: the data of the task.
     """
     if to is not None and to not in world.agents:
         raise Refused(f"there is no agent {to!r} to give the task to")

@@ -1,4 +1,4 @@
-"""Actions: money."""
+"""The action that transfers money."""
 
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 @action("transfer")
 def transfer(world: "World", agent: "Inhabitant", to: Account, amount: float) -> dict[str, float]:
-    """Pay from the own account to another.
+    """Transfer money from the agent's own account to another account.
 
     Args:
-        to: the account.
-        amount: how much, from 0.
+        to: the account that receives the money.
+        amount: the amount, at least 0.
     """
     try:
         world.ledger.transfer(agent.agent_id, to, to_micro(amount))

@@ -1,4 +1,4 @@
-"""Actions: places and space."""
+"""The actions that move an agent in space or between places."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 @action("walk", scope="space")
 def walk(world: "World", agent: "Inhabitant", to: Any = None, doing: str = "", met: Any = None) -> None:
-    """Be somewhere in space, and show something, from the next step on.
+    """Move to a position in space and show an activity, from the next step on.
 
     Args:
         to: [x, y], or the name of a place; default: stay
-        doing: what others see it do.
-        met: kept in the record
+        doing: the activity that others see.
+        met: data for the record only
     """
     space = world.space
     if space is None:
@@ -43,10 +43,10 @@ async def _travel(world: "World", agent: "Inhabitant", to: Any) -> str:
 
 @action("move", wait=_travel, ends=True)
 def move(world: "World", agent: "Inhabitant", start: str, to: PlaceName) -> dict[str, str]:
-    """Go to another place.
+    """Travel to another place; this takes the travel time of the shortest path.
 
     Args:
-        to: its name.
+        to: the name of the place.
     """
     assert world.places is not None, "travelling comes first and needs places"
     to = world.places.named(to) or ""

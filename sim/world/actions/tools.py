@@ -1,4 +1,4 @@
-"""Actions: tools of the host program."""
+"""The action that calls a tool of the host program."""
 
 import inspect
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def _wait_for_tool(world: "World", agent: "Inhabitant", tool: str, args: Any = None) -> Outcome | None:
-    """Have a tool outside the simulation do its work; None for one that is a plain function."""
+    """Call an asynchronous tool as an effect and return its outcome; None if the tool is a plain function."""
     found = find_tool(world, tool)
     if not isinstance(found, Tool):
         if not is_async(found):
@@ -31,20 +31,20 @@ async def _wait_for_tool(world: "World", agent: "Inhabitant", tool: str, args: A
 
 @action("use_tool", wait=_wait_for_tool, ends=True)
 def use_tool(world: "World", agent: "Inhabitant", outcome: Outcome | None, tool: str, args: Values = None) -> Any:
-    """Call a tool.
+    """Call a tool of the host program.
 
     Args:
-        tool: its name.
-        args: its arguments.
+        tool: the name of the tool.
+        args: the arguments of the tool.
     """
     if outcome is not None:
         return outcome.value
     function = find_tool(world, tool)
     assert not isinstance(function, Tool), "a tool outside has been waited for"
     try:
-        value = function(decode(encode(args or {})))  # a copy: what a tool does to it stays there
+        value = function(decode(encode(args or {})))  # a copy, so that the tool cannot change the original
     except (KeyboardInterrupt, MemoryError, RunError, Cancelled):
-        raise  # they concern the process, the run or the agent
+        raise  # these concern the process, the run or the agent, not the tool
     except BaseException as error:
         raise Refused(f"the tool {tool!r} failed: {of_error(error)}") from error
     if inspect.isawaitable(value):
