@@ -1,4 +1,4 @@
-"""What actions cost: rate limits, budgets and quotas, checked and taken in one step."""
+"""The costs of actions: units of rate limits, budgets and quotas, checked and charged in one step."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -8,20 +8,20 @@ import attrs
 from sim.kernel.codec import encode
 from sim.resources import Budgets, Earmark, Quotas, RateTracker, Reservation, to_micro
 
-_MANY_KINDS = 1000  # of which is remembered that they are free: agents may think of any number of kinds
+_MANY_KINDS = 1000  # free kinds that are cached; bounded, because agents can invent any number of kinds
 
 Amount = int | float | Callable[[int], float]
-"""What an action takes: a number, or a function of the size of its arguments in bytes."""
+"""The amount that an action costs: a number, or a function of the size of its arguments in bytes."""
 
 Pot = Literal["rate", "budget", "quota"]
 
 
 @attrs.frozen
 class Charge:
-    """What one action takes, by kind of pot; budgets in micro-units.
+    """The cost of one action, by name of the rate limit, budget or quota; budgets in micro-units.
 
     Attributes:
-        pots: whether it takes more than rates.
+        pots: whether it charges a budget or a quota.
     """
 
     rates: Mapping[str, int]
@@ -36,7 +36,7 @@ class Charge:
 
 @attrs.frozen
 class ChargeHold:
-    """What an action that has to wait pays with: set aside before the wait, taken or given back after it."""
+    """The reserved cost of an action that waits: reserved before the wait, then charged or released."""
 
     costs: "Costs"
     agent_id: str
@@ -45,14 +45,14 @@ class ChargeHold:
     earmarks: tuple[Earmark, ...]
 
     def settle(self) -> None:
-        """Take it for good."""
+        """Charge the reserved cost."""
         for reservation, units in zip(self.reservations, self.charge.rates.values(), strict=True):
             self.costs.rates.settle(reservation, units)
         for earmark, micro in zip(self.earmarks, self.charge.budgets.values(), strict=True):
             self.costs.budgets.settle(earmark, micro)
 
     def release(self) -> None:
-        """Give it back."""
+        """Release the reserved cost."""
         for reservation in self.reservations:
             self.costs.rates.release(reservation)
         for earmark in self.earmarks:
@@ -63,7 +63,7 @@ class ChargeHold:
 
 @attrs.frozen
 class Lack:
-    """What an agent lacks, as a sentence, and whether its policy is to go on without."""
+    """The reason why an agent cannot pay, as text, and whether the policy of the limit is `skip`."""
 
     text: str
     skip: bool = False
@@ -73,12 +73,12 @@ FREE = Charge({}, {}, {})
 
 
 class Costs:
-    """The price list of a world's actions.
+    """The prices of the actions of a world.
 
     Args:
-        rates: the rate tracker; a name without a limit there costs nothing.
-        budgets: what depletes.
-        quotas: what is held and given back.
+        rates: the rate tracker; a name without a rate limit costs nothing.
+        budgets: the budgets of the agents.
+        quotas: the quotas of the agents.
     """
 
     def __init__(self, rates: RateTracker, budgets: Budgets, quotas: Quotas) -> None:
@@ -86,14 +86,14 @@ class Costs:
         self.budgets = budgets
         self.quotas = quotas
         self._prices: dict[str, dict[str, tuple[Pot, Amount]]] = {}
-        self._fixed: dict[str, Charge] = {}  # of those that do not depend on the size of the arguments
-        # What every action of a kind takes; None if that depends on the size of its arguments, or nobody has asked yet.
-        # Twice as fast as a method around it.
+        self._fixed: dict[str, Charge] = {}  # charges that do not depend on the size of the arguments
+        # Returns the charge for every action of a kind; None if it depends on the size of the arguments, or has not been
+        # computed yet. Twice as fast as a method.
         self.fixed = self._fixed.get
-        self._holds: dict[str, tuple[str, Mapping[str, int]]] = {}  # artifact → who holds quota for it
+        self._holds: dict[str, tuple[str, Mapping[str, int]]] = {}  # artifact → the agent that holds quota for it, amounts
 
     def set_price(self, kind: str, name: str, pot: Pot, amount: Amount) -> None:
-        """Say that an action of `kind` takes `amount` from the limit, budget or quota `name`."""
+        """Set the amount of the rate limit, budget or quota `name` that an action of `kind` costs."""
         prices = self._prices.setdefault(kind, {})
         prices[name] = (pot, amount)
         depends = any(callable(amount) for _, amount in prices.values())
@@ -103,16 +103,16 @@ class Costs:
             self._fixed[kind] = self.charge(kind, 0)
 
     def clear(self) -> None:
-        """Forget all prices."""
+        """Delete all prices."""
         self._prices.clear()
         self._fixed.clear()
 
     def price(self, kind: str, arguments: Mapping[str, Any]) -> Charge:
-        """Return what an action of `kind` takes."""
+        """Return the charge for an action of `kind`."""
         return self.fixed(kind) or self.charge(kind, len(encode(arguments)) if kind in self._prices else 0)
 
     def charge(self, kind: str, size: int) -> Charge:
-        """Return what an action of `kind` takes whose arguments have `size` bytes."""
+        """Return the charge for an action of `kind` with `size` bytes of arguments."""
         prices = self._prices.get(kind)
         if prices is None:
             if len(self._fixed) < _MANY_KINDS:
@@ -126,7 +126,7 @@ class Costs:
         return Charge(taken["rate"], taken["budget"], taken["quota"])
 
     def lacking(self, agent_id: str, charge: Charge, artifact: str | None) -> Lack | None:
-        """Return what an agent lacks to pay, or None if it can."""
+        """Return why an agent cannot pay a charge, or None if it can."""
         resource = self.rates.blocked_by(agent_id, charge.rates) if charge.rates else None
         if resource is not None:
             return Lack(f"the limit on {resource} is reached", self.rates.policy(resource) == "skip")
@@ -141,7 +141,7 @@ class Costs:
         return None
 
     def hold(self, agent_id: str, charge: Charge) -> ChargeHold:
-        """Set aside what `lacking` found to be there, for an action that has to wait."""
+        """Reserve a charge for an action that waits; call it only if `lacking` returned None."""
         reservations = tuple(self.rates.reserve(agent_id, name, units) for name, units in charge.rates.items())
         earmarks = tuple(self.budgets.reserve(agent_id, name, micro) for name, micro in charge.budgets.items())
         for name, amount in charge.quotas.items():
@@ -149,7 +149,10 @@ class Costs:
         return ChargeHold(self, agent_id, charge, reservations, earmarks)
 
     def take(self, agent_id: str, charge: Charge, artifact: str | None) -> None:
-        """Take what `lacking` found to be there; quota held for an artifact's earlier content goes back first."""
+        """Deduct a charge; call it only if `lacking` returned None.
+
+        Quota that is held for the earlier content of the artifact is released first.
+        """
         for resource, units in charge.rates.items():
             self.rates.consume(agent_id, resource, units)
         if not charge.pots:
@@ -163,7 +166,7 @@ class Costs:
             self.quotas.hold(agent_id, name, amount)
 
     def give_back(self, artifact: str) -> None:
-        """Give back the quota held for an artifact."""
+        """Release the quota that is held for an artifact."""
         holder, amounts = self._holds.pop(artifact, ("", {}))
         for name, amount in amounts.items():
             self.quotas.give_back(holder, name, amount)

@@ -1,4 +1,4 @@
-"""The world: what agents share. It holds the parts; the dispatcher is the one way to change it."""
+"""The world: the parts that all agents of a run share. Agents change it through the dispatcher only."""
 
 import math
 from array import array
@@ -30,7 +30,7 @@ from sim.world.waits import KnownWaits
 
 
 class Inhabitant(Protocol):
-    """What a world knows of an agent."""
+    """The part of an agent that the world uses."""
 
     agent_id: str
     group: str
@@ -39,37 +39,37 @@ class Inhabitant(Protocol):
     state: dict[str, Any]
 
     def receive(self, message: Message, /) -> str | None:
-        """Take a message; return why it was refused, or None."""
+        """Accept a message and return None, or return the reason for refusing it."""
 
     async def wait_for_room(self) -> None:
-        """Wait until a message would be taken, if this agent's policy is to block."""
+        """Wait until the mailbox has room, if its policy is `block`."""
 
     def terminate(self, reason: str, /) -> None:
-        """Stop now; an iteration under way is cancelled between two steps."""
+        """Stop at once; the current iteration is cancelled where it waits."""
 
     def state_for_digest(self) -> Any:
-        """Return all that makes up the agent's state, JSON-like."""
+        """Return the part of the final digest that describes the agent, JSON-like."""
 
 
-_ALONE: dict[str, None] = {}  # the group of an agent that has none but itself: shared by all of them, never changed
-_MANY_ERRORS = 1000  # different ones that are counted
+_ALONE: dict[str, None] = {}  # shared by all groups with one agent of the same name, to save memory; never modified
+_MANY_ERRORS = 1000  # how many distinct error texts are counted
 
 
 class World:
-    """One shared world.
+    """The world of one run.
 
     Args:
-        seed: of all random streams.
-        recorder: keeps what happens; by default nothing does.
-        shuffled: break ties by hash instead of by order of declaration.
-        max_deltas: rounds at one instant before it counts as a livelock.
+        seed: the seed of all random streams.
+        recorder: records the run; None: nothing is recorded.
+        shuffled: whether ties in the order of steps are broken by a hash instead of by the order of declaration.
+        max_deltas: how many deltas one instant can have before it counts as a livelock.
 
     Attributes:
-        dispatcher: the one way to change it, by actions.
-        kernel, event_bus, rate_tracker, budgets, quotas, ledger, artifacts, costs, pools, places, space: its parts.
-        agents: by id, in the order in which they came.
-        actions: the kinds of action that agents can take.
-        services: what higher layers offer to the code of agents, by name.
+        dispatcher: applies actions, the one way in which agents change the world.
+        kernel, event_bus, rate_tracker, budgets, quotas, ledger, artifacts, costs, pools, places, space: the parts.
+        agents: all agents by id, in the order in which they were added.
+        actions: the kinds of action that agents can use.
+        services: objects that higher layers provide for the code of agents, by name.
     """
 
     def __init__(
@@ -96,21 +96,21 @@ class World:
         self.tools: dict[str, Tool | ToolFunction] = {}  # by name: see `Tool`
         self.services: dict[str, object] = {}
         self.tasks: dict[int, Task] = {}
-        self.held: dict[str, dict[str, int]] = {}  # agent → pool → what it has acquired
+        self.held: dict[str, dict[str, int]] = {}  # agent → pool → number of acquired slots
         self.uses: dict[tuple[str, str], list[Use]] = {}  # (agent, pool) → its slots of a preemptive pool
-        self.standing: dict[str, Standing] = {}  # agent → the action that it waits for
+        self.standing: dict[str, Standing] = {}  # agent → its waiting action
         self.waits = KnownWaits(self.kernel)
         self.observations: dict[str, array[float]] = {}
-        self.messages = 0  # taken
-        self.errors: dict[str, tuple[int, str]] = {}  # how often, and who had it first
-        self.done: defaultdict[str, int] = defaultdict(int)  # how many actions were done, by kind
+        self.messages = 0  # number of delivered messages
+        self.errors: dict[str, tuple[int, str]] = {}  # error text → count, first agent that had it
+        self.done: defaultdict[str, int] = defaultdict(int)  # kind → number of successful actions
         self.refused: defaultdict[str, int] = defaultdict(int)
-        self.wakeup_counts: dict[tuple[str, str], int] = {}  # by the state that was left, and the cause
-        self.crashes = 0  # loops that were stopped because they failed too often, or ended in an error
-        self.running = 0  # loops that have been started and have not stopped
+        self.wakeup_counts: dict[tuple[str, str], int] = {}  # (state that was left, cause) → count
+        self.crashes = 0  # number of crashes of agents
+        self.running = 0  # number of loops that were started and have not stopped
         self.on_all_stopped: Callable[[], None] | None = None
         self._intake: Intake | None = None
-        self._left_at: dict[str, str] = {}  # where stopped agents stood
+        self._left_at: dict[str, str] = {}  # stopped agent → its last place
         self._groups: dict[str, dict[str, None]] = {}
         self.dispatcher = Dispatcher(self)
         for handler in BUILT_IN.values():
@@ -118,54 +118,55 @@ class World:
 
     @property
     def now(self) -> float:
-        """Simulated seconds since the start."""
+        """Simulated seconds since the start of the run."""
         return to_seconds(self.kernel.now)
 
-    # -- processes, and calls from outside
+    # -- processes and inputs
 
     def spawn(self, name: str, process: Coroutine[Any, Any, Any]) -> Actor:
-        """Start a process, a plain coroutine, at this instant, and return its actor, for `join` and `interrupt`.
+        """Start a process at the present simulated time and return its actor, for `join` and `interrupt`.
 
-        An error that it does not catch, and that no actor waits for (`join`), ends the run.
+        A process is a plain coroutine. An error that it does not catch ends the run, unless an actor waits for the
+        process with `join`.
         """
         return self.kernel.spawn(name, process)
 
     def interrupt(self, actor: Actor, cause: object = None) -> bool:
-        """Raise `Interrupt(cause)` in a process where it waits; see `Kernel.interrupt`, and `AgentLoop.interrupt`.
+        """Raise `Interrupt(cause)` in a process at the place where it waits; for agents see `AgentLoop.interrupt`.
 
         Returns:
-            Whether it gets the interrupt: not if it has ended or is being cancelled.
+            Whether the process gets the interrupt: False if it has ended or is being cancelled.
         """
         return self.kernel.interrupt(actor, cause)
 
     def attach(self, intake: Intake) -> None:
-        """Let calls from outside go through `intake`, the host that runs this world."""
+        """Set the `intake` that queues the inputs to this world; the host that runs the world provides it."""
         self._intake = intake
 
     def on_input(self, kind: str, handler: Callable[[Any], object]) -> None:
-        """Say what a call from outside of this kind does: `handler` gets its data, and may change the world.
+        """Register the handler for a kind of input: it gets the data of the input and can change the world.
 
-        By kind, and not by `submit`, so that a run that is made again from its record can do it again.
+        Handlers are registered by kind, not passed to `submit`, so that a replay can apply recorded inputs again.
         """
         self.kernel.inputs[kind] = handler
 
     def submit(self, kind: str, data: object = None) -> None:
-        """Queue a call from outside, from any thread: it is stamped, recorded, and applied inside the run.
+        """Queue an input, from any thread. It gets a simulated time, is recorded, and is applied inside the run.
 
         Args:
-            kind: what it is; see `on_input`.
-            data: JSON-like.
+            kind: the kind of input; see `on_input`.
+            data: the data of the input, JSON-like.
 
         Raises:
-            UsageError: if there is no such kind, or no run.
+            UsageError: if the kind is not registered, or no run is under way.
             ActorError: if the data is not JSON-like.
         """
         if self._intake is None:
-            raise UsageError("there is no run to submit to", hint="call submit while World.run is under way")
+            raise UsageError("there is no run to submit an input to", hint="call submit while World.run is under way")
         self._intake.submit(kind, data)
 
     def close(self) -> None:
-        """End a run: effects in flight are abandoned, and recorded so, and then all agents are stopped."""
+        """End a run: record all effects in flight as abandoned, then stop all agents."""
         kernel = self.kernel
         with kernel.acting_as(kernel.supervisor):
             kernel.effects.abandon_all()
@@ -178,14 +179,14 @@ class World:
         return self.kernel.streams.get(owner, purpose)
 
     def draws(self, owner: str, purpose: str, *key: object) -> KeyedStream:
-        """Return the random draws of `owner` for one thing: they depend on the seed and the arguments alone."""
+        """Return the keyed draws of `owner`: they depend on the seed, the owner, the purpose and the key only."""
         return self.kernel.streams.at(owner, purpose, *key)
 
     def add(self, agent: Inhabitant) -> None:
-        """Let an agent into the world.
+        """Add an agent to the world.
 
         Raises:
-            UsageError: if there is one of its id, or a group of that name.
+            UsageError: if an agent or a group with its name exists.
         """
         if agent.agent_id in self.agents or agent.agent_id in self._groups:
             raise UsageError(f"the name {agent.agent_id!r} is taken already")
@@ -199,7 +200,7 @@ class World:
         self.rate_tracker.set_group(agent.agent_id, agent.group)
 
     def leave(self, agent: Inhabitant) -> None:
-        """Let go of what a stopped agent held in pools, and take it off the map."""
+        """Release all slots that a stopped agent holds, and remove it from places and space."""
         for name, amount in list(self.held.get(agent.agent_id, {}).items()):
             give_back(self, agent.agent_id, name, amount)
         if self.places is not None and (here := self.places.where(agent.agent_id)) is not None:
@@ -209,21 +210,21 @@ class World:
             self.space.leave(agent.agent_id)
 
     def enter(self, agent: Inhabitant) -> None:
-        """Put an agent that is started anew back where it stood when it stopped."""
+        """Put an agent that starts again back at the place where it stopped."""
         node = self._left_at.pop(agent.agent_id, None)
         if node is not None and self.places is not None:
             self.places.place(agent.agent_id, node)
 
     def group(self, name: str) -> list[str]:
-        """Return the ids of a group's agents that are alive, in the order in which they came."""
+        """Return the ids of the live agents of a group, in the order in which they were added."""
         return [id for id in self._ids(name) if self.agents[id].alive]
 
     def balance(self, account: str) -> float:
-        """Return the balance of an account in units; 0 if there is none."""
+        """Return the balance of an account in units; 0 if the account does not exist."""
         return self.ledger.balance(account) / MICRO if account in self.ledger else 0.0
 
     def remaining(self, agent_id: str, name: str) -> float:
-        """Return what is left to an agent of a rate limit, budget (units) or quota."""
+        """Return what an agent has left of a budget (in units), a quota or a rate limit."""
         if name in self.budgets:
             return self.budgets.remaining(agent_id, name) / MICRO
         if name in self.quotas:
@@ -231,13 +232,13 @@ class World:
         return self.rate_tracker.get_remaining(agent_id, name)
 
     def readable(self, agent_id: str, artifact: str) -> Any:
-        """Return the content of an artifact if the agent may read it, else None."""
+        """Return the content of an artifact if the agent has read access, otherwise None."""
         found = self.artifacts.get(artifact)
         agent = self.agents[agent_id]
         return found.content if found and found.allows(found.readers, agent_id, agent.group) else None
 
     def members(self, name: str) -> list[Inhabitant]:
-        """Return a group's agents, stopped ones too, in the order in which they came."""
+        """Return the agents of a group, including stopped ones, in the order in which they were added."""
         return [self.agents[id] for id in self._ids(name)]
 
     def _ids(self, name: str) -> Collection[str]:
@@ -245,7 +246,7 @@ class World:
         return (name,) if ids is _ALONE and name in self.agents else ids
 
     def forget(self, agent: Inhabitant) -> None:
-        """Drop a stopped agent that was made during the run: what it did stays in the record."""
+        """Remove a stopped agent; the record keeps its events."""
         del self.agents[agent.agent_id]
         self._groups[agent.group].pop(agent.agent_id, None)
         self.rate_tracker.forget(agent.agent_id)
@@ -253,33 +254,37 @@ class World:
         self.waits.forget(agent.agent_id)
         self._left_at.pop(agent.agent_id, None)
 
-    # -- actions: see `Dispatcher`
+    # -- actions (see `Dispatcher`)
 
     def act(self, agent: Inhabitant, action: Action) -> ActionResult:
-        """Check and apply an action in one step, and record what came of it."""
+        """Check and apply an action in one step, and record the result."""
         return self.dispatcher.apply(agent, action, self.actions.find(action.kind))
 
     async def execute(self, agent: Inhabitant, action: Action) -> ActionResult:
-        """Do an action that may take time or stand in line: wait first, then check and apply in one step.
+        """Execute an action that can wait: first wait, then check and apply it in one step.
 
-        Cancelled while waiting, the action did not happen.
+        An action that is cancelled during its wait has no effect.
         """
         handler = self.actions.find(action.kind)
         if handler is None or handler.wait is None:
             return self.dispatcher.apply(agent, action, handler)
         return await self.dispatcher.wait_and_apply(agent, action, handler)
 
-    # -- what is measured
+    # -- measurements
 
     def count_error(self, error: str, agent_id: str) -> None:
-        """Count a failed iteration by what went wrong, and remember who had it first."""
+        """Count a failure by its error text, and keep the first agent that had it."""
         count, first = self.errors.get(error, (0, agent_id))
         if count or len(self.errors) < _MANY_ERRORS:
             self.errors[error] = (count + 1, first)
 
     def observe(self, agent_id: str, name: str, value: float) -> None:
-        """Record a number that an agent observed; the run's summary says how they are distributed."""
-        number = float(value)  # refuses what cannot be recorded before anything is
+        """Record an observation of an agent; the result of the run has the distribution of each name.
+
+        Raises:
+            UsageError: if the name is not a string, or the value is not finite.
+        """
+        number = float(value)  # raises for a value that is not a number, before anything is recorded
         if name.__class__ is not str or not math.isfinite(number):
             raise UsageError(
                 f"{agent_id}: an observation is a name and a finite number, not {name!r:.60}, {value!r:.60}"
@@ -289,7 +294,7 @@ class World:
         self.observations.setdefault(name, array("d")).append(number)
 
     def digest(self) -> Mapping[str, Any]:
-        """Return the final state of everything, for the hash of the run."""
+        """Return the final state of all parts, for the hash of the run."""
         space = {} if self.space is None else {"space": self.space.state()}
         return {
             **space,

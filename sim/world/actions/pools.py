@@ -1,7 +1,7 @@
 """The actions on pools: acquire and release slots, put into and get from stores and containers.
 
-Whoever waits can give up after a time or at an event. The action then did not happen: it is refused, which counts as no
-failure of the agent.
+An agent that waits can give up after a timeout or at an event. The action is then refused, and the refusal does not
+count as a failure of the agent.
 """
 
 from collections.abc import Callable
@@ -59,15 +59,15 @@ def acquire(
     world: "World", agent: "Inhabitant", granted: int | Use, pool: SlotPool, amount: int = 1, priority: float = 0,
     preempt: bool = True, timeout: Time = None, or_event: Pattern = None,
 ) -> None:  # fmt: skip
-    """Take slots of a pool, waiting for them if need be.
+    """Acquire slots of a pool; wait until they are free.
 
     Args:
-        pool: its name.
-        amount: how many slots.
-        priority: in a pool with priorities, the lowest number comes first.
-        preempt: preemptive pools: whether it may take a slot away
-        timeout: after how long to give up
-        or_event: topics of events at which to give up
+        pool: the name of the pool.
+        amount: the number of slots.
+        priority: for a pool with priorities; the lowest number is served first.
+        preempt: for a preemptive pool, whether the request can preempt a user of a slot
+        timeout: how long to wait before giving up
+        or_event: topic patterns of events at which to give up
     """
     if isinstance(granted, Use):
         if not granted.held:
@@ -79,11 +79,11 @@ def acquire(
 
 @action("release")
 def release(world: "World", agent: "Inhabitant", pool: SlotPool, amount: int = 1) -> None:
-    """Give slots of a pool back.
+    """Release slots of a pool.
 
     Args:
-        pool: its name.
-        amount: how many slots.
+        pool: the name of the pool.
+        amount: the number of slots.
     """
     if not 1 <= amount <= world.held.get(agent.agent_id, {}).get(pool, 0):
         raise Refused(f"{agent.agent_id} does not hold {amount} of {pool!r}")
@@ -91,7 +91,7 @@ def release(world: "World", agent: "Inhabitant", pool: SlotPool, amount: int = 1
 
 
 def give_back(world: "World", agent_id: str, pool: str, amount: int) -> None:
-    """Give back slots that an agent holds."""
+    """Release slots that an agent holds."""
     slots = world.pools[pool]
     if isinstance(slots, PreemptiveResource):
         for _ in range(amount):
@@ -105,11 +105,11 @@ def give_back(world: "World", agent_id: str, pool: str, amount: int) -> None:
 
 
 def preempted(world: "World", pool: str, use: Use, by: str) -> None:
-    """An agent has lost its slot to another one: it holds it no longer, and an event says so."""
+    """Handle a preemption: remove the slot from the slots that the agent holds, and publish `pool.preempted`."""
     assert use.actor is not None, "slots of pools are used by agents"
     agent_id = use.actor.name
     uses = world.uses.get((agent_id, pool), [])
-    if use in uses:  # else it was handed over at this instant, and its agent does not know it yet
+    if use in uses:  # otherwise the slot was granted at this instant, and `acquire` has not been applied yet
         uses.remove(use)
         _forget(world, agent_id, pool, 1)
     world.event_bus.publish("pool.preempted", {"agent": agent_id, "by": by, "pool": pool})
@@ -151,11 +151,11 @@ def put(
     """Put an item into a store, or an amount into a container.
 
     Args:
-        pool: its name.
-        item: what goes into a store.
-        amount: how much goes into a container.
-        timeout: after how long to give up
-        or_event: topics of events at which to give up
+        pool: the name of the pool.
+        item: the item to put into a store.
+        amount: the amount to put into a container.
+        timeout: how long to wait before giving up
+        or_event: topic patterns of events at which to give up
     """
     return
 
@@ -194,17 +194,17 @@ def get(
     """Take an item out of a store, or an amount out of a container.
 
     Args:
-        pool: its name.
-        amount: how much to take out of a container.
-        where: which item of a store; it is called `item`
-        timeout: after how long to give up
-        or_event: topics of events at which to give up
+        pool: the name of the pool.
+        amount: the amount to take out of a container.
+        where: a condition on the item of a store, which has the name `item`
+        timeout: how long to wait before giving up
+        or_event: topic patterns of events at which to give up
     """
     return decode(granted) if isinstance(granted, Raw) else granted
 
 
 def _filter(where: Any) -> Callable[[Any], bool]:
-    """Return whether an item passes: an expression, or `{test: expression, given: further names}`."""
+    """Return a predicate on items, from an expression or from `{test: expression, given: further names}`."""
     test, given = (where, {}) if isinstance(where, str) else (where["test"], where["given"])
     expression = _parsed(test, tuple(given))
     return lambda item: bool(expression.evaluate({**given, "item": _plain(item)}, PURE_FUNCTIONS))
@@ -230,10 +230,10 @@ def _pool(world: "World", name: str) -> Pool:
 
 
 async def _within(world: "World", wait: Wait, timeout: Any, or_event: Any) -> Any:
-    """Wait, but no longer than a timeout or up to an event.
+    """Wait until the wait is over, the timeout ends, or a matching event is published.
 
     Raises:
-        Refused: with `timeout` or `event TOPIC` as the reason, if that came first; nothing was taken then.
+        Refused: with the reason `timeout` or `event TOPIC`, if that came first; nothing has been taken then.
     """
     value = wait.take()
     if value is not NOTHING:
