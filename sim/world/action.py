@@ -1,11 +1,11 @@
-"""Actions: the narrow waist through which agents change the world.
+"""Actions: the only interface through which agents change the world.
 
 `Action(kind, arguments, reasoning)` → check (schema, permission, costs) → apply, in one step with no await → event →
-`ActionResult(success, data | error)`. A refused action changes nothing and says why.
+`ActionResult(success, data | error)`. A refused action changes nothing, and its result has the reason.
 
-A kind of action is said once, by a function with `@action`: what it does, who may do it, and, by the types and the
-docstring of its parameters, what a rule of a scenario may give it. The model of a rule, its JSON Schema and its errors
-are derived from that. The built-in kinds are in the package `actions`.
+A function with `@action` defines a kind of action. The function applies the action. The types and the docstring of its
+parameters define the arguments that a rule of a scenario can give. The model of a rule, its JSON Schema and its error
+messages are derived from this function. The built-in kinds are in the package `actions`.
 """
 
 import difflib
@@ -24,11 +24,12 @@ _NO_ARGUMENTS: Mapping[str, Any] = {}
 
 
 class Refused(Exception):
-    """Raised by a handler, before it has changed anything, to say why the action cannot be done.
+    """Raised by a handler, before it has changed anything, to refuse an action.
 
     Args:
-        why: for the agent and the record.
-        skip: a limit refuses whose policy is to skip: no fault of the agent.
+        why: the reason, for the agent and the record.
+        skip: whether the refusal does not count as a failure of the agent, for example because a limit has the policy
+            `skip`.
     """
 
     def __init__(self, why: str, *, skip: bool = False) -> None:
@@ -37,12 +38,12 @@ class Refused(Exception):
 
 
 class Action(Record, frozen=True):
-    """What an agent wants done.
+    """An action that an agent wants to do.
 
     Args:
-        kind: which handler does it, for instance `write`.
-        arguments: the handler's arguments, JSON-like.
-        reasoning: why, for the record.
+        kind: the kind of action, for example `write`.
+        arguments: the arguments of the handler, JSON-like.
+        reasoning: the reason of the agent, for the record.
     """
 
     kind: str
@@ -51,13 +52,13 @@ class Action(Record, frozen=True):
 
 
 class ActionResult(Record, frozen=True):
-    """What came of an action.
+    """The result of an action.
 
     Attributes:
-        success: whether it was done.
-        data: what it returned.
-        error: why it was refused.
-        skipped: it was refused by a limit whose policy is to skip: no fault of the agent.
+        success: whether the action was applied.
+        data: the data that the handler returned.
+        error: the reason for a refusal, or None.
+        skipped: whether the refusal does not count as a failure of the agent; see `Refused`.
     """
 
     success: bool
@@ -87,12 +88,12 @@ Meaning = Literal[
     "flag", "history", "item filter", "limit", "mapping", "new artifact", "number", "pattern", "place", "recipient",
     "slots", "stock", "text", "tier", "time", "tools", "topic", "true", "value", "whole number",
 ]  # fmt: skip
-"""What an argument is in a scenario file: which literal values it takes, and to what in the file it may refer."""
+"""The meaning of an argument in a scenario file: it decides which values and which references are valid."""
 
 
 @attrs.frozen
 class Means:
-    """Says in an annotation, `Annotated[str, Means("artifact")]`, what an argument is in a scenario file."""
+    """Gives the meaning of an argument, in an annotation such as `Annotated[str, Means("artifact")]`."""
 
     meaning: Meaning
 
@@ -120,14 +121,14 @@ _MEANS: Final[dict[Any, Meaning]] = {
 
 @attrs.frozen
 class Argument:
-    """An argument of an action, or of a wake condition.
+    """An argument of an action or of a wake condition.
 
     Attributes:
         name: its name.
-        meaning: what it is in a scenario file.
+        meaning: its meaning in a scenario file.
         description: one sentence, from the docstring.
         required: whether it must be given.
-        types: the types of its values in Python.
+        types: the Python types of its values.
     """
 
     name: str
@@ -139,23 +140,24 @@ class Argument:
 
 @attrs.frozen
 class ActionHandler:
-    """How one kind of action is done. `@action` makes it.
+    """The definition of one kind of action. `@action` creates it.
 
     Args:
-        kind: its name.
+        kind: the name of the kind.
         apply: called with (world, agent, **arguments); changes the world and returns JSON-like data, or raises
             `Refused` before it has changed anything. Its signature is the schema of the arguments.
-        permission: the least level of agents that may do it.
-        wait: for kinds that take time or stand in line: awaited first, with the same arguments; `apply` gets what it
-            returns as a third positional argument, `granted`.
-        undo: gives back what `wait` granted if the action is refused after all.
-        ends: whether the wait ends by itself; one for what others have may last for ever, and a stop ends it.
-        scope: what it reads and changes: of its agent alone (`own`), also what is near in space (`space`), or anything
-            (`shared`). Only the first two can be done by an agent that runs ahead of others.
-        either: arguments of which a rule gives exactly one, and for what it is given.
-        last: nothing may follow it in an iteration.
-        idle: it only lets time pass, so that its success does not end a series of failures.
-        awaits_work: it waits for work that may never come, so that waiting forever is no deadlock.
+        permission: the minimum permission of an agent for this action.
+        wait: for kinds that take time or wait in a line: awaited first, with the same arguments. `apply` gets its
+            result as a third positional argument, `granted`.
+        undo: reverses `wait` if the action is refused afterwards.
+        ends: whether the wait is certain to end. A wait for something that other agents hold can last for ever; a stop
+            of the agent cancels such a wait.
+        scope: the data that it reads and changes: data of its agent (`own`), also data near it in space (`space`), or
+            any data (`shared`). An agent that runs ahead of others can only use `own` and `space`.
+        either: arguments of which a rule gives exactly one; argument → when to use it.
+        last: whether no other action may follow it in an iteration.
+        idle: whether it only lets time pass: its success does not end a series of failures.
+        awaits_work: whether it waits for work that may never come: waiting for ever is then no deadlock.
     """
 
     kind: str
@@ -174,7 +176,7 @@ class ActionHandler:
     allowed: Mapping[str, tuple[type, ...]] = attrs.field(init=False)
     required: tuple[str, ...] = attrs.field(init=False)
     topic: str = attrs.field(init=False)
-    """Under which it is recorded: made once, for each of the many events would keep a text of its own."""
+    """The topic of its events, computed once so that the many events share one string."""
 
     @creates.default
     def _creates(self) -> tuple[str, ...]:
@@ -197,14 +199,14 @@ class ActionHandler:
 
     @property
     def summary(self) -> str:
-        """What it does, in one sentence."""
+        """The summary of the action, in one sentence, from the docstring."""
         return (inspect.getdoc(self.apply) or "").split("\n\n", 1)[0].replace("\n", " ")
 
     def arguments(self) -> tuple[Argument, ...]:
-        """Return its arguments, as rules may give them.
+        """Return the arguments that rules can give.
 
         Raises:
-            UsageError: if one has no description, or an annotation that means nothing in a scenario.
+            UsageError: if an argument has no description, or its annotation has no meaning in a scenario.
         """
         described = _described(self.apply)
         found = []
@@ -226,14 +228,14 @@ class ActionHandler:
         return tuple(found)
 
     def forbidden(self) -> Refused:
-        """Return what to raise if an agent's permission is too low."""
+        """Return the error for an agent whose permission is too low."""
         return Refused(f"{self.kind} needs the permission {self.permission.name.lower()}")
 
     def check(self, arguments: Mapping[str, Any], /) -> None:
         """Check arguments against the schema.
 
         Raises:
-            Refused: naming the argument that is unknown, missing or of the wrong type.
+            Refused: if an argument is unknown, missing or of the wrong type; the message names it.
         """
         allowed = self.allowed
         for name, value in arguments.items():
@@ -268,10 +270,10 @@ def _described(function: Callable[..., Any]) -> dict[str, str]:
 
 
 DEFINED: Final[dict[str, ActionHandler]] = {}
-"""All kinds of action that have been defined with `@action`, by name: rules of a scenario may use them."""
+"""All kinds of action that are defined with `@action`, by name. Rules of a scenario can use them."""
 
 BUILT_IN: Final[dict[str, ActionHandler]] = {}
-"""Those of them that every world has."""
+"""The kinds of action that every world has, by name."""
 
 
 def action(
@@ -288,18 +290,18 @@ def action(
     awaits_work: bool = False,
     everywhere: bool = True,
 ) -> Callable[[Callable[..., Any]], ActionHandler]:
-    """Define a kind of action by the function that does it.
+    """Define a kind of action by the function that applies it.
 
     Args:
         kind, permission, wait, undo, ends, scope, either, last, idle, awaits_work: see `ActionHandler`.
-        everywhere: whether every world has it; else whoever makes it possible registers it.
+        everywhere: whether every world has this kind; if not, register it with `World.actions.register`.
 
     Returns:
-        A decorator that turns the function into its `ActionHandler`.
+        A decorator that turns the function into an `ActionHandler`.
 
     Raises:
-        UsageError: if the kind is defined already, its docstring is missing, lacks an argument or names another one, an
-            annotation means nothing in a scenario, or the signature, `scope`, `either` or `wait` does not fit.
+        UsageError: if the kind is already defined, the docstring is missing or does not match the arguments, an
+            annotation has no meaning in a scenario, or the signature, `scope`, `either` or `wait` is invalid.
     """
 
     def define(function: Callable[..., Any]) -> ActionHandler:
@@ -307,9 +309,9 @@ def action(
             kind, function, permission, wait, undo, ends, scope, either or {}, last, idle, awaits_work
         )
         if kind in DEFINED:
-            raise UsageError(f"the action {kind!r} is defined already")
+            raise UsageError(f"the action {kind!r} is already defined")
         if not handler.summary:
-            raise UsageError(f"the action {kind!r} has no docstring", hint="say in its first line what it does")
+            raise UsageError(f"the action {kind!r} has no docstring", hint="describe it in the first line of one")
         _check_definition(handler)
         DEFINED[kind] = handler
         if everywhere:
@@ -320,16 +322,17 @@ def action(
 
 
 def _check_definition(handler: ActionHandler) -> None:
-    """Refuse a definition of which a part is missing or wrong, so that no scenario meets it later.
+    """Check a definition when it is made, so that errors do not appear later in a scenario.
 
     Raises:
-        UsageError: naming the part.
+        UsageError: if a part is missing or invalid; the message names it.
     """
     kind, function = handler.kind, handler.apply
     parameters = list(inspect.signature(function).parameters.values())
     if inspect.iscoroutinefunction(function):
         raise UsageError(
-            f"the action {kind!r} must not be async: it is applied in one step", hint="await in its `wait`"
+            f"the function of the action {kind!r} must not be async: it is applied in one step",
+            hint="move the part that awaits to a function that is passed as `wait`",
         )
     leading = 2 if handler.wait is None else 3
     if len(parameters) < leading:
@@ -337,14 +340,21 @@ def _check_definition(handler: ActionHandler) -> None:
         raise UsageError(f"the function of the action {kind!r} must begin with the parameters {first}")
     for parameter in parameters[leading:]:
         if parameter.kind not in _BY_NAME or parameter.name.startswith("_"):
-            raise UsageError(f"the parameter {str(parameter)!r} of the action {kind!r} cannot be given by its name")
+            raise UsageError(
+                f"the parameter {str(parameter)!r} of the action {kind!r} cannot be a named argument",
+                hint="use a plain parameter whose name does not begin with an underscore",
+            )
     if handler.scope not in get_args(Sharing):
-        raise UsageError(f"the scope of the action {kind!r} is one of {', '.join(get_args(Sharing))}")
+        raise UsageError(
+            f"the scope of the action {kind!r} must be one of {', '.join(get_args(Sharing))}, not {handler.scope!r}"
+        )
     names = [argument.name for argument in handler.arguments()]
     for where, given in (("docstring", _described(function)), ("`either`", handler.either)):
         for name in given:
             if name not in names:
-                raise UsageError(f"the {where} of the action {kind!r} names {name!r}, which is no argument of it")
+                raise UsageError(
+                    f"the {where} of the action {kind!r} names {name!r}, which is not one of its arguments"
+                )
     if handler.wait is not None and not _takes(handler.wait, names):
         raise UsageError(f"the wait of the action {kind!r} must take the same arguments: {', '.join(names)}")
 
@@ -360,27 +370,27 @@ def _takes(wait: Callable[..., Any], names: list[str]) -> bool:
 
 
 class ActionRegistry:
-    """The kinds of action that a world knows."""
+    """The kinds of action that agents of one world can use."""
 
     def __init__(self) -> None:
         self._handlers: dict[str, ActionHandler] = {}
-        self.find = self._handlers.get  # return the handler of a kind, or None; twice as fast as a method around it
+        self.find = self._handlers.get  # returns the handler of a kind or None; twice as fast as a method
 
     def register(self, handler: ActionHandler) -> None:
-        """Add a kind.
+        """Add a kind of action.
 
         Raises:
-            UsageError: if there is one of this name.
+            UsageError: if a kind of this name is already registered.
         """
         if handler.kind in self._handlers:
-            raise UsageError(f"the action kind {handler.kind!r} is registered already")
+            raise UsageError(f"the action kind {handler.kind!r} is already registered")
         self._handlers[handler.kind] = handler
 
     def get(self, kind: str) -> ActionHandler:
         """Return the handler of a kind.
 
         Raises:
-            Refused: if there is none, with the nearest name.
+            Refused: if the kind is not registered; the message suggests the nearest name.
         """
         handler = self._handlers.get(kind)
         if handler is None:
@@ -393,6 +403,6 @@ class ActionRegistry:
 
 
 def near(name: str, names: Mapping[str, object]) -> str:
-    """Return the end of a message that names the nearest of `names`, or nothing."""
+    """Return a suggestion with the nearest of `names`, to append to an error message; empty if none is near."""
     found = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean {found[0]!r}?" if found else ""

@@ -87,10 +87,10 @@ class Costs:
         self.quotas = quotas
         self._prices: dict[str, dict[str, tuple[Pot, Amount]]] = {}
         self._fixed: dict[str, Charge] = {}  # charges that do not depend on the size of the arguments
-        # Returns the charge for every action of a kind; None if it depends on the size of the arguments, or has not been
+        # Returns the charge for every action of a kind; None if it depends on the size of the arguments, or is not
         # computed yet. Twice as fast as a method.
         self.fixed = self._fixed.get
-        self._holds: dict[str, tuple[str, Mapping[str, int]]] = {}  # artifact → the agent that holds quota for it, amounts
+        self._holds: dict[str, tuple[str, Mapping[str, int]]] = {}  # artifact → agent, amounts by quota
 
     def set_price(self, kind: str, name: str, pot: Pot, amount: Amount) -> None:
         """Set the amount of the rate limit, budget or quota `name` that an action of `kind` costs."""

@@ -1,10 +1,12 @@
-"""Space: where agents are and what they show, step by step, so that nobody sees what has not happened yet for him.
+"""Space: the positions and visible activities of agents, by step, so that no agent sees the future.
 
-In a round an agent sees the others as they were when the round began; what it does then is seen from the next round on.
-So what an agent shows is kept by step (multi-version). An agent that has run ahead therefore disturbs nobody behind it,
-and an agent behind disturbs one ahead only if it may have come into its sight by then. That bound, from how far agents
-see and how fast they move, is what conservative synchronisation lives from (Chandy and Misra, 1979; for towns of
-agents with language models: AI Metropolis, Xie et al., 2024).
+In a step, an agent sees the others as they were at the beginning of the step. What it does is visible from the next
+step on. So the space keeps one version of each agent per step (multi-versioning). An agent that has run ahead
+therefore cannot affect agents behind it. An agent behind can affect one ahead only if it can have come within its
+perception radius by then. This bound follows from perception radius and speed. It is the lookahead of conservative
+synchronisation (Chandy and Misra, 1979; for towns of agents with language models: AI Metropolis, Xie et al., 2024).
+
+Here a step is a round of synchronised rounds (one tick), not a step of the kernel.
 """
 
 import math
@@ -20,13 +22,13 @@ Position = Any
 """A pair of coordinates in a plane, or the name of a place in a graph."""
 
 Metric = Callable[[Position, Position], float]
-_ROUNDING = 1e-9  # from 1.3 to 1.2 it is a little more than 0.1
+_ROUNDING = 1e-9  # tolerance for rounding errors of floats: 1.3 - 1.2 is a little more than 0.1
 
-_LONG, _SHORT = 64, 6  # steps for which a list of neighbours is good: one to choose from, and one to go through
+_LONG, _SHORT = 64, 6  # for how many steps the lists `far` (candidates) and `near` (taken from `far`) are valid
 
 
 class Sighting(NamedTuple):
-    """What one agent sees of another."""
+    """The visible state of an agent: its name, position and activity."""
 
     agent: str
     position: Position
@@ -34,14 +36,14 @@ class Sighting(NamedTuple):
 
 
 class PositionHistory:
-    """What one agent has shown, by step.
+    """The visible states of one agent, by step.
 
     Attributes:
-        number: its place in the order of arrival.
+        number: zero-based index in the order of arrival.
         first: the step of the first version that is kept.
-        versions: what it showed at the beginning of each step from then on.
-        known: the last step at whose beginning it is known what it shows; later ones depend on what it does.
-        gone: the step from which on it is no longer there, or None.
+        versions: the visible state at the beginning of each step, from step `first` on.
+        known: the last step for whose beginning the visible state is final; later ones depend on the agent's actions.
+        gone: the first step in which the agent is no longer in the space, or None.
     """
 
     __slots__ = (
@@ -55,18 +57,18 @@ class PositionHistory:
         self.first = self.known = step
         self.versions = [shown]
         self.gone: int | None = None
-        self.partners = partners  # whom it looks at wherever they are
+        self.partners = partners  # agents that it can look at from any distance
         self.near: list[PositionHistory] = []  # see `Space.neighbours`
         self.far: list[PositionHistory] = []
-        self.near_until = self.far_until = -1  # up to which step these lists are good
+        self.near_until = self.far_until = -1  # the last step for which these lists are valid
 
     def at(self, step: int) -> Sighting:
-        """Return what it showed at the beginning of `step`, or the latest that is known."""
+        """Return the visible state at the beginning of `step`, or the latest one before."""
         index = step - self.first
         return self.versions[index] if index < len(self.versions) else self.versions[-1]
 
     def show(self, step: int, shown: Sighting) -> None:
-        """Take what it shows from the beginning of `step` on."""
+        """Set the visible state from the beginning of `step` on."""
         missing = step - self.first - len(self.versions)
         if missing > 0:
             self.versions.extend([self.versions[-1]] * missing)
@@ -75,13 +77,13 @@ class PositionHistory:
 
 @attrs.frozen
 class Reach:
-    """How far agents see and go.
+    """The perception radius and the speed of agents.
 
     Args:
-        metric: the distance between two positions, as one sees it.
-        perception: how far one sees.
-        speed: how far one goes in a step at most.
-        walk: the distance as one walks it, where that is longer; None: the same.
+        metric: the distance between two positions, for perception.
+        perception: the perception radius.
+        speed: the maximum distance that an agent moves in one step.
+        walk: the distance between two positions for movement, at least as large as `metric`; None: `metric`.
     """
 
     metric: Metric
@@ -90,36 +92,37 @@ class Reach:
     walk: Metric | None = None
 
     def may_meet(self, steps: int, here: Position, there: Position) -> bool:
-        """Whether one who was `there` may have come into the sight of one who is `here`, `steps` steps later."""
+        """Return whether an agent that was `there` can be perceived from `here` after `steps` steps."""
         if (
             self.walk is manhattan and self.metric is chebyshev
-        ):  # what is seen is a square, and one walks around corners
+        ):  # perception covers a square, and movement follows rows and columns, so the bound is tighter
             far, across = abs(here[0] - there[0]) - self.perception, abs(here[1] - there[1]) - self.perception
             return (far if far > 0 else 0) + (across if across > 0 else 0) <= steps * (self.speed + 2 * _ROUNDING)
         return self.near(steps, here, there)
 
     def near(self, steps: int, here: Position, there: Position) -> bool:
-        """Whether two are within sight and `steps` steps of each other, as distances are seen."""
+        """Return whether two positions are within the perception radius plus `steps` steps, by `metric`."""
         return self.metric(here, there) <= self.perception + steps * (self.speed + 2 * _ROUNDING)
 
     def goes(self, start: Position, end: Position) -> bool:
-        """Whether one can go from one position to another in a step."""
+        """Return whether an agent can move from `start` to `end` in one step."""
         return start == end or (self.walk or self.metric)(start, end) <= self.speed + _ROUNDING
 
 
 class Space:
-    """Who is where, and what each shows.
+    """The positions and visible activities of all agents.
 
     Args:
-        reach: how far agents see and go.
-        inside: whether a position is one of this space.
-        step: returns the step that it is for who acts now.
+        reach: the perception radius and the speed of agents.
+        inside: returns whether a position is in this space.
+        step: returns the current step of the agent that acts now.
 
     Attributes:
-        reach: how far agents see and go.
-        on_look: called with (who looks, step, whom it saw); for who studies dependencies.
-        strict: whether to raise when somebody looks where another one may be of whom it is not known yet.
-        truth: whom an agent sees at a step, where that is known beforehand: (agent, step) → agents.
+        reach: the perception radius and the speed of agents.
+        on_look: called with (agent that looks, step, what it saw), for analyses of dependencies; or None.
+        strict: whether to raise `CausalityError` if an agent looks where another agent can be whose state at that step
+            is not known yet.
+        truth: (agent, step) → agents that it sees, if this is known in advance; None: computed from positions.
     """
 
     def __init__(self, reach: Reach, inside: Callable[[Position], bool], step: Callable[[], int]) -> None:
@@ -130,55 +133,56 @@ class Space:
         self._inside = inside
         self._step = step
         self._histories: dict[str, PositionHistory] = {}
-        self._looked = False  # whether anybody has neighbours chosen
+        self._looked = False  # whether any list of neighbours was computed
 
     @property
     def histories(self) -> Mapping[str, PositionHistory]:
-        """What each agent has shown."""
+        """The history of each agent, by id."""
         return self._histories
 
     def enter(self, agent_id: str, position: Position, doing: str = "", partners: tuple[str, ...] = ()) -> None:
-        """Let an agent appear, at the beginning of the present step.
+        """Add an agent, at the beginning of the present step.
 
         Args:
-            agent_id: who.
-            position: where.
-            doing: what it shows.
-            partners: others that it may look at wherever they are.
+            agent_id: the id of the agent.
+            position: its position.
+            doing: its visible activity.
+            partners: the ids of agents that it can look at from any distance.
 
         Raises:
-            UsageError: if the position lies outside, or the agent is there already.
+            UsageError: if the position is outside of the space, or the agent is already in it.
         """
         if agent_id in self._histories:
             raise UsageError(f"{agent_id} is in the space already")
         position = self._checked(position)
         shown = Sighting(agent_id, position, doing)
         self._histories[agent_id] = PositionHistory(agent_id, len(self._histories), self._step(), shown, partners)
-        if self._looked:  # who was chosen from before does not know this one
+        if self._looked:  # existing lists of neighbours do not contain the new agent
             for history in self._histories.values():
                 history.near_until = history.far_until = -1
             self._looked = False
 
     def leave(self, agent_id: str) -> None:
-        """Let an agent disappear from the next step on."""
+        """Remove an agent from the next step on."""
         history = self._histories.get(agent_id)
         if history is not None and history.gone is None:
             history.gone = self._step() + 1
 
     def where(self, agent_id: str) -> Position:
-        """Return where an agent stands for itself, now."""
+        """Return the position of an agent at the step of the agent that acts now."""
         return self._history(agent_id).at(self._step()).position
 
     def near(self, agent_id: str, radius: float | None = None) -> tuple[Sighting, ...]:
-        """Return whom an agent sees around it, in order of arrival, as they were when this step began.
+        """Return the agents that an agent sees, in order of arrival, as they were at the beginning of this step.
 
         Args:
-            agent_id: who looks.
-            radius: how far; by default as far as it can.
+            agent_id: the agent that looks.
+            radius: the maximum distance; by default the perception radius.
 
         Raises:
-            UsageError: if that is farther than one can see.
-            CausalityError: if somebody may be there of whom it is not known yet: a fault of who let the agent run.
+            UsageError: if the radius is negative or exceeds the perception radius.
+            CausalityError: if an agent can be in sight whose state at this step is not known yet. Then the
+                synchronisation policy let this agent run too early.
         """
         reach, me, step = self.reach, self._history(agent_id), self._step()
         radius = reach.perception if radius is None else radius
@@ -186,7 +190,7 @@ class Space:
             raise UsageError(f"{agent_id} wants to look {radius:g} far, and one sees {reach.perception:g} far")
         here = me.at(step).position
         if self.truth is not None:
-            names = dict.fromkeys(self.truth.get((agent_id, step), ()))  # it may have looked several times
+            names = dict.fromkeys(self.truth.get((agent_id, step), ()))  # an agent can look several times in one step
             others = sorted((self._histories[name] for name in names), key=lambda history: history.number)
         else:
             others = self.neighbours(me, step)
@@ -207,11 +211,11 @@ class Space:
         return tuple(seen)
 
     def look(self, agent_id: str, partner: str) -> Sighting | None:
-        """Return what a partner shows, wherever it is; None if it is gone.
+        """Return the visible state of a partner, at any distance; None if it has left the space.
 
         Raises:
-            UsageError: if the agent has not declared that it depends on this one.
-            CausalityError: as `near`.
+            UsageError: if the agent has not declared this partner.
+            CausalityError: if the state of the partner at this step is not known yet.
         """
         me, step = self._history(agent_id), self._step()
         if partner not in me.partners:
@@ -228,10 +232,10 @@ class Space:
         return other.at(step)
 
     def show(self, agent_id: str, position: Position, doing: str) -> None:
-        """Go somewhere, and show something, from the next step on.
+        """Set the position and the visible activity of an agent, from the next step on.
 
         Raises:
-            UsageError: if that is outside, or farther than one can go in a step.
+            UsageError: if the position is outside of the space, or cannot be reached in one step.
         """
         history, step = self._history(agent_id), self._step()
         position = self._checked(position)
@@ -243,7 +247,7 @@ class Space:
         history.show(step + 1, Sighting(agent_id, position, doing))
 
     def forget_before(self, step: int) -> None:
-        """Drop what was shown before `step`: nobody will look at it any more."""
+        """Delete all versions before `step`, which no agent can look at any more."""
         for history in self._histories.values():
             old = min(step - history.first, len(history.versions) - 1)
             if old > 0:
@@ -251,9 +255,10 @@ class Space:
                 history.first += old
 
     def neighbours(self, me: PositionHistory, step: int) -> list[PositionHistory]:
-        """Return all who may come into the sight of `me`, or hold it up, at `step` and some steps after; others cannot.
+        """Return all agents that can be in sight of `me`, or block it, at `step`.
 
-        Who is farther than this at step s, cannot be near some steps later: both move at most `speed` a step.
+        The result is cached for some steps: each agent moves at most `speed` per step, so an agent that is far away
+        now cannot be in sight within these steps.
         """
         if step > me.near_until:
             self._looked = True
@@ -265,7 +270,7 @@ class Space:
     def _within(
         self, me: PositionHistory, step: int, others: Iterable[PositionHistory], life: int
     ) -> list[PositionHistory]:
-        """Return those of `others` that may matter to `me` in the next `life` steps."""
+        """Return those of `others` that can be in sight of `me`, or block it, in the next `life` steps."""
         reach = self.reach
         here, metric, speed = me.at(step).position, reach.metric, reach.speed
         margin = reach.perception + 2 * speed * (life + 1)
@@ -276,7 +281,7 @@ class Space:
         ]
 
     def state(self) -> Mapping[str, Any]:
-        """Return what everybody shows, for the hash of the run."""
+        """Return the latest visible state of all agents, for the hash of the run."""
         return {
             name: [shown.position, shown.doing, history.gone is None]
             for name, history in sorted(self._histories.items())
@@ -298,22 +303,22 @@ class Space:
 
 
 def euclid(a: tuple[float, float], b: tuple[float, float]) -> float:
-    """Return the straight distance of two points."""
+    """Return the Euclidean distance of two points."""
     return math.hypot(a[0] - b[0], a[1] - b[1])
 
 
 def chebyshev(a: tuple[float, float], b: tuple[float, float]) -> float:
-    """Return how many steps a king takes from one cell of a board to another."""
+    """Return the Chebyshev distance of two points: the larger of the differences in x and y."""
     return max(abs(a[0] - b[0]), abs(a[1] - b[1]))
 
 
 def manhattan(a: tuple[float, float], b: tuple[float, float]) -> float:
-    """Return how many steps one takes from one cell of a board to another who goes along rows and columns."""
+    """Return the Manhattan distance of two points: the sum of the differences in x and y."""
     return abs(a[0] - b[0]) + abs(a[1] - b[1])
 
 
 def within(width: float, height: float) -> Callable[[Position], bool]:
-    """Return what says whether a position lies on a plane of this size, from (0, 0) on."""
+    """Return a predicate on positions: whether one is in the rectangle from (0, 0) to (width, height), exclusive."""
 
     def inside(position: Position) -> bool:
         if not isinstance(position, tuple) or len(position) != 2:
@@ -326,10 +331,10 @@ def within(width: float, height: float) -> Callable[[Position], bool]:
 
 
 class Hops:
-    """The distance of two places of a graph: how many edges lie between them at least; infinite if none lead there.
+    """The distance of two places in a graph: the number of edges on a shortest path; infinite if there is none.
 
     Args:
-        edges: by place, those that are one edge away.
+        edges: place → the places one edge away.
     """
 
     def __init__(self, edges: Mapping[str, Iterable[str]]) -> None:
@@ -337,7 +342,7 @@ class Hops:
         self._found: dict[str, dict[str, int]] = {}
 
     def __call__(self, start: str, end: str) -> float:
-        """Return the distance."""
+        """Return the distance from `start` to `end`."""
         found = self._found.get(start)
         if found is None:
             found = self._found[start] = {start: 0}

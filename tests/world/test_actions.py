@@ -321,7 +321,7 @@ def test_permission() -> None:
 def test_a_kind_is_registered_once() -> None:
     """The registry is open, and refuses a second kind of one name."""
     world = World()
-    with pytest.raises(UsageError, match="'noop' is registered already"):
+    with pytest.raises(UsageError, match="'noop' is already registered"):
         world.actions.register(ActionHandler("noop", lambda world, agent: None))
 
 

@@ -193,13 +193,13 @@ async def _other_wait(world: Any, agent: Any, who: str) -> None: ...
         ("odd", _whole, {"wait": _other_wait}, "the wait of the action 'odd' must take the same arguments: whom"),
         ("odd", _misspelt, {}, "the argument 'whom' of the action 'odd' is annotated with .* no meaning"),
         ("odd", _empty, {}, "the argument 'whom' of the action 'odd' has no description"),
-        ("odd", _stale, {}, "the docstring of the action 'odd' names 'whom', which is no argument"),
-        ("odd", _async, {}, "the action 'odd' must not be async"),
+        ("odd", _stale, {}, "the docstring of the action 'odd' names 'whom', which is not one of its arguments"),
+        ("odd", _async, {}, "the function of the action 'odd' must not be async"),
         ("odd", _alone, {}, r"the action 'odd' must begin with the parameters \(world, agent\)"),
-        ("odd", _open, {}, r"'\*\*whom: str' of the action 'odd' cannot be given by its name"),
-        ("odd", _fine, {"scope": "all"}, "the scope of the action 'odd' is one of own, space, shared"),
+        ("odd", _open, {}, r"'\*\*whom: str' of the action 'odd' cannot be a named argument"),
+        ("odd", _fine, {"scope": "all"}, "the scope of the action 'odd' must be one of own, space, shared"),
         ("odd", _fine, {"either": {"who": "a name"}}, "the `either` of the action 'odd' names 'who'"),
-        ("noop", _undescribed, {}, "the action 'noop' is defined already"),
+        ("noop", _undescribed, {}, "the action 'noop' is already defined"),
     ],
 )
 def test_a_forgotten_part_fails_when_the_action_is_defined(kind, function, options, message):
