@@ -1,14 +1,17 @@
-"""Synchronised rounds on two axes: world time, which each agent has for itself, and service time, when models answer.
+"""The driver of synchronised rounds, on two time axes: world time for agents, and service time for model calls.
 
 Tick k of an agent happens at k periods of world time, however long its calls take: they take service time only. A
-policy (`policies`) decides which agents may begin their next tick: a barrier, or one that lets agents run ahead as far
-as their perception allows. Policies change how long the run takes on the axis of service time (the makespan), and
-nothing else: events carry the agent's own time and are released in key order, so every policy gives the same hash.
+policy (`policies`) decides which agents can begin their next tick. A barrier keeps all agents at the same tick; other
+policies let agents run ahead as far as their perception allows. The policy changes how long the run takes in service
+time (the makespan), but not its record: events carry the simulated time of their agent and are released in key order.
+So every policy except `free` gives the same hash.
 
-What is not declared to be an agent's own or spatial waits until all that is earlier has happened: the world's timers
-(sleeps, injections, samples), and the actions of a tick on what all share, which are applied in the order of the agents
-when all have decided. The world's kernel runs up to the *low watermark*, the earliest tick that some agent still has to
-do; work beyond it runs ahead (`Kernel.ahead`).
+Work that is not declared as the agent's own or as spatial waits until all earlier events have happened. This applies to
+timers of the world (sleeps, injections, samples) and to actions on shared data. Shared actions of a tick are applied in
+the order of the agents, after all agents have decided. The kernel of the world runs up to the *low watermark*, the
+earliest tick that some agent has not finished. Work beyond it runs ahead (`Kernel.ahead`).
+
+In this package, `step` is the number of a tick.
 """
 
 from collections import deque
@@ -32,27 +35,27 @@ from sim.sync.restricted_world import restrict
 from sim.world import Action, Sighting, Space
 
 PolicyMaker = Callable[[Mapping[str, LogicalProcess], Space | None, Callable[[], int]], SyncPolicy]
-"""Makes the policy of a run from its processes, its space, and what returns the low watermark."""
+"""Creates the policy of a run from its processes, its space, and a function that returns the low watermark."""
 
-_DECIDING, _ACTING = 1, 2  # deltas within a tick: first the world's own timers, then all decide, then all act
-_AT_ONCE = 64  # agents that are looked at before the host gets a chance of a turn
-_KEPT = 64  # steps that are done before what was shown in them is forgotten
+_DECIDING, _ACTING = 1, 2  # deltas within a tick: timers of the world at 0, decisions at 1, actions at 2
+_AT_ONCE = 64  # number of agents to check before the host gets a turn
+_KEPT = 64  # number of finished ticks between two deletions of old positions
 
 
 class SyncDriver:
-    """Drives the loops of a world in synchronised rounds.
+    """Runs the loops of a world in synchronised rounds.
 
     Args:
-        manager: whose loops.
-        service: the axis on which models answer.
-        policy: makes the policy for who may begin.
-        period_ns: world time between two ticks, nanoseconds.
-        until_ns: world time at which the run ends.
-        fence: returns the next world time at which the scenario looks at everything.
+        manager: the manager of the loops.
+        service: the service time, in which model calls are answered.
+        policy: creates the synchronisation policy.
+        period_ns: world time between two ticks, in nanoseconds.
+        until_ns: world time at which the run ends, in nanoseconds.
+        fence: returns the next world time at which the scenario reads the whole world, for example for a sample.
 
     Attributes:
-        metrics: what was measured on the axis of service time.
-        seen: (agent, step) → whom it saw; kept only if `study` was called.
+        metrics: measurements in service time.
+        seen: (agent, tick) → the agents that it saw; None unless `study` was called.
     """
 
     def __init__(
@@ -78,31 +81,31 @@ class SyncDriver:
         self._order = ReorderBuffer(self._kernel.recorder)
         self._processes: dict[str, LogicalProcess] = {}
         self._frontier = Frontier()
-        self._caused: dict[int, list[Entry]] = {}  # by time: what agents caused at that instant
-        self._queue: deque[LogicalProcess] = deque()  # who is to be asked whether it may begin
-        self._paths = (-1, 0.0)  # the longest chain of all that led to the beginning of a step
+        self._caused: dict[int, list[Entry]] = {}  # time → kernel entries that agents which ran ahead caused
+        self._queue: deque[LogicalProcess] = deque()  # ready processes for which the policy gives a verdict next
+        self._paths = (-1, 0.0)  # (tick, length of the longest critical path to its beginning)
         self._low_watermark = 0
         self._forget_at = _KEPT
-        self._base_ns = -1  # all of the world's own that is due up to here has run
-        self._acting: LogicalProcess | None = None  # whose work is being run ahead
+        self._base_ns = -1  # all entries of the world that are due up to this time have run
+        self._acting: LogicalProcess | None = None  # the process whose work runs ahead now
         self._news = Signal(service.kernel)
         self._halted = False
 
     def study(self) -> None:
-        """Keep whom each agent sees at each step."""
+        """Collect in `seen` which agents each agent sees at each tick."""
         self.seen = {}
 
     def know(self, seen: Mapping[tuple[str, int], Sequence[str]]) -> None:
-        """Run by an oracle's policy, which knows whom each agent will see."""
+        """Use the policy `Oracle` with `seen` of an earlier run."""
         self._make_policy = lambda processes, space, low_watermark: Oracle(processes, space, low_watermark, seen)
         if self._world.space is not None:
             self._world.space.truth = seen
 
     def start(self) -> None:
-        """Take over the loops, which have been started for ticking."""
+        """Take control of the loops, which must have been started in tick mode."""
         space = self._world.space
         self._kernel.recorder = self._order
-        self._service.kernel.recorder = self._order.inner  # nothing happens there, but it flushes for who follows
+        self._service.kernel.recorder = self._order.inner  # its kernel only flushes, for live readers
         self._service.take = self._take
         for number, loop in enumerate(self._manager.loops.values()):
             history = None if space is None else space.histories.get(loop.agent_id)
@@ -118,8 +121,10 @@ class SyncDriver:
         self._service.kernel.spawn("world", self._run())
 
     def end(self, finished: bool) -> None:
-        """Hand over all events. Those of agents that have run ahead of a run that was interrupted are dropped: they are
-        made again when it goes on.
+        """Release the held events and restore the recorder.
+
+        If the run was interrupted, events of agents that have run ahead are dropped, because a resume creates them
+        again.
         """
         if finished:
             if not self._halted and self._until_ns > self._kernel.now:
@@ -131,7 +136,7 @@ class SyncDriver:
     # -- the loop
 
     async def _run(self) -> None:
-        # This is the loop of a synchronised run: who may begin a step does, then the world goes on as far as all have.
+        # The main loop: start each process that can begin its tick, then run the world up to the low watermark.
         while not self._halted:
             for _ in range(min(_AT_ONCE, len(self._queue))):
                 self._offer(self._queue.popleft())
@@ -153,7 +158,7 @@ class SyncDriver:
         self._service.kernel.halt()
 
     def _offer(self, process: LogicalProcess) -> None:
-        """Let a process that is ready begin its step, or find out what it waits for."""
+        """Let a ready process begin its tick, or register it at what it must wait for."""
         if process.state is not ProcessState.READY:
             return
         time = process.step * self._period_ns
@@ -171,11 +176,11 @@ class SyncDriver:
                 member.cluster = cluster if len(cluster) > 1 else []
                 member.state = ProcessState.BUSY
                 member.waited += self._service.kernel.now - member.since
-            for member in tuple(cluster):  # one that has to wait leaves the cluster
+            for member in tuple(cluster):  # a copy, because a member that must wait leaves the cluster
                 self._begin(member)
 
     def _begin(self, process: LogicalProcess) -> None:
-        """Run the first piece of an agent's iteration at its own time."""
+        """Run the iteration of an agent at its own time, up to its first wait."""
         process.time_ns = process.step * self._period_ns
         process.delta = _DECIDING
         process.admitted = False
@@ -184,13 +189,13 @@ class SyncDriver:
         self._ahead(process, process.loop.turn)
 
     def _path_of_all(self, step: int) -> float:
-        """Return the longest chain that led to anything at the beginning of `step`, which all have come to."""
+        """Return the length of the longest critical path of all processes to the beginning of `step`."""
         if self._paths[0] != step:
             self._paths = step, max(process.path_before(step) for process in self._processes.values())
         return self._paths[1]
 
     def _ahead(self, process: LogicalProcess, work: Callable[[], object]) -> None:
-        """Run a piece of an agent's work at its own time, and see where that leads."""
+        """Run a piece of an agent's work at its own time, and update the state of its process."""
         before, self._acting = self._acting, process
         caused = self._kernel.ahead(process.time_ns, process.delta, process.loop.actor, work)
         self._acting = before
@@ -203,7 +208,7 @@ class SyncDriver:
                 self._left_to_world(process)
 
     def _left_to_world(self, process: LogicalProcess) -> None:
-        """An agent waits for something in the world: its time goes on there."""
+        """Set a process to away, because its agent waits for an event of the world."""
         self._frontier.leave(process)
         self._frontier.goes_away(process)
         if process.cluster:
@@ -213,12 +218,12 @@ class SyncDriver:
         self._tell_watchers(process)
 
     def _resume(self, process: LogicalProcess, value: object) -> None:
-        """Let an agent go on with its iteration, at its own time."""
+        """Resume the iteration of an agent, at its own time."""
         self._ahead(process, lambda: self._kernel.resume_now(process.loop.actor, value))
 
     def _finished(self, process: LogicalProcess) -> None:
-        """An agent's iteration is through; with others that it is coupled to, when theirs are."""
-        self._frontier.leave(process)  # who stands at the gate of this step need not wait for it
+        """Handle the end of an iteration; in a cluster, complete the tick when all members have finished."""
+        self._frontier.leave(process)  # processes at the gate of this tick need not wait for it
         if process.cluster:
             process.state = ProcessState.COUPLED
             process.since = self._service.kernel.now
@@ -227,7 +232,7 @@ class SyncDriver:
             self._completed(process)
 
     def _uncouple(self, cluster: list[LogicalProcess]) -> None:
-        """Let those that step together go on, if all of them are through."""
+        """Complete the ticks of all members of a cluster, if all have finished."""
         if any(member.state is not ProcessState.COUPLED for member in cluster):
             return
         for member in cluster:
@@ -236,7 +241,7 @@ class SyncDriver:
             self._completed(member)
 
     def _completed(self, process: LogicalProcess) -> None:
-        """Count a step as done, and see what the agent does next."""
+        """Complete the tick of a process, and set its next state from the state of its loop."""
         done, loop = process.step, process.loop
         process.note_path()
         if loop.state is AgentState.RUNNING:
@@ -248,39 +253,39 @@ class SyncDriver:
             self._stands_still(process, done + self._is_settled(done))
 
     def _make_ready(self, process: LogicalProcess, step: int) -> None:
-        """Let an agent be ready for a step; until its beginning it shows what it has shown."""
+        """Set a process to ready for a tick; its visible state does not change until then."""
         self._frontier.enter(process, step, ProcessState.READY)
         process.since = self._service.kernel.now
         self._queue.append(process)
         self._stands_still(process, step)
 
     def _retire(self, process: LogicalProcess) -> None:
-        """An agent does no more steps."""
+        """Set a process to out: its agent has no further tick."""
         self._frontier.goes_out(process)
         self._stands_still(process, MAX_NS)
 
     def _stands_still(self, process: LogicalProcess, step: int) -> None:
-        """It is known now what an agent shows at the beginning of `step`: who waited for that may ask again."""
+        """Mark the visible state of an agent as known up to the beginning of `step`, and wake its watchers."""
         if process.history is not None and step > process.history.known:
             process.history.known = step
         self._tell_watchers(process)
 
     def _tell_watchers(self, process: LogicalProcess) -> None:
-        """Let those that waited for a process ask again."""
+        """Queue the processes that waited for this process, for a new verdict."""
         if process.watchers:
             self._queue.extend(process.watchers)
             process.watchers = []
 
-    # -- the world's own time
+    # -- the time of the world
 
     def _go_on(self) -> bool:
-        """Let the world go on, and then the next action on what all share; return whether anything came of it."""
+        """Advance the world, then run the next shared action; return whether there was progress."""
         before = self._low_watermark, self._base_ns
         self._advance()
         if self._queue or self._halted:
             return True
         process = self._frontier.next_at_gate(self._low_watermark)
-        if process is not None:  # all have decided: the first of those that change what all share does so
+        if process is not None:  # all agents have decided: run the first shared action
             self._frontier.enter(process, self._low_watermark, ProcessState.BUSY)
             process.admitted = True
             self._resume(process, None)
@@ -288,12 +293,12 @@ class SyncDriver:
         return (self._low_watermark, self._base_ns) != before
 
     def _advance(self) -> None:
-        """Let the world run up to the beginning of the earliest step that somebody has to do, or to the end.
+        """Run the world up to the low watermark, or to the end of the run.
 
-        Agents that wake on the way are seated, and then that is as far as it goes.
+        Agents that wake during this become ready, which lowers the low watermark to their tick.
         """
         period = self._period_ns
-        self._look_after_sleepers(self._low_watermark + 1)  # somebody's action may have woken them
+        self._look_after_sleepers(self._low_watermark + 1)  # an action may have woken them
         while not self._halted:
             low_watermark = self._frontier.lowest()
             end = self._until_ns if low_watermark is None else min(low_watermark * period + 1, self._until_ns)
@@ -309,16 +314,16 @@ class SyncDriver:
                 return
 
     def _is_settled(self, step: int) -> bool:
-        """Whether nothing that agents caused in a step is still to come: it may end one that is paused until then."""
+        """Return whether all entries that agents caused in a tick have run: one can still stop a paused agent."""
         return not any(step * self._period_ns <= time < (step + 1) * self._period_ns for time in self._caused)
 
     def _let_run(self, limit: int, step: int) -> None:
-        """Run the world up to a time; who wakes on the way joins in at `step`."""
+        """Run the world up to a time; agents that wake during this become ready at `step`."""
         self._halted = self._kernel.run(limit) is Pause.HALTED
         self._look_after_sleepers(step)
 
     def _look_after_sleepers(self, step: int) -> None:
-        """LogicalProcess those that have woken, at `step` or when they are due."""
+        """Make processes ready whose agents have woken, at `step` or when they are due; retire stopped ones."""
         for process in self._frontier.stirred():
             loop = process.loop
             if loop.stopped:
@@ -327,7 +332,7 @@ class SyncDriver:
                 self._make_ready(process, max(step, -(-loop.due_ns // self._period_ns)))
 
     def _reach(self, low_watermark: int | None, time: int) -> None:
-        """All of the world's own has run up to `time`, the beginning of the step at the low watermark."""
+        """Set the low watermark: all entries of the world have run up to `time`, the beginning of its tick."""
         if low_watermark is None or time <= self._base_ns:
             self._base_ns = max(self._base_ns, time)
             return
@@ -338,7 +343,7 @@ class SyncDriver:
         for process in self._frontier.away:
             self._stands_still(
                 process, low_watermark + (settled and process.loop.through)
-            )  # who is in a line may yet move
+            )  # an agent in the middle of an iteration can still move in this tick
         if low_watermark >= self._forget_at:
             self._forget_at = low_watermark + _KEPT
             if self._world.space is not None:
@@ -346,12 +351,12 @@ class SyncDriver:
             for process in self._processes.values():
                 process.forget_paths(low_watermark)
 
-    # -- what agents ask for
+    # -- requests of agents
 
     def _take(self, actor: Actor, work: Work, alone: float) -> None:
-        """Carry out what an agent has handed over, on the axis of service time."""
+        """Run work that an agent has handed over, such as a model call, in service time."""
         process = self._processes[actor.name]
-        if self._acting is not process:  # it is in the middle of an iteration, and the world's time has woken it
+        if self._acting is not process:  # the world woke the agent in the middle of its iteration
             process.time_ns, process.delta = self._kernel.now, _ACTING
             self._frontier.enter(process, process.time_ns // self._period_ns, ProcessState.BUSY)
             self._stands_still(process, process.step)
@@ -372,14 +377,14 @@ class SyncDriver:
             process.serving = False
             if actor.token == token:
                 self._resume(process, (value, error))
-            else:  # it was cancelled meanwhile, which the world tells it
+            else:  # the actor was cancelled during the service: the world delivers the cancellation
                 self._left_to_world(process)
             self._news.fire()
 
         self._service.kernel.spawn(actor.name, serve())
 
     def _looked(self, agent: str, step: int, seen: Sequence[Sighting]) -> None:
-        """Note on whom an agent's step depends."""
+        """Update the critical path of an agent that looks, and collect what it sees for `study`."""
         process = self._processes[agent]
         for shown in seen:
             process.path = max(process.path, self._processes[shown.agent].path_before(step))
@@ -387,31 +392,29 @@ class SyncDriver:
             self.seen[agent, step] = self.seen.get((agent, step), ()) + tuple(shown.agent for shown in seen)
 
     def must_wait(self, process: LogicalProcess, action: Action | None) -> bool:
-        """Return whether what an agent has decided touches what all share, so that all that is earlier comes first."""
+        """Return whether an action uses shared data, so that it must wait for all earlier events."""
         if not self.runs_ahead(process):
             return False
         handler = None if action is None else self._world.actions.find(action.kind)
         return handler is not None and handler.scope == "shared"
 
     def runs_ahead(self, process: LogicalProcess) -> bool:
-        """Return whether what an agent does now may come before something that is earlier: neither is it its turn, nor
-        has the world's own time come to it.
-        """
+        """Return whether an agent runs ahead: it has not passed its gate, and the world has not reached its time."""
         return self._acting is process and not process.admitted
 
     def stands_at_gate(self, process: LogicalProcess) -> None:
-        """An agent waits for its turn to do something that all share."""
+        """Handle an agent that waits at its gate for its turn to execute a shared action."""
         self._frontier.to_gate(process)
         self._tell_watchers(process)
 
     def acts(self, process: LogicalProcess) -> None:
-        """An agent executes from now on what it has decided."""
+        """Handle an agent that begins to execute its decision."""
         process.delta = _ACTING
         if self._acting is process:
             self._kernel.delta = _ACTING
 
     def summary(self) -> Mapping[str, Any]:
-        """Return what was measured, JSON-like: see `RunResult.service`."""
+        """Return the measurements, JSON-like: see `RunResult.service`."""
         waited = sum(process.waited for process in self._processes.values()) / max(1, len(self._processes)) / NS
         path = max((process.path for process in self._processes.values()), default=0.0)
         return self.metrics.summary(waited, path)

@@ -1,4 +1,7 @@
-"""The frontier of a synchronised run: which process is at which step, at its gate, or away."""
+"""The frontier of a synchronised run: the tick and the state of each process.
+
+In this package, `step` is the number of a tick.
+"""
 
 from heapq import heappop, heappush
 
@@ -6,30 +9,30 @@ from sim.sync.policies import LogicalProcess, ProcessState
 
 
 class Frontier:
-    """Counts the processes that have something to do, by step.
+    """Counts the active processes per tick.
 
     Attributes:
-        away: processes that the world's own time wakes.
+        away: processes that wait for the world, for example asleep, paused or in a queue.
     """
 
     def __init__(self) -> None:
         self.away: dict[LogicalProcess, None] = {}
-        self._stirred: dict[LogicalProcess, None] = {}  # those whose loop has changed since `stirred` was called
-        self._present: dict[int, int] = {}  # by step: how many are ready or busy
+        self._stirred: dict[LogicalProcess, None] = {}  # processes whose loop changed since the last call of `stirred`
+        self._present: dict[int, int] = {}  # tick → number of ready and busy processes
         self._gated: dict[
             int, list[tuple[int, LogicalProcess]]
-        ] = {}  # by step: heap of those that have decided on a shared action
-        self._waiting: dict[int, list[LogicalProcess]] = {}  # by step: those that wait until all have reached it
+        ] = {}  # tick → heap of the processes that have decided on a shared action
+        self._waiting: dict[int, list[LogicalProcess]] = {}  # tick → processes that wait until all have reached it
 
     def enter(self, process: LogicalProcess, step: int, state: ProcessState) -> None:
-        """An agent is ready for a step, or busy in it."""
+        """Set a process to ready or busy at a tick."""
         self.away.pop(process, None)
         process.step = step
         process.state = state
         self._present[step] = self._present.get(step, 0) + 1
 
     def leave(self, process: LogicalProcess) -> None:
-        """An agent has finished its step, or leaves it."""
+        """Count a process as no longer ready or busy at its tick."""
         left = self._present[process.step] - 1
         if left:
             self._present[process.step] = left
@@ -37,35 +40,35 @@ class Frontier:
             del self._present[process.step]
 
     def goes_away(self, process: LogicalProcess) -> None:
-        """An agent that has left its step is woken by the world's own time."""
+        """Set a process that has left its tick to away: an event of the world will wake it."""
         process.state = ProcessState.AWAY
-        self.away[process] = self._stirred[process] = None  # it may have changed before
+        self.away[process] = self._stirred[process] = None  # its loop may already have changed
 
     def stirs(self, process: LogicalProcess) -> None:
-        """Something has changed about an agent's loop."""
+        """Report a change in the loop of an agent."""
         self._stirred[process] = None
 
     def stirred(self) -> list[LogicalProcess]:
-        """Return the processes away whose loop has changed, in order, each once."""
+        """Return the away processes whose loop changed since the last call, in order."""
         found = in_order([process for process in self._stirred if process in self.away])
         self._stirred.clear()
         return found
 
     def goes_out(self, process: LogicalProcess) -> None:
-        """An agent does no more steps."""
+        """Set a process to out: its agent has no further tick."""
         if process.state is ProcessState.READY:
             self.leave(process)
         self.away.pop(process, None)
         process.state = ProcessState.OUT
 
     def to_gate(self, process: LogicalProcess) -> None:
-        """An agent has decided on a shared action."""
+        """Move a process to its gate, because its agent has decided on a shared action."""
         self.leave(process)
         process.state = ProcessState.GATE
         heappush(self._gated.setdefault(process.step, []), (process.number, process))
 
     def next_at_gate(self, step: int) -> LogicalProcess | None:
-        """Return the process that acts next in a step; None if some have not decided yet or none is left."""
+        """Return the next process to act in a tick; None if a process has not decided yet, or none is left."""
         gated = self._gated.get(step)
         if gated is None or step in self._present:
             return None
@@ -75,16 +78,16 @@ class Frontier:
         return process
 
     def wait_for_all(self, process: LogicalProcess) -> None:
-        """An agent waits until all have reached its step."""
+        """Let a process wait until all processes have reached its tick."""
         self._waiting.setdefault(process.step, []).append(process)
 
     def all_at(self, step: int) -> list[LogicalProcess]:
-        """All have reached a step: return those that waited for it, in order."""
+        """Return the processes that waited until all have reached `step`, in order, and remove them."""
         steps = sorted(earlier for earlier in self._waiting if earlier <= step)
         return [process for earlier in steps for process in in_order(self._waiting.pop(earlier))]
 
     def lowest(self) -> int | None:
-        """Return the earliest step that some process has to do."""
+        """Return the earliest tick with an active process, or None."""
         return min((min(steps) for steps in (self._present, self._gated) if steps), default=None)
 
 

@@ -1,4 +1,4 @@
-"""The gate that an agent of a synchronised run passes between deciding and executing."""
+"""The gate that an agent of a synchronised run passes between its decision and the execution."""
 
 from collections.abc import Generator
 from typing import Any, Protocol
@@ -10,27 +10,27 @@ from sim.world import Action
 
 
 class GateKeeper(Protocol):
-    """Opens the gates."""
+    """The part of the driver that gates use."""
 
     def must_wait(self, process: LogicalProcess, action: Action | None, /) -> bool:
-        """Return whether an action changes shared state, so that everything earlier has to happen first."""
+        """Return whether an action uses shared data, so that it must wait for all earlier events."""
 
     def runs_ahead(self, process: LogicalProcess, /) -> bool:
-        """Return whether an agent is ahead of events that are earlier in simulated time."""
+        """Return whether an agent runs ahead of others: events with an earlier simulated time can still follow."""
 
     def stands_at_gate(self, process: LogicalProcess, /) -> None:
-        """An agent waits for its turn."""
+        """Handle an agent that waits at its gate for its turn."""
 
     def acts(self, process: LogicalProcess, /) -> None:
-        """An agent executes from now on what it has decided."""
+        """Handle an agent that begins to execute its decision."""
 
 
 class Gate:
-    """The gate of one agent, as a wait. Actions on the agent's own state or in space pass at once.
+    """The gate of one agent, as a wait. Actions on the agent's own data or in space pass at once.
 
     Args:
-        keeper: opens the gate.
-        process: that the gate belongs to.
+        keeper: decides which actions wait, and opens the gate.
+        process: the process of the agent.
     """
 
     __slots__ = ("_keeper", "_process")
@@ -41,11 +41,11 @@ class Gate:
 
     @property
     def ahead(self) -> bool:
-        """Whether the agent is ahead of events that are earlier in simulated time."""
+        """Whether the agent runs ahead of others: events with an earlier simulated time can still follow."""
         return self._keeper.runs_ahead(self._process)
 
     async def wait(self, action: Action | None) -> None:
-        """Wait until everything earlier has happened, if the action needs that."""
+        """Wait until all earlier events have happened, if the action uses shared data."""
         if self._keeper.must_wait(self._process, action):
             await self
         self._keeper.acts(self._process)
@@ -54,15 +54,15 @@ class Gate:
         yield self
 
     def take(self) -> Any:
-        """It is never open beforehand."""
+        """Return `NOTHING`: an actor that comes here always waits."""
         return NOTHING
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
-        """Wait at the gate."""
+        """Register the agent at its gate."""
         self._keeper.stands_at_gate(self._process)
 
     def undo(self, value: Any) -> None:
-        """Nothing was taken."""
+        """No-op: the gate hands over no value."""
 
     def leave(self) -> None:
         """No-op: a cancelled actor is not resumed, because its token has changed."""

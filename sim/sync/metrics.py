@@ -1,22 +1,22 @@
-"""What is measured on the axis of service time: how long it all takes, and how many calls are in flight."""
+"""Measurements in service time: the makespan, and the number of calls in flight."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from sim.kernel import Kernel, to_seconds
 
-_POINTS = 200  # of the curve that a summary holds
+_POINTS = 200  # number of points of the curve in a summary
 
 
 class ServiceMetrics:
-    """Counts the calls that are being served.
+    """Counts the calls that the modelled server serves.
 
     Args:
-        kernel: the axis of service time.
+        kernel: the kernel whose time is service time.
 
     Attributes:
-        in_flight: how many are being served now.
-        calls: how many were begun.
+        in_flight: number of calls that are being served now.
+        calls: number of calls so far.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -26,22 +26,22 @@ class ServiceMetrics:
         self._changes: list[tuple[int, int]] = [(0, 0)]  # (time, calls from then on)
 
     def begins(self) -> None:
-        """A call begins to be served."""
+        """Report that the service of a call begins."""
         self.calls += 1
         self.in_flight += 1
         self._changes.append((self._kernel.now, self.in_flight))
 
     def ends(self) -> None:
-        """A call has been answered."""
+        """Report that a call is answered."""
         self.in_flight -= 1
         self._changes.append((self._kernel.now, self.in_flight))
 
     def summary(self, waited: float, path: float) -> Mapping[str, Any]:
-        """Return the makespan and the rest, JSON-like.
+        """Return all measurements, JSON-like.
 
         Args:
-            waited: seconds that an agent stood ready without being allowed to begin, on average.
-            path: seconds of the longest chain of calls that depend on each other, each served alone.
+            waited: mean time in seconds for which an agent was ready but was not allowed to begin.
+            path: length in seconds of the critical path: the longest chain of dependent calls, each served alone.
         """
         end = self._kernel.now
         makespan = to_seconds(end)
@@ -58,7 +58,7 @@ class ServiceMetrics:
         }
 
     def _curve(self, end: int) -> list[list[float]]:
-        """Return the mean number of calls in flight over equal pieces of the makespan, each with its beginning."""
+        """Return pairs (begin, mean number of calls in flight) for equal intervals of the makespan."""
         if not end:
             return []
         areas = [0.0] * _POINTS

@@ -1,4 +1,7 @@
-"""Logical processes (agents, each at its own simulated time), and the policies that decide which may advance."""
+"""Logical processes (agents, each at its own simulated time), and the policies that decide which of them can advance.
+
+In this package, `step` is the number of a tick.
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -14,31 +17,31 @@ Sync = Literal["sequential", "barrier", "causal", "causal-radius", "free"]
 
 
 class ProcessState(Enum):
-    """What an agent is doing."""
+    """The state of a logical process."""
 
-    READY = auto()  # wants to begin its step
-    BUSY = auto()  # in its step: it runs, or is being served
-    GATE = auto()  # has decided on a shared action, and waits until everything earlier has happened
-    COUPLED = auto()  # has finished, but its step counts only when the rest of its cluster has finished too
-    AWAY = auto()  # asleep, paused or in a queue: the world's own time wakes it
+    READY = auto()  # ready to begin its tick
+    BUSY = auto()  # in its tick: it runs, or its call is being served
+    GATE = auto()  # has decided on a shared action, and waits for all earlier events
+    COUPLED = auto()  # has finished its tick, and waits for the rest of its cluster
+    AWAY = auto()  # asleep, paused or in a queue: an event of the world wakes it
     OUT = auto()  # stopped, or at the end of the run
 
 
 class LogicalProcess:
-    """One agent of a synchronised run, as parallel simulation calls it: with a simulated time of its own.
+    """One agent of a synchronised run: a logical process of parallel simulation, with its own simulated time.
 
     Attributes:
-        loop: the agent's loop.
-        number: its place in the order.
-        step: the step that it is doing, or is about to do.
-        state: what it is doing.
-        history: its positions in space, if it has any.
-        path: seconds of service on the longest chain of dependencies that led to its present state.
+        loop: the loop of the agent.
+        number: zero-based index in the order of the agents.
+        step: the tick that it executes, or will execute next.
+        state: its state.
+        history: its visible states in space, or None if it is not in space.
+        path: length of the critical path to its present state, in seconds of service.
         watchers: processes that wait for this one to advance.
-        since: service time, in nanoseconds, at which it became ready, or finished before its cluster.
-        waited: service time, in nanoseconds, during which it was ready and had to wait.
-        cluster: the processes that do their steps together with it.
-        admitted: whether it has passed the gate, so that it may change what agents share.
+        since: when it became ready, or finished before its cluster; service time in nanoseconds.
+        waited: how long it was ready and had to wait; service time in nanoseconds.
+        cluster: the processes that execute their ticks together with it.
+        admitted: whether it has passed the gate, so that it can change shared data.
     """
 
     __slots__ = (
@@ -64,10 +67,10 @@ class LogicalProcess:
         self.number = number
         self.history = history
         self.step = 0
-        self.time_ns = self.delta = 0  # its own time, while it is busy
+        self.time_ns = self.delta = 0  # its own simulated time while it is busy
         self.state = ProcessState.AWAY
         self.path = 0.0
-        self._paths: list[tuple[int, float]] = []  # (step, path when it was through), where it changed
+        self._paths: list[tuple[int, float]] = []  # (step, path at its end), one entry per change of the path
         self.watchers: list[LogicalProcess] = []
         self.since = 0
         self.waited = 0
@@ -77,38 +80,38 @@ class LogicalProcess:
 
     @property
     def agent_id(self) -> str:
-        """The agent's name."""
+        """The name of the agent."""
         return self.loop.agent_id
 
     def path_before(self, step: int) -> float:
-        """Return the longest chain that led to what it shows at the beginning of `step`."""
+        """Return the length of the critical path to its visible state at the beginning of `step`, in seconds."""
         index = bisect_left(self._paths, (step, -math.inf)) - 1
         return self._paths[index][1] if index >= 0 else 0.0
 
     def note_path(self) -> None:
-        """Keep the length of the chain that led to the end of this step."""
+        """Store the length of the critical path to the end of the present tick."""
         if not self._paths or self._paths[-1][1] != self.path:
             self._paths.append((self.step, self.path))
 
     def forget_paths(self, step: int) -> None:
-        """Drop what only steps before `step` could ask for."""
+        """Delete entries that are needed only for ticks before `step`."""
         del self._paths[: max(0, bisect_left(self._paths, (step, -math.inf)) - 1)]
 
 
 LOW_WATERMARK: Literal["low_watermark"] = "low_watermark"
-"""Stands for the wait until every process has reached the same step."""
+"""The verdict of a process that must wait until every process has reached its tick."""
 
 Verdict = LogicalProcess | Literal["low_watermark"] | None
-"""What a process has to wait for; None if it may begin."""
+"""What a process must wait for: another process or the low watermark; None: it can begin."""
 
 
 class SyncPolicy(ABC):
-    """Decides which processes may begin their step.
+    """Decides which processes can begin their tick.
 
     Args:
-        processes: all processes, by agent.
-        space: where the agents are, if there is one.
-        low_watermark: returns the earliest step that some process still has to do.
+        processes: agent → its process, for all agents.
+        space: the space of the world, or None.
+        low_watermark: returns the earliest tick that some process has not finished.
     """
 
     strict = True  # whether reading a position that is not final yet is an error
@@ -122,19 +125,19 @@ class SyncPolicy(ABC):
 
     @abstractmethod
     def verdict(self, process: LogicalProcess) -> Verdict:
-        """Return what a process that is ready has to wait for."""
+        """Return what a ready process must wait for, or None if it can begin."""
 
     def cluster(self, process: LogicalProcess) -> Sequence[LogicalProcess]:
-        """Return the processes that begin together with one that `verdict` has just allowed, itself included."""
+        """Return the processes that begin together with the process that `verdict` has just allowed, including it."""
         return (process,)
 
     def _shared(self, process: LogicalProcess) -> Verdict:
-        """Let a process that reads shared state wait until everything earlier has happened."""
+        """Let a process that reads shared data wait until all earlier events have happened."""
         return LOW_WATERMARK if process.loop.agent.reach == "shared" and self._low_watermark() < process.step else None
 
 
 class Barrier(SyncPolicy):
-    """No process begins a step before all have finished the previous one: the policy of the tick mode."""
+    """No process begins a tick before all have finished the previous one, as in tick mode without `sync`."""
 
     def verdict(self, process: LogicalProcess) -> Verdict:
         """Wait for the slowest process."""
@@ -142,7 +145,7 @@ class Barrier(SyncPolicy):
 
 
 class Sequential(SyncPolicy):
-    """A barrier, and one agent at a time, in their order."""
+    """A barrier, and within a tick one agent at a time, in order."""
 
     def __init__(
         self, processes: Mapping[str, LogicalProcess], space: Space | None, low_watermark: Callable[[], int]
@@ -152,13 +155,13 @@ class Sequential(SyncPolicy):
         self._step = -1
         self._passed: dict[
             int, int
-        ] = {}  # skips processes that have nothing to do in this step: number → where to look next
+        ] = {}  # skip list over processes that are not active in this tick: number → next number to check
 
     def verdict(self, process: LogicalProcess) -> Verdict:
-        """Wait for the slowest process, and for the nearest one that comes earlier in the order."""
+        """Wait for the slowest process, and for the nearest active process earlier in the order."""
         if self._low_watermark() < process.step:
             return LOW_WATERMARK
-        if self._step != process.step or process.number in self._passed:  # it has woken within the step
+        if self._step != process.step or process.number in self._passed:  # new tick, or woken within the tick
             self._step, self._passed = process.step, {}
         number, passed = process.number - 1, list[int]()
         while number >= 0 and not self._stands(self._order[number]):
@@ -177,19 +180,19 @@ class Free(SyncPolicy):
     strict = False
 
     def verdict(self, process: LogicalProcess) -> Verdict:
-        """Begin, unless it reads shared state."""
+        """Allow the process to begin, unless it reads shared data."""
         return self._shared(process)
 
 
 class Causal(SyncPolicy):
-    """An agent waits for those that may have come into its sight by its step, and for those it depends on.
+    """An agent waits for agents that can be in its sight by its tick, and for its partners.
 
-    Positions are kept by step, so no agent waits for one that is ahead, and agents in sight of each other need not
-    step together.
+    The space keeps positions by tick. So no agent waits for one that is ahead, and agents in sight of each other can be
+    at different ticks.
     """
 
     def verdict(self, process: LogicalProcess) -> Verdict:
-        """Wait for the first neighbour whose position is not known far enough."""
+        """Wait for the first agent in reach, or partner, whose position at this tick is not known yet."""
         history, space, step = process.history, self._space, process.step
         if history is None or space is None or process.loop.agent.reach == "shared":
             return self._shared(process)
@@ -207,21 +210,22 @@ class Causal(SyncPolicy):
 class CausalRadius(SyncPolicy):
     """The rule of AI Metropolis (Xie et al., 2024).
 
-    Agents at the same step within perception + speed of each other are coupled and step together. One waits for a
-    slower one while their distance is at most (difference of steps + 1) · speed + perception.
+    Agents at the same tick are coupled if their distance is at most perception + speed; coupled agents execute their
+    ticks together. An agent waits for a slower one while their distance is at most
+    (difference of ticks + 1) · speed + perception.
     """
 
     def __init__(
         self, processes: Mapping[str, LogicalProcess], space: Space | None, low_watermark: Callable[[], int]
     ) -> None:
         super().__init__(processes, space, low_watermark)
-        self._cluster: Sequence[LogicalProcess] = ()  # of the latest verdict
+        self._cluster: Sequence[LogicalProcess] = ()  # the cluster of the latest verdict
         self._held: dict[
             LogicalProcess, tuple[int, LogicalProcess, LogicalProcess]
-        ] = {}  # whose cluster waits → its step, the member held up, by whom
+        ] = {}  # process with a waiting cluster → its tick, the blocked member, the process that blocks it
 
     def verdict(self, process: LogicalProcess) -> Verdict:
-        """Wait for the first slower process that may interfere with any member of the cluster."""
+        """Wait for the first slower process that can affect a member of the cluster."""
         if process.loop.agent.reach == "shared":
             self._cluster = (process,)
             return self._shared(process)
@@ -243,7 +247,7 @@ class CausalRadius(SyncPolicy):
         return None
 
     def cluster(self, process: LogicalProcess) -> Sequence[LogicalProcess]:
-        """Return the cluster: all processes coupled to this one, directly or through others."""
+        """Return the cluster: all processes that are coupled to this one, directly or through others."""
         return self._cluster
 
     def _coupled_to(self, process: LogicalProcess) -> Sequence[LogicalProcess]:
@@ -260,8 +264,8 @@ class CausalRadius(SyncPolicy):
 
     def _coupled(self, process: LogicalProcess) -> list[LogicalProcess]:
         step, space, history = process.step, self._space, process.history
-        assert space is not None, "asked before"
-        assert history is not None, "asked before"
+        assert space is not None, "the caller has checked it"
+        assert history is not None, "the caller has checked it"
         reach, here = space.reach, history.at(step).position
         near = (self._processes[other.agent_id] for other in space.neighbours(history, step))
         return [
@@ -280,24 +284,24 @@ class CausalRadius(SyncPolicy):
         return next((other for other in slower if self._holds_up(process, other)), None)
 
     def _holds_up(self, process: LogicalProcess, other: LogicalProcess) -> bool:
-        """Whether another process is so far behind that it may come near before this one's step."""
+        """Return whether another process is behind and can come near before this process reaches its tick."""
         space, history, theirs = self._space, process.history, other.history
         if space is None or history is None or theirs is None:
             return False
         behind = (
             process.step - theirs.known
-        )  # by which time even one that has stopped, or sleeps, stands where it stood
+        )  # up to tick `known` the position is final, also for an agent that has stopped or sleeps
         return behind > 0 and space.reach.near(
             behind + 1, history.at(process.step).position, theirs.at(theirs.known).position
         )
 
 
 class Oracle(SyncPolicy):
-    """An agent waits only for those that it will see: no policy can do better.
+    """An agent waits only for agents that it will see: the lower bound for all policies.
 
     Args:
         processes, space, low_watermark: as for `SyncPolicy`.
-        seen: (agent, step) → the agents that it sees, from an earlier run.
+        seen: (agent, tick) → the agents that it sees, from an earlier run.
     """
 
     def __init__(
@@ -311,7 +315,7 @@ class Oracle(SyncPolicy):
         self._seen = seen
 
     def verdict(self, process: LogicalProcess) -> Verdict:
-        """Wait for the first agent that it will see and that has not reached this step."""
+        """Wait for the first agent that it will see and whose position at this tick is not known yet."""
         if self._space is None or process.loop.agent.reach == "shared":
             return self._shared(process)
         for name in self._seen.get((process.agent_id, process.step), ()):

@@ -1,4 +1,4 @@
-"""Holds events of agents that run ahead until everything earlier has happened, and releases them in key order."""
+"""A buffer for events of agents that run ahead: it releases them in key order, after all earlier events."""
 
 from collections.abc import Iterable
 
@@ -7,10 +7,10 @@ from sim.kernel.rows import ClosedRow, EventRow, InputRow, IntentRow, ResultRow
 
 
 class ReorderBuffer:
-    """A recorder that releases events in the order of their keys to another one.
+    """A recorder that holds events and passes them to another recorder in the order of their order keys.
 
     Args:
-        inner: gets them.
+        inner: the recorder that gets the released events.
     """
 
     def __init__(self, inner: Recorder) -> None:
@@ -19,11 +19,11 @@ class ReorderBuffer:
 
     @property
     def events(self) -> int:
-        """How many events have been released."""
+        """The number of released events."""
         return getattr(self.inner, "events", 0)
 
     def event(self, row: EventRow) -> None:
-        """Keep an event until it is released."""
+        """Hold an event until it is released."""
         rows = self._rows.get(row[0])
         if rows is None:
             self._rows[row[0]] = [row]
@@ -31,7 +31,7 @@ class ReorderBuffer:
             rows.append(row)
 
     def release(self, before: int | None = None) -> None:
-        """Hand over all events before a simulated time in nanoseconds, or all there are."""
+        """Release all events before a simulated time (nanoseconds); None: all events."""
         times: Iterable[int] = self._rows if before is None else [time for time in self._rows if time < before]
         for time in sorted(times):
             rows = self._rows.pop(time)
@@ -40,27 +40,27 @@ class ReorderBuffer:
                 self.inner.event(row)
 
     def input(self, row: InputRow) -> None:
-        """Hand on."""
+        """Pass to the inner recorder."""
         self.inner.input(row)
 
     def intent(self, row: IntentRow) -> None:
-        """Hand on."""
+        """Pass to the inner recorder."""
         self.inner.intent(row)
 
     def result(self, row: ResultRow) -> None:
-        """Hand on."""
+        """Pass to the inner recorder."""
         self.inner.result(row)
 
     def closed(self, row: ClosedRow) -> None:
-        """Hand on."""
+        """Pass to the inner recorder."""
         self.inner.closed(row)
 
     def flush(self) -> None:
-        """Hand on; what is kept back stays."""
+        """Flush the inner recorder; held events stay held."""
         self.inner.flush()
 
     def durable(self, done: Durable) -> None:
-        """Hand on."""
+        """Pass to the inner recorder."""
         self.inner.durable(done)
 
 

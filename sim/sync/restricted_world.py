@@ -1,4 +1,4 @@
-"""The world as an agent of a synchronised run may use it: as far as it has declared. Everything else raises."""
+"""A view of the world for an agent of a synchronised run: it allows only the access that the agent has declared."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,17 +10,17 @@ from sim.kernel.rng import KeyedStream
 from sim.world import Action, ActionResult, World
 
 _OWN = frozenset({"now", "observe", "services", "space"})
-_OF_OTHERS = frozenset({"agents", "members"})  # others' states, which are those of other times
+_OF_OTHERS = frozenset({"agents", "members"})  # states of other agents, which can be at another simulated time
 _OF_KERNEL = frozenset({"acting", "emit", "now"})
 
 
 class RestrictedWorld:
-    """The world as one agent may use it.
+    """The world with the access of one agent. Other access raises `CausalityError`.
 
     Args:
         world: the world.
         agent: the agent.
-        ahead: returns whether the agent is ahead of events that are earlier in simulated time.
+        ahead: returns whether the agent runs ahead of others: events with an earlier simulated time can still follow.
     """
 
     def __init__(self, world: World, agent: Agent, ahead: Callable[[], bool]) -> None:
@@ -31,27 +31,27 @@ class RestrictedWorld:
 
     @property
     def kernel(self) -> Any:
-        """The kernel, as far as an agent may use it."""
+        """The kernel, with the access of the agent."""
         return self._world.kernel if self._open else _RestrictedKernel(self._world.kernel, self._refusal)
 
     def act(self, agent: Agent, action: Action) -> ActionResult:
-        """As `World.act`."""
+        """Like `World.act`."""
         self._check(action)
         return self._world.act(agent, action)
 
     async def execute(self, agent: Agent, action: Action) -> ActionResult:
-        """As `World.execute`."""
+        """Like `World.execute`."""
         self._check(action)
         return await self._world.execute(agent, action)
 
     def stream(self, owner: str, purpose: str = "") -> Stream:
-        """Return a random stream of the agent itself."""
+        """Return a random stream of this agent."""
         if owner != self._agent.agent_id and not self._open:
             raise self._refusal(f"the random stream of {owner!r}")
         return self._world.stream(owner, purpose)
 
     def draws(self, owner: str, purpose: str, *key: object) -> KeyedStream:
-        """Return keyed draws of the agent itself."""
+        """Return keyed draws of this agent."""
         if owner != self._agent.agent_id and not self._open:
             raise self._refusal(f"the random draws of {owner!r}")
         return self._world.draws(owner, purpose, *key)
@@ -83,7 +83,7 @@ class RestrictedWorld:
 
 
 class _RestrictedKernel:
-    """The kernel of an agent that may run ahead."""
+    """The kernel with the access of an agent that can run ahead."""
 
     def __init__(self, kernel: Kernel, refusal: Callable[[str], CausalityError]) -> None:
         self._kernel = kernel
@@ -96,7 +96,7 @@ class _RestrictedKernel:
 
 
 def restrict(agent: Agent, ahead: Callable[[], bool]) -> None:
-    """Limit what an agent can use to what it has declared; without `reach = 'shared'` it gets no messages."""
-    agent.world = RestrictedWorld(agent.world, agent, ahead)  # type: ignore[assignment]  # it has what such an agent may use
+    """Restrict an agent to the access that it has declared; with `own` or `space` it receives no messages."""
+    agent.world = RestrictedWorld(agent.world, agent, ahead)  # type: ignore[assignment]  # it has all methods that such an agent can use
     if agent.reach in ("own", "space"):
         agent.mailbox.close()

@@ -6,7 +6,7 @@ therefore cannot affect agents behind it. An agent behind can affect one ahead o
 perception radius by then. This bound follows from perception radius and speed. It is the lookahead of conservative
 synchronisation (Chandy and Misra, 1979; for towns of agents with language models: AI Metropolis, Xie et al., 2024).
 
-Here a step is a round of synchronised rounds (one tick), not a step of the kernel.
+Here a step is the number of a tick (simulated time divided by the period), not a step of the kernel.
 """
 
 import math
