@@ -1,4 +1,8 @@
-"""Agent families. `policy` (rules, seed 004) and `toolbox` (the functions its rules can call)."""
+"""Kinds of agents.
+
+Modules: `policy` (policy agents, which follow rules), `toolbox` (the functions that rules can call), `town` (agents
+that replay the trace of a generated town).
+"""
 
 from sim.agents.policy import PolicyAction, PolicyAgent, PolicyRule, Rulebook
 from sim.agents.toolbox import Toolbox

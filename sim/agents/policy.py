@@ -1,7 +1,7 @@
-"""Policy agents: rules that a scenario gives, or a class of your own (seed 004: decide, then execute, each iteration).
+"""Policy agents: agents that follow the rules of a scenario entry.
 
-An iteration looks at the rules in order; the first whose `when` is true is the decision. What the rules can see is a
-`Scope` (names) and the functions of the world's `Toolbox`.
+Each iteration tests the rules in order. The first rule whose `when` is true is the decision. Rules can use the names in
+a `Scope` and the functions in the `Toolbox` of the world.
 """
 
 import math
@@ -22,15 +22,15 @@ from sim.world import Action, ActionResult, Message, Sharing, World
 
 
 class Value(Protocol):
-    """A value of a rule: a literal, or computed anew at each evaluation."""
+    """A value in a rule: a literal, or an expression that is evaluated at each use."""
 
     @property
     def constant(self) -> bool:
-        """Whether it is a literal."""
+        """Whether the value is a literal."""
 
     @property
     def names(self) -> frozenset[str]:
-        """The names that it uses."""
+        """The names that the value uses."""
 
     def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]], /) -> Any:
         """Return the value."""
@@ -43,7 +43,7 @@ class PolicyAction:
     Args:
         kind: the kind of action.
         arguments: its arguments; `sleep` has one, `condition`.
-        reason: kept with the action.
+        reason: the reasoning of the action, for the record.
     """
 
     kind: str
@@ -65,20 +65,20 @@ class PolicyAction:
 
 @attrs.frozen
 class PolicyRule:
-    """If `when` is true, do this.
+    """A condition, and the actions that the agent takes if it holds.
 
     Args:
-        when: the condition; None is always true.
-        actions: at least one; each later one begins when the one before has succeeded.
+        when: the condition; None: always true.
+        actions: at least one action; each further action is executed only if the previous one succeeded.
         set: new values of state variables, computed after all actions succeeded.
-        record: numbers that are recorded as observations, computed before `set`.
+        record: values to record as observations, computed before `set`.
     """
 
     when: Expression | None
     actions: tuple[PolicyAction, ...]
     set: Mapping[str, Value]
     record: Mapping[str, Value]
-    uses_message: bool = attrs.field(init=False)  # whether it looks at the message
+    uses_message: bool = attrs.field(init=False)  # whether the rule uses the name `message`
 
     @uses_message.default
     def _uses_message(self) -> bool:
@@ -88,10 +88,10 @@ class PolicyRule:
 
 
 class Rulebook:
-    """The rules that agents of one kind share; a branch of a run may give them others.
+    """The rules that all agents of one entry share. A branch of a run can replace them.
 
     Attributes:
-        rules: in order; the first that applies is taken.
+        rules: the rules in order; the first one that applies is used.
     """
 
     __slots__ = ("rules",)
@@ -101,7 +101,7 @@ class Rulebook:
 
 
 class Scope(dict[str, Any]):
-    """The names that a rule sees: the agent's state, and what is computed when it is asked for."""
+    """The names that a rule can use: the state variables of the agent, and names that are computed at first use."""
 
     __slots__ = ("agent",)
 
@@ -115,18 +115,18 @@ class Scope(dict[str, Any]):
 
 
 class PolicyAgent(Agent):
-    """An agent that follows rules.
+    """An agent that follows the rules of a scenario entry.
 
     Args:
-        agent_id: its name.
-        world: where it lives.
-        toolbox: the functions its rules can call.
-        rulebook: what it does when.
-        index: its number among those that are alike, from 0.
-        subscribe: topic patterns whose events it gets, one an iteration.
-        group: its group.
-        permission: what it may do.
-        reach: what its rules read and do; see `Agent.reach`.
+        agent_id: the name of the agent.
+        world: the world of the agent.
+        toolbox: the functions that its rules can call.
+        rulebook: its rules.
+        index: zero-based index within the agents of its entry.
+        subscribe: topic patterns; the agent gets one matching event per iteration.
+        group: the group of the agent.
+        permission: the level of trust of the agent.
+        reach: which data its rules read and change; see `Agent.reach`.
     """
 
     def __init__(
@@ -152,17 +152,17 @@ class PolicyAgent(Agent):
         self._toolbox = toolbox
         self.rulebook = rulebook
         self._chosen: PolicyRule | None = None
-        self._taken = 0  # how many of its actions were taken
-        self._kept = False  # whether `message` waits for a rule that uses it
-        self._seen = 0  # the sequence number of the event that woke it last
+        self._taken = 0  # number of actions of the chosen rule that were returned so far
+        self._kept = False  # whether `message` is kept for a later iteration because no rule used it
+        self._seen = 0  # sequence number of the event that woke the agent last
         self._patterns = subscribe
         self._subscriptions: tuple[Subscription, ...] = ()
         self._draws: KeyedStream | None = None
-        self._drawn_for = -1  # the iteration whose draws they are
+        self._drawn_for = -1  # the iteration to which `_draws` belongs
 
     @property
     def rng(self) -> Stream:
-        """The draws of this iteration. One draw more in one iteration moves those of no later one."""
+        """The random draws of this iteration. The number of draws in one iteration does not affect later iterations."""
         iteration = 0 if self._loop is None else self._loop.iteration_count
         draws = self._draws
         if draws is None or self._drawn_for != iteration:
@@ -175,7 +175,7 @@ class PolicyAgent(Agent):
         if not self._kept:
             self.message = self.mailbox.take()
         self.event = self._next_event()
-        self.woken_by, self.loop.woken_by = self.loop.woken_by, ""  # of this iteration: later ones were not woken
+        self.woken_by, self.loop.woken_by = self.loop.woken_by, ""  # only for the first iteration after the wake-up
         scope = Scope(self)
         functions = self._toolbox.used_by(self)
         for rule in self.rulebook.rules:
@@ -193,7 +193,7 @@ class PolicyAgent(Agent):
         return None
 
     async def execute_action(self, action: Action) -> ActionResult:
-        """Do what was decided; if it succeeded, record what the rule observes and change the state."""
+        """Execute an action; after the last action of a rule succeeds, record observations and update the state."""
         rule = self._chosen
         result = self.result = await self.world.execute(self, action)
         if result.success and rule is not None and (rule.set or rule.record) and not self.has_more:
@@ -201,8 +201,8 @@ class PolicyAgent(Agent):
         return result
 
     def next_action(self) -> Action:
-        """Return the next action of the rule that was chosen; its arguments are computed now."""
-        assert self._chosen is not None, "there is more only of a rule"
+        """Return the next action of the chosen rule, with its arguments computed now."""
+        assert self._chosen is not None, "has_more is true only if a rule was chosen"
         actions = self._chosen.actions
         action = actions[self._taken]
         self._taken += 1
@@ -210,11 +210,11 @@ class PolicyAgent(Agent):
         return action.constant or action.on(Scope(self), self._toolbox.used_by(self))
 
     async def on_start(self) -> None:
-        """Subscribe."""
+        """Subscribe to the topic patterns of the agent."""
         self._subscriptions = tuple(self.world.event_bus.subscribe(pattern) for pattern in self._patterns)
 
     def on_stop(self) -> None:
-        """End the subscriptions."""
+        """Cancel the subscriptions, and count a kept message as a dead letter."""
         for subscription in self._subscriptions:
             subscription.cancel()
         self._subscriptions = ()
@@ -223,7 +223,7 @@ class PolicyAgent(Agent):
             self.mailbox.dead += 1
 
     def _account(self, used: bool) -> None:
-        """Keep, count or refuse a message that the rule that was chosen does not use."""
+        """Apply the policy `unmatched` to a message that the chosen rule does not use."""
         policy = self.loop.config.unmatched
         self._kept = not used and policy == "keep"
         if used or self._kept:
@@ -236,7 +236,7 @@ class PolicyAgent(Agent):
             )
 
     def _conclude(self, rule: PolicyRule) -> None:
-        scope = Scope(self)  # time may have passed and the world has changed since the decision
+        scope = Scope(self)  # a new scope, because time may have passed and the world has changed since the decision
         functions = self._toolbox.used_by(self)
         for name, value in rule.record.items():
             self.world.observe(self.agent_id, name, float(value.evaluate(scope, functions)))
@@ -244,7 +244,7 @@ class PolicyAgent(Agent):
         self.state.update(new)
 
     def _next_event(self) -> Event | None:
-        """Return what woke it, then what it subscribed to; what it gets both ways only once."""
+        """Return the event that woke the agent, or else the next subscribed event; skip one that it has seen."""
         woken, self.woken_event = self.woken_event, None
         if woken is not None:
             self._seen = woken.sequence

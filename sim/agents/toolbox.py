@@ -1,7 +1,6 @@
 """The functions that the rules of policy agents can call.
 
-One toolbox serves a world. An evaluation never waits, so the agent on whose behalf functions are called is simply
-the one that asked last.
+A world has one toolbox. An evaluation never waits, so the functions act for the agent that called `used_by` last.
 """
 
 import copy
@@ -15,17 +14,17 @@ from sim.world import World
 
 
 class User(Protocol):
-    """Who uses the toolbox."""
+    """The part of an agent that the toolbox uses."""
 
     agent_id: str
 
     @property
     def rng(self) -> Stream:
-        """The agent's own random draws."""
+        """The random draws of the agent."""
 
 
 class Toolbox:
-    """Functions over a world and the agent that asks."""
+    """Functions for rules, over a world and the agent whose rules are evaluated."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -39,7 +38,7 @@ class Toolbox:
         self._functions: Mapping[str, Callable[..., object]] = {**PURE_FUNCTIONS, **own}
 
     def used_by(self, user: User) -> Mapping[str, Callable[..., object]]:
-        """Return the functions, to be called on behalf of `user` until somebody else asks."""
+        """Return the functions by name; they act for `user` until the next call of `used_by`."""
         self._user = user
         return self._functions
 
@@ -53,58 +52,58 @@ class Toolbox:
         assert self._user is not None, "functions are handed out by used_by"
         return self._user.agent_id
 
-    # -- chance: each draws on behalf of the agent that asks
+    # -- random draws, from the draws of the user
 
     def chance(self, probability: float) -> bool:
-        """Whether something of this probability happens."""
+        """Return True with this probability."""
         return self._rng.random() < probability
 
     def uniform(self, low: float, high: float) -> float:
-        """A number between two others."""
+        """Return a uniformly distributed number between `low` and `high`."""
         return low + (high - low) * self._rng.random()
 
     def exponential(self, mean: float) -> float:
-        """An exponentially distributed number with this mean."""
+        """Return an exponentially distributed number with this mean."""
         if mean <= 0:
             raise ExpressionError(f"the mean of exponential must be above 0, not {mean:g}")
         return self._rng.expovariate(1 / mean)
 
     def gauss(self, mean: float, deviation: float) -> float:
-        """A normally distributed number."""
+        """Return a normally distributed number with mean `mean` and standard deviation `deviation`."""
         return self._rng.gauss(mean, deviation)
 
     def randint(self, low: int, high: int) -> int:
-        """A whole number from low to high, both included."""
+        """Return an integer from `low` to `high`, both included."""
         return self._rng.randint(low, high)
 
     def choice(self, items: Any) -> Any:
-        """One of several; None of nothing."""
+        """Return a random element of `items`, or None if there is none."""
         return self._rng.choice(items) if len(items) else None
 
-    # -- the world around
+    # -- the state of the world
 
     def neighbours(self) -> list[str]:
-        """The agents at the same place or one edge away."""
+        """Return the other agents at the same place or one edge away."""
         return self._world.places.neighbours(self._id) if self._world.places else []
 
     def nearby(self) -> list[str]:
-        """The other agents at the same place."""
+        """Return the other agents at the same place."""
         places = self._world.places
         here = places.where(self._id) if places else None
         return [id for id in places.at(here) if id != self._id] if places and here is not None else []
 
     def adjacent(self) -> list[str]:
-        """The places one edge away."""
+        """Return the places one edge away."""
         places = self._world.places
         here = places.where(self._id) if places else None
         return places.adjacent(here) if places and here is not None else []
 
     def free_places(self) -> list[str]:
-        """The places where no agent stands."""
+        """Return the places where no agent stands."""
         return self._world.places.free() if self._world.places else []
 
     def state_of(self, agent: str, key: str) -> Any:
-        """A state variable of another agent, as it is now; None if there is no such agent."""
+        """Return the present value of a state variable of another agent; None if the agent does not exist."""
         known = self._world.agents.get(agent)
         if known is None:
             return None
@@ -114,50 +113,50 @@ class Toolbox:
         return copy.deepcopy(value) if isinstance(value, dict | list) else value
 
     def in_sight(self) -> list[dict[str, Any]]:
-        """What the agent sees of others in space: `agent`, `position`, `doing`; as they were when this step began."""
+        """Return what the agent sees in space: for each visible agent, `agent`, `position` and `doing`."""
         space = self._world.space
         seen = space.near(self._id) if space is not None and self._id in space.histories else ()
         return [{"agent": one.agent, "position": _plain(one.position), "doing": one.doing} for one in seen]
 
     def position(self) -> Any:
-        """Where the agent is in space; None if it is not."""
+        """Return the position of the agent in space; None if it is not in space."""
         space = self._world.space
         return _plain(space.where(self._id)) if space is not None and self._id in space.histories else None
 
     def agents(self, group: str) -> list[str]:
-        """The living agents of a group."""
+        """Return the live agents of a group."""
         return self._world.group(group)
 
     def remaining(self, resource: str) -> float:
-        """What is left to the agent of a limit, budget or quota."""
+        """Return what the agent has left of a rate limit, budget or quota."""
         return self._world.remaining(self._id, resource)
 
     def usage(self, resource: str) -> float:
-        """What the agent has used of a rate limit within its window."""
+        """Return how many units of a rate limit the agent has used within its window."""
         return self._world.rate_tracker.get_usage(self._id, resource)
 
     def budget(self, name: str) -> float:
-        """What is left to the agent of a budget."""
+        """Return what the agent has left of a budget, in units."""
         return self._world.budgets.remaining(self._id, name) / MICRO
 
     def exists(self, artifact: str) -> bool:
-        """Whether there is such an artifact."""
+        """Return whether an artifact exists."""
         return self._world.artifacts.get(artifact) is not None
 
     def content(self, artifact: str) -> Any:
-        """The content of an artifact that the agent may read; None if there is none."""
+        """Return the content of an artifact; None if it does not exist or the agent has no read access."""
         return self._world.readable(self._id, artifact)
 
     def level(self, pool: str) -> float:
-        """What a pool holds: free slots, an amount, or a number of items."""
+        """Return the level of a pool: free slots, an amount, or a number of items."""
         return self._world.pools[pool].level
 
     def holds(self, pool: str) -> int:
-        """How many slots of a pool the agent holds."""
+        """Return the number of slots of a pool that the agent holds."""
         return self._world.held.get(self._id, {}).get(pool, 0)
 
     def queue(self, pool: str) -> int:
-        """How many wait at a pool."""
+        """Return the number of requests that wait at a pool."""
         return self._world.pools[pool].queue
 
 

@@ -1,7 +1,10 @@
-"""The town: a workload with the statistics that were published of Generative Agents' town.
+"""The town: a workload with the published statistics of the town of Generative Agents.
 
-`generate` makes a `Trace` from a seed: where everybody is and what each calls, step by step. `villagers` makes the
-class of agents that play it. `critical_path` is a bound for how fast it can be played.
+`generate` creates a `Trace` from a seed: the position and the model calls of each agent in each step. `villagers`
+creates the class of agents that replay it. `critical_path` is a lower bound of the makespan.
+
+Modules: `routine` (the day of each resident), `generate` (adds the model calls), `trace`, `villager`, `bounds`. A step
+of the town is one tick of 10 s.
 """
 
 from sim.agents.town.bounds import critical_path

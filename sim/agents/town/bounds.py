@@ -1,23 +1,24 @@
-"""What no way of running a trace can beat."""
+"""A lower bound of the makespan of a trace."""
 
 from sim.agents.town.trace import Trace, TraceCall
 from sim.llm.behaviour import ServerSpec
 
 
 def critical_path(trace: Trace, server: ServerSpec) -> float:
-    """Return how long a trace takes at least, on any number of machines: its longest chain of calls.
+    """Return the critical path of a trace: the length of its longest chain of dependent calls.
 
-    A call waits for the one before it in its chain; a step of an agent waits for its own step before, and for that of
-    everybody whom it sees when it begins. Each call takes as long as if it were alone on a machine.
+    No number of replicas makes a run shorter than this. A call depends on the previous call in its chain. A step of an
+    agent depends on its own previous step, and on the previous step of every agent that it sees at its beginning. Each
+    call takes as long as if it were alone on a replica.
 
     Args:
-        trace: what is done.
-        server: how fast a machine reads and writes.
+        trace: the workload.
+        server: the rates of the modelled server.
 
     Returns:
         Seconds of service time.
     """
-    ready = [0.0] * len(trace.agents)  # when each agent has ended its step before
+    ready = [0.0] * len(trace.agents)  # when each agent has finished its previous step
     for step in range(trace.first_step, trace.last_step):
         before = ready.copy()
         for one, other in trace.pairs(step, trace.radius):

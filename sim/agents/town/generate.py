@@ -1,18 +1,18 @@
-"""Makes traces of towns whose statistics are those published of Generative Agents' town.
+"""Generates traces of towns with the published statistics of the town of Generative Agents.
 
-The original traces are not public; what was published of them (Xie et al., "AI Metropolis", MLSys 2025) is: 25 agents
-on 100 x 140 cells, steps of 10 s, 56,700 calls a day, on average 642.6 tokens of input and 21.9 of output, about 5,000
-calls from 12 to 13 o'clock and 800 from 6 to 7, and 1.85 agents, itself included, that an agent depends on. Larger
-crowds are towns side by side.
+The original traces are not public. Published are (Xie et al., "AI Metropolis", MLSys 2025): 25 agents on 100 x 140
+cells, steps of 10 s, 56,700 calls per day, means of 642.6 input tokens and 21.9 output tokens per call, about 5,000
+calls from 12 to 13 o'clock and 800 from 6 to 7, and a mean of 1.85 agents on which an agent depends, including itself.
+Larger populations are several towns side by side.
 
-What is behind the numbers follows Generative Agents (Park et al., 2023): most steps of an agent make no call; who looks
-around makes a few, one after the other, who turns to something new about seven; who reflects, or talks to somebody,
-makes a dozen in one step, because a conversation is written at once, to its end; who wakes up plans the day in thirty.
-Such long chains are what a barrier after each step waits for.
+The kinds of calls follow Generative Agents (Park et al., 2023). In most steps an agent makes no call. Looking around
+takes a few calls in sequence, and a new activity about seven. A reflection or a conversation takes about a dozen calls
+in one step, because a conversation is generated as a whole. After waking up, planning the day takes about thirty. A
+barrier after each step has to wait for such long chains.
 
-What was not published (how long chains are, how the crowd stands, which kinds of calls are how frequent) was chosen,
-together with the rates of the server in `scenarios/town.yaml`, such that the published speed-ups of the paper's own
-scheduler come out; on seeds 101 to 103 only.
+The unpublished parameters are the lengths of chains, the distribution of agents in space and the frequencies of the
+kinds of calls. They were chosen, together with the rates of the server in `scenarios/town.yaml`, to reproduce the
+published speed-ups of the scheduler of the paper; only seeds 101 to 103 were used for this.
 """
 
 import math
@@ -30,21 +30,21 @@ from sim.errors import UsageError
 from sim.kernel.rng import Stream, derive
 
 MAX_AGENTS = 10_000
-"""More would not fit on the grid, whose cells are counted with 16 bits."""
+"""The maximum number of agents, because x coordinates are stored in 16 bits."""
 
 CALLS_BY_HOUR = (
     300, 100, 60, 60, 80, 300, 800, 2400, 3300, 3300, 3200, 3900,
     5000, 4200, 3500, 3300, 3300, 3600, 3900, 3700, 3100, 2700, 1700, 900,
 )  # fmt: skip
-"""Calls of 25 agents in each hour of the day: 56,700. Hours 6 and 12 are published, as is the sum; the rest is drawn
-freehand."""
+"""Calls of 25 agents in each hour of the day, 56,700 in total. The values of hours 6 and 12 and the total are
+published (Xie et al., 2025); the other values are estimates."""
 
-_INPUT, _OUTPUT = 642.6, 21.9  # tokens: published means
-_INPUT_SPREAD, _OUTPUT_SPREAD = 0.45, 0.5  # of the logarithm
-_SHORTEST = 16  # tokens of input
+_INPUT, _OUTPUT = 642.6, 21.9  # published mean tokens per call
+_INPUT_SPREAD, _OUTPUT_SPREAD = 0.45, 0.5  # standard deviations of the logarithm of the tokens
+_SHORTEST = 16  # minimum number of input tokens
 
 RADIUS, SPEED = 4, 1
-"""Cells that an agent of Generative Agents sees, and goes in a step."""
+"""Perception radius and speed of an agent of Generative Agents, in cells and cells per step."""
 
 Chains = Mapping[int, tuple[TraceCall, ...]]
 """The calls of one agent, by step."""
@@ -54,7 +54,7 @@ Kind = Literal["look", "act", "reflect", "talk", "plan"]
 
 @attrs.frozen
 class _Chain:
-    """What calls of one kind are like: how many follow each other, and their tokens in relation to those of others."""
+    """Parameters of one kind of call: minimum and maximum length of a chain, and relative numbers of tokens."""
 
     shortest: int
     longest: int
@@ -69,15 +69,15 @@ _CHAINS: dict[Kind, _Chain] = {
     "talk": _Chain(6, 17, 1.3, 1.0),
     "plan": _Chain(20, 40, 1.0, 1.5),
 }
-_SHARES: dict[Kind, float] = {"talk": 0.08, "reflect": 0.04, "act": 0.40, "look": 0.48}  # of calls; plans come first
-_ON_TIME = 0.77  # share of what people do and look at that begins with a full minute, as their schedules do
-_MINUTE = 6  # steps
-_TRIES = 12  # times that one looks for somebody who is up, or for two who are near each other
-_MOOD = 0.2  # spread of the logarithm of how lively a person is in an hour, compared with others
+_SHARES: dict[Kind, float] = {"talk": 0.08, "reflect": 0.04, "act": 0.40, "look": 0.48}  # of calls, without plans
+_ON_TIME = 0.77  # share of `act` and `look` chains that begin at a full minute, because schedules do
+_MINUTE = 6  # steps in a minute
+_TRIES = 12  # maximum attempts to draw an awake resident, or a step with two of them near each other
+_MOOD = 0.2  # standard deviation of the logarithm of liveliness, per resident and hour
 
 
 def _scaled() -> dict[Kind, tuple[float, float]]:
-    """Return the logarithms of the median tokens for each kind, such that the means of a day are those published."""
+    """Return the logarithms of the median input and output tokens per kind that give the published daily means."""
     plan = _CHAINS["plan"]
     planned = TOWN * (plan.shortest + plan.longest) / 2 / sum(CALLS_BY_HOUR)
     shares = {kind: share * (1 - planned) for kind, share in _SHARES.items()} | {"plan": planned}
@@ -98,25 +98,27 @@ _MEDIANS = _scaled()
 def generate(
     seed: int, agents: int = TOWN, first_step: int = 0, steps: int = DAY_STEPS, name: str = "villager"
 ) -> Trace:
-    """Make the trace of a window of a day.
+    """Generate the trace of a window of a day.
 
-    A part of it is the same whatever else is made: the first 25 of 1,000 agents do what 25 agents of the same seed do,
-    and an hour is that hour of the day.
+    A part of a trace does not depend on the other parts. With the same seed, the first 25 of 1,000 agents do the same
+    as 25 agents alone, and a window has the same content as that window of a whole day.
 
     Args:
-        seed: of everything that is drawn.
-        agents: how many; each 25 are a town of their own.
-        first_step: where the window begins, in steps of 10 s from midnight.
-        steps: how long it is.
-        name: what the agents are called: `villager-1`, ...
+        seed: the seed of all random draws.
+        agents: number of agents; each group of 25 is a separate town.
+        first_step: first step of the window, in steps of 10 s from midnight.
+        steps: length of the window, in steps.
+        name: prefix of the names of the agents: `villager-1`, ...
 
     Raises:
-        UsageError: if there are too few or too many agents, or the window is not within a day.
+        UsageError: if the number of agents is out of range, or the window is not within one day.
     """
     if not 1 <= agents <= MAX_AGENTS:
         raise UsageError(f"a town has 1 to {MAX_AGENTS} agents, not {agents}")
     if not (first_step >= 0 < steps and first_step + steps <= DAY_STEPS):
-        raise UsageError(f"a trace lies within the {DAY_STEPS} steps of a day, not from {first_step} for {steps}")
+        raise UsageError(
+            f"a trace must be within the {DAY_STEPS} steps of a day, but this one has {steps} steps from {first_step}"
+        )
     towns = -(-agents // TOWN)
     parts = [part for town in range(towns) for part in _town(seed, town, first_step, steps)][:agents]
     return Trace(
@@ -133,11 +135,11 @@ def generate(
 
 
 def _town(seed: int, town: int, first_step: int, steps: int) -> Iterator[tuple[Path, Chains]]:
-    """Yield what each person of one town does."""
+    """Yield the path and the calls of each resident of one town."""
     people = residents(Stream(derive("town routine", seed, town)))
     hours = range(first_step // HOUR, (first_step + steps - 1) // HOUR + 1)
     begin, last_step = hours[0] * HOUR, first_step + steps
-    paths = [Path(*path(person, begin, len(hours) * HOUR)) for person in people]  # whole hours: talks depend on them
+    paths = [Path(*path(person, begin, len(hours) * HOUR)) for person in people]  # whole hours, because the draws of `talk` chains depend on all positions in an hour
     chains = [
         _Hour(Stream(derive("town calls", seed, town, hour)), hour, people, paths, begin).chains() for hour in hours
     ]
@@ -149,7 +151,7 @@ def _town(seed: int, town: int, first_step: int, steps: int) -> Iterator[tuple[P
 
 
 class _Hour:
-    """What the people of a town call in one hour."""
+    """Generates the calls of the residents of a town in one hour."""
 
     def __init__(
         self, stream: Stream, hour: int, people: Sequence[Resident], paths: Sequence[Path], begin: int
@@ -159,18 +161,18 @@ class _Hour:
         self._left = CALLS_BY_HOUR[hour]
         self._people = people
         self._paths = paths
-        self._begin = begin  # the step at which the paths begin
+        self._begin = begin  # the first step of the paths
         self._weights = list(accumulate(person.liveliness * math.exp(stream.gauss(0.0, _MOOD)) for person in people))
         self._chains: list[dict[int, list[TraceCall]]] = [{} for _ in people]
 
     def chains(self) -> list[dict[int, list[TraceCall]]]:
-        """Return the calls of each, by step."""
+        """Return the calls of each resident, by step."""
         for agent, person in enumerate(self._people):
             if self._first <= person.wakes < self._first + HOUR:
                 self._add("plan", agent, person.wakes, self._left)
         shares = {kind: round(self._left * share) for kind, share in _SHARES.items()}
         talked = self._spend("talk", shares["talk"], self._talks())
-        acts = shares["act"] + shares["talk"] - talked  # where nobody meets, nobody talks
+        acts = shares["act"] + shares["talk"] - talked  # `talk` calls without an occasion become `act` calls
         acts -= self._spend("act", acts, self._setting_out())
         self._spend("act", acts, self._anybody(on_time=_ON_TIME))
         self._spend("reflect", shares["reflect"], self._anybody())
@@ -178,14 +180,14 @@ class _Hour:
         return self._chains
 
     def _spend(self, kind: Kind, calls: int, occasions: Iterator[tuple[int, int]]) -> int:
-        """Make chains of a kind until so many calls are made, or no occasion is left; return how many were made."""
+        """Add chains of a kind up to a number of calls, or until no occasion is left; return the number added."""
         left = calls
         while left > 0 and (occasion := next(occasions, None)) is not None:
             left -= self._add(kind, *occasion, left)
         return calls - left
 
     def _add(self, kind: Kind, agent: int, step: int, most: int) -> int:
-        """Let an agent make one chain of calls, and return how many there were."""
+        """Add one chain of at most `most` calls, and return its length."""
         chain, gauss = _CHAINS[kind], self._stream.gauss
         count = min(self._stream.randint(chain.shortest, chain.longest), most)
         inputs, outputs = _MEDIANS[kind]
@@ -197,10 +199,10 @@ class _Hour:
         self._left -= count
         return count
 
-    # -- occasions: agent and step
+    # -- occasions: pairs (agent, step)
 
     def _anybody(self, on_time: float = 0.0) -> Iterator[tuple[int, int]]:
-        """Yield people who are up, the livelier the more often; if nobody is found, somebody who dreams."""
+        """Yield awake residents, weighted by liveliness; a sleeping one if all attempts fail."""
         stream, people, weights = self._stream, self._people, self._weights
         while True:
             grain = _MINUTE if stream.random() < on_time else 1
@@ -212,7 +214,7 @@ class _Hour:
             yield agent, step
 
     def _talks(self) -> Iterator[tuple[int, int]]:
-        """Yield people who are up and see somebody else who is, until none are found any more."""
+        """Yield awake residents that see another awake resident, until all attempts in a row fail."""
         tries = 0
         while tries < _TRIES:
             step = self._first + self._stream.randrange(HOUR)
@@ -236,7 +238,7 @@ class _Hour:
         ]
 
     def _setting_out(self) -> Iterator[tuple[int, int]]:
-        """Yield who turns to something else and walks there."""
+        """Yield residents that depart for another destination."""
         for agent, person in enumerate(self._people):
             for step, _ in person.walks:
                 if self._first <= step < self._first + HOUR and step != person.wakes:

@@ -1,8 +1,8 @@
-"""A day of the people of one town: where they live, work and eat, and when they walk there.
+"""The daily routine of the residents of one town: where they live, work and eat, and when they walk there.
 
-The town is a grid of lots: places for all in the middle, homes around them. Nobody enters the outermost cells, so that
-towns that lie side by side do not touch. Everything is drawn from one stream, and only here; the whole day costs a few
-milliseconds, which is why any window of it can be looked at alone.
+The town is a grid of lots: public places in the middle, homes around them. No resident enters the outermost cells, so
+that residents of adjacent towns do not see each other. All draws of this module come from one stream. A whole day is
+generated in a few milliseconds, so any window of the day is cut from a whole day.
 """
 
 import math
@@ -15,28 +15,29 @@ from sim.kernel.rng import Stream
 
 WIDTH, HEIGHT = 100, 140
 TOWN = 25
-"""People of a town."""
+"""Number of residents of a town."""
 HOUR = 360
+"""Steps of 10 s in an hour."""
 
-_LOT = 14  # cells
+_LOT = 14  # side length, in cells
 _COLUMNS, _ROWS = 7, 9
-_CORNER = (3, 9)  # of the first lot's walkable cells: what is west and south of them stays free
+_CORNER = (3, 9)  # first walkable cell of the first lot; cells with a smaller x or y are never entered
 _CAFE, _PUB, _STORE, _PARK, _COLLEGE, _OFFICE = (3, 4), (4, 4), (2, 4), (3, 3), (3, 5), (2, 3)
 _PUBLIC = (_CAFE, _PUB, _STORE, _PARK, _COLLEGE, _OFFICE)
-_WORK = ((_CAFE, 2), (_STORE, 2), (_COLLEGE, 4), (_OFFICE, 4), (_PUB, 2))  # the others work at home
+_WORK = ((_CAFE, 2), (_STORE, 2), (_COLLEGE, 4), (_OFFICE, 4), (_PUB, 2))  # (place, workers); the others work at home
 _LUNCH = (_CAFE, _PUB, _PARK)
 _EVENING = (_PUB, _PARK, _CAFE)
-_TABLES, _SEATS = (0, 7), 1  # where tables of a public place are, along x and y, and how far seats are from there
-_ROOM = 7  # cells of a home that are walked on, less one
+_TABLES, _SEATS = (0, 7), 1  # offsets of tables in a public place along x and y; maximum offset of a seat from a table
+_ROOM = 7  # largest offset of a cell in a home
 
-_COUPLES = 12  # the others live alone
-_HOMES = 22  # lots around the cafe on which houses can stand
-_EARLY_HOUSES = 2  # those nearest to the cafe
-_EARLY, _LATE = (5.7, 0.3, 5.2, 6.2), (7.6, 0.4, 7.0, 8.6)  # when people rise: mean, spread, earliest, latest hour
-_LUNCH_OUT = (0.2, 0.55)  # share of people who have lunch out, by town
-_AT_DESK = 0.8  # share of moves at work that lead back to one's desk
-_STAY = (60, 300)  # steps between two moves within a place
-_LIVELY = 0.1  # spread of the logarithm of how lively people are
+_COUPLES = 12  # number of couples; the others live alone
+_HOMES = 22  # number of lots around the cafe on which houses can stand
+_EARLY_HOUSES = 2  # number of houses, nearest to the cafe, whose residents get up early
+_EARLY, _LATE = (5.7, 0.3, 5.2, 6.2), (7.6, 0.4, 7.0, 8.6)  # getting up: mean, standard deviation, min, max hour
+_LUNCH_OUT = (0.2, 0.55)  # range of the share of residents who have lunch out; drawn per town
+_AT_DESK = 0.8  # share of moves at work that lead back to the own desk
+_STAY = (60, 300)  # range of the steps between two moves within a place
+_LIVELY = 0.1  # standard deviation of the logarithm of liveliness
 
 Spot = tuple[int, int]
 Lot = tuple[int, int]
@@ -44,14 +45,14 @@ Lot = tuple[int, int]
 
 @attrs.frozen
 class Resident:
-    """One person's day.
+    """The day of one resident.
 
     Args:
-        wakes: the step at which the day begins.
-        sleeps: the step at which it ends.
-        bed: where the person is at midnight.
-        walks: when it sets out for where, in order; a walk that is under way ends there.
-        liveliness: how much it does and says, compared with others.
+        wakes: the step at which the resident wakes up.
+        sleeps: the step at which the resident goes to sleep.
+        bed: the position at midnight.
+        walks: pairs (step of departure, destination), in order; a new walk replaces an unfinished one.
+        liveliness: relative frequency of model calls, compared with other residents.
     """
 
     wakes: int
@@ -61,12 +62,12 @@ class Resident:
     liveliness: float
 
     def awake(self, step: int) -> bool:
-        """Tell whether the person is up."""
+        """Return whether the resident is awake at a step."""
         return self.wakes <= step < self.sleeps
 
 
 def residents(stream: Stream) -> tuple[Resident, ...]:
-    """Return the people of a town."""
+    """Draw and return the residents of a town."""
     lots = [(i, j) for i in range(_COLUMNS) for j in range(_ROWS) if (i, j) not in _PUBLIC]
     lots.sort(key=lambda lot: max(abs(lot[0] - _CAFE[0]), abs(lot[1] - _CAFE[1])))
     houses = sorted(stream.sample(lots[:_HOMES], TOWN - _COUPLES), key=lots.index)
@@ -77,7 +78,7 @@ def residents(stream: Stream) -> tuple[Resident, ...]:
     works = stream.sample(jobs + [None] * (TOWN - len(jobs)), TOWN)
     lunch_out = stream.uniform(*_LUNCH_OUT)
     people = []
-    for i in stream.sample(range(TOWN), TOWN):  # so that who lives together does not stand together in the list
+    for i in stream.sample(range(TOWN), TOWN):  # shuffled, so that couples are not adjacent in the list
         bed = _corner(homes[i], 2 if i >= len(houses) else 0)
         people.append(_resident(stream, homes[i], bed, rises[i], works[i] or homes[i], lunch_out))
     return tuple(people)
@@ -92,7 +93,7 @@ def _resident(stream: Stream, home: Lot, bed: Spot, wakes: int, work: Lot, lunch
     rests = _near(stream, 20.5, 0.8, 19.0, 22.0)
     sleeps = max(rests + HOUR // 3, _near(stream, 22.7, 0.7, 21.0, 23.9))
     out = stream.random() < lunch_out
-    stays: list[tuple[int, int, Lot, Spot | None]] = [  # from when until when where; a spot to which one returns
+    stays: list[tuple[int, int, Lot, Spot | None]] = [  # (start, end, lot, own desk or None)
         (wakes, leaves, home, None),
         (leaves, lunch, work, desk),
         (lunch, back, stream.choice(_LUNCH) if out else work, None if out else desk),
@@ -106,7 +107,7 @@ def _resident(stream: Stream, home: Lot, bed: Spot, wakes: int, work: Lot, lunch
 
 
 def _stay(stream: Stream, start: int, end: int, lot: Lot, own: Spot | None) -> Iterator[tuple[int, Spot]]:
-    """Yield the moves within a place: to its own spot and, in between, to others."""
+    """Yield the moves within a place as (step, destination): to the own spot or to other spots."""
     step = start
     while step < end:
         yield step, own if own is not None and stream.random() < _AT_DESK else _spot(stream, lot)
@@ -114,7 +115,7 @@ def _stay(stream: Stream, start: int, end: int, lot: Lot, own: Spot | None) -> I
 
 
 def _near(stream: Stream, hour: float, spread: float, low: float, high: float) -> int:
-    """Draw a step near an hour of the day."""
+    """Draw a step from a normal distribution around an hour of the day, within limits."""
     return round(min(max(stream.gauss(hour, spread), low), high) * HOUR)
 
 
@@ -131,9 +132,9 @@ def _spot(stream: Stream, lot: Lot) -> Spot:
 
 
 def path(resident: Resident, first_step: int, steps: int) -> tuple["array[int]", "array[int]"]:
-    """Return where a person is at the start of each step of a window, and at its end: x and y.
+    """Return the x and y positions of a resident at the start of each step of a window, and at its end.
 
-    It walks one cell a step, first along x, then along y.
+    A resident walks one cell per step, first along x, then along y.
     """
     end = first_step + steps + 1
     xs, ys = array("H"), array("H")
@@ -150,7 +151,7 @@ def path(resident: Resident, first_step: int, steps: int) -> tuple["array[int]",
 
 
 def _walk(xs: "array[int]", ys: "array[int]", here: Spot, goal: Spot, times: tuple[int, int, int]) -> Spot:
-    """Add a walk and the stay after it; times are its start, its end and the first step to be added."""
+    """Append a walk and the stay after it; `times` is (start, end, first step to append)."""
     start, until, first = times
     x, y = here
     for step in range(start, until):

@@ -1,7 +1,7 @@
-"""What the people of a town do, step by step: where they stand and which model calls they make.
+"""The trace of a town: the positions and the model calls of its residents, step by step.
 
-A trace fixes the workload, so that ways of running it can be compared: each plays the same calls. Steps are counted
-from midnight. The calls of one agent in one step are a chain: each is made when the one before has been answered.
+A trace fixes the workload, so that policies can be compared on the same calls. Steps are counted from midnight. The
+calls of one agent in one step are a chain: each call starts after the previous one is answered.
 """
 
 from array import array
@@ -15,8 +15,8 @@ DAY_STEPS = 8640
 """Steps of 10 s in a day."""
 
 
-class TraceCall(NamedTuple):  # not a frozen class: a trace has hundreds of thousands, and this takes half as long
-    """One call of a model, by its tokens."""
+class TraceCall(NamedTuple):  # a named tuple is created twice as fast as a frozen class, and a trace has very many
+    """One model call: the numbers of its tokens."""
 
     input_tokens: int
     output_tokens: int
@@ -24,7 +24,7 @@ class TraceCall(NamedTuple):  # not a frozen class: a trace has hundreds of thou
 
 @attrs.frozen
 class Path:
-    """Where an agent stands at the start of each step, and at the end of the last."""
+    """The positions of an agent at the start of each step and at the end of the last step: `steps` + 1 items."""
 
     x: "array[int]"
     y: "array[int]"
@@ -32,21 +32,21 @@ class Path:
 
 @attrs.frozen
 class Trace:
-    """The part of every agent over a window of a day.
+    """The parts of all agents in a window of a day.
 
-    Distances are Chebyshev's (the larger of those along x and y): what an agent of Generative Agents sees is a square.
+    Distances are Chebyshev distances, because an agent of Generative Agents perceives a square.
 
     Args:
-        width: cells along x.
-        height: cells along y.
-        first_step: the step at which it begins, from midnight.
-        steps: how many there are.
-        agents: their names; what follows is in the same order.
-        positions: where they are.
-        calls: for each agent, what it calls in which step, from midnight; steps without calls are not there.
-        step_s: seconds of a step.
-        radius: cells that an agent sees.
-        speed: cells that an agent can walk in a step.
+        width: number of cells along x.
+        height: number of cells along y.
+        first_step: first step of the window, counted from midnight.
+        steps: number of steps in the window.
+        agents: names of the agents; `positions` and `calls` have the same order.
+        positions: path of each agent.
+        calls: for each agent, step → its calls; steps are counted from midnight, and steps without calls are absent.
+        step_s: duration of a step, in seconds of world time.
+        radius: perception radius of an agent, in cells.
+        speed: maximum distance that an agent walks in a step, in cells.
     """
 
     width: int
@@ -62,16 +62,16 @@ class Trace:
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
-        """The number of each agent by its name."""
+        """The zero-based index of each agent, by name."""
         return {name: number for number, name in enumerate(self.agents)}
 
     @property
     def last_step(self) -> int:
-        """The step at which it has ended."""
+        """The first step after the window."""
         return self.first_step + self.steps
 
     def at(self, agent: int, step: int) -> tuple[int, int]:
-        """Return where the agent of that number is when a step begins."""
+        """Return the position of the agent with this index at the beginning of a step."""
         path, index = self.positions[agent], step - self.first_step
         return path.x[index], path.y[index]
 
@@ -82,7 +82,7 @@ class Trace:
                 yield from chain
 
     def calls_by_hour(self) -> dict[int, int]:
-        """Return how many calls are made in each hour of the day that the trace touches."""
+        """Return the number of calls in each hour of the day that overlaps the window."""
         hour = 3600 // self.step_s
         result = dict.fromkeys(range(self.first_step // hour, (self.last_step - 1) // hour + 1), 0)
         for chains in self.calls:
@@ -91,7 +91,7 @@ class Trace:
         return result
 
     def token_means(self) -> tuple[float, float]:
-        """Return the mean tokens of input and of output of a call."""
+        """Return the mean numbers of input tokens and of output tokens per call."""
         count = inputs = outputs = 0
         for call in self.all_calls():
             count += 1
@@ -100,12 +100,12 @@ class Trace:
         return (inputs / count, outputs / count) if count else (0.0, 0.0)
 
     def dependencies(self, every: int = 1) -> float:
-        """Return how many agents, itself included, are so near an agent that they step together: a mean over time.
+        """Return the mean number of agents within `radius + speed` of an agent, including itself.
 
-        Near is within sight and one step (`radius + speed`): whoever is, can be seen after one move.
+        These are the agents that an agent can see after one move.
 
         Args:
-            every: looks at each such step only.
+            every: sampling interval, in steps.
         """
         looked, found = 0, 0
         for step in range(self.first_step, self.last_step, every):
@@ -114,7 +114,7 @@ class Trace:
         return found / looked if looked else 0.0
 
     def pairs(self, step: int, distance: int) -> Iterator[tuple[int, int]]:
-        """Yield the pairs of agents, as numbers, that are at most so far apart when a step begins."""
+        """Yield the pairs of agents, as indexes, whose distance at the beginning of a step is at most `distance`."""
         index = step - self.first_step
         cells: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
         for agent, path in enumerate(self.positions):

@@ -1,4 +1,4 @@
-"""Who plays a part of a trace: looks around, makes the calls of the step one after the other, and walks on."""
+"""An agent that replays its part of a trace: in each step it looks around, makes its calls in sequence, and walks."""
 
 from typing import Any, ClassVar
 
@@ -11,28 +11,29 @@ from sim.permissions import Permission
 from sim.world import Action, Sharing, Sighting, World
 
 _FILLER = "What is known of the day so far goes here. " * 60
-_FRAME = count_request(APPROXIMATE, ModelRequest((ChatMessage("user", ""),)))  # tokens of a prompt without a text
-_BYTES = 4  # of a token
+_FRAME = count_request(APPROXIMATE, ModelRequest((ChatMessage("user", ""),)))  # tokens of a prompt with an empty text
+_BYTES = 4  # bytes per token, as in `APPROXIMATE`
 
 
 class Villager(Agent):
-    """An agent that plays the part of a trace that has its name.
+    """An agent that replays the part of a trace that has its name.
 
-    What it calls and where it walks is given; whom it sees is not, and stands in its prompts and its actions. So two
-    ways of running a town agree only if everybody has seen the same. Use `villagers` to bind the class to a trace.
+    The trace determines its calls and its path, but not which agents it sees. Its prompts and its actions contain the
+    agents that it sees. So two runs of a town have equal hashes only if every agent has seen the same agents. Use
+    `villagers` to bind this class to a trace.
 
     Args:
-        agent_id: its name, one of the trace's.
-        world: where it lives; it has space and language models.
-        group: its group.
-        permission: what it may do.
+        agent_id: the name of the agent, which must be in the trace.
+        world: the world of the agent; it must have space and language models.
+        group: the group of the agent.
+        permission: the level of trust of the agent.
 
     Attributes:
-        trace: what the whole town does.
-        home: where it is when the trace begins.
+        trace: the trace of the whole town.
+        home: its position at the beginning of the trace.
 
     Raises:
-        UsageError: if the trace has no part for it.
+        UsageError: if the trace has no part with this name.
     """
 
     trace: ClassVar[Trace]
@@ -55,7 +56,7 @@ class Villager(Agent):
         self.state = {"calls": 0, "met": 0}
 
     async def decide_action(self) -> Action | None:
-        """Play the step that it is now; stop when the trace has ended."""
+        """Replay the present step; stop at the end of the trace."""
         trace, number = self.trace, self._number
         step = trace.first_step + round(self.world.now / trace.step_s)
         if step >= trace.last_step:
@@ -79,12 +80,12 @@ class Villager(Agent):
 
 
 def villagers(trace: Trace) -> type[Villager]:
-    """Return the class of agents that play this trace; each takes the part of its name."""
+    """Return a class of agents that replay this trace; each agent has the part with its name."""
     return type("Villager", (Villager,), {"trace": trace, "__doc__": Villager.__doc__})
 
 
 def _request(call: TraceCall, step: int, seen: tuple[Sighting, ...]) -> ModelRequest:
-    """Return a request of as many tokens as the call has, with who was seen in it."""
+    """Return a request with the token counts of the call and the seen agents in its text."""
     near = "; ".join(f"{who.agent} at {_words(who.position)}, {who.doing}" for who in seen)
     text = f"It is step {step}. Near you: {near or 'nobody'}.\n"
     size = max(0, call.input_tokens - _FRAME) * _BYTES
@@ -94,7 +95,7 @@ def _request(call: TraceCall, step: int, seen: tuple[Sighting, ...]) -> ModelReq
         text += filler[: size - len(data)]
     else:
         text = data[:size].decode(errors="ignore")
-        text += " " * (size - len(text.encode()))  # where a letter of several bytes was cut
+        text += " " * (size - len(text.encode()))  # `ignore` dropped a character that was cut in two
     return ModelRequest((ChatMessage("user", text),), sampling=Sampling(max_tokens=call.output_tokens))
 
 
