@@ -139,7 +139,8 @@ def _town(seed: int, town: int, first_step: int, steps: int) -> Iterator[tuple[P
     people = residents(Stream(derive("town routine", seed, town)))
     hours = range(first_step // HOUR, (first_step + steps - 1) // HOUR + 1)
     begin, last_step = hours[0] * HOUR, first_step + steps
-    paths = [Path(*path(person, begin, len(hours) * HOUR)) for person in people]  # whole hours, because the draws of `talk` chains depend on all positions in an hour
+    # whole hours, because the occasions of `talk` chains are drawn from a whole hour
+    paths = [Path(*path(person, begin, len(hours) * HOUR)) for person in people]
     chains = [
         _Hour(Stream(derive("town calls", seed, town, hour)), hour, people, paths, begin).chains() for hour in hours
     ]
