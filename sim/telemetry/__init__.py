@@ -1,10 +1,11 @@
-"""Metrics for Prometheus: an observer of a run, in threads of its own, that changes nothing in it.
+"""Metrics for Prometheus: they observe a run from separate threads and change nothing in it.
 
-Layout: `catalog` (every metric, its labels and its help), `sheet` (values of one scrape: harmless labels, bounded in
-number), `readers` (what is read of a run), `exporter` (when it is read, and in which format), `server` (the endpoint).
+Modules: `catalog` (all metrics with their labels and help texts), `sheet` (the values of one scrape, with sanitised and
+bounded labels), `readers` (read the values from a run), `exporter` (caches and encodes scrapes), `server` (the HTTP
+endpoint).
 
-The core keeps plain numbers. They are read when somebody scrapes, from copies of its tables, so a run that nobody
-watches pays nothing, and one that is watched pays for the scrapes.
+The core keeps plain numbers. Each scrape reads them from copies of the tables. So a run without scrapes has no extra
+cost.
 """
 
 from sim.telemetry.catalog import CATALOG, Metric

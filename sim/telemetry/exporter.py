@@ -1,4 +1,4 @@
-"""The exporter: reads a run when somebody scrapes, but not so often that the run would feel it (edge)."""
+"""The exporter: reads a run at each scrape, and limits the share of time for scrapes. Part of the edge."""
 
 import threading
 import time
@@ -32,24 +32,27 @@ Status = Literal["starting", "running", "finished", "interrupted", "failed"]
 STATUSES: Final[tuple[Status, ...]] = ("starting", "running", "finished", "interrupted", "failed")
 
 SHARE: Final = 100
-"""At most one part in so many of the time goes into scrapes: who scrapes more often gets the same values again."""
+"""Scrapes take at most 1/`SHARE` of real time. More frequent scrapes get the cached values."""
 
 STUCK: Final = 60.0
-"""Real seconds that one step may be seen under way before the run no longer counts as healthy."""
+"""Real seconds for which one step can run before the run counts as unhealthy."""
 
 
 class Exporter(Collector):
-    """Exposes one run.
+    """Exposes the metrics of one run.
 
-    Use `begun` and `stuck` as the hooks of `sim.run` with the same names, and call `ended` when the run has ended.
+    Pass `begun` and `stuck` as the hooks of `sim.run` with the same names, and call `ended` when the run has ended.
 
     Args:
-        agents: patterns of agents that get series of their own, such as `writer-*`; at most 50 agents do.
-        clock: real seconds, monotonic.
-        cost: seconds of work of the calling thread, by which the cost of a scrape is known.
+        agents: patterns such as `writer-*`; matching agents get their own series, at most 50 agents in total.
+        clock: returns monotonic real time in seconds.
+        cost: returns the CPU time of the calling thread in seconds, to measure the cost of a scrape.
 
     Attributes:
-        spent: what all scrapes have cost so far.
+        spent: the CPU time of all scrapes so far, in seconds.
+
+    Raises:
+        UsageError: if there are more than 50 patterns.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class Exporter(Collector):
         cost: Callable[[], float] = time.thread_time,
     ) -> None:
         if len(agents) > VALUES["agent"]:
-            raise UsageError(f"at most {VALUES['agent']} agents have series of their own, not {len(agents)}")
+            raise UsageError(f"at most {VALUES['agent']} patterns for series of agents are allowed, not {len(agents)}")
         self._agents = agents
         self._clock = clock
         self._cost = cost
@@ -74,7 +77,7 @@ class Exporter(Collector):
         self._labels = Labels()
         self._peaks: dict[tuple[str, Row], float] = {}
         self._effects = EffectReader(clock)
-        self._kept: dict[str, tuple[bytes, str]] = {}  # by what the scraper accepts: the exposition, its content type
+        self._kept: dict[str, tuple[bytes, str]] = {}  # content type → cached exposition, content type
         self._kept_until = 0.0
         self._registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self._registry)
@@ -83,29 +86,29 @@ class Exporter(Collector):
     # -- hooks of the run
 
     def begun(self, runner: SimulationRunner) -> None:
-        """The run begins."""
+        """Report that the run begins."""
         self._began = self._clock()
         self._runner = runner
         self._status = "running"
 
     def stuck(self, stuck: Stuck) -> None:
-        """A step does not yield."""
+        """Report a step that does not yield."""
         self._stuck += 1
 
     def ended(self, status: Status) -> None:
-        """The run has ended; what it came to stays readable."""
+        """Report that the run has ended; its last values can still be scraped."""
         with self._lock:
             self._stopped = self._clock()
             self._status = status
             self._kept.clear()
 
-    # -- what is asked from outside
+    # -- requests of the endpoint and the command line
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
         """Return all metrics and their content type.
 
         Args:
-            accept: the header of that name: OpenMetrics for who accepts it, else the text format of Prometheus.
+            accept: the `Accept` header of the request. It selects OpenMetrics or the text format of Prometheus.
         """
         encode, content_type = choose_encoder(accept)
         with self._lock:
@@ -121,7 +124,7 @@ class Exporter(Collector):
             return kept
 
     def health(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether the run is well, and how it stands: not well is one that failed, or whose step is stuck."""
+        """Return whether the run is healthy, and its status. A run that failed or has a stuck step is unhealthy."""
         runner = self._runner
         with self._lock:
             age = self._step_age()
@@ -133,18 +136,18 @@ class Exporter(Collector):
         return self._status != "failed" and age < STUCK, answer
 
     def write(self, path: Path) -> None:
-        """Write all metrics to a file, for the textfile collector of Prometheus' node exporter, in one move.
+        """Write all metrics to a file, atomically, for the textfile collector of the Prometheus node exporter.
 
         Raises:
-            OSError: if that is not possible.
+            OSError: if the file cannot be written.
         """
         with self._lock:
             write_to_textfile(str(path), self._registry)
 
-    # -- for the client library
+    # -- callback of the client library
 
     def collect(self) -> Iterator[Family]:
-        """Read the run."""
+        """Read the run and yield its metrics."""
         sheet, runner = Sheet(self._labels, self._peaks), self._runner
         for status in STATUSES:
             sheet.add("run_status", status == self._status, status)
@@ -162,7 +165,7 @@ class Exporter(Collector):
         yield from sheet.families()
 
     def _step_age(self) -> float:
-        """Return for how long the present step has been seen; 0 for one that was not seen before."""
+        """Return how long the present step has been observed, in real seconds; 0 for a new step."""
         runner, now = self._runner, self._clock()
         step = None if runner is None or self._status != "running" else runner.simulation.world.kernel.step_under_way()
         if step is None or step is not self._step[0]:

@@ -1,9 +1,9 @@
-"""What is read of a run when somebody scrapes, from another thread, while the run goes on.
+"""Readers of a run, for scrapes: they run in another thread while the run continues.
 
-Nothing here changes a run, and nothing asks for a lock. Tables that may change meanwhile are copied first, as
-`dict(table)`: CPython copies a dict without letting another thread in. (`list(table.items())` makes tuples on the way,
-so the collector may run, and with it other code.) What is read may so be a few steps apart; each value is true for some
-moment within the scrape.
+They change nothing in the run and take no lock. They first copy each table that can change, with `dict(table)`: CPython
+copies a dict without a switch to another thread. (`list(table.items())` creates tuples, so garbage collection can run,
+and with it other code.) So values of one scrape can be a few steps apart. Each value is correct for some moment during
+the scrape.
 """
 
 import math
@@ -25,7 +25,7 @@ from sim.telemetry.sheet import Sheet
 
 
 def read_run(runner: SimulationRunner, sheet: Sheet) -> None:
-    """Read what the run is, and how far."""
+    """Read the identity and the progress of the run."""
     world, simulation = runner.simulation.world, runner.simulation
     kernel = world.kernel
     clock = "virtual" if runner.speed is None else "wall"
@@ -37,21 +37,21 @@ def read_run(runner: SimulationRunner, sheet: Sheet) -> None:
         sheet.add("lag_seconds", runner.host.pacer.lag_ns / 1e9)
     sheet.add("steps", kernel.steps)
     sheet.add("events_recorded", getattr(kernel.recorder, "events", 0))
-    if runner.mode == "tick" and runner.sync is None:  # with it ticks do not begin for all at once
+    if runner.mode == "tick" and runner.sync is None:  # in synchronised rounds, agents begin a tick at different times
         sheet.add("ticks", runner.ticks.ticks)
         sheet.add("tick_overruns", runner.ticks.overruns)
 
 
 @attrs.define
 class _Mail:
-    """What mailboxes of one group hold."""
+    """The number of messages in the mailboxes of one group: in total, and in the fullest mailbox."""
 
     waiting: int = 0
     most: int = 0
 
 
 def read_agents(runner: SimulationRunner, sheet: Sheet) -> None:
-    """Read states, iterations and mailboxes, by group; one look at each loop."""
+    """Read states, iterations and mailboxes by group, in one pass over the loops."""
     manager, world = runner.simulation.manager, runner.simulation.world
     states: dict[tuple[str, str], int] = {}
     paused: dict[str, int] = {reason.value: 0 for reason in PauseReason}
@@ -104,7 +104,7 @@ def _read_health(runner: SimulationRunner, sheet: Sheet) -> None:
 
 
 def read_named(runner: SimulationRunner, sheet: Sheet, patterns: tuple[str, ...]) -> None:
-    """Read the agents that the operator named, by patterns such as `writer-*`; at most as many as a label may name."""
+    """Read the agents that match the patterns of the operator, up to the maximum number of label values."""
     named = [
         loop
         for name, loop in dict(runner.simulation.manager.loops).items()
@@ -123,7 +123,7 @@ def _read_one(loop: AgentLoop, sheet: Sheet) -> None:
 
 
 def read_world(runner: SimulationRunner, sheet: Sheet) -> None:
-    """Read actions, messages, the bus, and what the scenario samples."""
+    """Read actions, messages, the event bus, observations, and the metrics of the scenario."""
     world = runner.simulation.world
     sheet.add("tool_calls", 0, "ok")
     sheet.add("tool_calls", 0, "refused")
@@ -175,10 +175,10 @@ def read_resources(runner: SimulationRunner, sheet: Sheet) -> None:
 
 
 class EffectReader:
-    """Reads effects, and how long those in flight have been seen: the core does not know real time.
+    """Reads effects, and measures how long effects are in flight, because the core does not measure real time.
 
     Args:
-        clock: real seconds, monotonic.
+        clock: returns monotonic real time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -202,7 +202,7 @@ class EffectReader:
 
 
 def read_models(runner: SimulationRunner, sheet: Sheet) -> None:
-    """Read calls of language models, what they cost, and what the governors do."""
+    """Read calls of language models, their cost, and the state of governors and circuit breakers."""
     models = runner.simulation.models
     if models is None:
         return

@@ -1,4 +1,4 @@
-"""The endpoint that Prometheus scrapes: `/metrics` and `/healthz`, in threads of its own (edge)."""
+"""The HTTP endpoint for Prometheus: `/metrics` and `/healthz`, in separate threads. Part of the edge."""
 
 import ipaddress
 import json
@@ -15,32 +15,38 @@ from sim.telemetry.exporter import Exporter
 
 LOOPBACK: Final = "127.0.0.1"
 
-_PATIENCE = 10.0  # seconds that a client may take to say what it wants, or to read the answer
-_POLL = 0.05  # seconds after which the thread sees that it shall end
-_MOST = 16  # clients that are served at once; the others are turned away
+_PATIENCE = 10.0  # timeout of a client for sending its request or reading the response, in seconds
+_POLL = 0.05  # interval at which the thread checks whether to end, in seconds
+_MOST = 16  # maximum number of concurrent connections; further ones are closed
 
 
 @attrs.frozen
 class Address:
-    """Where the endpoint listens."""
+    """The address on which the endpoint listens."""
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """Read `PORT`, `HOST:PORT` or `[HOST]:PORT`; without a host only this machine can connect.
+        """Parse `PORT`, `HOST:PORT` or `[HOST]:PORT`. Without a host, only this machine can connect.
 
         Raises:
-            UsageError: if it is none of these.
+            UsageError: if the text has none of these forms.
         """
         host, _, port = text.rpartition(":")
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
         elif ":" in host:
-            raise UsageError(f"{text[:80]!r} is no [HOST:]PORT", hint="an IPv6 address stands in brackets: [::1]:9464")
+            raise UsageError(
+                f"{text[:80]!r} is not of the form [HOST:]PORT",
+                hint="write an IPv6 address in brackets, for example [::1]:9464",
+            )
         if not (port.isascii() and port.isdigit() and int(port) < 65536):
-            raise UsageError(f"{text[:80]!r} is no [HOST:]PORT", hint="such as 9464, or 0.0.0.0:9464 for all networks")
+            raise UsageError(
+                f"{text[:80]!r} is not of the form [HOST:]PORT",
+                hint="write for example 9464, or 0.0.0.0:9464 for all networks",
+            )
         return cls(host or LOOPBACK, int(port))
 
     @property
@@ -64,14 +70,17 @@ def _is_local(host: str) -> bool:
 
 
 class Server:
-    """Serves one exporter while it is used as a context manager.
+    """Serves the metrics of one exporter while it is used as a context manager.
 
     Args:
-        exporter: what is served.
-        address: where; port 0 takes any that is free.
+        exporter: the exporter.
+        address: the address to listen on; port 0 selects a free port.
 
     Attributes:
-        address: where it listens in fact.
+        address: the actual address, with the selected port.
+
+    Raises:
+        UsageError: if it cannot listen on the address.
     """
 
     def __init__(self, exporter: Exporter, address: Address) -> None:
@@ -80,7 +89,7 @@ class Server:
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or "no such host"
             raise UsageError(
-                f"metrics cannot be served at {address.url}: {reason}", hint="--metrics 0 takes a free port"
+                f"metrics cannot be served at {address.url}: {reason}", hint="use --metrics 0 for a free port"
             ) from error
         self.address = attrs.evolve(address, port=self._http.server_address[1])
         self._thread = threading.Thread(target=self._http.serve_forever, args=(_POLL,), name="sim-metrics", daemon=True)
@@ -97,7 +106,7 @@ class Server:
 
 class _Http(ThreadingHTTPServer):
     daemon_threads = True
-    block_on_close = False  # a client that reads slowly does not hold up the end of a run
+    block_on_close = False  # so that a slow client does not delay the end of a run
     allow_reuse_address = True
 
     def __init__(self, exporter: Exporter, address: Address) -> None:
@@ -108,26 +117,26 @@ class _Http(ThreadingHTTPServer):
         super().__init__((address.host, address.port), _Request)
 
     def server_bind(self) -> None:
-        """Bind without asking the resolver for a name, which may take long and is used for nothing."""
+        """Bind without a lookup of the host name, which can be slow and is not needed."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a client in a thread of its own, if not too many are served."""
+        """Serve a client in a new thread, or close the connection if too many clients are served."""
         if self.free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a client."""
+        """Serve a client, then free its place."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self.free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Let go of a client that went away, without a word."""
+        """Ignore errors of connections, for example of a client that disconnects."""
 
 
 class _Request(BaseHTTPRequestHandler):
@@ -135,26 +144,28 @@ class _Request(BaseHTTPRequestHandler):
     timeout = _PATIENCE
 
     def version_string(self) -> str:
-        """Return what the answer says of the program: no versions."""
+        """Return the `Server` header of responses, which must not reveal versions."""
         return "sim"
 
     def do_GET(self) -> None:
-        """Answer."""
+        """Handle a GET or HEAD request."""
         path = self.path.partition("?")[0]
         if self.server.local and not self._asks_for_this_machine():
-            self._answer(403, b"this endpoint is for this machine only\n", "text/plain; charset=utf-8")
+            self._answer(403, b"this endpoint serves only requests to a local host name\n", "text/plain; charset=utf-8")
         elif path == "/metrics":
             self._metrics()
         elif path == "/healthz":
             well, answer = self.server.exporter.health()
             self._answer(200 if well else 503, json.dumps(answer).encode() + b"\n", "application/json")
         else:
-            self._answer(404, b"there are /metrics and /healthz\n", "text/plain; charset=utf-8")
+            self._answer(
+                404, b"not found; the available paths are /metrics and /healthz\n", "text/plain; charset=utf-8"
+            )
 
     def _metrics(self) -> None:
         try:
             body, content_type = self.server.exporter.exposition(self.headers.get("Accept", ""))
-        except Exception as error:  # a fault of ours: Prometheus shows it beside the target
+        except Exception as error:  # an internal error: Prometheus shows the response beside the target
             self._answer(500, f"{type(error).__name__}\n".encode(), "text/plain; charset=utf-8")
         else:
             self._answer(200, body, content_type)
@@ -162,10 +173,10 @@ class _Request(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815  # the standard library's name
 
     def _asks_for_this_machine(self) -> bool:
-        """Whether the name that was asked for is this machine's.
+        """Return whether the `Host` header of the request names this machine.
 
-        A web page can have its own name resolve to 127.0.0.1 (DNS rebinding), and then read what a browser of this
-        machine may read; but it cannot change the name.
+        This prevents DNS rebinding: a web page can let its own host name resolve to 127.0.0.1 and read the endpoint
+        through a browser on this machine, but it cannot change the `Host` header.
         """
         host = self.headers.get("Host", LOOPBACK)
         name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
@@ -181,4 +192,4 @@ class _Request(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *args: Any) -> None:
-        """Log nothing: requests come every few seconds, and their text is the client's."""
+        """Log nothing: requests come every few seconds, and their text is not trusted."""

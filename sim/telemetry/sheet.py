@@ -1,8 +1,8 @@
-"""The values of one scrape, and what keeps them harmless: labels without control characters, bounded in number.
+"""The values of one scrape, with labels that are sanitised and bounded in number.
 
 Names of groups, topics, resources and models come from scenarios, agents and endpoints, which are not trusted. The
-exposition format escapes quotes, backslashes and line ends; it passes on control characters, and marks that reorder
-text, which would reach the terminal of whoever looks at `/metrics`.
+exposition format escapes quotes, backslashes and line ends. It does not escape control characters and marks that
+reorder text, which would reach the terminal of a person who reads `/metrics`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,26 +15,26 @@ from sim.telemetry.catalog import CATALOG, FEW, VALUES, Metric
 from sim.text import plain
 
 OTHER: Final = "other"
-"""The value that labels share beyond the most that there may be."""
+"""The label value that stands for all values beyond the maximum number."""
 
-_LONGEST = 100  # signs of a label's value
+_LONGEST = 100  # maximum length of a label value, in characters
 
 Row = tuple[str, ...]
 
 
 def harmless(text: str) -> str:
-    """Return text for a label: control characters and marks that reorder text are spelled out, long ones are cut."""
+    """Return a safe label value: control characters and marks that reorder text are escaped; long text is cut."""
     return plain(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
 
 
 class Labels:
-    """The values of labels that were seen so far. The first ones are kept, so that a series never changes its name."""
+    """The label values so far. The first values keep their own series, so a series never changes its name."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], dict[str, str]] = {}
 
     def value(self, metric: str, label: str, raw: str) -> str:
-        """Return the value of a metric's label that stands for `raw`."""
+        """Return the label value for `raw`: a safe form of it, or `OTHER` if the label has too many values."""
         known = self._known.setdefault((metric, label), {})
         value = known.get(raw)
         if value is None:
@@ -45,12 +45,12 @@ class Labels:
 
 
 class Sheet:
-    """What one scrape has read.
+    """The values of one scrape.
 
     Args:
-        labels: of this scrape and those before.
-        peaks: the highest values of counters so far. A counter that is read while the run goes on may look lower than
-            before, for a moment; Prometheus would take that for a restart, and the next value for new events.
+        labels: the label values of all scrapes so far.
+        peaks: the highest value of each counter so far. A counter that is read during the run can briefly be lower
+            than before. Prometheus would treat that as a reset, and count the next value as an increase.
     """
 
     def __init__(self, labels: Labels, peaks: dict[tuple[str, Row], float]) -> None:
@@ -60,19 +60,19 @@ class Sheet:
         self._histograms: dict[str, dict[Row, tuple[Sequence[float], list[int], float]]] = {}
 
     def add(self, short: str, value: float, *labels: str) -> None:
-        """Add to a value; raw values that stand under one label are summed up.
+        """Add to a series; raw label values that share one label value are summed.
 
         Args:
-            short: of the catalog.
-            value: what is added.
-            labels: their raw values.
+            short: the short name of the metric in the catalog.
+            value: the value to add.
+            labels: the raw label values.
         """
         row = self._row(CATALOG[short], labels)
         rows = self._rows.setdefault(short, {})
         rows[row] = rows.get(row, 0) + value
 
     def most(self, short: str, value: float, *labels: str) -> None:
-        """As `add`, but of raw values that stand under one label the highest counts."""
+        """Like `add`, but take the maximum over raw label values that share one label value."""
         row = self._row(CATALOG[short], labels)
         rows = self._rows.setdefault(short, {})
         rows[row] = max(rows.get(row, value), value)
@@ -81,11 +81,11 @@ class Sheet:
         """Add a histogram.
 
         Args:
-            short: of the catalog.
-            bounds: upper ones, of all buckets but the last.
-            counts: of each bucket alone.
+            short: the short name of the metric in the catalog.
+            bounds: the upper bounds of all buckets except the last.
+            counts: the count of each bucket, not cumulative.
             total: the sum of all values.
-            labels: their raw values.
+            labels: the raw label values.
         """
         row = self._row(CATALOG[short], labels)
         found = self._histograms.setdefault(short, {})
@@ -94,7 +94,7 @@ class Sheet:
         found[row] = (bounds, summed, before[2] + total)
 
     def families(self) -> Iterator[Family]:
-        """Yield everything in the form that the client library exposes."""
+        """Yield all metrics in the form that the client library encodes."""
         for short, rows in self._rows.items():
             metric = CATALOG[short]
             family = _FAMILIES[metric.kind](metric.name, metric.help, labels=metric.labels)
