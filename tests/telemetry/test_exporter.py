@@ -342,7 +342,7 @@ def test_agents_have_series_of_their_own_only_when_named(watch, everything):
     assert named == {"writer-1", "writer-2", "failing"}
     many = watch("name: many\nuntil: 1s\nagents: [{name: a, count: 500}]\n", agents=("*",)).run().text()
     assert sum(name == "sim_agent_iterations_total" for name, _ in samples(many)) == 50
-    with pytest.raises(UsageError, match="at most 50 agents"):
+    with pytest.raises(UsageError, match="at most 50 patterns"):
         Exporter(tuple(map(str, range(51))))
 
 
