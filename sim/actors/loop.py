@@ -311,8 +311,8 @@ class AgentLoop(Lifecycle):
         """Put the agent to sleep, as `Lifecycle.sleep`.
 
         Raises:
-            CausalityError: if the agent runs ahead of others. What would wake it may not have happened yet, so it can
-                only rest.
+            CausalityError: if the agent runs ahead of others. Earlier events that would wake it can still follow, so
+                it can only rest.
         """
         if self._gate is not None and self._gate.ahead and self.agent.reach in ("own", "space"):
             raise CausalityError(

@@ -155,9 +155,9 @@ class ActionHandler:
         scope: the data that it reads and changes: data of its agent (`own`), also data near it in space (`space`), or
             any data (`shared`). An agent that runs ahead of others can only use `own` and `space`.
         either: arguments of which a rule gives exactly one; argument → when to use it.
-        last: whether no other action may follow it in an iteration.
-        idle: whether it only lets time pass: its success does not end a series of failures.
-        awaits_work: whether it waits for work that may never come: waiting for ever is then no deadlock.
+        last: whether it must be the last action of an iteration.
+        idle: whether it only lets time pass, so that its success does not end a series of failures.
+        awaits_work: whether it waits for work that may never come, so that an endless wait does not count as a deadlock.
     """
 
     kind: str
@@ -172,7 +172,7 @@ class ActionHandler:
     idle: bool = False
     awaits_work: bool = False
     creates: tuple[str, ...] = attrs.field(init=False)
-    """The arguments that name an artifact which it may create."""
+    """The arguments that name an artifact which the action can create."""
     allowed: Mapping[str, tuple[type, ...]] = attrs.field(init=False)
     required: tuple[str, ...] = attrs.field(init=False)
     topic: str = attrs.field(init=False)
