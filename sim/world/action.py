@@ -157,7 +157,7 @@ class ActionHandler:
         either: arguments of which a rule gives exactly one; argument → when to use it.
         last: whether it must be the last action of an iteration.
         idle: whether it only lets time pass, so that its success does not end a series of failures.
-        awaits_work: whether it waits for work that may never come, so that an endless wait does not count as a deadlock.
+        awaits_work: whether it waits for work that may never come, so an endless wait does not count as a deadlock.
     """
 
     kind: str
