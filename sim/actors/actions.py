@@ -40,7 +40,7 @@ def stop(world: World, agent: Any) -> None:
 
 
 @action("sleep", permission=Permission.GUEST, last=True, idle=True, everywhere=False)
-def sleep(world: World, agent: Any, condition: dict) -> None:  # type: ignore[type-arg]  # the schema wants the bare type
+def sleep(world: World, agent: Any, condition: dict) -> None:  # type: ignore[type-arg]  # arguments need the bare type
     """Sleep until a wake condition is met.
 
     Args:

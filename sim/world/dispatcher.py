@@ -59,7 +59,7 @@ class Dispatcher:
         world.standing[agent.agent_id] = Standing(action, handler)
         world.waits.begin(agent.agent_id)
         try:
-            granted = await handler.wait(world, agent, **action.arguments)  # type: ignore[misc]  # it has one
+            granted = await handler.wait(world, agent, **action.arguments)  # type: ignore[misc]  # not None here
         except BaseException as error:
             held.release()
             if not isinstance(error, Exception) or isinstance(error, Interrupt | MemoryError | RunError):
