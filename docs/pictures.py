@@ -13,7 +13,7 @@ from rich.console import Console
 import sim
 from sim.assembly.build import build
 from sim.cli.render.live import picture
-from sim.cli.render.snapshot import Pulse, take_snapshot
+from sim.cli.render.snapshot import RateMeter, take_snapshot
 from sim.runner import SimulationRunner
 from sim.scenario import load
 from sim.store import HashRecorder
@@ -49,7 +49,7 @@ def live(hours: float = 41.5, speed: float = 3600.0) -> str:
         speed: simulated seconds a real second, for the rates: here nobody waits.
     """
     runner = SimulationRunner(build(load(ROOT / "scenarios" / "ecology.yaml")), until_ns=48 * HOUR, mode="autonomous")
-    kernel, pulse = runner.simulation.world.kernel, Pulse()
+    kernel, pulse = runner.simulation.world.kernel, RateMeter()
     kernel.recorder = HashRecorder()
     runner.begin()
     for second in range(3):

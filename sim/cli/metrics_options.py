@@ -107,7 +107,7 @@ class Metrics:
 
 
 @attrs.frozen
-class Wanted:
+class MetricsRequest:
     """The values of the options of metrics."""
 
     address: str | None
@@ -116,39 +116,41 @@ class Wanted:
     agents: tuple[str, ...]
 
 
-def metrics_of(options: dict[str, Any]) -> Wanted:
+def metrics_of(options: dict[str, Any]) -> MetricsRequest:
     """Remove the options of `metrics_options` from `options` and return them.
 
     Raises:
         UsageError: if they contradict each other.
     """
-    wanted = Wanted(options.pop("address"), options.pop("linger"), options.pop("metrics_file"), options.pop("watched"))
-    if wanted.linger and wanted.address is None:
+    request = MetricsRequest(
+        options.pop("address"), options.pop("linger"), options.pop("metrics_file"), options.pop("watched")
+    )
+    if request.linger and request.address is None:
         raise UsageError("--linger needs --metrics, because otherwise no metrics are served", hint="add --metrics 9464")
-    if wanted.agents and wanted.address is None and wanted.file is None:
+    if request.agents and request.address is None and request.file is None:
         raise UsageError("--metrics-agent needs --metrics or --metrics-file", hint="add --metrics 9464")
-    return wanted
+    return request
 
 
 @contextmanager
-def exporting(wanted: Wanted) -> Iterator[Metrics]:
+def exporting(request: MetricsRequest) -> Iterator[Metrics]:
     """Expose the requested metrics.
 
     Raises:
         UsageError: if the address cannot be used.
     """
-    if wanted.address is None and wanted.file is None:
+    if request.address is None and request.file is None:
         yield Metrics()
         return
     from sim.telemetry import Address, Exporter, Server  # imported late: most runs do not need it
 
-    exporter = Exporter(wanted.agents)
+    exporter = Exporter(request.agents)
     with ExitStack() as stack:
         server = None
-        if wanted.address is not None:
-            server = stack.enter_context(Server(exporter, Address.parse(wanted.address)))
+        if request.address is not None:
+            server = stack.enter_context(Server(exporter, Address.parse(request.address)))
             _announce(server)
-        metrics = Metrics(exporter, server, file=wanted.file, linger=wanted.linger)
+        metrics = Metrics(exporter, server, file=request.file, linger=request.linger)
         try:
             yield metrics
         except BaseException:

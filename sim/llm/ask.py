@@ -23,14 +23,14 @@ ASKS = 3
 
 
 @attrs.frozen
-class Asked:
+class AskOutcome:
     """The result of a question: the data of the action, and the text for the history of the agent."""
 
     data: Mapping[str, Any]
     said: str
 
 
-async def _unbound(world: World, agent: Inhabitant, **arguments: Any) -> Asked:
+async def _unbound(world: World, agent: Inhabitant, **arguments: Any) -> AskOutcome:
     raise AssertionError("each scenario gives the action its own wait, with its tools")
 
 
@@ -41,7 +41,7 @@ Number = Annotated[Any, Means("number")]
 def ask(
     world: World,
     agent: Inhabitant,
-    granted: Asked,
+    granted: AskOutcome,
     prompt: str,
     system: str = "",
     use: str = "agent",
@@ -104,7 +104,7 @@ class Ask:
         tools: Any = (),
         history: str = "",
         **options: Any,
-    ) -> Asked:
+    ) -> AskOutcome:
         if not isinstance(tools, list | tuple):
             raise Refused(f"tools is a list of names from models.tools, not {tools!r:.60}")
         opening = [ChatMessage("system", system)] if system else []
@@ -134,7 +134,7 @@ class Ask:
         return tool
 
 
-async def _sound(models: Models, agent: Inhabitant, request: ModelRequest) -> Asked:
+async def _sound(models: Models, agent: Inhabitant, request: ModelRequest) -> AskOutcome:
     """Ask until an answer is valid.
 
     Raises:
@@ -158,7 +158,7 @@ def _complaint(completion: Completion, wrong: str) -> Sequence[ChatMessage]:
     return ChatMessage("assistant", said), ChatMessage("user", wrong)
 
 
-def _asked(answers: Sequence[Answer], request: ModelRequest) -> Asked:
+def _asked(answers: Sequence[Answer], request: ModelRequest) -> AskOutcome:
     completion = answers[-1].completion
     calls = [{"name": call.name, "arguments": call.parsed()} for call in completion.tool_calls]
     data: dict[str, Any] = {
@@ -172,7 +172,7 @@ def _asked(answers: Sequence[Answer], request: ModelRequest) -> Asked:
     if request.response_format is not None:
         data["value"] = value_of(completion, request)
     made = [f"{call.name}({call.arguments})" for call in completion.tool_calls]
-    return Asked(data, "\n".join(part for part in (completion.text, *made) if part))
+    return AskOutcome(data, "\n".join(part for part in (completion.text, *made) if part))
 
 
 def _past(agent: Inhabitant, history: str) -> Sequence[ChatMessage]:

@@ -56,13 +56,13 @@ class Container(Pool):
         """
         yield from _done(self.putting(amount))
 
-    def getting(self, amount: float) -> "Getting":
+    def getting(self, amount: float) -> "ContainerGet":
         """Return `get` as a wait for `first_of`."""
-        return Getting(self, self._checked(amount))
+        return ContainerGet(self, self._checked(amount))
 
-    def putting(self, amount: float) -> "Putting":
+    def putting(self, amount: float) -> "ContainerPut":
         """Return `put` as a wait for `first_of`."""
-        return Putting(self, self._checked(amount))
+        return ContainerPut(self, self._checked(amount))
 
     def serve(self) -> None:
         """Serve both queues, each up to the first actor whose amount is not available or does not fit."""
@@ -99,7 +99,7 @@ class Container(Pool):
         self.serve()
 
 
-class Getting:
+class ContainerGet:
     """A wait for an amount. Its value is the amount."""
 
     __slots__ = ("_amount", "_container")
@@ -132,7 +132,7 @@ class Getting:
         self._container.serve()
 
 
-class Putting:
+class ContainerPut:
     """A wait for room. If its actor is cancelled, the amount is removed, provided that the level allows it."""
 
     __slots__ = ("_amount", "_container")
@@ -167,7 +167,7 @@ class Putting:
         self._container.serve()
 
 
-def _done(wait: Getting | Putting) -> Generator[Any, Any, Any]:
+def _done(wait: ContainerGet | ContainerPut) -> Generator[Any, Any, Any]:
     value = wait.take()
     if value is NOTHING:
         try:

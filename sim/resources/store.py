@@ -69,9 +69,9 @@ class Store(Pool, Generic[T]):
         self.take_in(item)
         return True
 
-    def getting(self, accept: Callable[[T], bool] | None = None) -> "Fetch[T]":
+    def getting(self, accept: Callable[[T], bool] | None = None) -> "StoreGet[T]":
         """Return `get` as a wait for `first_of`."""
-        return Fetch(self, accept)
+        return StoreGet(self, accept)
 
     def putting(self, item: T) -> "Deposit[T]":
         """Return `put` as a wait for `first_of`."""
@@ -145,7 +145,7 @@ class Store(Pool, Generic[T]):
         return False
 
 
-class Fetch(Generic[T]):
+class StoreGet(Generic[T]):
     """A wait for an item. Its value is the item."""
 
     __slots__ = ("_accept", "_store", "number")

@@ -16,7 +16,7 @@ from sim.scenario.scopes import Context
 from sim.scenario.semantic_checks import check_semantics
 from sim.scenario.symbols import collect
 from sim.scenario.units import FieldError, shown
-from sim.scenario.yaml_tree import BAD, MAX_BYTES, Bad, Map, Mark, Seq, read_tree
+from sim.scenario.yaml_tree import MAX_BYTES, REFUSED_VALUE, Map, Mark, RefusedValue, Seq, read_tree
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -72,7 +72,7 @@ def loads(text: str, file: str = "<text>", overrides: Sequence[str] = ()) -> Sce
     if len(text) > MAX_BYTES:
         raise ScenarioError([_too_large(file)])
     tree, problems = read_tree(text, file)
-    if tree is not BAD and not isinstance(tree, Map):
+    if tree is not REFUSED_VALUE and not isinstance(tree, Map):
         problems.append(Problem(file, 1, 1, f"expected a mapping with a name and agents, found {shown(tree)}"))
     if not isinstance(tree, Map):
         raise ScenarioError(problems)
@@ -141,7 +141,7 @@ def _problem(tree: Map, detail: Any) -> Problem | None:
     """Return the problem for one error of pydantic; None if its value was refused before."""
     location = tuple(detail["loc"])
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
-    if isinstance(value, Bad) or (kind == "too_short" and len(value) >= context["min_length"]):
+    if isinstance(value, RefusedValue) or (kind == "too_short" and len(value) >= context["min_length"]):
         return None  # refused before: the value itself, or the items of the list
     on_key = location[-1:] == ("[key]",)
     here, mark, steps = _locate(tree, location[:-1] if on_key else location, on_key or kind == "extra_forbidden")

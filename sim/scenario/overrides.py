@@ -6,7 +6,7 @@ from typing import Any
 from sim.errors import ScenarioError, UsageError
 from sim.expressions import did_you_mean
 from sim.scenario.schema import Scenario
-from sim.scenario.yaml_tree import BAD, Map, Mark, Seq, read_tree
+from sim.scenario.yaml_tree import REFUSED_VALUE, Map, Mark, Seq, read_tree
 
 FILE = "--set"
 """The name of the file in the positions of overridden values; the line is the number of the override."""
@@ -33,7 +33,7 @@ def apply_overrides(tree: Map, overrides: Sequence[str]) -> None:
 def _read(text: str, number: int, column: int) -> Any:
     """Return the value of an override, with the position of the override."""
     value, problems = read_tree(text, FILE) if text.strip() else (None, [])
-    if value is BAD or problems:
+    if value is REFUSED_VALUE or problems:
         raise ScenarioError([Mark(FILE, number, column).problem(problem.message) for problem in problems])
     return _moved(value, Mark(FILE, number, column))
 

@@ -89,11 +89,11 @@ class Seq(list[Any]):
         self.values_at: list[Mark] = []
 
 
-class Bad:
+class RefusedValue:
     """Stands for a value that was refused already, so that it causes no second problem."""
 
 
-BAD = Bad()
+REFUSED_VALUE = RefusedValue()
 _DROPPED = object()  # the key of an item that was refused
 
 
@@ -102,7 +102,7 @@ class _Stop(Exception):
 
 
 def read_tree(text: str, file: str) -> tuple[Any, list[Problem]]:
-    """Return the tree of a YAML text and the problems in it; the tree is `BAD` if it could not be read.
+    """Return the tree of a YAML text and the problems in it; the tree is `REFUSED_VALUE` if it could not be read.
 
     Args:
         text: the text.
@@ -111,23 +111,23 @@ def read_tree(text: str, file: str) -> tuple[Any, list[Problem]]:
     found = _UNSAFE.search(text)
     if found:
         mark = _mark_at(text, found.start(), file)
-        return BAD, [mark.problem(f"the character U+{ord(found[0]):04X} is not allowed in a scenario file")]
+        return REFUSED_VALUE, [mark.problem(f"the character U+{ord(found[0]):04X} is not allowed in a scenario file")]
     found = _LONG_TAG.search(text)
     if found:
         mark = _mark_at(text, found.start(), file)
-        return BAD, [mark.problem("a word that starts with ! is too long; only plain values are read")]
+        return REFUSED_VALUE, [mark.problem("a word that starts with ! is too long; only plain values are read")]
     builder = _Builder(file)
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
             builder.take(event)
     except _Stop:
-        return BAD, builder.problems
+        return REFUSED_VALUE, builder.problems
     except MarkedYAMLError as error:
-        return BAD, [*builder.problems, _syntax_problem(error, file)]
+        return REFUSED_VALUE, [*builder.problems, _syntax_problem(error, file)]
     except (YAMLError, ValueError, RecursionError, MemoryError) as error:
-        return BAD, [*builder.problems, Problem(file, 1, 1, f"not valid YAML: {_one_line(error)}")]
+        return REFUSED_VALUE, [*builder.problems, Problem(file, 1, 1, f"not valid YAML: {_one_line(error)}")]
     if not builder.documents:
-        return BAD, [Problem(file, 1, 1, "the file is empty; a scenario needs at least a name and one agent")]
+        return REFUSED_VALUE, [Problem(file, 1, 1, "the file is empty; a scenario needs at least a name and one agent")]
     return builder.root, builder.problems
 
 
@@ -180,7 +180,7 @@ class _Builder:
             self._stack.pop()
         elif kind is AliasEvent:
             self._refuse(event, f"the alias *{event.anchor[:60]} is not allowed; write the value out")
-            self._value(event, BAD)
+            self._value(event, REFUSED_VALUE)
         elif kind is DocumentStartEvent:
             self._document(event)
 
@@ -210,7 +210,7 @@ class _Builder:
             self._refuse(event, f"the file is nested more than {MAX_DEPTH} deep")
             raise _Stop
         if type(event) is not AliasEvent and self._check_properties(event):
-            value = BAD
+            value = REFUSED_VALUE
         if not self._stack:
             self.root = value
             return
@@ -234,7 +234,7 @@ class _Builder:
         return event.ctag is not None
 
     def _key(self, event: Any, value: Any, into: Map) -> Any:
-        if value is BAD:
+        if value is REFUSED_VALUE:
             return _DROPPED
         if type(event) is ScalarEvent and event.value == "<<" and event.style is None:
             self._refuse(event, "the merge key << is not allowed; write the keys out")
@@ -256,7 +256,7 @@ class _Builder:
             found = _UNSAFE.search(text) if event.style == '"' else None
             if found:
                 self._refuse(event, f"the character U+{ord(found[0]):04X} is not allowed in a text")
-                return BAD
+                return REFUSED_VALUE
             return text
         if text in _WORDS:
             return _WORDS[text]
@@ -264,16 +264,16 @@ class _Builder:
             return self._int(event, text)
         if _NOT_FINITE.fullmatch(text):
             self._refuse(event, f"{text} is not a finite number")
-            return BAD
+            return REFUSED_VALUE
         if _FLOAT.fullmatch(text):
             if math.isfinite(value := float(text)):
                 return value
             self._refuse(event, f"{text[:40]} is too big for a number")
-            return BAD
+            return REFUSED_VALUE
         return text
 
     def _int(self, event: Any, text: str) -> Any:
         if len(text) < 21 and abs(value := int(text)) <= MAX_INT:
             return value
         self._refuse(event, f"the whole number {text[:20]}... does not fit into 64 bits")
-        return BAD
+        return REFUSED_VALUE

@@ -15,7 +15,7 @@ from rich.console import Console
 import sim
 from sim.assembly.build import build
 from sim.cli.render.live import LiveProgress, Screen, line_of, picture
-from sim.cli.render.snapshot import Level, Pulse, Snapshot, take_snapshot
+from sim.cli.render.snapshot import Level, RateMeter, Snapshot, take_snapshot
 from sim.runner import SimulationRunner
 from sim.scenario import load
 from sim.store import HashRecorder
@@ -76,7 +76,7 @@ def test_looking_changes_nothing(runner, tiny):
 
 def test_rates_are_by_the_real_second():
     """A rate is what came in over the last seconds, whatever the simulated time did."""
-    pulse = Pulse()
+    pulse = RateMeter()
     looks = [Snapshot("t", "running", 60.0 * n, None, {}, {"events": 100 * n}) for n in range(10)]
 
     assert pulse.rates(looks[0], 0.0) == {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from sim.cli.render.output import plain, say
 from sim.cli.render.progress import PLAIN_SECONDS, Progress
-from sim.cli.render.snapshot import Level, Pulse, Snapshot, pace_text, take_snapshot, time_text
+from sim.cli.render.snapshot import Level, RateMeter, Snapshot, pace_text, take_snapshot, time_text
 from sim.cli.render.table import number
 from sim.runner import SimulationRunner
 
@@ -42,7 +42,7 @@ class Screen:
     def __init__(self, stream: TextIO, *, terminal: bool) -> None:
         self.terminal = terminal
         self._stream = stream
-        self._pulse = Pulse()
+        self._pulse = RateMeter()
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._live: RichLive | None = None
         if terminal:  # import now, so that the time of the first drawing is representative
@@ -104,7 +104,7 @@ def picture(look: Snapshot, rates: Mapping[str, float], lines: list[str]) -> "Re
 
     Args:
         look: the snapshot.
-        rates: the rates from `Pulse`.
+        rates: the rates from `RateMeter`.
         lines: the latest events, as plain text.
     """
     from rich.box import ROUNDED

@@ -65,7 +65,7 @@ class Snapshot:
     newest: tuple[str, ...] = ()
 
 
-class Pulse:
+class RateMeter:
     """Computes rates from snapshots: the growth of simulated time and of counts per real second."""
 
     def __init__(self) -> None:
