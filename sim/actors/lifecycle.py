@@ -193,7 +193,7 @@ class Lifecycle(ABC):
 
     def _waits_for_others(self) -> bool:
         """Return whether the agent waits in a line for other agents, perhaps for ever, and has not acted yet."""
-        standing = self.world.standing.get(self.agent_id)
+        standing = self.world.pending.get(self.agent_id)
         return standing is not None and not standing.handler.ends
 
     def cancel(self) -> None:

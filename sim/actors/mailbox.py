@@ -28,7 +28,7 @@ class Room:
 
     __slots__ = ("_kernel", "_letters", "_promised", "_senders")
 
-    def __init__(self, kernel: Kernel, letters: "Letters") -> None:
+    def __init__(self, kernel: Kernel, letters: "MailboxQueue") -> None:
         self._kernel = kernel
         self._letters = letters
         self._senders = Waiters()
@@ -72,7 +72,7 @@ class Room:
         return len(self._letters) + self._promised < self._letters.limit
 
 
-class Letters(Queue):
+class MailboxQueue(Queue):
     """The queue of a mailbox with the policy `block`: it admits a sender when a message leaves."""
 
     __slots__ = ("room",)
@@ -129,7 +129,7 @@ class Mailbox:
 
     def __init__(self, kernel: Kernel, size: int, policy: MailboxPolicy) -> None:
         if policy == "block":
-            letters = Letters(kernel, size)
+            letters = MailboxQueue(kernel, size)
             self.queue: Queue = letters
             self._room: Room | None = letters.room
         else:

@@ -4,7 +4,7 @@ Modules: `policy` (policy agents, which follow rules), `toolbox` (the functions 
 that replay the trace of a generated town).
 """
 
-from sim.agents.policy import PolicyAction, PolicyAgent, PolicyRule, Rulebook
+from sim.agents.policy import PolicyAction, PolicyAgent, PolicyRule, RuleSet
 from sim.agents.toolbox import Toolbox
 
-__all__ = ["PolicyAction", "PolicyAgent", "PolicyRule", "Rulebook", "Toolbox"]
+__all__ = ["PolicyAction", "PolicyAgent", "PolicyRule", "RuleSet", "Toolbox"]

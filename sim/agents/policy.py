@@ -87,7 +87,7 @@ class PolicyRule:
         return (self.when is not None and "message" in self.when.names) or any("message" in v.names for v in values)
 
 
-class Rulebook:
+class RuleSet:
     """The rules that all agents of one entry share. A branch of a run can replace them.
 
     Attributes:
@@ -121,7 +121,7 @@ class PolicyAgent(Agent):
         agent_id: the name of the agent.
         world: the world of the agent.
         toolbox: the functions that its rules can call.
-        rulebook: its rules.
+        rule_set: its rules.
         index: zero-based index within the agents of its entry.
         subscribe: topic patterns; the agent gets one matching event per iteration.
         group: the group of the agent.
@@ -135,7 +135,7 @@ class PolicyAgent(Agent):
         world: World,
         *,
         toolbox: Toolbox,
-        rulebook: Rulebook,
+        rule_set: RuleSet,
         index: int = 0,
         subscribe: tuple[str, ...] = (),
         group: str | None = None,
@@ -150,7 +150,7 @@ class PolicyAgent(Agent):
         self.event: Event | None = None
         self.woken_by = ""
         self._toolbox = toolbox
-        self.rulebook = rulebook
+        self.rule_set = rule_set
         self._chosen: PolicyRule | None = None
         self._taken = 0  # number of actions of the chosen rule that were returned so far
         self._kept = False  # whether `message` is kept for a later iteration because no rule used it
@@ -178,7 +178,7 @@ class PolicyAgent(Agent):
         self.woken_by, self.loop.woken_by = self.loop.woken_by, ""  # only for the first iteration after the wake-up
         scope = Scope(self)
         functions = self._toolbox.used_by(self)
-        for rule in self.rulebook.rules:
+        for rule in self.rule_set.rules:
             if rule.when is None or rule.when.evaluate(scope, functions):
                 self._chosen = rule
                 if self.message is not None:

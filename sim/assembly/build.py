@@ -9,7 +9,7 @@ import attrs
 
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
 from sim.actors.actions import spawn
-from sim.agents import PolicyAction, PolicyAgent, PolicyRule, Rulebook, Toolbox
+from sim.agents import PolicyAction, PolicyAgent, PolicyRule, RuleSet, Toolbox
 from sim.agents.town import Villager, villagers
 from sim.assembly.metric_functions import PI, MetricFunctions
 from sim.assembly.models import furnish_models
@@ -130,7 +130,7 @@ class AgentFactory:
     """Creates agents from the entries of a scenario, before and during the run.
 
     Attributes:
-        rulebooks: the rules of each entry.
+        rule_sets: the rules of each entry.
         class_of: the class of the agents of each entry.
     """
 
@@ -148,7 +148,7 @@ class AgentFactory:
         self._scenario = scenario
         self._toolbox = toolbox
         self._entries = {entry.name: entry for entry in scenario.agents}
-        self.rulebooks = {entry.name: Rulebook(to_rules(entry)) for entry in scenario.agents}
+        self.rule_sets = {entry.name: RuleSet(to_rules(entry)) for entry in scenario.agents}
         self.class_of = {entry.name: _class(entry, kinds, allow) for entry in scenario.agents}
         self._reaches = {entry.name: reach_of(entry, scenario.models) for entry in scenario.agents}
         self._configs = {
@@ -161,7 +161,7 @@ class AgentFactory:
         self._scenario = scenario
         self._entries = {entry.name: entry for entry in scenario.agents}
         for entry in scenario.agents:
-            self.rulebooks[entry.name].rules = to_rules(entry)
+            self.rule_sets[entry.name].rules = to_rules(entry)
 
     @property
     def classes(self) -> tuple[type[Agent], ...]:
@@ -283,7 +283,7 @@ class AgentFactory:
             name,
             self._world,
             toolbox=self._toolbox,
-            rulebook=self.rulebooks[entry.name],
+            rule_set=self.rule_sets[entry.name],
             index=index,
             subscribe=entry.subscribe,
             reach=self._reaches[entry.name],

@@ -4,7 +4,7 @@ from sim.errors import UsageError
 from sim.kernel import Kernel
 from sim.scenario import schema
 from sim.world import Places
-from sim.world.space import Hops, Metric, Reach, Space, chebyshev, euclid, manhattan, within
+from sim.world.space import HopDistance, Metric, Reach, Space, chebyshev, euclid, manhattan, within
 
 _PLANES: dict[str, Metric] = {"euclid": euclid, "chebyshev": chebyshev}
 
@@ -30,7 +30,7 @@ def make_space(scenario: schema.Scenario, kernel: Kernel, places: Places | None)
     if places is None:
         raise UsageError("space: expected a size, or `places`", hint="write `size: [width, height]`")
     nodes = frozenset(places.nodes)
-    hops = Hops({node: places.adjacent(node) for node in places.nodes})
+    hops = HopDistance({node: places.adjacent(node) for node in places.nodes})
     return Space(
         Reach(hops, space.perception, space.speed),
         lambda position: isinstance(position, str) and position in nodes,

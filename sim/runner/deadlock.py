@@ -3,7 +3,7 @@
 from typing import Any
 
 from sim.kernel import Timer
-from sim.world.dispatcher import Standing
+from sim.world.dispatcher import PendingAction
 from sim.world.world import World
 
 _NAMED = 5
@@ -34,7 +34,7 @@ class DeadlockDetector:
 
     def deadlock(self) -> str | None:
         """Return which agents are blocked forever, in one sentence; None if all of them wait for work."""
-        blocked = list(self._world.standing.items())
+        blocked = list(self._world.pending.items())
         if all(standing.handler.awaits_work for _, standing in blocked):
             return None
         named = ", ".join(f"{agent} on {_aim(standing)}" for agent, standing in blocked[:_NAMED])
@@ -43,7 +43,7 @@ class DeadlockDetector:
         return f"deadlock: {count} blocked: {named}{more}"
 
 
-def _aim(standing: Standing) -> str:
+def _aim(standing: PendingAction) -> str:
     action = standing.action
     aims = [action.arguments[name] for name in _AIMS if name in action.arguments]
     return f"{action.kind} `{aims[0]}`" if aims else str(action.kind)

@@ -62,7 +62,7 @@ class ChargeHold:
 
 
 @attrs.frozen
-class Lack:
+class Shortage:
     """The reason why an agent cannot pay, as text, and whether the policy of the limit is `skip`."""
 
     text: str
@@ -125,19 +125,19 @@ class Costs:
             taken[pot][name] = to_micro(amount) if pot == "budget" else round(amount)
         return Charge(taken["rate"], taken["budget"], taken["quota"])
 
-    def lacking(self, agent_id: str, charge: Charge, artifact: str | None) -> Lack | None:
+    def lacking(self, agent_id: str, charge: Charge, artifact: str | None) -> Shortage | None:
         """Return why an agent cannot pay a charge, or None if it can."""
         resource = self.rates.blocked_by(agent_id, charge.rates) if charge.rates else None
         if resource is not None:
-            return Lack(f"the limit on {resource} is reached", self.rates.policy(resource) == "skip")
+            return Shortage(f"the limit on {resource} is reached", self.rates.policy(resource) == "skip")
         if not charge.pots:
             return None
         for name, micro in charge.budgets.items():
             if self.budgets.remaining(agent_id, name) < micro:
-                return Lack(self.budgets.why_lacking(agent_id, name, micro))
+                return Shortage(self.budgets.why_lacking(agent_id, name, micro))
         for name, amount in charge.quotas.items():
             if self.quotas.remaining(agent_id, name) + self._held(agent_id, name, artifact) < amount:
-                return Lack(f"the quota {name} has no room for {amount}")
+                return Shortage(f"the quota {name} has no room for {amount}")
         return None
 
     def hold(self, agent_id: str, charge: Charge) -> ChargeHold:

@@ -25,7 +25,7 @@ class _Done(Record, frozen=True, gc=False):
 
 
 @attrs.frozen
-class Standing:
+class PendingAction:
     """A waiting action and its handler."""
 
     action: Action
@@ -56,7 +56,7 @@ class Dispatcher:
         except Refused as refusal:
             return self._refuse(agent, action, raw, refusal)
         held = world.costs.hold(agent.agent_id, charge)
-        world.standing[agent.agent_id] = Standing(action, handler)
+        world.pending[agent.agent_id] = PendingAction(action, handler)
         world.waits.begin(agent.agent_id)
         try:
             granted = await handler.wait(world, agent, **action.arguments)  # type: ignore[misc]  # not None here
@@ -66,7 +66,7 @@ class Dispatcher:
                 raise
             return self._refuse(agent, action, raw, error)
         finally:
-            world.standing.pop(agent.agent_id, None)
+            world.pending.pop(agent.agent_id, None)
             world.waits.end(agent.agent_id)
         return self._finish(agent, action, handler, granted, held)
 

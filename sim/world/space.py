@@ -330,7 +330,7 @@ def within(width: float, height: float) -> Callable[[Position], bool]:
     return inside
 
 
-class Hops:
+class HopDistance:
     """The distance of two places in a graph: the number of edges on a shortest path; infinite if there is none.
 
     Args:

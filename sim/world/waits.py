@@ -6,7 +6,7 @@ The health monitor must not raise an alert for them.
 from sim.kernel import Kernel
 
 
-class KnownWaits:
+class ActiveWaits:
     """Tracks which agents are in a known wait, and when the last such wait of each agent ended.
 
     `Effects` tracks waits for effects itself; this class covers the other waits.

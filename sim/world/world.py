@@ -20,13 +20,13 @@ from sim.world.action import BUILT_IN, Action, ActionRegistry, ActionResult
 from sim.world.actions.pools import give_back
 from sim.world.artifact import Artifacts
 from sim.world.costs import Costs
-from sim.world.dispatcher import Dispatcher, Standing
+from sim.world.dispatcher import Dispatcher, PendingAction
 from sim.world.message import Message
 from sim.world.places import Places
 from sim.world.space import Space
 from sim.world.task import Task
 from sim.world.tool import Tool, ToolFunction
-from sim.world.waits import KnownWaits
+from sim.world.waits import ActiveWaits
 
 
 class Inhabitant(Protocol):
@@ -98,8 +98,8 @@ class World:
         self.tasks: dict[int, Task] = {}
         self.held: dict[str, dict[str, int]] = {}  # agent → pool → number of acquired slots
         self.uses: dict[tuple[str, str], list[Use]] = {}  # (agent, pool) → its slots of a preemptive pool
-        self.standing: dict[str, Standing] = {}  # agent → its waiting action
-        self.waits = KnownWaits(self.kernel)
+        self.pending: dict[str, PendingAction] = {}  # agent → its waiting action
+        self.waits = ActiveWaits(self.kernel)
         self.observations: dict[str, array[float]] = {}
         self.messages = 0  # number of delivered messages
         self.errors: dict[str, tuple[int, str]] = {}  # error text → count, first agent that had it

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sim.actors import Agent, AgentState, HealthMonitor, WakeCondition
-from sim.agents import PolicyAgent, Rulebook, Toolbox
+from sim.agents import PolicyAgent, RuleSet, Toolbox
 from sim.kernel import Effect, perform, sleep
 from sim.llm import ChatMessage, ModelRequest, Models
 from sim.resources import Resource
@@ -106,7 +106,7 @@ def test_restart_cures(mode: str) -> None:
 def test_a_restarted_policy_agent_hears_events_again() -> None:
     """Restarted, a policy agent has its subscriptions again."""
     lab = Lab()
-    agent = PolicyAgent("p", lab.world, toolbox=Toolbox(lab.world), rulebook=Rulebook(()), subscribe=("rain.*",))
+    agent = PolicyAgent("p", lab.world, toolbox=Toolbox(lab.world), rule_set=RuleSet(()), subscribe=("rain.*",))
     loop = lab.manager.create_loop(agent)
 
     async def scenario() -> None:

@@ -208,7 +208,7 @@ def test_every_message_is_accounted_for(policy: str, ops: list[tuple[int, str]])
     assert accepted == lab.world.messages
     assert counts["taken"] + mail.dropped + mail.dead - accepted <= refused_dead
     assert counts["taken"] + mail.dropped + mail.dead >= accepted
-    assert lab.world.standing == {}
+    assert lab.world.pending == {}
 
 
 def test_senders_that_wait_go_in_order_of_arrival() -> None:

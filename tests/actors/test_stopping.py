@@ -202,10 +202,10 @@ def test_stop_answers_senders_blocked_on_a_full_mailbox() -> None:
         lab.add(f"s{index}", lambda agent: Action("send", {"to": "box"}), min_loop_delay=1000, max_loop_delay=1000,
                 started=True)  # fmt: skip
     lab.run(10)
-    assert sorted(lab.world.standing) == ["s1", "s2", "s3", "s4"]
+    assert sorted(lab.world.pending) == ["s1", "s2", "s3", "s4"]
     lab.at(20, lambda: lab.script("box").shutdown())
     lab.run(30)
-    assert lab.world.standing == {}
+    assert lab.world.pending == {}
     refused = [lab.script(f"s{index}").results[0].error for index in range(1, 5)]
     assert refused == ["the agent that was written to has stopped"] * 4
     assert lab.rows("box", "mailbox.dead_letters")[0][7] == {"count": 1}

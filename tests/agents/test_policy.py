@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sim.agents import PolicyAction, PolicyAgent, PolicyRule, Rulebook, Toolbox
+from sim.agents import PolicyAction, PolicyAgent, PolicyRule, RuleSet, Toolbox
 from sim.agents.policy import Value
 from sim.assembly.build import build
 from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
@@ -80,7 +80,7 @@ def run_policy(
     """Run one agent with these rules for five iterations."""
     lab = Lab()
     agent = PolicyAgent(
-        "p", lab.world, toolbox=Toolbox(lab.world), rulebook=Rulebook(rules), subscribe=subscribe, index=3, group="g"
+        "p", lab.world, toolbox=Toolbox(lab.world), rule_set=RuleSet(rules), subscribe=subscribe, index=3, group="g"
     )
     agent.state.update(state)
     lab.manager.create_loop(agent).start_now()
@@ -123,7 +123,7 @@ def test_the_result_of_the_last_action() -> None:
     lab = Lab()
     lab.world.artifacts.put(make("x", "p", {"deep": [1, 2]}))
     rules = (rule("result is None", "read", {"n": "=result.data.deep[1]"}, artifact="x"),)
-    agent = PolicyAgent("p", lab.world, toolbox=Toolbox(lab.world), rulebook=Rulebook(rules))
+    agent = PolicyAgent("p", lab.world, toolbox=Toolbox(lab.world), rule_set=RuleSet(rules))
     agent.state["n"] = 0
     lab.manager.create_loop(agent).start_now()
     lab.run(0.05)
@@ -134,7 +134,7 @@ def test_events_come_one_an_iteration() -> None:
     """Each iteration takes one event of the subscriptions; a rule sees its topic, data, source and time."""
     lab = Lab()
     rules = (rule("event is not None", "noop", {"n": "=n + event.data.x"}, {"at": "=event.time"}),)
-    agent = PolicyAgent("p", lab.world, toolbox=Toolbox(lab.world), rulebook=Rulebook(rules), subscribe=("a.*",))
+    agent = PolicyAgent("p", lab.world, toolbox=Toolbox(lab.world), rule_set=RuleSet(rules), subscribe=("a.*",))
     agent.state["n"] = 0
     lab.manager.create_loop(agent).start_now()
 
@@ -163,7 +163,7 @@ def test_an_error_in_a_rule_is_a_failed_iteration() -> None:
 def toolbox() -> tuple[Lab, Toolbox]:
     """A toolbox used by `p`, in a world with places and things."""
     lab = Lab(3)
-    agent = PolicyAgent("p", lab.world, toolbox=Toolbox(lab.world), rulebook=Rulebook(()))
+    agent = PolicyAgent("p", lab.world, toolbox=Toolbox(lab.world), rule_set=RuleSet(()))
     lab.manager.create_loop(agent)
     lab.add("q", None, group="others")
     lab.world.places = Places(["a", "b"], [("a", "b", 1)])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.agents import PolicyAction, PolicyAgent, PolicyRule, Rulebook, Toolbox
+from sim.agents import PolicyAction, PolicyAgent, PolicyRule, RuleSet, Toolbox
 from sim.resources import Resource
 from sim.runner import replay
 from sim.scenario.values import ValueTemplate
@@ -158,8 +158,8 @@ def test_a_stop_takes_effect_between_two_actions():
     lab.add("holder", lambda agent: Action("acquire", {"pool": "desk"}) if not agent.results else None, started=True)
     move = PolicyAction("move", {"to": ValueTemplate("b", True)})
     acquire = PolicyAction("acquire", {"pool": ValueTemplate("desk", True)})
-    rulebook = Rulebook((PolicyRule(None, (move, acquire), {}, {}),))
-    loop = lab.manager.create_loop(PolicyAgent("p", lab.world, toolbox=Toolbox(lab.world), rulebook=rulebook))
+    rules = RuleSet((PolicyRule(None, (move, acquire), {}, {}),))
+    loop = lab.manager.create_loop(PolicyAgent("p", lab.world, toolbox=Toolbox(lab.world), rule_set=rules))
     loop.start_now()
     lab.at(0.5, lambda: loop.request_stop("test"))
     lab.run(5)

@@ -234,7 +234,7 @@ def test_why_an_action_is_refused(kind: str, arguments: dict[str, Any], why: str
     assert after == before
     assert [len(lab.script(name).mailbox) for name in ("you", "gone")] == mail
     assert lab.world.held == {}
-    assert lab.world.standing == {}
+    assert lab.world.pending == {}
 
 
 values = st.recursive(

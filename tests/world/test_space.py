@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sim.errors import CausalityError, UsageError
 from sim.world import Sighting, Space
-from sim.world.space import Hops, Reach, chebyshev, euclid, within
+from sim.world.space import HopDistance, Reach, chebyshev, euclid, within
 
 
 class Ground:
@@ -191,7 +191,7 @@ def test_distances():
     """Straight, as a king walks, and in hops over a graph, infinite where no way leads."""
     assert euclid((0, 0), (3, 4)) == 5
     assert chebyshev((0, 0), (3, 4)) == 4
-    hops = Hops({"a": ["b"], "b": ["a", "c"], "c": ["b"], "d": []})
+    hops = HopDistance({"a": ["b"], "b": ["a", "c"], "c": ["b"], "d": []})
     assert [hops("a", end) for end in "abcd"] == [0, 1, 2, math.inf]
 
 
