@@ -193,8 +193,8 @@ class Lifecycle(ABC):
 
     def _waits_for_others(self) -> bool:
         """Return whether the agent waits in a line for other agents, perhaps for ever, and has not acted yet."""
-        standing = self.world.pending.get(self.agent_id)
-        return standing is not None and not standing.handler.ends
+        pending = self.world.pending.get(self.agent_id)
+        return pending is not None and not pending.handler.ends
 
     def cancel(self) -> None:
         """Cancel the actor of the loop, if it has one that has not ended."""

@@ -391,7 +391,7 @@ class Models:
             Effect("llm", value, call, deadline_ns=4 * _HOUR_NS, timeout=_LONGEST, safety="idempotent")
         )
         if outcome.kind != "ok":
-            detail = outcome.value["message"] if outcome.kind == "error" else "nobody answered in time"
+            detail = outcome.value["message"] if outcome.kind == "error" else "no answer arrived in time"
             raise ModelError("timeout" if outcome.kind == "timeout" else "server", f"the call failed: {detail}")
         if "error" in outcome.value:
             raise error_from_json(outcome.value["error"])
@@ -525,7 +525,7 @@ class Models:
         usage = TokenUsage(plan.input_tokens, 0, estimated=True) if sent else None
         self.counts.in_flight -= 1
         bills = [self._bill(target, usage, attempts=0)]
-        how = {"error": "abandoned", "message": "nobody waits for the answer any more"}
+        how = {"error": "abandoned", "message": "the answer is no longer needed"}
         self._count(agent, plan, request, stake, started, bills, how)
 
     def _emit(self, topic: str, note: Mapping[str, Any], agent: Caller) -> None:

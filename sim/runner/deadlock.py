@@ -35,15 +35,15 @@ class DeadlockDetector:
     def deadlock(self) -> str | None:
         """Return which agents are blocked forever, in one sentence; None if all of them wait for work."""
         blocked = list(self._world.pending.items())
-        if all(standing.handler.awaits_work for _, standing in blocked):
+        if all(pending.handler.awaits_work for _, pending in blocked):
             return None
-        named = ", ".join(f"{agent} on {_aim(standing)}" for agent, standing in blocked[:_NAMED])
+        named = ", ".join(f"{agent} on {_aim(pending)}" for agent, pending in blocked[:_NAMED])
         more = f" and {len(blocked) - _NAMED} more" if len(blocked) > _NAMED else ""
         count = "1 agent is" if len(blocked) == 1 else f"{len(blocked)} agents are"
         return f"deadlock: {count} blocked: {named}{more}"
 
 
-def _aim(standing: PendingAction) -> str:
-    action = standing.action
+def _aim(pending: PendingAction) -> str:
+    action = pending.action
     aims = [action.arguments[name] for name in _AIMS if name in action.arguments]
     return f"{action.kind} `{aims[0]}`" if aims else str(action.kind)

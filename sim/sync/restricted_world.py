@@ -60,7 +60,7 @@ class RestrictedWorld:
         handler = self._world.actions.find(action.kind)
         if handler is not None and handler.scope == "shared" and self._ahead():
             raise CausalityError(
-                f"{self._agent.agent_id} does {action.kind}, which all share, while it runs ahead of others",
+                f"{self._agent.agent_id} does {action.kind}, which changes shared data, while it runs ahead of others",
                 hint="return the action from decide_action: it then waits until all that is earlier has happened",
             )
 
@@ -73,11 +73,11 @@ class RestrictedWorld:
         agent = self._agent
         if self._open:
             return CausalityError(
-                f"{agent.agent_id} uses {what}, and others may stand at another time",
+                f"{agent.agent_id} uses {what}, but other agents may be at another time",
                 hint="read what they show in space, or have them send messages",
             )
         return CausalityError(
-            f"{agent.agent_id} uses {what}, which all share, but {type(agent).__name__} says reach = {agent.reach!r}",
+            f"{agent.agent_id} uses {what}, which is shared, but {type(agent).__name__} says reach = {agent.reach!r}",
             hint="declare reach = 'shared': the agent then waits until all that is earlier has happened",
         )
 

@@ -200,8 +200,8 @@ class Space:
                 continue
             if self.strict and other.known < step and reach.may_meet(step - other.known, here, other.at(step).position):
                 raise CausalityError(
-                    f"{agent_id} looks around at step {step}, and {other.agent_id}, of whom nothing is known after step"
-                    f" {other.known}, may be there"
+                    f"{agent_id} looks at step {step}, but {other.agent_id} may be in sight: its position is known"
+                    f" up to step {other.known} only"
                 )
             shown = other.at(step)
             if reach.metric(here, shown.position) <= radius:

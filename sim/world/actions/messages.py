@@ -93,7 +93,7 @@ def deliver(world: "World", message: Message) -> str | None:
 def _receivers(world: "World", agent: "Inhabitant", to: str) -> list[str]:
     receivers = [to] if to in world.agents else [id for id in world.group(to) if id != agent.agent_id]
     if not receivers:
-        raise Refused(f"there is nobody called {to!r} to send to")
+        raise Refused(f"there is no agent or group {to!r} to send to")
     return receivers
 
 

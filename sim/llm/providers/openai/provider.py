@@ -222,7 +222,7 @@ class OpenAIProvider:
         except openai.APITimeoutError as error:
             if isinstance(error.__cause__, httpx2.PoolTimeout) and pool.calls < self._connections:
                 self._drop(pool)
-                return ModelError("network", "the pool lost its connections and was made anew", retry_after=0.0)
+                return ModelError("network", "the pool lost its connections and was replaced", retry_after=0.0)
             return self._failed("timeout", "the endpoint sent nothing for too long", assembly)
         except openai.APIStatusError as error:
             return self._refused(request, error.status_code, error.body, error.message, error.response.headers)
