@@ -125,7 +125,7 @@ class Execution(f.Part):
     ] = MAX_DATA_BYTES
     tick: Tick = Tick()
     agent_loop: LoopConfig = LoopConfig()
-    health: Annotated[Health | None, Field(description="null: nobody looks")] = None
+    health: Annotated[Health | None, Field(description="null: no checks")] = None
 
 
 class RateLimit(f.Part):
