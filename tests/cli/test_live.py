@@ -26,7 +26,7 @@ HOSTILE = "\x1b[31mred\nline\u202e[bold]x[/bold]"
 WALL = """
 name: steady
 until: 1h
-execution: {clock: wall, speed: 900}
+execution: {clock: wall, speed: 1800}
 limits: {steps: {global: 40 per 1m, policy: skip}}
 costs: {publish: {steps: 1}}
 agents:

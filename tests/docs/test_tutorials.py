@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -27,6 +29,7 @@ def test_each_tutorial_is_short():
         assert "@action" in program or "@wake_condition" in program
 
 
+@pytest.mark.proof
 def test_a_metric_is_added_as_the_tutorial_says(tmp_path):
     """The diffs apply, add fewer than 20 lines in two files of the package, and the tests of all metrics then pass."""
     diffs = tutorial("add a metric")

@@ -12,8 +12,8 @@ from sim.errors import Problem, ScenarioError, UsageError
 from sim.scenario import loads
 
 SCENARIOS = [
-    # The largest file takes as long as the others together.
-    pytest.param(path, id=path.stem, marks=[pytest.mark.proof] if path.stem == "debate" else [])
+    # The two largest files take far longer than the others together.
+    pytest.param(path, id=path.stem, marks=[pytest.mark.proof] if path.stem in ("debate", "ecology") else [])
     for path in sorted((Path(__file__).parents[2] / "scenarios").glob("*.yaml"))
 ]
 KEY = re.compile(r"^(?P<indent>[ -]*)(?P<key>[a-z_]+):(?P<rest>.*)$")

@@ -21,6 +21,7 @@ def proven(figures: Figures, agents: int) -> None:
     assert tries - unsent <= figures.requests <= tries  # the endpoint saw no request that is no attempt
 
 
+@pytest.mark.proof
 @both_backends
 def test_storm(backend: str):
     """With 30 % 429, 10 % 5xx, resets, truncated streams and hangs all agents finish, within the requests of a call.
@@ -40,6 +41,7 @@ def test_long_storm(backend: str):
     assert figures.amplification <= 1.5
 
 
+@pytest.mark.proof
 def test_unrelated_refusals():
     """Refusals by chance, one request in three, whatever is done: all agents finish, within the requests of a call.
 
