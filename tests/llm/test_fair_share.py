@@ -107,6 +107,7 @@ def share(endpoint: LimitedProvider, limits: Limits, agents: int = 500) -> Share
     return Share(used, endpoint.refused / endpoint.requests, given_up, calls)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("headers", "known"),
     [(False, True), (True, True), (True, False)],

@@ -230,9 +230,9 @@ agents:
     "answer",
     [
         """{say: "=str(level('wood'))"}""",
-        """{say: "=str(len(agents('bee')))"}""",
-        """{choose: [{say: a}, {say: b, weight: "=level('wood') % 7"}]}""",
-        """{when: "level('wood') > 990", say: many}, {say: few}""",
+        pytest.param("""{say: "=str(len(agents('bee')))"}""", marks=pytest.mark.proof),
+        pytest.param("""{choose: [{say: a}, {say: b, weight: "=level('wood') % 7"}]}""", marks=pytest.mark.proof),
+        pytest.param("""{when: "level('wood') > 990", say: many}, {say: few}""", marks=pytest.mark.proof),
         """{agent: ant-3, call: {t: {n: "=level('wood')"}}}, {agent: bee, say: "=str(level('wood'))"}, {say: a}""",
     ],
 )

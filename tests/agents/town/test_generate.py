@@ -95,6 +95,7 @@ def test_nobody_walks_faster_than_one_cell_a_step(days):
         assert max(abs(x - i) + abs(y - j) for (x, y), (i, j) in pairwise(spots)) == 1
 
 
+@pytest.mark.proof
 def test_everybody_stays_inside_and_apart_from_the_next_town(days):
     """People keep so far from the edges that those of towns side by side never see each other."""
     for day in days:
