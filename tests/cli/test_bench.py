@@ -71,6 +71,7 @@ def test_a_bench_of_a_small_scenario(sim, tiny, tmp_path):
     assert "8 of 8 runs" in done.err
 
 
+@pytest.mark.proof
 def test_the_table_has_a_block_for_each_combination(sim, tiny):
     """Swept values head their tables; at the end the speed-ups of all stand under each other."""
     done = sim("bench", tiny, *QUICK, "--mode", "tick-parallel", "--mode", "autonomous", "--sweep", "until=2m,3m")
@@ -158,6 +159,7 @@ def test_a_process_that_dies_is_told(sim, talk):
     assert "the process of the run ended early (exit code 7)" in done.out
 
 
+@pytest.mark.proof
 def test_a_mode_without_meaning_is_left_out(sim, tiny):
     """A scenario that has no meaning in a mode is told why; the exit code is 1 only if the mode was asked for."""
     tiny.write_text(tiny.read_text() + "execution: {ties: shuffled}\n")
@@ -200,6 +202,7 @@ def test_wrong_usage(sim, tiny, options, words):
     assert not tiny.with_name("bench").exists()
 
 
+@pytest.mark.proof
 def test_folders_are_counted_and_never_written_over(sim, tiny):
     """Each bench gets the next free number; a folder that holds one is refused."""
     quick = (*QUICK, "--mode", "autonomous")
@@ -223,6 +226,7 @@ def test_hostile_text_does_nothing_to_a_terminal(sim, tiny):
     assert done.out.splitlines()[-1] == "x\\x1b[31m/bench.html"
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_bench_that_is_ended_keeps_what_it_has(start, tiny, tmp_path, number):
     """Ctrl-C ends the processes, and what was measured is written; the exit code is 1."""
@@ -238,6 +242,7 @@ def test_a_bench_that_is_ended_keeps_what_it_has(start, tiny, tmp_path, number):
     assert (told["complete"], len(told["trials"])) == (False, 1)
 
 
+@pytest.mark.proof
 def test_different_times_are_not_compared(sim, tmp_path, monkeypatch):
     """In an ordinary scenario causal is counted in service time, so it has no speed-up; a switch puts all on that."""
     monkeypatch.chdir(tmp_path)
@@ -262,6 +267,7 @@ def test_without_calls_there_is_no_service_time(sim, tiny):
     assert [trial["basis"] for trial in json.loads(done.out)["trials"]] == ["wall", "wall"]
 
 
+@pytest.mark.proof
 def test_seeds_without_calls_are_counted_like_the_others(sim, tmp_path, monkeypatch):
     """With models the makespan is service time, and 0 s of it if nobody calls: else one seed could not be compared."""
     monkeypatch.chdir(tmp_path)

@@ -7,6 +7,7 @@ instant at which it was sent: within one instant the modes may order agents diff
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -144,6 +145,7 @@ def programs(ops: st.SearchStrategy[tuple[Any, ...]]) -> st.SearchStrategy[list[
     return st.lists(st.lists(ops, max_size=9), min_size=4, max_size=4)
 
 
+@pytest.mark.proof
 @given(programs(own), MODES, st.booleans())
 @settings(max_examples=120)
 def test_same_world_at_the_same_times(given_: list[Program], mode: str, shuffled: bool) -> None:
@@ -153,6 +155,7 @@ def test_same_world_at_the_same_times(given_: list[Program], mode: str, shuffled
     assert found == expected
 
 
+@pytest.mark.proof
 @given(programs(own | waiting), MODES, st.booleans())
 @settings(max_examples=120)
 def test_same_world_in_the_end(given_: list[Program], mode: str, shuffled: bool) -> None:

@@ -122,6 +122,7 @@ def ask(folder: Path | str | None, sql: str) -> list[Any]:
 # -- decisions
 
 
+@pytest.mark.proof
 @both_hosts
 @both_kinds
 @pytest.mark.parametrize("asked", [False, True])

@@ -48,6 +48,7 @@ POLICIES = (
 )
 
 
+@pytest.mark.proof
 def test_walkers_that_see_each_other():
     """Agents that see each other, walk accordingly and ask models at random leave one record under all rules."""
     last = assert_equal(scene(walkers(), until="2m"), range(20))
@@ -73,6 +74,7 @@ def test_a_stop_condition_ends_all_rules_at_one_moment():
     assert last.result.sim_seconds % 35 == 0
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("state", "more"),
     [
@@ -101,6 +103,7 @@ ROLL_CALL = """name: caller
       - do: {publish: {topic: here.are, data: "=agents('w')"}}"""
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("state", ["{stops: 0.1}", "{fails: 0.4}", "{fails: 0.2, naps: 0.3, stops: 0.05}"])
 def test_who_is_still_there_shows_alike(state):
     """Rules that ask who is there, or write to all, find no one gone who stops or crashes only later, ahead of them."""
@@ -119,6 +122,7 @@ def test_each_agent_is_greeted_once_before_its_first_step():
     assert set(greeted) <= {0, 10, 30}
 
 
+@pytest.mark.proof
 def test_on_a_graph_distance_is_counted_in_hops():
     """A space without a size lies over `places`: what holds on a plane holds in hops."""
     ring = "places: {nodes: [" + ", ".join(f"n{i}" for i in range(12)) + "], edges: ["
@@ -179,6 +183,7 @@ def trader(part: str, count: int) -> str:
     return f"{{name: {part}, count: {count}, kind: trader, state: {{part: {part}}}}}"
 
 
+@pytest.mark.proof
 def test_lines_and_events_while_others_run_ahead():
     """Agents that stand in the lines of pools and wait for events, and let others go on in the middle of a tick, are
     served alike while walkers run ahead.
@@ -242,6 +247,7 @@ def test_an_answer_may_depend_on_what_all_share(answer):
     assert last.service["calls"] > 100
 
 
+@pytest.mark.proof
 def test_who_shares_may_stand_among_walkers():
     """One that shares and stands in space is coupled to none that begins before all that is earlier has happened."""
     guard = f"{{name: g, count: 3, kind: counter, position: {ANYWHERE}}}"

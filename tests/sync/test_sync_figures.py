@@ -108,6 +108,7 @@ def worlds(draw: Any) -> tuple[str, int]:
     return text, draw(st.integers(0, 10**6))
 
 
+@pytest.mark.proof
 @settings(max_examples=16)
 @given(worlds())
 def test_random_worlds_leave_one_record(world):
@@ -123,6 +124,7 @@ def test_random_worlds_leave_one_record(world):
     assert len({run.service["calls"] for run in runs.values()}) == 1
 
 
+@pytest.mark.proof
 @settings(max_examples=10)
 @given(worlds())
 def test_with_room_for_all_running_ahead_is_never_slower(world):

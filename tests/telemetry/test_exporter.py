@@ -136,6 +136,7 @@ metrics: {every: 1s, values: {%(values)s}}
 """
 
 
+@pytest.mark.proof
 def test_series_are_fewer_than_two_thousand_whatever_a_run_does(watch):
     """10,000 agents in as many groups, with all that can be named named a hundred times, stay below the bound."""
     each = range(100)
@@ -171,6 +172,7 @@ def test_series_are_fewer_than_two_thousand_whatever_a_run_does(watch):
     assert sum(v for (name, _), v in found.items() if name == "sim_agents") == 10_000
 
 
+@pytest.mark.proof
 def test_ten_thousand_agents_of_one_group_have_a_hundred_series(watch):
     """Without hostile names, the number of series does not depend on the number of agents."""
     text = "name: big\nuntil: 1s\nagents: [{name: a, count: 10000, rules: [{do: {sleep: {for: 1h}}}]}]\n"
