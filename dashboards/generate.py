@@ -145,6 +145,7 @@ OVERVIEW = Board(
                    ("sum(sim_effects_in_flight%)", "in flight"), ("sim_effects_total%", "{{outcome}} so far"),
                    ("sim_effects_in_doubt%", "wait for a decision")),
             _panel("The scenario's own metrics", "The latest samples.", "lines", "none", ("sim_value%", "{{name}}")),
+            _panel("Services", "Tools, tasks, memories.", "lines", "none", ("sim_service_value%", "{{name}}")),
         ),
         "Machine": (
             _panel("Memory", "Of the process.", "lines", "bytes",

@@ -29,8 +29,8 @@ def spawn(
         count: the number of copies.
         state: state variables that replace those of the entry.
     """
-    spawner: Any = world.services["spawn"]  # provided together with this action
-    return {"agents": spawner(parent.agent_id, agent, count, state)}
+    assert world.spawner is not None, "it is provided together with this action"
+    return {"agents": world.spawner(parent.agent_id, agent, count, state)}
 
 
 @action("stop", permission=Permission.GUEST, last=True, everywhere=False)

@@ -35,6 +35,7 @@ class Agent(ABC):
             `World.space`), or any data (`shared`). None: not declared. With `own` or `space`, the agent can run ahead
             of others (`execution.sync: causal`); such an agent receives no messages.
         has_more: whether `next_action` has another action for this iteration after the present one succeeds.
+        home: the position in space with which the agent enters it; None: that of its scenario entry.
         alive: set it to False, or call `shutdown`, to end the loop. This also ends a sleep or a pause.
         state: the variables of the agent: JSON-like, part of the final digest of the run. An iteration fails if it
             leaves a value that is not JSON. At the top level this is found at once, in nested values perhaps later.
@@ -45,6 +46,7 @@ class Agent(ABC):
 
     reach: Sharing | None = None
     has_more = False
+    home: Any = None
 
     def __init__(
         self,

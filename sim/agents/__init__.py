@@ -1,10 +1,15 @@
 """Kinds of agents.
 
-Modules: `policy` (policy agents, which follow rules), `toolbox` (the functions that rules can call), `town` (agents
-that replay the trace of a generated town).
+Modules: `family` (the registry of kinds), `policy` (agents that follow rules), `toolbox` (the functions that rules can
+call), `town` (agents that replay the trace of a generated town).
 """
 
+from sim.agents import town
+from sim.agents.family import FAMILIES, AgentPlan, Family, WorldPlan, allow_families, define_family
 from sim.agents.policy import PolicyAction, PolicyAgent, PolicyRule, RuleSet
 from sim.agents.toolbox import Toolbox
 
-__all__ = ["PolicyAction", "PolicyAgent", "PolicyRule", "RuleSet", "Toolbox"]
+__all__ = [
+    "FAMILIES", "AgentPlan", "Family", "PolicyAction", "PolicyAgent", "PolicyRule", "RuleSet", "Toolbox", "WorldPlan",
+    "allow_families", "define_family", "town",
+]  # fmt: skip

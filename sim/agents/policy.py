@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import attrs
 
 from sim.actors import Agent
+from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
 from sim.agents.toolbox import Toolbox
 from sim.errors import ActorError
 from sim.events import Event, Subscription
@@ -292,3 +293,16 @@ _COMPUTED: dict[str, Callable[[PolicyAgent], Any]] = {
     "woken_by": lambda agent: agent.woken_by,
     "pi": lambda agent: math.pi,
 }
+
+
+def _prepare(plan: WorldPlan) -> Make:
+    def make(agent: AgentPlan) -> PolicyAgent:
+        return PolicyAgent(
+            agent.name, agent.world, toolbox=plan.toolbox, rule_set=agent.rule_set, index=agent.index,
+            subscribe=agent.subscribe, group=agent.group, permission=agent.permission, reach=agent.reach,
+        )  # fmt: skip
+
+    return make
+
+
+define_family(Family("policy", PolicyAgent, prepare=_prepare))

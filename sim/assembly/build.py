@@ -9,12 +9,11 @@ import attrs
 
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
 from sim.actors.actions import spawn
-from sim.agents import PolicyAction, PolicyAgent, PolicyRule, RuleSet, Toolbox
-from sim.agents.town import Villager, villagers
+from sim.agents import FAMILIES, AgentPlan, Family, PolicyAction, PolicyRule, RuleSet, Toolbox, WorldPlan
+from sim.agents.family import Make, family_of
 from sim.assembly.metric_functions import PI, MetricFunctions
 from sim.assembly.models import furnish_models
 from sim.assembly.sync_checks import check_sync, reach_of
-from sim.assembly.town import make_town, space_of
 from sim.assembly.world_builder import furnish, limits_per_tick, to_rate
 from sim.errors import LimitError, UsageError
 from sim.expressions import Expression, did_you_mean
@@ -26,10 +25,10 @@ from sim.scenario import schema
 from sim.scenario.actions import Do
 from sim.scenario.scopes import WHERE_NAMES
 from sim.scenario.sleep import SleepSpec
-from sim.scenario.town import VILLAGER
 from sim.scenario.values import ValueTemplate
 from sim.standalone import World
 from sim.world import Refused
+from sim.world.section import SECTIONS
 
 Kinds = Mapping[str, type[Agent]]
 """Classes of agents that a scenario may name as `kind`; the host program gives them."""
@@ -91,16 +90,16 @@ def build(
     service = None if execution.sync is None else ServiceTime(world.kernel.seed)
     models = _models(world, scenario, toolbox, access or Access(), service)
     manager.kinds.update(kinds or {})  # for `Control.create_loop`, also in a replay
-    trace = make_town(scenario, world.kernel.seed, until_ns)
-    if trace is not None:
-        world.space = space_of(trace, world.kernel)
-        kinds = {**(kinds or {}), VILLAGER: villagers(trace)}
-    nursery = AgentFactory(world, manager, scenario, toolbox, kinds or {}, allow)
+    check_families(scenario, until_ns)
+    add_sections(world, scenario)
+    families = {entry.name: _family(entry, kinds or {}, allow) for entry in scenario.agents}
+    plan = WorldPlan(world, scenario, until_ns or scenario.end_ns, toolbox)
+    nursery = AgentFactory(manager, families, plan)
     if service is not None:
         check_sync(scenario, nursery.class_of, access or Access())
     starts = nursery.populate()
     if service is None:  # synchronised rounds cannot wait for agents that are created during the run
-        world.services["spawn"] = nursery.spawn_for
+        world.spawner = nursery.spawn_for
         world.actions.register(spawn)
         manager.entries.update(
             {entry.name: partial(nursery.spawn_for, "host", entry.name) for entry in scenario.agents}
@@ -109,6 +108,28 @@ def build(
         scenario, world, manager, MetricFunctions(world, manager), starts, limits_per_tick(scenario), nursery, models,
         service,
     )  # fmt: skip
+
+
+def check_families(scenario: schema.Scenario, until_ns: int | None = None) -> None:
+    """Check that a scenario fits the kinds of its agents.
+
+    Args:
+        scenario: a checked scenario.
+        until_ns: the end of the run in simulated nanoseconds, if it is not the scenario's `until`.
+
+    Raises:
+        UsageError: as the check of a family raises it.
+    """
+    for family in FAMILIES.values():
+        if family.check is not None:
+            family.check(scenario, until_ns)
+
+
+def add_sections(world: World, scenario: schema.Scenario) -> None:
+    """Add the parts to a world that the sections of a scenario describe."""
+    for key, section in SECTIONS.items():
+        if key in scenario.sections and section.make is not None:
+            section.make(world, scenario.sections[key])
 
 
 def _models(
@@ -134,22 +155,20 @@ class AgentFactory:
         class_of: the class of the agents of each entry.
     """
 
-    def __init__(
-        self,
-        world: World,
-        manager: AgentLoopManager,
-        scenario: schema.Scenario,
-        toolbox: Toolbox,
-        kinds: Kinds,
-        allow: tuple[str, ...],
-    ) -> None:
-        self._world = world
+    def __init__(self, manager: AgentLoopManager, families: Mapping[str, Family], plan: WorldPlan) -> None:
+        scenario: schema.Scenario = plan.scenario
+        self._world = plan.world
         self._manager = manager
         self._scenario = scenario
-        self._toolbox = toolbox
+        self._toolbox = plan.toolbox
         self._entries = {entry.name: entry for entry in scenario.agents}
         self.rule_sets = {entry.name: RuleSet(to_rules(entry)) for entry in scenario.agents}
-        self.class_of = {entry.name: _class(entry, kinds, allow) for entry in scenario.agents}
+        makes: dict[str, Make] = {}  # one for each kind: a family prepares a world once
+        for family in families.values():
+            if family.kind not in makes:
+                makes[family.kind] = family.begin(plan)
+        self._makes = {name: makes[family.kind] for name, family in families.items()}
+        self.class_of = {name: family.agent for name, family in families.items()}
         self._reaches = {entry.name: reach_of(entry, scenario.models) for entry in scenario.agents}
         self._configs = {
             entry.name: _config(entry.loop.over(scenario.execution.agent_loop)) for entry in scenario.agents
@@ -235,7 +254,7 @@ class AgentFactory:
         agent.state.update(state or {})
         micro = computed("balance", entry.balance, _money)
         place = None if entry.place is None else computed("place", entry.place, self._place)
-        position = agent.home if isinstance(agent, Villager) else None
+        position = agent.home
         if entry.position is not None:
             position = computed("position", entry.position)
         return AgentSpec(entry, agent, micro, place, position, computed("start", entry.start, to_ns))
@@ -269,26 +288,11 @@ class AgentFactory:
         return found
 
     def _instance(self, entry: schema.Agent, name: str, index: int) -> Agent:
-        kind = self.class_of[entry.name]
-        common: dict[str, Any] = {"group": entry.group_name, "permission": entry.permission}
-        if kind is not PolicyAgent:
-            try:
-                return kind(name, self._world, **common)
-            except TypeError as error:
-                raise UsageError(
-                    f"agents.{entry.name}: the class {kind.__name__} cannot be instantiated: {error}",
-                    hint="it needs decide_action, and an __init__ with the arguments of sim.Agent's",
-                ) from error
-        return PolicyAgent(
-            name,
-            self._world,
-            toolbox=self._toolbox,
-            rule_set=self.rule_sets[entry.name],
-            index=index,
-            subscribe=entry.subscribe,
-            reach=self._reaches[entry.name],
-            **common,
-        )
+        plan = AgentPlan(
+            name, self._world, index, entry.group_name, entry.permission, entry.settings, entry.subscribe,
+            self._reaches[entry.name], self.rule_sets[entry.name],
+        )  # fmt: skip
+        return self._makes[entry.name](plan)
 
     def _names(self, entry: schema.Agent, name: str, index: int) -> Mapping[str, object]:
         return {"now": self._world.now, "me": name, "index": index, "group": entry.group_name, "pi": PI}
@@ -323,21 +327,25 @@ def check_kinds(scenario: schema.Scenario, allow: tuple[str, ...]) -> None:
         UsageError: if one is not, as `build` raises it.
     """
     for entry in scenario.agents:
-        if entry.kind != VILLAGER or scenario.town is None:  # the town has this kind
-            _class(entry, {}, allow)
+        _family(entry, {}, allow)
 
 
-def _class(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> type[Agent]:
-    kind, where = entry.kind, f"agents.{entry.name}.kind"
-    if kind == "policy":
-        return PolicyAgent
+def _family(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> Family:
+    """Return the family of an entry; one is made for a class that the host program gives, or that `kind` names."""
+    kind = entry.kind
     if kind in kinds:
-        return kinds[kind]
+        return Family(kind, kinds[kind])
+    if ":" in kind:
+        return Family(kind, _imported(kind, f"agents.{entry.name}.kind", allow))
+    try:
+        return family_of(kind, (*FAMILIES, *kinds))
+    except UsageError as error:
+        raise UsageError(f"agents.{entry.name}.kind: {error}", hint=error.hint) from None
+
+
+def _imported(kind: str, where: str, allow: tuple[str, ...]) -> type[Agent]:
+    """Return the class that a kind such as `module:Class` names."""
     module, _, name = kind.partition(":")
-    if not name:
-        known = ", ".join(["policy", *kinds])
-        hint = "a host program gives classes with sim.run(..., kinds={...}); on the command line write module:Class"
-        raise UsageError(f"{where}: there is no kind of agent {kind!r}; known: {known}", hint=hint)
     if module not in allow:
         raise UsageError(f"{where}: {kind!r} names a module, which is not allowed", hint=f"allow it: --allow {module}")
     try:

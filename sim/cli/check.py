@@ -6,12 +6,11 @@ from typing import Any
 
 import click
 
-from sim.assembly.build import build
+from sim.assembly.build import build, check_families
 from sim.cli.render.output import PATH, common, plain, print_json, print_problems, problem_json
 from sim.errors import Problem, ScenarioError, UsageError
 from sim.kernel.duration import to_text
 from sim.scenario import Scenario, load
-from sim.scenario.town import check_town
 
 
 @click.command(
@@ -47,7 +46,7 @@ def _count(agents: int) -> str:
 def _check(path: Path) -> dict[str, Any]:
     try:
         scenario = load(path)
-        check_town(scenario)
+        check_families(scenario)
         _start_values(scenario)
     except ScenarioError as error:
         return {

@@ -36,13 +36,10 @@ from sim.llm.serialization import (
 from sim.llm.tokens import APPROXIMATE, CAUTIOUS, Tokenizer, count_request
 from sim.llm.types import Answer, Attempt, ModelError, ModelRequest, Observer, TokenUsage
 from sim.resources import Budgets, Earmark, Reservation
-from sim.world import World
+from sim.world import Service, World
 
 CALLS, TOKENS, COST = "llm_calls", "llm_tokens", "llm_cost"
 """The names by which a scenario can limit calls: as rate limits (the first two) or as budgets (all three)."""
-
-SERVICE = "models"
-"""The name of the service in `World.services`."""
 
 _HOUR_NS = 3600 * 10**9
 _LONGEST = 4 * 3600.0  # real seconds; a small endpoint has a long queue, and each request has its own deadline
@@ -106,7 +103,7 @@ class _Stake:
     earmarks: Mapping[str, Earmark]
 
 
-class Models:
+class Models(Service):
     """The models of one world.
 
     Args:
@@ -128,6 +125,8 @@ class Models:
         refusal: why the run was ended, or None. It is set if an endpoint refuses a call for good before it has
             answered any call.
     """
+
+    name = "models"
 
     def __init__(
         self,
@@ -161,19 +160,7 @@ class Models:
         self._max_tokens = max_tokens
         self._tokenizer = tokenizer
         self._requests = requests
-        world.services[SERVICE] = self
-
-    @classmethod
-    def of(cls, world: World) -> "Models":
-        """Return the models of a world.
-
-        Raises:
-            UsageError: if the world has no models.
-        """
-        service = world.services.get(SERVICE)
-        if not isinstance(service, cls):
-            raise UsageError("this world has no language models", hint="add `models:` to the scenario")
-        return service
+        world.add_service(self)
 
     async def complete(self, agent: Caller, request: ModelRequest, observe: Observer | None = None) -> Answer:
         """Answer a request of an agent.

@@ -126,6 +126,7 @@ class RunResult:
         observations: the distributions of the numbers that agents recorded, by name.
         overruns: ticks that began late (tick mode).
         models: calls of language models, their tokens and cost; empty if there were none.
+        services: the numbers of the services of the world, such as tools and memories, by their names.
         doubts: effects that wait for a decision; only after a crash. Unless the run was continued without decisions,
             it is unchanged, a branch has no run, and the other figures are those of the replay.
         service: measurements on the axis of service time (`execution.sync`), else empty: `sync`, the policy;
@@ -163,6 +164,7 @@ class RunResult:
     overruns: int
     models: Mapping[str, Any]
     service: Mapping[str, Any]
+    services: Mapping[str, Any] = attrs.field(factory=dict)
     doubts: tuple[InDoubtEffect, ...] = ()
 
     @property

@@ -251,6 +251,7 @@ class SimulationRunner:
             "observations": {n: Distribution.of(v) for n, v in sorted(world.observations.items())},
             "overruns": self.ticks.overruns,
             "models": self._models(),
+            "services": self._services(),
             "service": {}
             if self.sync is None
             else {"sync": self.simulation.scenario.execution.sync, **self.sync.summary()},
@@ -258,6 +259,12 @@ class SimulationRunner:
 
     def _refusal(self) -> str | None:
         return None if self.simulation.models is None else self.simulation.models.refusal
+
+    def _services(self) -> Mapping[str, Any]:
+        """Return the summary of each service that has one; that of the models is a field of its own."""
+        services = self.simulation.world.services
+        found = {name: service.summary() for name, service in sorted(services.items()) if name != "models"}
+        return {name: summary for name, summary in found.items() if summary}
 
     def _models(self) -> Mapping[str, Any]:
         return {} if self.simulation.models is None else self.simulation.models.summary()

@@ -308,6 +308,7 @@ Readers = Annotated[
 Condition = Annotated[Expression, PlainValidator(ReadExpression("agent")), WithJsonSchema(_EXPRESSION)]
 WorldExpression = Annotated[Expression, PlainValidator(ReadExpression("world")), WithJsonSchema(_EXPRESSION)]
 Where = Annotated[Expression, PlainValidator(ReadExpression("where")), WithJsonSchema(_EXPRESSION)]
+CallCondition = Annotated[Expression, PlainValidator(ReadExpression("call")), WithJsonSchema(_EXPRESSION)]
 ItemFilter = Annotated[Expression, PlainValidator(ReadExpression("item")), WithJsonSchema(_EXPRESSION)]
 Formula = Annotated[Expression, PlainValidator(_formula), WithJsonSchema(_EXPRESSION)]
 

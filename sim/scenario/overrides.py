@@ -54,8 +54,8 @@ def _moved(value: Any, mark: Mark) -> Any:
 
 def _put(tree: Map, path: list[str], value: Any, mark: Mark) -> None:
     """Set the value at a path. New keys are added: validation reports unknown ones."""
-    if path[0] not in Scenario.model_fields:
-        raise _unknown(path[0], path, Scenario.model_fields)
+    if path[0] not in Scenario.known_keys():
+        raise _unknown(path[0], path, Scenario.known_keys())
     here: Any = tree
     for depth, step in enumerate(path):
         last = depth == len(path) - 1

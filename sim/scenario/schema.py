@@ -13,10 +13,12 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from pydantic.json_schema import JsonSchemaValue
 
 from sim.actors.config import LEAST, MOST_MESSAGES
 from sim.actors.health import ASLEEP_NS, LOCK_NS
 from sim.actors.mailbox import MailboxPolicy, Unmatched
+from sim.agents import FAMILIES
 from sim.errors import ScenarioError, UsageError
 from sim.events.bus import MAX_DATA_BYTES
 from sim.expressions import Expression, did_you_mean
@@ -25,6 +27,7 @@ from sim.permissions import Permission
 from sim.scenario import fields as f
 from sim.scenario.actions import Do, DoField, action_kind
 from sim.scenario.models import Models
+from sim.scenario.settings import read_sections, read_settings, section_schema
 from sim.scenario.symbols import MAX_CELLS
 from sim.scenario.units import (
     HOUR,
@@ -39,10 +42,13 @@ from sim.scenario.units import (
 )
 from sim.scenario.values import ValueTemplate
 from sim.scenario.yaml_tree import Map, Mark
+from sim.world.section import SECTIONS
 
 MAX_AGENTS = 100_000
 
 _TRUE = Expression.parse("true")
+
+_SECTIONS_KEY = "\x00sections"  # a key that no file can have
 
 ActionKind = Annotated[str, f.AfterValidator(action_kind)]
 
@@ -234,12 +240,6 @@ class Space(f.Part):
     speed: Annotated[f.NotNegative, Field(description="how far they can walk in one step")] = 1.0
 
 
-class Town(f.Part):
-    """The day of a small town, for agents of kind `villager`."""
-
-    begins: Annotated[Nanoseconds, Field(description="the time of day at which the run begins")] = 0
-
-
 class Artifact(f.Part):
     """Something that agents read, write and invoke."""
 
@@ -296,12 +296,25 @@ class Rule(f.Part):
     reason: Annotated[str | None, Field(max_length=1000, description="text that is recorded with the action")] = None
 
 
+def _entry_settings(raw: Any, info: ValidationInfo) -> Any:
+    """Read the settings of an entry by its kind; those of a kind that is not known here stay as written."""
+    family = FAMILIES.get(str(info.data.get("kind")))
+    if family is not None and family.settings is not None:
+        return read_settings(family.settings, {} if raw is None else raw, info)
+    if family is not None and raw is not None:
+        raise FieldError(f"agents of the kind {family.kind} have no settings")
+    return raw
+
+
 class Agent(f.Part):
     """One agent, or `count` equal agents."""
 
     name: f.Name
     count: Annotated[int, Field(ge=1, le=MAX_AGENTS)] = 1
     kind: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$")] = "policy"
+    settings: Annotated[
+        Any, PlainValidator(_entry_settings), Field(description="the settings of its kind", validate_default=True)
+    ] = None
     group: Annotated[f.Name | None, Field(description="default: name")] = None
     permission: f.Level = Permission.USER
     state: Annotated[dict[f.StateKey, f.StartValue], Field(description="the agent's variables")] = Field(
@@ -409,7 +422,6 @@ class Scenario(f.Part):
     accounts: dict[f.Name, f.NotNegative] = Field(default_factory=dict)
     places: Places | None = None
     space: Annotated[Space | None, Field(description="the space in which agents see each other; null: none")] = None
-    town: Annotated[Town | None, Field(description="the town of villagers; null: none")] = None
     artifacts: Annotated[tuple[Artifact, ...], Field(strict=False)] = ()
     pools: dict[f.Name, Pool] = Field(default_factory=dict)
     models: Annotated[Models | None, Field(description="language models; null: none")] = None
@@ -417,6 +429,36 @@ class Scenario(f.Part):
     events: Annotated[tuple[Event, ...], Field(strict=False)] = ()
     metrics: Metrics = Metrics()
     stop: Stop | None = None
+    sections: Annotated[Mapping[str, Any], PlainValidator(read_sections)] = Field(
+        default_factory=dict, alias="\x00sections"
+    )
+    """The settings of the sections of the file, by key; see `sim.world.section`."""
+
+    @classmethod
+    def known_keys(cls) -> tuple[str, ...]:
+        """Return the keys that a file can have at its top level."""
+        return (*(field.alias or name for name, field in cls.model_fields.items() if name != "sections"), *SECTIONS)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_sections(cls, data: Any) -> Any:
+        """Move the sections below one key, because each package defines its own ones."""
+        if not isinstance(data, dict) or _SECTIONS_KEY in data:
+            return data
+        rest = data.without(SECTIONS) if isinstance(data, Map) else {k: v for k, v in data.items() if k not in SECTIONS}
+        rest[_SECTIONS_KEY] = {key: value for key, value in data.items() if key in SECTIONS and value is not None}
+        if isinstance(data, Map):
+            data.allowed = cls.known_keys()
+        return rest
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> JsonSchemaValue:
+        found: JsonSchemaValue = handler(schema)
+        properties = handler.resolve_ref_schema(found)["properties"]
+        properties.pop(_SECTIONS_KEY)
+        for key, section in SECTIONS.items():
+            properties[key] = section_schema(section.settings, handler)
+        return found
 
     @property
     def end_ns(self) -> int:

@@ -10,9 +10,9 @@ from sim.expressions import PURE_FUNCTIONS, Expression
 from sim.llm.rules import NAMES as MODEL_NAMES
 from sim.scenario.symbols import Kind, Symbols
 
-Place = Literal["agent", "start", "world", "where", "item", "cost", "formula", "model"]
+Place = Literal["agent", "start", "world", "where", "item", "cost", "formula", "model", "call"]
 """The place of an expression: a rule, a value that is evaluated once at the start, metrics and stop, the `where` of an
-event condition or of an item to get, costs, the formula of an artifact, or a scripted answer."""
+event condition or of an item to get, costs, the formula of an artifact, a scripted answer, or the call of a tool."""
 
 CHANCE = frozenset({"chance", "uniform", "exponential", "gauss", "randint", "choice"})
 """Functions that draw random numbers; draws depend on the seed, the agent and its iteration."""
@@ -27,6 +27,7 @@ AGENT_FUNCTIONS = CHANCE | {
     "queue", "in_sight", "position", "holds",
 }  # fmt: skip
 WHERE_NAMES = frozenset({"topic", "data", "source", "time"})
+CALL_NAMES = frozenset({"tool", "args", "agent", "kind", "now"})
 START_NAMES = frozenset({"now", "me", "index", "group", "pi"})
 WORLD_FUNCTIONS = frozenset(
     {"count", "total", "mean", "in_state", "balance", "usage", "level", "queue", "published", "exists",
@@ -46,6 +47,7 @@ _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "cost": (frozenset({"size"}), _PURE),
     "formula": (frozenset({"args", "content", "now", "caller"}), _PURE),
     "model": (MODEL_NAMES, AGENT_FUNCTIONS | _PURE),
+    "call": (CALL_NAMES, _PURE),
 }
 
 _FIRST_ARGUMENT: dict[str, Kind] = {

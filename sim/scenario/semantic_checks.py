@@ -6,11 +6,11 @@ They read the tree and not the models, so that they run even if other parts of t
 from collections.abc import Iterator
 from typing import Any
 
+from sim.agents.family import FAMILIES
 from sim.errors import Problem, UsageError
 from sim.kernel.duration import MAX_NS, to_ns
 from sim.scenario.schema import MAX_AGENTS
 from sim.scenario.symbols import Symbols, actions_of, items, mapping
-from sim.scenario.town import VILLAGER
 from sim.scenario.units import HOUR, MINUTE, SECOND
 from sim.scenario.yaml_tree import Map, Mark
 
@@ -69,11 +69,12 @@ def _groups(tree: Map, known: Symbols) -> Iterator[Problem]:
 
 
 def _partners(tree: Map, known: Symbols) -> Iterator[Problem]:
-    """Yield agents with partners, and partners, that have no position; the trace of a town places its villagers."""
+    """Yield agents with partners, and partners, that have no position; some kinds bring their own."""
+    placed = [kind for kind, family in FAMILIES.items() if family.position]
     inside = {
         entry["name"]
         for entry in items(tree, "agents")
-        if isinstance(entry.get("name"), str) and (entry.get("position") is not None or entry.get("kind") == VILLAGER)
+        if isinstance(entry.get("name"), str) and (entry.get("position") is not None or entry.get("kind") in placed)
     }
     for entry in items(tree, "agents"):
         partners = entry.get("partners")

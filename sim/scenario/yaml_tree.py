@@ -7,6 +7,7 @@ built from parser events one by one, so that limits stop a hostile file before i
 
 import math
 import re
+from collections.abc import Collection
 from typing import Any
 
 import attrs
@@ -76,6 +77,14 @@ class Map(dict[str, Any]):
         self[key] = value
         self.keys_at[key] = key_at
         self.values_at[key] = value_at
+
+    def without(self, keys: Collection[str]) -> "Map":
+        """Return a mapping with the same items and positions, except those with these keys."""
+        rest = Map(self.mark)
+        for key, value in self.items():
+            if key not in keys:
+                rest.put(key, value, self.keys_at[key], self.values_at[key])
+        return rest
 
 
 class Seq(list[Any]):

@@ -121,6 +121,11 @@ CATALOG: Final[Mapping[str, Metric]] = dict(
             "gauge",
             ("bus_subscriptions", "Open subscriptions."),
             ("value", "The latest sample of a metric of the scenario.", "name"),
+            (
+                "service_value",
+                "A number of a service such as tools or memories; the name begins with the service.",
+                "name",
+            ),
         ),
         # resources
         *_metrics(

@@ -144,6 +144,9 @@ def read_world(runner: SimulationRunner, sheet: Sheet) -> None:
     for name, samples in dict(runner.feed.samples).items():
         if samples:
             sheet.add("value", samples[-1], name)
+    for service in dict(world.services).values():
+        for name, number in service.metrics().items():
+            sheet.add("service_value", number, f"{service.name}.{name}")
 
 
 def read_resources(runner: SimulationRunner, sheet: Sheet) -> None:

@@ -2,18 +2,21 @@
 
 Modules: `world` (holds all parts), `dispatcher` (applies actions, the one way to change the world), `action` (defines
 kinds of action), `actions` (the built-in kinds), `costs` (the prices of actions), `artifact`, `places`, `space`,
-`message`, `task`, `tool` (functions of the host program), `waits` (known waits, for the health monitor).
+`message`, `task`, `tool` (functions of the host program), `service` (parts that higher layers add), `section` (keys of
+a scenario file that add services), `waits` (known waits, for the health monitor).
 """
 
 from sim.world.action import DONE, NOOP, Action, ActionHandler, ActionResult, Refused, Sharing
 from sim.world.artifact import Artifact
 from sim.world.message import Message
 from sim.world.places import Places
+from sim.world.section import Section, define_section
+from sim.world.service import Service
 from sim.world.space import Sighting, Space
 from sim.world.tool import Tool
 from sim.world.world import Inhabitant, World
 
 __all__ = [
     "DONE", "NOOP", "Action", "ActionHandler", "ActionResult", "Artifact", "Inhabitant", "Message", "Places", "Refused",
-    "Sharing", "Sighting", "Space", "Tool", "World",
+    "Section", "Service", "Sharing", "Sighting", "Space", "Tool", "World", "define_section",
 ]  # fmt: skip

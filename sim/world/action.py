@@ -10,7 +10,6 @@ messages are derived from this function. The built-in kinds are in the package `
 
 import difflib
 import inspect
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
@@ -19,6 +18,7 @@ import attrs
 from sim.errors import UsageError
 from sim.kernel.codec import Record
 from sim.permissions import Permission
+from sim.world.section import described
 
 _NO_ARGUMENTS: Mapping[str, Any] = {}
 
@@ -208,7 +208,7 @@ class ActionHandler:
         Raises:
             UsageError: if an argument has no description, or its annotation has no meaning in a scenario.
         """
-        described = _described(self.apply)
+        told = described(self.apply)
         found = []
         for parameter in self._parameters():
             name, meaning = parameter.name, _meaning(parameter.annotation)
@@ -218,13 +218,13 @@ class ActionHandler:
                     " which has no meaning in a scenario",
                     hint="use a plain type, or Annotated[..., Means(...)] as in sim.world.action",
                 )
-            if not described.get(name):
+            if not told.get(name):
                 raise UsageError(
                     f"the argument {name!r} of the action {self.kind!r} has no description",
                     hint="add it under `Args:` in the docstring of the function",
                 )
             required = parameter.default is inspect.Parameter.empty
-            found.append(Argument(name, meaning, described[name], required, self.allowed[name]))
+            found.append(Argument(name, meaning, told[name], required, self.allowed[name]))
         return tuple(found)
 
     def forbidden(self) -> Refused:
@@ -260,13 +260,6 @@ def _meaning(annotation: Any) -> Meaning | None:
         if isinstance(part, Means):
             return part.meaning if part.meaning in get_args(Meaning) else None
     return _MEANS.get(_bare(annotation))
-
-
-def _described(function: Callable[..., Any]) -> dict[str, str]:
-    """Return the descriptions of parameters in a docstring."""
-    section = (inspect.getdoc(function) or "").partition("Args:\n")[2].partition("\n\n")[0]
-    entries = re.findall(r"^    (\w+): (.*(?:\n     +.*)*)", section, re.MULTILINE)
-    return {name: " ".join(text.split()).rstrip(".") for name, text in entries}
 
 
 DEFINED: Final[dict[str, ActionHandler]] = {}
@@ -349,7 +342,7 @@ def _check_definition(handler: ActionHandler) -> None:
             f"the scope of the action {kind!r} must be one of {', '.join(get_args(Sharing))}, not {handler.scope!r}"
         )
     names = [argument.name for argument in handler.arguments()]
-    for where, given in (("docstring", _described(function)), ("`either`", handler.either)):
+    for where, given in (("docstring", described(function)), ("`either`", handler.either)):
         for name in given:
             if name not in names:
                 raise UsageError(

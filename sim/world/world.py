@@ -23,6 +23,7 @@ from sim.world.costs import Costs
 from sim.world.dispatcher import Dispatcher, PendingAction
 from sim.world.message import Message
 from sim.world.places import Places
+from sim.world.service import Service
 from sim.world.space import Space
 from sim.world.task import Task
 from sim.world.tool import Tool, ToolFunction
@@ -69,7 +70,8 @@ class World:
         kernel, event_bus, rate_tracker, budgets, quotas, ledger, artifacts, costs, pools, places, space: the parts.
         agents: all agents by id, in the order in which they were added.
         actions: the kinds of action that agents can use.
-        services: objects that higher layers provide for the code of agents, by name.
+        services: parts that hold state for agents of several kinds, by name.
+        spawner: starts copies of an entry of a scenario, for the action `spawn`; None without a scenario.
     """
 
     def __init__(
@@ -94,7 +96,8 @@ class World:
         self.agents: dict[str, Inhabitant] = {}
         self.actions = ActionRegistry()
         self.tools: dict[str, Tool | ToolFunction] = {}  # by name: see `Tool`
-        self.services: dict[str, object] = {}
+        self.services: dict[str, Service] = {}
+        self.spawner: Callable[..., list[str]] | None = None
         self.tasks: dict[int, Task] = {}
         self.held: dict[str, dict[str, int]] = {}  # agent → pool → number of acquired slots
         self.uses: dict[tuple[str, str], list[Use]] = {}  # (agent, pool) → its slots of a preemptive pool
@@ -199,6 +202,16 @@ class World:
             self._groups[agent.group][agent.agent_id] = None
         self.rate_tracker.set_group(agent.agent_id, agent.group)
 
+    def add_service(self, service: Service) -> None:
+        """Add a service to the world.
+
+        Raises:
+            UsageError: if there is one of its name.
+        """
+        if service.name in self.services:
+            raise UsageError(f"this world already has {service.name}")
+        self.services[service.name] = service
+
     def leave(self, agent: Inhabitant) -> None:
         """Release all slots that a stopped agent holds, and remove it from places and space."""
         for name, amount in list(self.held.get(agent.agent_id, {}).items()):
@@ -296,8 +309,11 @@ class World:
     def digest(self) -> Mapping[str, Any]:
         """Return the final state of all parts, for the hash of the run."""
         space = {} if self.space is None else {"space": self.space.state()}
+        states = {name: service.state() for name, service in sorted(self.services.items())}
+        services = {name: recordable(state, name) for name, state in states.items() if state is not None}
         return {
             **space,
+            **({"services": services} if services else {}),
             "agents": {id: agent.state_for_digest() for id, agent in sorted(self.agents.items())},
             "artifacts": self.artifacts.state(),
             "budgets": self.budgets.state(),

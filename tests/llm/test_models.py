@@ -402,7 +402,7 @@ def test_models_are_found_by_code_and_missed_with_a_hint():
     """`Models.of(world)` is how an agent's code gets the service."""
     scene = Scene(YES)
     assert Models.of(scene.world) is scene.models
-    with pytest.raises(UsageError, match="no language models"):
+    with pytest.raises(UsageError, match="has no models"):
         Models.of(World())
 
 

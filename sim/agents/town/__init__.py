@@ -3,11 +3,12 @@
 `generate` creates a `Trace` from a seed: the position and the model calls of each agent in each step. `villagers`
 creates the class of agents that replay it. `critical_path` is a lower bound of the makespan.
 
-Modules: `routine` (the day of each resident), `generate` (adds the model calls), `trace`, `villager`, `bounds`. A step
-of the town is one tick of 10 s.
+Modules: `routine` (the day of each resident), `generate` (adds the model calls), `trace`, `villager`, `family`,
+`bounds`. A step of the town is one tick of 10 s.
 """
 
 from sim.agents.town.bounds import critical_path
+from sim.agents.town.family import VILLAGER
 from sim.agents.town.generate import MAX_AGENTS, generate
 from sim.agents.town.trace import DAY_STEPS, Path, Trace, TraceCall
 from sim.agents.town.villager import Villager, villagers
@@ -15,6 +16,7 @@ from sim.agents.town.villager import Villager, villagers
 __all__ = [
     "DAY_STEPS",
     "MAX_AGENTS",
+    "VILLAGER",
     "Path",
     "Trace",
     "TraceCall",

@@ -1,0 +1,178 @@
+"""Families: the kinds of agents that an entry of a scenario can name.
+
+A package defines a family with `define_family`. A package outside this one is found by its entry point in the group
+`sim.families`, and is imported only if the operator allows it by name.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+import attrs
+
+from sim.actors import Agent
+from sim.agents.toolbox import Toolbox
+from sim.errors import UsageError
+from sim.expressions import did_you_mean
+from sim.permissions import Permission
+from sim.world import ActionHandler, Sharing, World
+from sim.world.section import check_settings
+
+GROUP: Final = "sim.families"
+"""The group of entry points that name modules with families."""
+
+
+@attrs.frozen
+class WorldPlan:
+    """The world that is being built, for a family that adds something to it before the first agent exists.
+
+    Args:
+        world: the world, with everything but agents.
+        scenario: the checked scenario.
+        until_ns: the end of the run in simulated nanoseconds.
+        toolbox: the functions of rules.
+    """
+
+    world: World
+    scenario: Any
+    until_ns: int
+    toolbox: Toolbox
+
+
+@attrs.frozen
+class AgentPlan:
+    """An agent that is about to be created.
+
+    Args:
+        name: its name.
+        world: its world.
+        index: zero-based index within the agents of its entry.
+        group: its group.
+        permission: its level of trust.
+        settings: the settings of its entry, an instance of the family's class of settings; None if it has none.
+        subscribe: the topic patterns of its entry.
+        reach: which data its rules use; see `Agent.reach`.
+        rule_set: the rules of its entry.
+    """
+
+    name: str
+    world: World
+    index: int
+    group: str
+    permission: Permission
+    settings: Any
+    subscribe: tuple[str, ...]
+    reach: Sharing
+    rule_set: Any
+
+
+Make = Callable[[AgentPlan], Agent]
+
+
+@attrs.frozen
+class Family:
+    """One kind of agents.
+
+    Args:
+        kind: the name that an entry of a scenario gives as `kind`.
+        agent: the class of its agents.
+        settings: the class of the settings that an entry gives as `settings`; None: there are none. See
+            `sim.world.section`.
+        prepare: called once for each world that has such an entry. It adds what the agents share (services, tools), and
+            returns the function that creates one agent. By default an agent is created by its class, with its name, its
+            world, `group`, `permission` and, if the family has settings, `settings`.
+        check: called with the checked scenario and the end of the run in nanoseconds (None: that of the scenario);
+            raises `UsageError` if the scenario does not fit.
+        actions: kinds of action that only worlds with such agents have.
+        views: SQL views of a run file by name; see `sim.store.views`.
+        position: whether its agents bring their own position in space; see `Agent.home`.
+    """
+
+    kind: str
+    agent: type[Agent]
+    settings: type | None = None
+    prepare: Callable[[WorldPlan], Make] | None = None
+    check: Callable[[Any, int | None], object] | None = None
+    actions: tuple[ActionHandler, ...] = ()
+    views: Mapping[str, str] = attrs.field(factory=dict)
+    position: bool = False
+
+    def begin(self, plan: WorldPlan) -> Make:
+        """Add to a world what the family needs, and return the function that creates one agent."""
+        for handler in self.actions:
+            plan.world.actions.register(handler)
+        return self._create if self.prepare is None else self.prepare(plan)
+
+    def _create(self, plan: AgentPlan) -> Agent:
+        given = {} if self.settings is None else {"settings": plan.settings}
+        try:
+            return self.agent(plan.name, plan.world, group=plan.group, permission=plan.permission, **given)
+        except TypeError as error:
+            raise UsageError(
+                f"the class {self.agent.__name__} cannot be instantiated: {error}",
+                hint="it needs decide_action, and an __init__ with the arguments of sim.Agent's"
+                + ("" if self.settings is None else " and settings"),
+            ) from error
+
+
+FAMILIES: Final[dict[str, Family]] = {}
+"""All families by kind."""
+
+
+def define_family(family: Family) -> Family:
+    """Add a family.
+
+    Raises:
+        UsageError: if the kind exists already, or the settings lack a description.
+    """
+    if FAMILIES.get(family.kind, family) != family:
+        raise UsageError(f"the kind of agents {family.kind!r} is already defined")
+    if family.settings is not None:
+        check_settings(family.settings)
+    FAMILIES[family.kind] = family
+    return family
+
+
+def family_of(kind: str, known: Collection[str]) -> Family:
+    """Return the family of a kind.
+
+    Args:
+        kind: the kind.
+        known: all kinds that this run has, for the error.
+
+    Raises:
+        UsageError: if there is none; the hint names the nearest one, or says how to allow a package.
+    """
+    family = FAMILIES.get(kind)
+    if family is not None:
+        return family
+    offered = next((point for point in entry_points(group=GROUP) if point.name == kind), None)
+    if offered is not None:
+        raise UsageError(
+            f"the kind {kind!r} belongs to a package that is not allowed", hint=f"allow it: --allow {kind}"
+        )
+    hint = did_you_mean(kind, known) or (
+        "a host program gives classes with sim.run(..., kinds={...}); on the command line write module:Class"
+    )
+    raise UsageError(f"there is no kind of agent {kind!r}; known: {', '.join(known)}", hint=hint)
+
+
+def allow_families(names: tuple[str, ...]) -> None:
+    """Import the packages that offer the families with these names; other names are left to `kind: module:Class`.
+
+    Raises:
+        UsageError: if such a package cannot be imported, or defines no family of the name.
+    """
+    wanted = [name for name in names if name not in FAMILIES]
+    points = {point.name: point for point in entry_points(group=GROUP)} if wanted else {}
+    for name in wanted:
+        if name not in points:
+            continue
+        try:
+            found = points[name].load()
+        except (Exception, SystemExit) as error:  # the imported code may raise anything
+            raise UsageError(f"the package of the kind {name!r} cannot be imported: {error}") from error
+        if isinstance(found, Family):
+            define_family(found)
+        if name not in FAMILIES:
+            raise UsageError(f"the entry point {name!r} in {GROUP} leads to no family of this kind")

@@ -1,0 +1,135 @@
+"""Derives the models of settings from attrs classes: those of sections, and those of kinds of agents.
+
+See `sim.world.section` for how a class defines the keys of its settings.
+"""
+
+import types
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
+
+import attrs
+from pydantic import AfterValidator, Field, PlainValidator, TypeAdapter, ValidationInfo, create_model
+from pydantic.json_schema import JsonSchemaValue
+
+from sim.errors import UsageError
+from sim.scenario import fields as f
+from sim.scenario.units import FieldError, Nanoseconds, PositiveNanoseconds, shown, wrong_as
+from sim.world.section import SECTIONS, Range, Reads, Setting, described
+
+_FIELDS: Final[Mapping[Setting, Any]] = {
+    "call condition": f.CallCondition,
+    "condition": f.Condition,
+    "duration": Nanoseconds,
+    "entry": Annotated[str, AfterValidator(f.Refers("entry"))],
+    "event filter": f.Where,
+    "formula": f.Formula,
+    "json": f.Json,
+    "level": f.Level,
+    "name": f.Name,
+    "pattern": f.Pattern,
+    "positive duration": PositiveNanoseconds,
+    "recipient": Annotated[str, AfterValidator(f.Refers("recipient"))],
+    "topic": f.Topic,
+}
+
+if missing := set(get_args(Setting)).difference(_FIELDS):
+    raise AssertionError(f"no field reads settings with the meaning {', '.join(sorted(missing))}")
+
+
+def read_settings(settings: type, raw: Any, info: ValidationInfo) -> Any:
+    """Return the settings that a part of a file gives; a validator.
+
+    Args:
+        settings: the class of the settings.
+        raw: the part of the file.
+        info: the context of the validation.
+
+    Raises:
+        FieldError, ValidationError: naming everything that is wrong.
+    """
+    if not isinstance(raw, dict):
+        raise FieldError(f"expected a mapping, found {shown(raw)}")
+    values = model_of(settings).model_validate(raw, context=info.context)
+    try:
+        return settings(**{name: getattr(values, name) for name in type(values).model_fields})
+    except UsageError as error:
+        raise wrong_as(error) from None
+
+
+@cache
+def model_of(settings: type) -> type[f.Part]:
+    """Return the model of a class of settings."""
+    told = described(settings)
+    hints = get_type_hints(settings, include_extras=True)
+    fields: dict[str, Any] = {}
+    for attribute in attrs.fields(settings):
+        if attribute.init:
+            name = attribute.alias or attribute.name
+            field: Any = Annotated[_field(hints[attribute.name]), Field(description=told.get(name))]
+            fields[name] = (field, _default(attribute))
+    doc = (settings.__doc__ or "").strip().split("\n\n", 1)[0].replace("\n", " ")
+    model: type[f.Part] = create_model(settings.__name__, __base__=f.Part, __doc__=doc, **fields)
+    return model
+
+
+def _default(attribute: "attrs.Attribute[Any]") -> Any:
+    default: Any = attribute.default
+    if default is attrs.NOTHING:
+        return ...
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # a class, which the stubs call a function
+        return Field(default_factory=default.factory)
+    return default
+
+
+def _field(annotation: Any) -> Any:
+    """Return the type that validates a setting of an annotated type."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _annotated(parts[0], parts[1:])
+    if origin in (Union, types.UnionType):
+        return Union[tuple(_field(part) for part in parts)]  # noqa: UP007 - the parts are known at run time only
+    if origin is tuple:
+        return Annotated[tuple[_field(parts[0]), ...], Field(strict=False)]  # type: ignore[misc]  # a type made here
+    if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
+        return dict[_field(parts[0]), _field(parts[1])]  # type: ignore[misc]  # a type made here
+    if isinstance(annotation, type) and attrs.has(annotation):
+        return _nested(annotation)
+    return annotation
+
+
+def _annotated(base: Any, notes: tuple[Any, ...]) -> Any:
+    for note in notes:
+        if isinstance(note, Reads):
+            return _FIELDS[note.setting]
+        if isinstance(note, Range):
+            return Annotated[_field(base), Field(ge=note.least, le=note.most)]
+    return _field(base)
+
+
+def _nested(settings: type) -> Any:
+    def read(raw: Any, info: ValidationInfo) -> Any:
+        return read_settings(settings, raw, info)
+
+    return Annotated[Any, PlainValidator(read), _SettingsSchema(settings)]
+
+
+def section_schema(settings: type, handler: Any) -> JsonSchemaValue:
+    """Return the JSON Schema of settings; `handler` is that of the schema around it."""
+    found: JsonSchemaValue = handler(TypeAdapter(model_of(settings)).core_schema)
+    return found
+
+
+@attrs.frozen
+class _SettingsSchema:
+    """Gives the JSON Schema of settings."""
+
+    settings: type
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> JsonSchemaValue:
+        return section_schema(self.settings, handler)
+
+
+def read_sections(raw: Any, info: ValidationInfo) -> dict[str, Any]:
+    """Return the settings of all sections in a part of a file, by key; a validator."""
+    return {key: read_settings(SECTIONS[key].settings, part, info) for key, part in raw.items()}

@@ -1,0 +1,141 @@
+"""Sections: keys of a scenario file that add a part to the world, and the types of their settings.
+
+A class of settings is a frozen attrs class. The types of its attributes, and the entries under `Args:` in its
+docstring, define the keys below the section. The check of a file, its JSON Schema and its error messages are derived
+from them. So a package that brings a section needs nothing of the package that reads scenario files. The settings of a
+kind of agent are defined in the same way.
+"""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import attrs
+
+from sim.errors import UsageError
+from sim.expressions import Expression
+from sim.permissions import Permission
+
+if TYPE_CHECKING:
+    from sim.world.world import World
+
+Setting = Literal[
+    "call condition", "condition", "duration", "entry", "event filter", "formula", "json", "level", "name", "pattern",
+    "positive duration", "recipient", "topic",
+]  # fmt: skip
+"""The meaning of a setting whose type alone does not say how a file writes it."""
+
+
+@attrs.frozen
+class Reads:
+    """Gives the meaning of a setting, in an annotation such as `Annotated[int, Reads("duration")]`."""
+
+    setting: Setting
+
+
+@attrs.frozen
+class Range:
+    """The bounds of a number, in an annotation such as `Annotated[int, Range(1, 10)]`; None: no bound."""
+
+    least: float | None = None
+    most: float | None = None
+
+
+Duration = Annotated[int, Reads("duration")]
+"""Simulated nanoseconds, written as seconds or as text such as `30s`."""
+
+PositiveDuration = Annotated[int, Reads("positive duration")]
+"""As `Duration`, above 0."""
+
+CallCondition = Annotated[Expression, Reads("call condition")]
+"""An expression over the call of a tool: `tool`, `args`, `agent`, `kind` (of agent) and `now`."""
+
+Condition = Annotated[Expression, Reads("condition")]
+"""An expression as in the rules of an agent."""
+
+EventFilter = Annotated[Expression, Reads("event filter")]
+"""An expression over an event: `topic`, `data`, `source` and `time`."""
+
+Formula = Annotated[Expression, Reads("formula")]
+"""An expression over `args`, `content`, `now` and `caller`."""
+
+Json = Annotated[Any, Reads("json")]
+"""Any value."""
+
+Level = Annotated[Permission, Reads("level")]
+"""A level of permission, written as its name."""
+
+Name = Annotated[str, Reads("name")]
+"""A name: letters, digits, `_`, `.` and `-`, beginning with a letter."""
+
+Pattern = Annotated[str, Reads("pattern")]
+"""A pattern of topics."""
+
+Recipient = Annotated[str, Reads("recipient")]
+"""The name of an agent or group of the file."""
+
+Entry = Annotated[str, Reads("entry")]
+"""The name of an entry in `agents`."""
+
+Topic = Annotated[str, Reads("topic")]
+"""The topic of an event."""
+
+
+@attrs.frozen
+class Section:
+    """A key of a scenario file that adds a part to the world.
+
+    Args:
+        key: the key.
+        settings: the class of its settings.
+        make: called with the world and the settings when the world is built: after limits, prices, pools, places,
+            artifacts and models, and before agents. Normally it adds a service. None: the settings are for agents.
+    """
+
+    key: str
+    settings: type
+    make: "Callable[[World, Any], None] | None"
+
+
+SECTIONS: Final[dict[str, Section]] = {}
+"""All sections by key, in the order in which their parts are added to a world."""
+
+
+def define_section(key: str, settings: type, make: "Callable[[World, Any], None] | None" = None) -> Section:
+    """Define a section; see `Section` for the arguments.
+
+    Raises:
+        UsageError: if the key is already defined, or the settings are not a frozen attrs class with a docstring.
+    """
+    if key in SECTIONS:
+        raise UsageError(f"the section {key!r} is already defined")
+    check_settings(settings)
+    section = SECTIONS[key] = Section(key, settings, make)
+    return section
+
+
+def check_settings(settings: type) -> None:
+    """Check a class of settings when it is defined.
+
+    Raises:
+        UsageError: if it is not an attrs class, or the class or an attribute has no description.
+    """
+    if not attrs.has(settings):
+        raise UsageError(f"{settings.__name__} must be an attrs class", hint="decorate it with @attrs.frozen")
+    if not (settings.__doc__ or "").strip():
+        raise UsageError(f"{settings.__name__} has no docstring", hint="describe it in the first line of one")
+    told = described(settings)
+    for attribute in attrs.fields(settings):
+        if attribute.init and not told.get(attribute.alias or attribute.name):
+            raise UsageError(
+                f"the setting {attribute.name!r} of {settings.__name__} has no description",
+                hint="add it under `Args:` in the docstring of the class",
+            )
+
+
+def described(owner: Any) -> dict[str, str]:
+    """Return the descriptions of parameters in the docstring of a function or class."""
+    section = (inspect.getdoc(owner) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^    (\w+): (.*(?:\n     +.*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()).rstrip(".") for name, text in entries}

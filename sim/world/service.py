@@ -1,0 +1,46 @@
+"""Services: parts of a world that hold state for agents of several kinds, such as tools, memories and conversations.
+
+An agent keeps nothing of such state itself, so an agent object that is made anew behaves as the old one. A service has
+a name. Its state is part of the final digest of a run, its numbers are metrics, and its summary is part of the result.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from sim.errors import UsageError
+
+if TYPE_CHECKING:
+    from sim.world.world import World
+
+
+class Service:
+    """Base class of services. Override what applies.
+
+    Attributes:
+        name: the name of the service in its world; also the key of the section that adds it to a scenario.
+    """
+
+    name: ClassVar[str]
+
+    def state(self) -> Any:
+        """Return the state at the end of a run, JSON-like, for the digest; None if the digest should not have it."""
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return the present numbers of the service by name, for metrics. Scrapes call it from another thread."""
+        return {}
+
+    def summary(self) -> Mapping[str, Any]:
+        """Return the numbers of the service for the result of a run, JSON-like; empty: the result omits it."""
+        return {}
+
+    @classmethod
+    def of(cls, world: "World") -> Self:
+        """Return the service of a world.
+
+        Raises:
+            UsageError: if the world has no such service.
+        """
+        service = world.services.get(cls.name)
+        if not isinstance(service, cls):
+            raise UsageError(f"this world has no {cls.name}", hint=f"add `{cls.name}:` to the scenario")
+        return service
