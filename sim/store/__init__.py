@@ -9,6 +9,7 @@ Modules, from the lowest layer to the highest:
     views               the views for queries
     seal                a hash over all rows of a run file
     head                the files beside the database that reveal lost records
+    audit_chain         the hash chain of audit records, and the file beside the database that repeats its hashes
     files               edge: run folders, private files, read-only connections, error texts
     writer              edge: the thread that owns the only writing connection
     reader              `open_run`, `list_runs`, `find_run`

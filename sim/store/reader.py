@@ -17,6 +17,7 @@ from sim.errors import RunError, SimError, UsageError
 from sim.kernel.codec import decode, encode
 from sim.kernel.effects import hash_request
 from sim.kernel.rows import RecordedEvent
+from sim.store.audit_chain import AUDIT, AuditHead, AuditReport, check_chain, read_lines
 from sim.store.contents import content_hash, join
 from sim.store.files import DATABASE, SCENARIO, Database, being_written, is_settled, recover
 from sim.store.hashing import RunHash, arrival_hash, final_hash, result_hash
@@ -193,6 +194,32 @@ class StoredRun:
                 found.append(f"{scenario} is not the scenario that was run: it was changed")
         return found
 
+    def audit(self, known: AuditHead | None = None) -> AuditReport:
+        """Check the audit records of the run: their chain, and their hashes in `run.audit`.
+
+        Args:
+            known: the last record that the caller knows, for example from an earlier check; None if it knows none.
+
+        Raises:
+            RunError: if the file is damaged so that it cannot be read.
+        """
+        lines, whole = read_lines(self.path)  # before the database, because a writer writes it after the database
+        head, status = self._head.head, self.info.status
+        with self._database.snapshot():
+            ((number,),) = self._database.rows("SELECT number FROM commits")
+            behind = head is not None and head.commit < number
+            may_lag = status == "running" or (status != "finished" and behind)
+            found = check_chain(
+                ((first, data) for _, first, _, _, data in self.chunks()),
+                lines,
+                may_lag=may_lag,
+                ended=_audit_head(self.info.digest),
+                known=known,
+            )
+        if found.problem is None and not whole and not may_lag:
+            return attrs.evolve(found, problem=f"{AUDIT} has more than its {len(lines)} records")
+        return found
+
     def _verify_outside(self) -> None:
         """Check outcomes, arrivals and requests. A replay cannot reproduce them."""
         columns = "actor, ordinal, outcome, CAST(result AS BLOB), attempts, arrived, result_hash"
@@ -335,6 +362,15 @@ class StoredRun:
 
     def _damaged(self, what: str) -> RunError:
         return RunError(f"{self.path} is damaged: {what}", hint="use a copy of it, or run the scenario again")
+
+
+def _audit_head(digest: Mapping[str, Any] | None) -> AuditHead | None:
+    """Return the end of the audit chain that the final state of a run names, or None."""
+    match digest:
+        case {"services": {"audit": {"n": int(n), "hash": str(hash)}}}:
+            return AuditHead(n, hash)
+        case _:
+            return None
 
 
 def open_run(path: Path, *, verify: bool = True, seconds: float = QUERY_SECONDS) -> StoredRun:

@@ -325,6 +325,13 @@ class _HeldRecorder(NullRecorder):
     def closed(self, row: ClosedRow, /) -> None:
         self._calls.append((RunRecorder.closed, row))
 
+    def flush(self) -> None:
+        self._calls.append((_flush, None))
+
+
+def _flush(out: RunRecorder, _: None) -> None:
+    out.flush()
+
 
 def _divergence(found: Difference) -> DivergenceError:
     return DivergenceError(found.sentence(_RECORD, _NOW))

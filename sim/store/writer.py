@@ -20,6 +20,7 @@ from sim.crashpoints import reach
 from sim.errors import RunError, SimError
 from sim.kernel.codec import encode
 from sim.kernel.rows import IntentRow
+from sim.store.audit_chain import AuditFile, hashes_in
 from sim.store.contents import content_hash
 from sim.store.files import BUSY_SECONDS, DATABASE, failure, lock_folder, recover, unlock, wall_label
 from sim.store.hashing import CHUNK, RunHash, arrival_hash, final_hash, result_hash
@@ -56,6 +57,8 @@ class Tables:
         self._unsafe: list[UnsafeEffect] = []  # unsafe effects of the present transaction
         self._ended = resumed  # the record of a resumed run is not changed before `go_on`
         self._head: HeadFile | None = None
+        self._audit: AuditFile | None = None
+        self._audited: list[str] = []  # the hashes of the audit records that are on file when the run is opened
         try:
             self._set_durable()
             self._head = HeadFile(folder)
@@ -91,7 +94,10 @@ class Tables:
         self._catch_up()
         head = read_head(self._folder).head
         (number,) = self._execute("SELECT number FROM commits").fetchone()
-        self._number = max(number, 0 if head is None else head.commit)  # numbers of lost commits are not used again
+        noted = 0 if head is None else head.commit
+        self._audit = AuditFile(self._folder, self._audited, shortened=noted > number)
+        self._audited = []
+        self._number = max(number, noted)  # numbers of lost commits are not used again
         self._epoch = epoch + 1
         self._set_run(epoch=self._epoch)
         self.commit()
@@ -102,6 +108,7 @@ class Tables:
         for count, data in self._execute("SELECT count, CAST(data AS BLOB) FROM chunks ORDER BY id"):
             self._hash.add_events(data[1:-1], count)
             self._events += count
+            self._audited += hashes_in(data)
         for id, *effect in self._execute("SELECT id, actor, ordinal, kind, request_hash FROM effects ORDER BY id"):
             self._hash.add_effect(*effect)
             self._effects += 1
@@ -147,12 +154,14 @@ class Tables:
     def commit(self) -> None:
         """Commit the transaction, then write the commit to `run.head`."""
         assert self._head is not None, "open"
+        assert self._audit is not None, "open"
         self._number += 1
         mark = (self._number, self._seal.text, self._run_hash)
         whole = commit_hash(*mark)
         self._execute("UPDATE commits SET number = ?, seal = ?, run_hash = ?, hash = ?", (*mark, whole))
         self._execute("COMMIT")
         reach("writer.unnoted")
+        self._audit.write()  # before the head: a database that has the commit of its head has all lines of `run.audit`
         if self._unsafe:
             self._head.note(self._unsafe)
             self._unsafe = []
@@ -185,6 +194,8 @@ class Tables:
             "INSERT INTO chunks (first_event, count, hash, data) VALUES (?, ?, ?, CAST(? AS TEXT))", *fact, data
         )
         self._seal.add("chunk", id, *fact)
+        if self._audit is not None:
+            self._audit.add(hashes_in(data))
         self._pending.clear()
         self._pending_events = 0
 
@@ -289,8 +300,9 @@ class Tables:
 
     def _disconnect(self) -> None:
         self._connection.close()
-        if self._head is not None:
-            self._head.close()
+        for file in (self._head, self._audit):
+            if file is not None:
+                file.close()
 
 
 def shortened(request: Any, most: int = 200) -> str:
