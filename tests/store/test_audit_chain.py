@@ -20,6 +20,7 @@ from sim.store.hashing import RunHash, final_hash
 from tests.helpers import wait_until_durable
 from tests.store import resealed
 
+Start = Callable[..., RunRecorder]
 Row = list[Any]
 
 
@@ -39,13 +40,13 @@ def rows(count: int, *, since: int = 0, previous: str = FIRST) -> list[Row]:
 def add(recorder: RunRecorder, made: Sequence[Row]) -> None:
     """Record events, each audit record in a chunk of its own."""
     for row in made:
-        recorder.event((*row[:8], tuple(row[8])))  # type: ignore[arg-type]  # nine parts
+        recorder.event((*row[:8], tuple(row[8])))
         if row[6] == TOPIC:
             recorder.flush()
 
 
 @pytest.fixture
-def finished(start) -> Path:
+def finished(start: Start) -> Path:
     """A finished run with five audit records."""
     recorder = start()
     made = rows(5)
@@ -230,7 +231,7 @@ def test_events_that_cannot_be_read_are_named():
 
 
 @pytest.fixture
-def killed(start, tmp_path, monkeypatch) -> Path:
+def killed(start: Start, tmp_path, monkeypatch) -> Path:
     """What a kill leaves between the commit of the third record and its line in `run.audit`."""
     recorder = start()
     add(recorder, rows(2))
