@@ -236,7 +236,7 @@ def killed(start: Start, tmp_path, monkeypatch) -> Path:
     recorder = start()
     add(recorder, rows(2))
     wait_until_durable(recorder)
-    copy = tmp_path / "killed" / recorder.folder.name
+    copy: Path = tmp_path / "killed" / recorder.folder.name
 
     def kill(point: crashpoints.Point) -> None:
         if point == "writer.unnoted" and not copy.exists():
