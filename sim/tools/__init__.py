@@ -1,0 +1,1 @@
+"""Tools: what agents can use beside the actions of the world."""
