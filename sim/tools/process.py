@@ -1,4 +1,4 @@
-"""Edge: commands in a sandbox, as effects. `sim.tools.jail` is the program that makes the sandbox.
+"""Edge: commands in a sandbox, as effects. `sim.tools.sandbox` is the program that makes the sandbox.
 
 A command is a list of arguments, never a line for a shell. Its request holds everything that it gets: the arguments,
 the files of its folder, its standard input, and its limits. So its outcome can be recorded, replayed and repeated like
@@ -45,7 +45,7 @@ LONGEST_NAME = 512
 DEEPEST = 32
 """Levels of folders in the name of a file; deeper ones are not looked into for changes."""
 
-_JAIL = Path(__file__).with_name("jail.py")
+_PROGRAM = Path(__file__).with_name("sandbox.py")
 _LONGEST_REPORT = 64 * 2**20
 _GRACE = 30.0
 """Seconds beside the time of the command, for the start, and for reading the files that it has changed."""
@@ -222,7 +222,7 @@ async def run_process(request: Mapping[str, Any], key: str) -> Mapping[str, Any]
     deadline = command.limits.wall + _GRACE
     try:
         with anyio.fail_after(deadline):
-            report = await _ask_jail(_job(command))
+            report = await _ask_sandbox(_job(command))
     except TimeoutError:
         raise RunError(f"the sandbox of a command gave no report in {deadline:g} seconds") from None
     return _result(report)
@@ -233,7 +233,7 @@ def sandbox_fault() -> str | None:
     """Return why commands cannot be run on this machine, in one sentence, or None. It tries once for each process."""
     try:
         job = _job(Command((sys.executable, "-I", "-S", "-c", "")))
-        with subprocess.Popen(_jail_arguments(), stdin=-1, stdout=-1, stderr=-3, env={}, cwd="/") as process:  # noqa: S603 - this Python
+        with subprocess.Popen(_program(), stdin=-1, stdout=-1, stderr=-3, env={}, cwd="/") as process:  # noqa: S603 - this Python
             assert process.stdin is not None
             assert process.stdout is not None
             process.stdin.write(job)
@@ -295,12 +295,12 @@ def _limiter(places: int) -> anyio.CapacityLimiter:
     return limiters.setdefault(places, anyio.CapacityLimiter(places))
 
 
-def _jail_arguments() -> list[str]:
+def _program() -> list[str]:
     if sys.platform != "linux":
         raise RunError(f"commands need the namespaces of Linux, which {sys.platform} does not have")
-    if not sys.executable or not _JAIL.is_file():
+    if not sys.executable or not _PROGRAM.is_file():
         raise RunError("commands need a Python that knows its own program, and the package as files")
-    return [sys.executable, "-I", "-S", "-B", str(_JAIL)]
+    return [sys.executable, "-I", "-S", "-B", str(_PROGRAM)]
 
 
 def _job(command: Command) -> bytes:
@@ -321,9 +321,9 @@ def _result(report: bytes) -> dict[str, Any]:
     return {**result, "timed_out": result["killed_by"] == "time"}
 
 
-async def _ask_jail(job: bytes) -> bytes:
-    """Start the jail, give it the job, and return its report."""
-    async with _jail() as process:
+async def _ask_sandbox(job: bytes) -> bytes:
+    """Start a sandbox, give it the job, and return its report."""
+    async with _sandbox() as process:
         assert process.stdin is not None
         assert process.stdout is not None
         await process.stdin.send(job)
@@ -335,10 +335,10 @@ async def _ask_jail(job: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def _jail() -> Any:
-    """Start the jail; at the end, and if cancelled, wait until it and all processes of the command are gone."""
+async def _sandbox() -> Any:
+    """Start a sandbox; at the end, and if cancelled, wait until it and all processes of the command are gone."""
     process = await anyio.open_process(
-        _jail_arguments(), stdin=-1, stdout=-1, stderr=-3, env={}, cwd="/", start_new_session=True
+        _program(), stdin=-1, stdout=-1, stderr=-3, env={}, cwd="/", start_new_session=True
     )
     try:
         yield process

@@ -1,6 +1,6 @@
 """Edge: the program that puts a command into a sandbox and watches it. `sim.tools.process` starts it.
 
-It runs alone (`python -I -S jail.py`), with the standard library only. Three processes work together:
+It runs alone (`python -I -S sandbox.py`), with the standard library only. Three processes work together:
 
 - the *warden* reads the job, collects the output, keeps the limits and reports; it is outside the command's sight;
 - *init* is process 1 of a new PID namespace. It builds the file system, gives up all rights, and reaps. When it ends,
