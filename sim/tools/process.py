@@ -50,6 +50,9 @@ _LONGEST_REPORT = 64 * 2**20
 _GRACE = 30.0
 """Seconds beside the time of the command, for the start, and for reading the files that it has changed."""
 
+_PATIENCE = 5.0
+"""Seconds in which the sandbox must end when its work is no longer wanted; after that it is killed."""
+
 
 def _between(low: float, high: float) -> Any:
     def check(_: object, attribute: "attrs.Attribute[Any]", value: Any) -> None:
@@ -351,7 +354,7 @@ async def _end(process: anyio.abc.Process) -> None:
     assert process.stdin is not None
     with suppress(OSError, anyio.BrokenResourceError):
         await process.stdin.aclose()  # the warden then kills the command
-    with anyio.move_on_after(5):
+    with anyio.move_on_after(_PATIENCE):
         await process.wait()
     if process.returncode is None:
         process.kill()  # init dies with the warden

@@ -62,7 +62,10 @@ def processes_with(token: str) -> list[str]:
 
 def refused(call: str, imports: str = "os, socket, ctypes") -> str:
     """Return a program that prints the name of the error with which `call` ends."""
-    return f"import {imports}\ntry:\n    {call}\n    print('done')\nexcept OSError as error:\n    print(type(error).__name__, error.errno)\n"
+    return (
+        f"import {imports}\ntry:\n    {call}\n    print('done')\n"
+        "except OSError as error:\n    print(type(error).__name__, error.errno)\n"
+    )
 
 
 # -- using up the machine
@@ -209,7 +212,9 @@ def test_one_file_is_limited(run):
 @needs_sandbox
 def test_the_number_of_files_is_limited(run):
     """A command cannot make files without end, not even empty ones."""
-    program = "try:\n    for n in range(10_000): open(str(n), 'w')\nexcept OSError as error: print(error.errno, n < 200)"
+    program = (
+        "try:\n    for n in range(10_000): open(str(n), 'w')\nexcept OSError as error: print(error.errno, n < 200)"
+    )
     assert said(run(program, files=100)) == "28 True"
 
 
@@ -242,7 +247,9 @@ def test_shared_folders_are_its_own(run, folder):
     outside = Path(folder) / f"outside-{token}"
     outside.write_text("x")
     try:
-        assert said(run(f"import os\nopen('{folder}/{token}', 'w')\nprint(os.path.exists({str(outside)!r}))")) == "False"
+        assert (
+            said(run(f"import os\nopen('{folder}/{token}', 'w')\nprint(os.path.exists({str(outside)!r}))")) == "False"
+        )
     finally:
         outside.unlink()
     assert not (Path(folder) / token).exists()
@@ -307,14 +314,18 @@ for _ in range(300):
 )
 def test_rights_cannot_be_gained(run, call):
     """A command can make no namespace, mount nothing, trace nobody, become nobody else, and open no other device."""
-    program = f"import os, ctypes\ntry:\n    {call}\n    print('done')\nexcept (OSError, AssertionError):\n    print('no')\n"
+    program = (
+        f"import os, ctypes\ntry:\n    {call}\n    print('done')\nexcept (OSError, AssertionError):\n    print('no')\n"
+    )
     assert said(run(program)) == "no"
 
 
 @needs_sandbox
 def test_a_set_user_id_program_gives_no_rights(run):
     """A program that would run as root runs with the rights of the command."""
-    lines = said(run("print(*[line for line in open('/proc/self/status') if line[:6] in ('CapEff', 'CapPrm', 'NoNewP')])"))
+    lines = said(
+        run("print(*[line for line in open('/proc/self/status') if line[:6] in ('CapEff', 'CapPrm', 'NoNewP')])")
+    )
     assert [int(line.split()[1], 16) for line in lines.splitlines() if line.strip()] == [0, 0, 1]
 
 
@@ -322,7 +333,9 @@ def test_a_set_user_id_program_gives_no_rights(run):
 def test_only_the_three_standard_files_are_open(run):
     """A command inherits no file, pipe or socket of the run."""
     assert said(run("import os\nprint(sorted(map(int, os.listdir('/proc/self/fd')))[:4])")) == "[0, 1, 2, 3]"
-    assert said(run("import os\nprint([os.path.exists(f'/proc/self/fd/{n}') for n in range(3, 200)].count(True))")) == "0"
+    assert (
+        said(run("import os\nprint([os.path.exists(f'/proc/self/fd/{n}') for n in range(3, 200)].count(True))")) == "0"
+    )
 
 
 @needs_sandbox
@@ -362,7 +375,10 @@ def test_the_network_is_out_of_reach(run):
         assert said(run(program)) == "OSError 101"
     assert said(run(refused("socket.create_connection(('192.0.2.1', 80), 2)"))) == "OSError 101"
     assert said(run(refused("socket.getaddrinfo('example.org', 80)"))).startswith("gaierror")
-    assert said(run(refused("socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('192.0.2.1', 53))"))) == "OSError 101"
+    assert (
+        said(run(refused("socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('192.0.2.1', 53))")))
+        == "OSError 101"
+    )
 
 
 @needs_sandbox
@@ -406,8 +422,9 @@ def test_files_of_the_machine_cannot_be_read(run, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("canary-4711")
     tried = [
-        secret, ROOT / "pyproject.toml", "/etc/shadow", "/etc/hostname", "/etc/ssh", "/etc/ssl", "/var/log", "/boot", "/opt",
-        "/srv", "/mnt", "/sys/kernel", "/run/secrets", "/var/run/docker.sock", "/proc/kcore", Path.home() / ".bashrc",
+        secret, ROOT / "pyproject.toml", "/etc/shadow", "/etc/hostname", "/etc/ssh", "/etc/ssl", "/var/log", "/boot",
+        "/opt", "/srv", "/mnt", "/sys/kernel", "/run/secrets", "/var/run/docker.sock", "/proc/kcore",
+        Path.home() / ".bashrc",
         Path.home() / ".ssh", "/proc/1/root/etc/shadow", "/proc/1/cwd", "/proc/self/root/../etc/shadow",
     ]  # fmt: skip
     program = """
@@ -505,13 +522,12 @@ def test_a_killed_warden_takes_its_command_along(tmp_path):
 
     async def killed() -> None:
         async with anyio.create_task_group() as group:
-            group.start_soon(kill_warden)
+            group.start_soon(anyio.to_thread.run_sync, kill_warden)
             command = Command(["python", "main.py", token], {"main.py": SURVIVOR + "time.sleep(600)"})
             await run_process(command.request(), "key")
 
-    async def kill_warden() -> None:
-        while not processes_with(token):
-            await anyio.sleep(0.02)
+    def kill_warden() -> None:
+        wait_for(lambda: processes_with(token) != [])
         for pid in processes_with("sandbox.py"):
             status = Path(f"/proc/{pid}/status").read_text()
             if f"PPid:\t{os.getpid()}\n" in status:
@@ -557,10 +573,11 @@ def test_what_is_no_list_of_arguments_is_refused(arguments):
 
 
 NAMES = [
-    "", ".", "..", "/", "//", "/x", "//x", "./x", "../x", "x/..", "x/../y", "x/./y", "x//y", "x/", "/etc/passwd", "a/../../b",
-    "..\\x", "x\\..\\y", "C:\\x", "\\\\host\\x", "x\0y", "x\0", "x\ny", "x\ry", "x\x1b[0m", "x\u202ey", "\ud800", "x/../../..",
-    "../folder2/x", "../run/sim-command/x", "../../run/sim-command", "/run/sim-command/x", "/proc/self/root/x", "/dev/null",
-    "a" * 256, "a/" * 300 + "a", "é" * 128, "b/" * 33 + "b", "__pycache__/x.pyc", "a/__pycache__/b", "\u2028", "\x7f", " /../x",
+    "", ".", "..", "/", "//", "/x", "//x", "./x", "../x", "x/..", "x/../y", "x/./y", "x//y", "x/", "/etc/passwd",
+    "a/../../b", "..\\x", "x\\..\\y", "C:\\x", "\\\\host\\x", "x\0y", "x\0", "x\ny", "x\ry", "x\x1b[0m",
+    "x\u202ey", "\ud800", "x/../../..", "../folder2/x", "../run/sim-command/x", "../../run/sim-command",
+    "/run/sim-command/x", "/proc/self/root/x", "/dev/null", "a" * 256, "a/" * 300 + "a", "é" * 128, "b/" * 33 + "b",
+    "__pycache__/x.pyc", "a/__pycache__/b", "\u2028", "\x7f", " /../x",
 ]  # fmt: skip
 
 
@@ -585,7 +602,9 @@ def test_a_system_without_namespaces_is_refused(monkeypatch):
         sandbox_fault.cache_clear()
 
 
-@pytest.mark.skipif(shutil.which("unshare") is None or FAULT is not None, reason="this machine has no namespaces to forbid")
+@pytest.mark.skipif(
+    shutil.which("unshare") is None or FAULT is not None, reason="this machine has no namespaces to forbid"
+)
 def test_where_namespaces_are_forbidden_commands_are_refused():
     """Where the kernel makes no namespaces, nothing runs, and one sentence says what is missing."""
     program = (
@@ -597,7 +616,9 @@ def test_where_namespaces_are_forbidden_commands_are_refused():
     done = subprocess.run(["unshare", "-Ur", "sh", "-c", line, sys.executable, program], capture_output=True, text=True)
     first, second = done.stdout.splitlines()
     assert first == second
-    assert first.startswith("commands are refused, because a complete sandbox cannot be had here: new namespaces of users")
+    assert first.startswith(
+        "commands are refused, because a complete sandbox cannot be had here: new namespaces of users"
+    )
 
 
 SYSTEM_PYTHON = "/usr/bin/python3"
