@@ -1,0 +1,44 @@
+"""The SQL views of memories and sessions. The import of `sim.memory` registers them with the store."""
+
+from sim.store.views import VIEWS
+
+VIEWS["memories"] = """
+    WITH ends AS (
+        SELECT data ->> '$.agent' AS agent, i.value AS memory, min(time) AS ended,
+               CASE topic WHEN 'memory.pruned' THEN data ->> '$.reason'
+                          WHEN 'memory.summarised' THEN 'summarised'
+                          ELSE 'forgotten' END AS "end"
+        FROM events, json_each(events.data, '$.ids') AS i
+        WHERE topic IN ('memory.pruned', 'memory.summarised', 'memory.forgotten')
+        GROUP BY 1, 2
+    )
+    SELECT e.id AS id, e.time AS time, e.time_ns AS time_ns,
+           e.data ->> '$.agent' AS agent,
+           e.data ->> '$.id' AS memory,
+           e.data ->> '$.kind' AS kind,
+           e.data ->> '$.content' AS content,
+           e.data ->> '$.importance' AS importance,
+           e.data ->> '$.source' AS source,
+           e.data ->> '$.related_task_id' AS task,
+           (e.data ->> '$.expires_ns') / 1e9 AS expires,
+           ends.ended AS ended,
+           ends."end" AS "end"
+    FROM events AS e
+    LEFT JOIN ends ON ends.agent = e.data ->> '$.agent' AND ends.memory = e.data ->> '$.id'
+    WHERE e.topic = 'memory.added'
+"""
+"""One row a memory. `ended` is when it was summarised or deleted, and `end` is why: `summarised`, `expired`, `cap`,
+`forgotten`."""
+
+VIEWS["sessions"] = """
+    SELECT id, time, time_ns,
+           data ->> '$.agent' AS agent,
+           data ->> '$.session' AS session,
+           data ->> '$.summary' AS summary,
+           data ->> '$.reason' AS reason,
+           data ->> '$.message_count' AS messages,
+           data ->> '$.token_count' AS tokens,
+           (data ->> '$.started_ns') / 1e9 AS started,
+           (data ->> '$.completed_ns') / 1e9 AS completed
+    FROM events WHERE topic = 'session.archived'
+"""
