@@ -28,7 +28,8 @@ def check_topic(topic: str) -> str:
 
 OWN_TOPICS = frozenset({
     "artifact.deleted", "artifact.invoked", "artifact.written", "ledger.transferred", "mailbox.dead_letters",
-    "message.refused", "message.sent", "metric.sample", "observation", "place.entered", "task.created",
+    "memory.added", "memory.forgotten", "memory.pruned", "memory.summarised", "message.refused", "message.sent",
+    "metric.sample", "observation", "place.entered", "session.archived", "task.created",
 })  # fmt: skip
 OWN_WORDS = frozenset({"action", "agent", "alert", "model", "pool"})
 """Topics, and first words of topics, that the simulation itself publishes.

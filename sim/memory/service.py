@@ -51,6 +51,7 @@ class Memories(Service):
     """
 
     name: ClassVar[str] = "memories"
+    section: ClassVar[str] = "memory"
 
     def __init__(
         self,

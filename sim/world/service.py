@@ -17,10 +17,12 @@ class Service:
     """Base class of services. Override what applies.
 
     Attributes:
-        name: the name of the service in its world; also the key of the section that adds it to a scenario.
+        name: the name of the service in its world.
+        section: the key of the section that adds it to a scenario; empty: its name.
     """
 
     name: ClassVar[str]
+    section: ClassVar[str] = ""
 
     def state(self) -> Any:
         """Return the state at the end of a run, JSON-like, for the digest; None if the digest should not have it."""
@@ -42,5 +44,5 @@ class Service:
         """
         service = world.services.get(cls.name)
         if not isinstance(service, cls):
-            raise UsageError(f"this world has no {cls.name}", hint=f"add `{cls.name}:` to the scenario")
+            raise UsageError(f"this world has no {cls.name}", hint=f"add `{cls.section or cls.name}:` to the scenario")
         return service
