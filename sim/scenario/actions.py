@@ -26,6 +26,7 @@ from sim.actors.actions import rest, sleep, spawn, stop
 from sim.actors.wake import CONDITIONS
 from sim.expressions import Expression, did_you_mean
 from sim.llm.ask import ask
+from sim.memory.actions import ACTIONS as ON_MEMORIES
 from sim.scenario import fields as f
 from sim.scenario.meanings import FIELDS
 from sim.scenario.sleep import SleepPart, SleepSpec, sleep_model
@@ -34,7 +35,7 @@ from sim.scenario.values import Filter, ValueTemplate
 from sim.scenario.yaml_tree import Map
 from sim.world.action import DEFINED, ActionHandler
 
-_OF_HIGHER_LAYERS = (ask, rest, sleep, spawn, stop)  # imported so that they are defined as well as those of the world
+_OF_HIGHER_LAYERS = (ask, rest, sleep, spawn, stop, *ON_MEMORIES)  # imported so that they are defined too
 
 
 @attrs.frozen

@@ -9,6 +9,7 @@ from typing import Any
 from sim.agents.family import FAMILIES
 from sim.errors import Problem, UsageError
 from sim.kernel.duration import MAX_NS, to_ns
+from sim.memory.actions import ACTIONS as ON_MEMORIES
 from sim.scenario.schema import MAX_AGENTS
 from sim.scenario.symbols import Symbols, actions_of, items, mapping
 from sim.scenario.units import HOUR, MINUTE, SECOND
@@ -30,6 +31,7 @@ def check_semantics(tree: Map, known: Symbols) -> Iterator[Problem]:
     yield from _repetitions(tree)
     yield from _delays(tree)
     yield from _models(tree)
+    yield from _memories(tree)
     yield from _partners(tree, known)
 
 
@@ -168,5 +170,17 @@ def _models(tree: Map) -> Iterator[Problem]:
             message = f"costs.ask.{name}: every model call uses {name} already, so this price would count twice"
             yield prices.keys_at[name].problem(message)
 
+
+def _memories(tree: Map) -> Iterator[Problem]:
+    """Yield rules that use memories in a file that gives agents none."""
+    agents = tree.get("agents")
+    for number, entry in enumerate(agents if tree.get("memory") is None and isinstance(agents, list) else []):
+        for rule, content in enumerate(items(entry, "rules")):
+            for kind in dict.fromkeys(kind for kind, _ in actions_of(content) if kind in _ON_MEMORIES):
+                message = f"agents[{number}].rules[{rule}].do: {kind} needs memories, but the file has none"
+                yield _at(content, "do").problem(message, "add `memory: {}`")
+
+
+_ON_MEMORIES = frozenset(handler.kind for handler in ON_MEMORIES)
 
 _TAKEN = ("llm_calls", "llm_tokens", "llm_cost")

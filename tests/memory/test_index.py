@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.memory.index import B, K1, MOST_WORDS, SCALE, Index, weight, words_of
+from sim.memory.index import K1, MOST_WORDS, SCALE, B, Index, weight, words_of
 
 WORDS = st.sampled_from(["lead", "lawn", "Lead", "price", "late", "straße", "STRASSE", "x", "42"])
 TEXTS = st.lists(WORDS, max_size=12).map(" ".join)

@@ -22,7 +22,9 @@ FIELDS = st.tuples(
 )
 
 
-def memory(content="text", importance=5, created_ns=0, expires_ns=None, task=None, source="agent", archived=False, id=1):
+def memory(
+    content="text", importance=5, created_ns=0, expires_ns=None, task=None, source="agent", archived=False, id=1
+):
     """A memory of the agent `a`."""
     return Memory(
         agent="a", archived=archived, content=content, created_ns=created_ns, expires_ns=expires_ns, id=id,

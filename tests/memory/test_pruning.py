@@ -52,7 +52,12 @@ def test_old_memories_of_little_importance_become_one_summary(book):
     assert report.sentence == "Memory maintenance: pruned 4 memories, created 2 summaries"
     assert book.contents() == ["matters", "young", "in short: one, two"]
     summary = book.memories.get("a", 5)
-    assert (summary.kind, summary.source, summary.importance, summary.created_ns) == ("context", "summary", 6, book.lab.kernel.now)
+    assert (summary.kind, summary.source, summary.importance, summary.created_ns) == (
+        "context",
+        "summary",
+        6,
+        book.lab.kernel.now,
+    )
     assert book.events("memory.summarised") == [
         {"agent": "a", "ids": [1, 2], "originals": "delete", "summary": 5},
         {"agent": "b", "ids": [1, 2], "originals": "delete", "summary": 4},
@@ -78,7 +83,7 @@ def test_summaries_are_not_summarised_again(book):
 
 
 def test_archived_originals_are_found_and_not_loaded(make_book):
-    """With `originals: archive`, a summarised memory is found by recall, is in no prompt, and is not summarised again."""
+    """With `originals: archive`, a summarised memory is found by recall, is in no prompt, and fades no more."""
     book = make_book(originals="archive")
     book.add("needle", importance=1)
     book.at(8 * 24)
@@ -149,7 +154,7 @@ def test_an_error_of_the_process_is_no_failed_summary(book):
 
 
 def test_what_is_forgotten_meanwhile_does_not_return_in_the_summary(book):
-    """A summary takes time. If one of its memories is forgotten in that time, the summary is dropped, the rest stays."""
+    """A summary takes time. If one of its memories is forgotten meanwhile, the summary is dropped."""
     book.add("secret", importance=1)
     book.add("harmless", importance=1)
     book.at(8 * 24)
@@ -223,7 +228,7 @@ ADDED = st.lists(
 
 @given(ADDED, st.integers(1, 6), st.booleans(), st.sampled_from(["delete", "archive"]))
 def test_pruning_keeps_its_rules(rows, cap, works, originals):
-    """For any memories: the cap holds, nothing expired is left, nothing important was summarised, and again is a no-op."""
+    """For any memories: the cap holds, nothing expired is left, no important one was summarised, again is a no-op."""
     book = Book(cap=cap, originals=originals)
     told = []
     day = 0
