@@ -132,4 +132,14 @@ class _SettingsSchema:
 
 def read_sections(raw: Any, info: ValidationInfo) -> dict[str, Any]:
     """Return the settings of all sections in a part of a file, by key; a validator."""
-    return {key: read_settings(SECTIONS[key].settings, part, info) for key, part in raw.items()}
+    model = _sections_model(tuple(SECTIONS))
+    read = model.model_validate(raw, context=info.context)
+    return {key: getattr(read, key) for key in raw}
+
+
+@cache
+def _sections_model(keys: tuple[str, ...]) -> type[f.Part]:
+    """Return a model with one field for each section, so that an error has the key of its section in its path."""
+    fields: dict[str, Any] = {key: (_nested(SECTIONS[key].settings), None) for key in keys}
+    model: type[f.Part] = create_model("Sections", __base__=f.Part, **fields)
+    return model

@@ -34,7 +34,7 @@ def memory(
 
 MEMORIES = st.lists(FIELDS, max_size=30).map(
     lambda rows: [
-        memory(*row, id=id)
+        memory(*row, id=id)  # type: ignore[misc]  # a row has no id
         for id, row in enumerate(sorted(rows, key=lambda row: row[2]), 1)  # numbers grow with time
     ]
 )

@@ -129,6 +129,7 @@ def test_a_scenario_with_memories_runs_and_replays(tmp_path, mode):
     assert result.errors == 0
     assert result.services["memories"]["added"] > 20
     assert result.services["memories"]["forgotten"] == 2
+    assert result.run is not None
     other = sim.run(path, mode=mode, overrides=period, backend="trio", out=tmp_path)
     assert other.hash == result.hash
     assert sim.replay(result.run).same
@@ -139,6 +140,7 @@ def test_the_run_file_shows_memories_and_sessions(tmp_path):
     path = tmp_path / "notes.yaml"
     path.write_text(SCENARIO)
     result = sim.run(path, out=tmp_path)
+    assert result.run is not None
     with open_run(Path(result.run)) as run:
         rows = run.query('SELECT agent, memory, kind, importance, source, task, expires - time, "end" FROM memories')
         ended = [row for row in rows if row[-1]]
