@@ -55,17 +55,65 @@ if TYPE_CHECKING:
     from sim.runner import ReplayResult, RunResult, SimulationRunner, branch, replay, resume, run, run_async
     from sim.scenario import Scenario, load
     from sim.standalone import World
-    from sim.world import Action, ActionResult, Message, Tool
+    from sim.tools import Tool, Tools, tool
+    from sim.world import Action, ActionResult, Message, Service
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Action", "ActionResult", "Actor", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager", "AgentState",
-    "Container", "Control", "Effect", "Event", "EventBus", "Interrupt", "Kernel", "Latch", "Message", "Outcome",
-    "PauseReason", "Preempted", "PreemptiveResource", "PriorityResource", "Queue", "RateTracker", "ReplayResult",
-    "Resource", "RunResult", "Scenario", "ScenarioError", "Signal", "SimError", "SimulationRunner", "Store", "Tool",
-    "UsageError", "WakeCondition", "World", "all_of", "branch", "first_of", "join", "load", "perform", "replay",
-    "resume", "run", "run_async", "run_until", "sleep",
+    "Action",
+    "ActionResult",
+    "Actor",
+    "Agent",
+    "AgentLoop",
+    "AgentLoopConfig",
+    "AgentLoopManager",
+    "AgentState",
+    "Container",
+    "Control",
+    "Effect",
+    "Event",
+    "EventBus",
+    "Given",
+    "Interrupt",
+    "Kernel",
+    "Latch",
+    "Message",
+    "Outcome",
+    "PauseReason",
+    "Preempted",
+    "PreemptiveResource",
+    "PriorityResource",
+    "Queue",
+    "RateTracker",
+    "ReplayResult",
+    "Resource",
+    "RunResult",
+    "Scenario",
+    "ScenarioError",
+    "Service",
+    "Signal",
+    "SimError",
+    "SimulationRunner",
+    "Store",
+    "Tool",
+    "Tools",
+    "UsageError",
+    "WakeCondition",
+    "World",
+    "all_of",
+    "branch",
+    "first_of",
+    "join",
+    "load",
+    "perform",
+    "replay",
+    "resume",
+    "run",
+    "run_async",
+    "run_until",
+    "sleep",
+    "tool",
 ]  # fmt: skip
 
 _HOMES = {
@@ -77,7 +125,8 @@ _HOMES = {
     "runner": "ReplayResult RunResult SimulationRunner branch replay resume run run_async",
     "scenario": "Scenario load",
     "standalone": "World",
-    "world": "Action ActionResult Message Tool",
+    "tools": "Tool Tools tool",
+    "world": "Action ActionResult Message Service",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -27,6 +27,7 @@ from sim.scenario.scopes import WHERE_NAMES
 from sim.scenario.sleep import SleepSpec
 from sim.scenario.values import ValueTemplate
 from sim.standalone import World
+from sim.tools import Tools
 from sim.world import Refused
 from sim.world.section import SECTIONS
 
@@ -90,6 +91,7 @@ def build(
     service = None if execution.sync is None else ServiceTime(world.kernel.seed)
     models = _models(world, scenario, toolbox, access or Access(), service)
     manager.kinds.update(kinds or {})  # for `Control.create_loop`, also in a replay
+    Tools.on(world)
     check_families(scenario, until_ns)
     add_sections(world, scenario)
     families = {entry.name: _family(entry, kinds or {}, allow) for entry in scenario.agents}

@@ -134,7 +134,7 @@ def make_plan(
     if runs > MAX_CELLS:
         raise UsageError(f"the bench would have {runs:,} runs; the limit is {MAX_CELLS:,}")
     points = tuple(dict(zip(swept, values, strict=True)) for values in product(*swept.values()))
-    scenario, *variants = [load(file, (*overrides, *overrides_of(point))) for point in ({}, *points)]
+    scenario, *variants = [load(file, (*overrides, *overrides_of(point)), allow) for point in ({}, *points)]
     for variant in variants:
         check_kinds(variant, tuple(allow))
     if len({variant.execution.sync for variant in variants} - {None}) > 1:

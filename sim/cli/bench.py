@@ -70,7 +70,12 @@ _WITH_INTERVAL = ("makespan", "speed_up", "outcome_distance")
     "--sweep", "sweeps", multiple=True, metavar="KEY=A,B,...",
     help="Values to try. With several keys, all combinations are run.",
 )  # fmt: skip
-@click.option("--allow", multiple=True, metavar="MODULE", help="Allow `kind: module:Class` to import this module.")
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="NAME",
+    help="Allow a kind of an installed package, or a module for `kind: module:Class`.",
+)
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Number of parallel processes. Default: one per core.")
 @click.option("--out", type=PATH, metavar="FOLDER", help="Folder for the results. Default: bench/NAME-NUMBER.")
 @common

@@ -21,10 +21,11 @@ from sim.scenario import Scenario, load
       sim check scenarios/*.yaml""",
 )
 @click.argument("scenarios", type=PATH, nargs=-1, required=True)
+@click.option("--allow", multiple=True, metavar="KIND", help="Allow this kind of agents of an installed package.")
 @common
-def command(scenarios: tuple[Path, ...], as_json: bool) -> int:
+def command(scenarios: tuple[Path, ...], allow: tuple[str, ...], as_json: bool) -> int:
     """Check SCENARIOS without running them. The exit code is 2 if one is not valid."""
-    results = [_check(path) for path in scenarios]
+    results = [_check(path, allow) for path in scenarios]
     valid = all(result["ok"] for result in results)
     if as_json:
         print_json({"ok": valid, "scenarios": results})
@@ -43,9 +44,9 @@ def _count(agents: int) -> str:
     return "1 agent" if agents == 1 else f"{agents:,} agents"
 
 
-def _check(path: Path) -> dict[str, Any]:
+def _check(path: Path, allow: tuple[str, ...]) -> dict[str, Any]:
     try:
-        scenario = load(path)
+        scenario = load(path, (), allow)
         check_families(scenario)
         _start_values(scenario)
     except ScenarioError as error:

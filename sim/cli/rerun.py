@@ -35,7 +35,10 @@ def again_options(command: Command) -> Command:
         help="The async library that hosts the run.",
     )
     allow = click.option(
-        "--allow", multiple=True, metavar="MODULE", help="Allow `kind: module:Class` to import this module."
+        "--allow",
+        multiple=True,
+        metavar="NAME",
+        help="Allow a kind of an installed package, or a module for `kind: module:Class`.",
     )
     change = click.option(
         "--allow-change",

@@ -55,7 +55,12 @@ MAX_SEED = 2**63 - 1
     "--speed", type=click.FloatRange(0, min_open=True), help="Simulated seconds per real second with --clock wall."
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
-@click.option("--allow", multiple=True, metavar="MODULE", help="Allow `kind: module:Class` to import this module.")
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="NAME",
+    help="Allow a kind of an installed package, or a module for `kind: module:Class`.",
+)
 @model_options
 @metrics_options
 @OUT

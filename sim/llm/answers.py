@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sim.llm.tool_calls import faults, mismatch, schema_fault
+from sim.llm.tool_calls import faults
 from sim.llm.types import Completion, ModelRequest, json_value
+from sim.world.json_schema import mismatch, schema_fault
 
 TOOL_CHOICES: Final = ("auto", "none", "required")
 """The values of `tool_choice`, in addition to names of tools."""

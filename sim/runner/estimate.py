@@ -32,7 +32,7 @@ def estimate(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) ->
         KeyboardInterrupt: if the estimate was interrupted, so that the run after it does not start.
     """
     chosen = RunOptions.of(options)
-    checked = scenario if isinstance(scenario, Scenario) else load(Path(scenario), chosen.overrides)
+    checked = scenario if isinstance(scenario, Scenario) else load(Path(scenario), chosen.overrides, chosen.allow)
     foreign = next((entry for entry in checked.agents if entry.kind != "policy"), None)
     if foreign is not None:
         raise UsageError(

@@ -60,7 +60,7 @@ class RebuiltSimulation:
             speed=info.options.get("speed"),
         )
         overrides = tuple(info.options.get("set", ()))
-        scenario = loads(text, str(stored.path / SCENARIO), overrides)
+        scenario = loads(text, str(stored.path / SCENARIO), overrides, again.allow)
         access = attrs.evolve(again.access or Access(), models=tuple(info.options.get("model", ())))
         until_ns = scenario.end_ns if options.until is None else to_ns(options.until)
         simulation = build(

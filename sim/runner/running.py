@@ -92,7 +92,7 @@ async def run_async(scenario: Scenario | str | Path, **options: Unpack[RunKeywor
     if isinstance(scenario, Scenario) and chosen.overrides:
         raise UsageError("overrides change a scenario file, and this is a scenario that has been loaded")
     path = None if isinstance(scenario, Scenario) else Path(scenario)
-    checked = scenario if isinstance(scenario, Scenario) else load(Path(scenario), chosen.overrides)
+    checked = scenario if isinstance(scenario, Scenario) else load(Path(scenario), chosen.overrides, chosen.allow)
     until_ns = checked.end_ns if chosen.until is None else to_ns(chosen.until)
     if until_ns == 0:
         raise UsageError("a run must last longer than 0 s")

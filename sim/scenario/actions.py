@@ -33,9 +33,10 @@ from sim.scenario.sleep import SleepPart, SleepSpec, sleep_model
 from sim.scenario.units import FieldError, shown
 from sim.scenario.values import Filter, ValueTemplate
 from sim.scenario.yaml_tree import Map
+from sim.tools import use_tool
 from sim.world.action import DEFINED, ActionHandler
 
-_OF_HIGHER_LAYERS = (ask, rest, sleep, spawn, stop, *ON_MEMORIES)  # imported so that they are defined too
+_OF_HIGHER_LAYERS = (ask, rest, sleep, spawn, stop, use_tool, *ON_MEMORIES)  # imported so that they are defined too
 
 
 @attrs.frozen

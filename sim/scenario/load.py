@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
+from sim.agents import allow_families
 from sim.errors import Problem, ScenarioError
 from sim.expressions import did_you_mean
 from sim.kernel.duration import to_text
@@ -38,16 +39,17 @@ _EXPECTED = {
 }
 
 
-def load(path: Path, overrides: Sequence[str] = ()) -> Scenario:
+def load(path: Path, overrides: Sequence[str] = (), allow: Sequence[str] = ()) -> Scenario:
     """Return the scenario in a file.
 
     Args:
         path: the file.
         overrides: values to change, such as `seed=3` or `agents.grazer.count=10`.
+        allow: kinds of agents of installed packages that the file may use; see `sim.agents.family`.
 
     Raises:
         ScenarioError: with all problems of the file.
-        UsageError: if an override is malformed.
+        UsageError: if an override is malformed, or an allowed package cannot be imported.
     """
     file = str(path)
     try:
@@ -64,11 +66,12 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Scenario:
         before = data[: error.start]
         line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
         raise ScenarioError([Problem(file, line, column, "the file is not UTF-8 text")]) from None
-    return loads(text, file, overrides)
+    return loads(text, file, overrides, allow)
 
 
-def loads(text: str, file: str = "<text>", overrides: Sequence[str] = ()) -> Scenario:
+def loads(text: str, file: str = "<text>", overrides: Sequence[str] = (), allow: Sequence[str] = ()) -> Scenario:
     """As `load`, from a text; problems name it `file`."""
+    allow_families(tuple(allow))
     if len(text) > MAX_BYTES:
         raise ScenarioError([_too_large(file)])
     tree, problems = read_tree(text, file)

@@ -10,11 +10,11 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from sim.kernel import to_text
 from sim.llm.limits.retry import MOST_REQUESTS
-from sim.llm.tool_calls import schema_fault
 from sim.scenario import fields as f
 from sim.scenario.model_behaviour import Fault, Simulated
 from sim.scenario.model_rules import ModelRule, Names
 from sim.scenario.units import MINUTE, FieldError, PositiveNanoseconds, shown
+from sim.world.json_schema import schema_fault
 
 
 class Tool(f.Part):

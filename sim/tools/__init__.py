@@ -1,1 +1,14 @@
-"""Tools: what agents can use beside the actions of the world."""
+"""Tools: what agents call, who may call it, and what is kept of each call.
+
+Modules: `tool` (the record of a tool, and what makes one of a function), `schema` (JSON Schemas from signatures),
+`registry` (the tools of a world, and the steps of a call), `actions` (`use_tool`), `access` (who may call what),
+`process` and `sandbox` (commands in a sandbox).
+"""
+
+from sim.tools.access import Access
+from sim.tools.actions import use_tool
+from sim.tools.registry import Tools
+from sim.tools.schema import Given
+from sim.tools.tool import Tool, tool
+
+__all__ = ["Access", "Given", "Tool", "Tools", "tool", "use_tool"]

@@ -2,7 +2,7 @@
 
 Modules: `world` (holds all parts), `dispatcher` (applies actions, the one way to change the world), `action` (defines
 kinds of action), `actions` (the built-in kinds), `costs` (the prices of actions), `artifact`, `places`, `space`,
-`message`, `task`, `tool` (functions of the host program), `service` (parts that higher layers add), `section` (keys of
+`message`, `task`, `service` (parts that higher layers add), `section` (keys of
 a scenario file that add services), `waits` (known waits, for the health monitor).
 """
 
@@ -13,10 +13,9 @@ from sim.world.places import Places
 from sim.world.section import Section, define_section
 from sim.world.service import Service
 from sim.world.space import Sighting, Space
-from sim.world.tool import Tool
 from sim.world.world import Inhabitant, World
 
 __all__ = [
     "DONE", "NOOP", "Action", "ActionHandler", "ActionResult", "Artifact", "Inhabitant", "Message", "Places", "Refused",
-    "Section", "Service", "Sharing", "Sighting", "Space", "Tool", "World", "define_section",
+    "Section", "Service", "Sharing", "Sighting", "Space", "World", "define_section",
 ]  # fmt: skip

@@ -56,6 +56,7 @@ class Dispatcher:
         except Refused as refusal:
             return self._refuse(agent, action, raw, refusal)
         held = world.costs.hold(agent.agent_id, charge)
+        outer = world.pending.get(agent.agent_id)  # the call of a tool that executes this action
         world.pending[agent.agent_id] = PendingAction(action, handler)
         world.waits.begin(agent.agent_id)
         try:
@@ -66,7 +67,10 @@ class Dispatcher:
                 raise
             return self._refuse(agent, action, raw, error)
         finally:
-            world.pending.pop(agent.agent_id, None)
+            if outer is None:
+                world.pending.pop(agent.agent_id, None)
+            else:
+                world.pending[agent.agent_id] = outer
             world.waits.end(agent.agent_id)
         return self._finish(agent, action, handler, granted, held)
 

@@ -26,7 +26,6 @@ from sim.world.places import Places
 from sim.world.service import Service
 from sim.world.space import Space
 from sim.world.task import Task
-from sim.world.tool import Tool, ToolFunction
 from sim.world.waits import ActiveWaits
 
 
@@ -95,7 +94,6 @@ class World:
         self.pools: dict[str, Pool] = {}
         self.agents: dict[str, Inhabitant] = {}
         self.actions = ActionRegistry()
-        self.tools: dict[str, Tool | ToolFunction] = {}  # by name: see `Tool`
         self.services: dict[str, Service] = {}
         self.spawner: Callable[..., list[str]] | None = None
         self.tasks: dict[int, Task] = {}

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.llm.tool_calls import fault_of, faults, schema_fault
+from sim.llm.tool_calls import fault_of, faults
 from sim.llm.types import DEEPEST, Completion, TokenUsage, ToolCall, ToolSpec
+from sim.world.json_schema import schema_fault
 
 BUY = ToolSpec(
     "buy",

@@ -49,7 +49,7 @@ def test_every_metric_of_the_catalog_is_exposed_and_no_other(watch, everything):
         text = watch(everything, agents=("writer-*",), **how).run().text()
         exposed |= {family.name: family for family in parse(text) if family.name.startswith("sim_")}
     catalog = {metric.name.removesuffix("_total"): metric for metric in CATALOG.values()}
-    assert set(exposed) == set(catalog) - {"sim_service_value"}  # this scenario has no service with numbers
+    assert set(exposed) == set(catalog)
     for name, family in exposed.items():
         assert (family.type, family.documentation) == (catalog[name].kind, catalog[name].help)
         for sample in family.samples:

@@ -15,6 +15,7 @@ from sim.kernel import sleep
 from sim.kernel.codec import Raw, encode
 from sim.permissions import Permission
 from sim.resources import Container, PriorityResource, Resource, Store
+from sim.tools import Tool, Tools
 from sim.world import Action, ActionHandler, ActionResult, Places, World
 from sim.world.artifact import FORMULA_NAMES, make
 from tests.actors.helpers import Lab, Script
@@ -44,7 +45,7 @@ def furnished() -> Lab:
     shelf: Store[Raw] = Store(lab.kernel, 2)
     shelf.put_nowait(Raw(encode({"title": "book"})))
     world.pools["shelf"] = shelf
-    world.tools["double"] = lambda args: args["x"] * 2
+    Tools.on(world).add(Tool("double", lambda args: args["x"] * 2))
     put = world.artifacts.put
     put(make("mine", "me", "one two three"))
     put(make("yours", "you", {"n": 1}))
@@ -381,7 +382,7 @@ def test_data_is_frozen_at_the_border() -> None:
     item.append(2)
     assert do(lab, Action("get", {"pool": "shelf"})).data == {"title": "book"}
     assert do(lab, Action("get", {"pool": "shelf"})).data == [1]
-    lab.world.tools["spoil"] = lambda args: args["list"].clear()
+    Tools.on(lab.world).add(Tool("spoil", lambda args: args["list"].clear()))
     arguments = {"tool": "spoil", "args": {"list": [1]}}
     assert do(lab, Action("use_tool", arguments)).success
     assert arguments["args"] == {"list": [1]}

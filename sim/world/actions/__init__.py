@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from sim.permissions import Permission
 from sim.world.action import action
-from sim.world.actions import artifacts, messages, money, places, pools, tools
+from sim.world.actions import artifacts, messages, money, places, pools
 
 if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
 
-__all__ = ["artifacts", "messages", "money", "noop", "places", "pools", "tools"]
+__all__ = ["artifacts", "messages", "money", "noop", "places", "pools"]
 
 
 @action("noop", permission=Permission.GUEST, scope="own")

@@ -44,7 +44,7 @@ def lab_with(tool: Any) -> Lab:
     """A world with one agent and the tool `t`."""
     lab = Lab()
     lab.add("a", min_loop_delay=1)
-    lab.world.tools["t"] = tool
+    sim.Tools.on(lab.world).add(tool if isinstance(tool, sim.Tool) else sim.Tool("t", tool))
     return lab
 
 
@@ -79,14 +79,13 @@ def test_a_tool_that_raises_leaves_a_record(error: BaseException) -> None:
     assert row == {"arguments": {"tool": "t", "args": {"x": 1}}, "success": False, "error": text}
 
 
-@pytest.mark.parametrize("wrap", [sim.Tool, lambda call: call])
-def test_an_async_tool_that_raises_leaves_a_record(wrap: Callable[[Any], Any]) -> None:
+def test_an_async_tool_that_raises_leaves_a_record() -> None:
     """An async tool that raises fails the action in the same way."""
 
     async def fails(args: Args) -> Any:
         raise Library("boom")
 
-    result, row = use(lab_with(wrap(fails)), "t")
+    result, row = use(lab_with(fails), "t")
     assert result.error == row["error"] == "the tool 't' failed: Library: boom"
     assert row["success"] is False
 
@@ -124,7 +123,7 @@ def test_a_tool_that_returns_what_is_not_json_leaves_a_record(kind: str) -> None
     assert "['found'] is an object, which is not JSON" in row["error"]
 
 
-@pytest.mark.parametrize("tool", [double, functools.partial(double), Callable2(), sim.Tool(double)], ids=range(4))
+@pytest.mark.parametrize("tool", [double, functools.partial(double), Callable2(), sim.Tool("t", double)], ids=range(4))
 def test_an_async_tool_works(tool: Any) -> None:
     """An async function, a partial of one, an object with an async call, and a `Tool` are awaited as effects."""
     lab = lab_with(tool)
@@ -136,15 +135,15 @@ def test_an_async_tool_works(tool: Any) -> None:
 
 
 def test_a_modelled_tool_takes_its_latency() -> None:
-    """A `Tool` with a latency takes exactly this simulated time, also if its function is a plain one."""
-    lab = lab_with(sim.Tool(lambda args: args["x"], latency="5s", safety="pure"))
+    """A `Tool` with a latency takes exactly this simulated time, also a plain function that runs as an effect."""
+    lab = lab_with(sim.Tool("t", lambda args: args["x"], runs="effect", latency="5s", safety="pure"))
     result, _ = use(lab, "t", {"x": 4})
     assert (result.data, lab.world.now) == (4, 5)
 
 
 def test_a_tool_that_does_not_answer_fails_at_its_deadline() -> None:
     """A call that takes longer than the deadline, in simulated time, has failed."""
-    lab = lab_with(sim.Tool(double, latency="5s", deadline="2s"))
+    lab = lab_with(sim.Tool("t", double, latency="5s", deadline="2s"))
     result, row = use(lab, "t", {"x": 4})
     assert (result.error, lab.world.now) == ("the tool 't' has not answered in time", 2)
     assert row["success"] is False
@@ -153,13 +152,13 @@ def test_a_tool_that_does_not_answer_fails_at_its_deadline() -> None:
 def test_a_plain_function_that_returns_a_coroutine_is_refused_with_a_hint() -> None:
     """What returns a coroutine without being async is refused, and the error says how to write it."""
     result, _ = use(lab_with(lambda args: double(args)), "t", {"x": 4})
-    assert "define it with `async def`, or as sim.Tool(function)" in (result.error or "")
+    assert "define it with `async def`, or with runs='effect'" in (result.error or "")
 
 
 def test_an_unknown_tool_is_named_with_the_nearest() -> None:
     """A tool that does not exist is refused with the one that may have been meant."""
     lab = lab_with(double)
-    lab.world.tools["search"] = double
+    sim.Tools.on(lab.world).add(sim.Tool("search", double))
     result, _ = use(lab, "serch")
     assert "there is no tool 'serch'" in (result.error or "")
     assert "search" in (result.error or "")
@@ -167,7 +166,7 @@ def test_an_unknown_tool_is_named_with_the_nearest() -> None:
 
 def test_an_async_tool_works_in_a_program_of_plain_asyncio() -> None:
     """Effects begin in a program that was started with `asyncio.run`, which anyio has not set up."""
-    lab = lab_with(sim.Tool(double, latency="2s"))
+    lab = lab_with(sim.Tool("t", double, latency="2s"))
 
     async def step(agent: Script) -> Action:
         return Action("use_tool", {"tool": "t", "args": {"x": agent.loop.iteration_count}})
@@ -190,7 +189,7 @@ class Searcher(sim.Agent):
 
     def __init__(self, agent_id: str, world: sim.World, **options: Any) -> None:
         super().__init__(agent_id, world, **options)
-        world.tools["search"] = sim.Tool(self.search, latency="1s", safety="pure")
+        sim.Tools.on(world).add(sim.Tool("search", self.search, latency="1s", safety="pure"))
 
     @staticmethod
     async def search(args: Args) -> Any:

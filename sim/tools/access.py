@@ -1,0 +1,193 @@
+"""Access: who may call which tool.
+
+A call is allowed if everyone on whose behalf it is made may make it: the agent, and the chain of those for whom it
+works. So a low agent gains nothing by asking a high one. Levels and modules come from records of the runtime, never
+from text. What is not known is denied.
+"""
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final, Self
+
+import attrs
+
+from sim.permissions import Permission
+from sim.tools.tool import Tool
+from sim.world import Inhabitant, Service, World
+from sim.world.section import Level, define_section
+
+
+@attrs.frozen
+class Grants:
+    """What the agents of one entry, group or kind may use.
+
+    Args:
+        modules: the modules whose tools they may call; null: all.
+    """
+
+    modules: tuple[str, ...] | None = None
+
+
+@attrs.frozen
+class AccessRule:
+    """One row of the access matrix: agents × tools × operations. An omitted list matches everything.
+
+    Args:
+        allow: whether matching calls are allowed.
+        agents: names of agents, entries, groups, kinds or users.
+        tools: names of tools; `*` stands for any text.
+        operations: operations of the tool.
+        level: the lowest level that the rule is for; calls of lower levels do not match.
+    """
+
+    allow: bool
+    agents: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
+    level: Level = Permission.GUEST
+
+    def matches(self, names: tuple[str, ...], level: Permission, tool: str, operation: str) -> bool:
+        """Return whether the rule is about a call."""
+        return (
+            level >= self.level
+            and (not self.agents or any(name in self.agents for name in names))
+            and (not self.tools or any(fnmatchcase(tool, pattern) for pattern in self.tools))
+            and (not self.operations or operation in self.operations)
+        )
+
+
+@attrs.frozen
+class AccessSettings:
+    """Who may call which tool. The first rule that matches a call decides.
+
+    Args:
+        modules: what agents may use, by agent, entry, group or kind.
+        rules: the access matrix.
+        otherwise: whether calls that no rule matches are allowed; their level must suffice in any case.
+    """
+
+    modules: Mapping[str, Grants] = attrs.field(factory=dict)
+    rules: tuple[AccessRule, ...] = ()
+    otherwise: bool = False
+
+
+@attrs.frozen
+class User:
+    """A person for whom agents work, without an agent of their own.
+
+    Args:
+        permission: the level of trust.
+        modules: the modules whose tools may be called for them; None: all.
+    """
+
+    permission: Permission
+    modules: tuple[str, ...] | None = None
+
+
+_OPEN: Final = AccessSettings(otherwise=True)
+
+
+class Access(Service):
+    """The rules of access of one world.
+
+    Args:
+        world: the world.
+        settings: the rules; by default only levels count.
+
+    Attributes:
+        users: people for whom agents work, by name. Only the runtime adds them.
+        chains: for an agent that was created for others: their names, the nearest first.
+        denied: how many calls were denied.
+    """
+
+    name = "access"
+
+    def __init__(self, world: World, settings: AccessSettings = _OPEN) -> None:
+        self.settings = settings
+        self.users: dict[str, User] = {}
+        self.chains: dict[str, tuple[str, ...]] = {}
+        self.denied = 0
+        self._world = world
+
+    @classmethod
+    def on(cls, world: World) -> Self:
+        """Return the access rules of a world; without a section, only levels count."""
+        if cls.name not in world.services:
+            world.add_service(cls(world))
+        return cls.of(world)
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return how many calls were denied."""
+        return {"denied": self.denied}
+
+    def refusal(
+        self, agent: Inhabitant, tool: Tool, arguments: Mapping[str, Any], behalf: tuple[str, ...] = ()
+    ) -> str | None:
+        """Return why a call is not allowed, or None if it is.
+
+        Args:
+            agent: the agent that calls.
+            tool: the tool.
+            arguments: the arguments of the call.
+            behalf: further names of agents and users on whose behalf the agent calls. They can only lower its rights.
+        """
+        operation = tool.operation_of(arguments)
+        for name in (agent.agent_id, *self.chains.get(agent.agent_id, ()), *behalf):
+            why = self._denial(name, tool, operation)
+            if why is not None:
+                return why
+        return None
+
+    def may_see(self, agent: Inhabitant, tool: Tool, behalf: tuple[str, ...] = ()) -> bool:
+        """Return whether a tool is offered: at least one of its operations may be allowed. See `refusal`."""
+        if tool.operation is None:
+            return self.refusal(agent, tool, {}, behalf) is None
+        stated = tool.parameters.get("properties", {}).get(tool.operation, {}).get("enum") or ("",)
+        return any(self.refusal(agent, tool, {tool.operation: word}, behalf) is None for word in stated)
+
+    def level(self, agent: Inhabitant, behalf: tuple[str, ...] = ()) -> Permission:
+        """Return the lowest level along the chain of an agent; that of a guest if someone is not known."""
+        names = (agent.agent_id, *self.chains.get(agent.agent_id, ()), *behalf)
+        return min((self._permission(name) for name in names), default=Permission.GUEST)
+
+    def _denial(self, name: str, tool: Tool, operation: str) -> str | None:
+        """Return why one member of a chain may not make a call."""
+        level = self._permission(name)
+        if level < tool.permission:
+            return f"{tool.name} needs the permission {tool.permission.name.lower()}, which {name} does not have"
+        names, modules = self._names(name), self._modules(name)
+        if modules is not None and tool.module not in modules:
+            return f"{name} may not use the module {tool.module}"
+        rule = next((rule for rule in self.settings.rules if rule.matches(names, level, tool.name, operation)), None)
+        if rule.allow if rule is not None else self.settings.otherwise:
+            return None
+        return f"{name} may not call {tool.name}{f' with the operation {operation!r:.40}' if operation else ''}"
+
+    def _permission(self, name: str) -> Permission:
+        agent = self._world.agents.get(name)
+        if agent is not None:
+            return agent.permission
+        user = self.users.get(name)
+        return Permission.GUEST if user is None else user.permission
+
+    def _names(self, name: str) -> tuple[str, ...]:
+        """Return the names under which rules know an agent: its own, its entry, its group and its kind."""
+        agent: Any = self._world.agents.get(name)
+        if agent is None:
+            return (name,)
+        return tuple(n for n in (name, getattr(agent, "entry", None), agent.group, getattr(agent, "kind", None)) if n)
+
+    def _modules(self, name: str) -> tuple[str, ...] | None:
+        """Return the modules that someone may use; None: all."""
+        user = self.users.get(name)
+        if user is not None:
+            return user.modules
+        given = [self.settings.modules[known] for known in self._names(name) if known in self.settings.modules]
+        return given[0].modules if given else None
+
+
+def _make(world: World, settings: AccessSettings) -> None:
+    world.add_service(Access(world, settings))
+
+
+define_section("access", AccessSettings, _make)

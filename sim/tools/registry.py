@@ -1,0 +1,259 @@
+"""The tools of a world: which there are, who is offered which, and how a call runs.
+
+A call goes through these steps, in this order: the tool is found, access is checked, what the runtime knows replaces
+what the caller sent under its names, the arguments are checked against the schema, a person is asked if a rule demands
+it, the audit record is written, and the tool runs. The action `use_tool` is the only way to call a tool.
+"""
+
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Self
+
+import attrs
+
+from sim.errors import Cancelled, RunError, UsageError
+from sim.kernel import perform
+from sim.kernel.codec import decode, encode
+from sim.text import of_error
+from sim.tools.access import Access
+from sim.tools.schema import schema_of_action
+from sim.tools.tool import Tool, wire_name
+from sim.world import Action, ActionHandler, Inhabitant, Refused, Service, World
+from sim.world.action import near
+from sim.world.json_schema import mismatch
+
+WORLD: Final = "world."
+"""The module of tools that offer actions: `world.pay` executes the action `pay`."""
+
+_PREVIEW = 8000  # characters of a result too large for the record that its event keeps
+
+
+@attrs.frozen
+class Ready:
+    """A call that passed all checks.
+
+    Attributes:
+        tool: the tool.
+        arguments: the arguments, with what the runtime gives.
+        ran: whether it has run already, outside or as an action.
+        value: its result, if it has run.
+    """
+
+    tool: Tool
+    arguments: Mapping[str, Any]
+    ran: bool = False
+    value: Any = None
+
+
+class Tools(Service):
+    """The tools of one world.
+
+    Args:
+        world: the world.
+
+    Attributes:
+        known: all tools by name.
+        context: returns what the runtime knows of a call of an agent, such as its user and conversation; see `CONTEXT`.
+    """
+
+    name = "tools"
+
+    def __init__(self, world: World) -> None:
+        self.known: dict[str, Tool] = {}
+        self.context: Callable[[str], Mapping[str, Any]] = _nothing
+        self.calls: dict[str, int] = {}
+        self.failures: dict[str, int] = {}
+        self._world = world
+        self._by_wire: dict[str, str] = {}
+
+    @classmethod
+    def on(cls, world: World) -> Self:
+        """Return the tools of a world; add them, and the action `use_tool`, if it has none."""
+        if cls.name not in world.services:
+            from sim.tools.actions import use_tool
+
+            world.add_service(cls(world))
+            if world.actions.find(use_tool.kind) is None:
+                world.actions.register(use_tool)
+        return cls.of(world)
+
+    def add(self, *tools: Tool) -> None:
+        """Add tools.
+
+        Raises:
+            UsageError: if there is one of its name.
+        """
+        for tool in tools:
+            other = self._by_wire.get(tool.wire_name)
+            if tool.name in self.known or other is not None:
+                raise UsageError(f"there is already a tool {other or tool.name!r}")
+            self.known[tool.name] = tool
+            self._by_wire[tool.wire_name] = tool.name
+
+    def find(self, name: str) -> Tool:
+        """Return a tool by its name, or by the name that models see.
+
+        Raises:
+            Refused: if it does not exist; the message suggests the nearest name.
+        """
+        found = self.known.get(self._by_wire.get(name, name)) or self._action_tool(name)
+        if found is None:
+            raise Refused(f"there is no tool {name[:80]!r}{near(name, self.known)}")
+        return found
+
+    def offered(self, agent: Inhabitant, names: Iterable[str], behalf: tuple[str, ...] = ()) -> list[Tool]:
+        """Return those tools of a list that an agent may call, in the order of the list.
+
+        Args:
+            agent: the agent.
+            names: names of tools.
+            behalf: see `Access.refusal`.
+
+        Raises:
+            Refused: if a tool does not exist.
+        """
+        access = Access.on(self._world)
+        return [tool for tool in map(self.find, names) if access.may_see(agent, tool, behalf)]
+
+    def _action_tool(self, name: str) -> Tool | None:
+        """Return the tool that offers an action of the world, if the name is that of one."""
+        name = name.replace("__", ".", 1) if name.startswith(wire_name(WORLD)) else name
+        handler = self._world.actions.find(name.removeprefix(WORLD)) if name.startswith(WORLD) else None
+        if handler is None or handler.kind in _NEVER:
+            return None
+        made = tool_of_action(handler, name)
+        self.add(made)
+        return made
+
+    # -- calls
+
+    async def prepare(self, agent: Inhabitant, name: str, args: Any, behalf: tuple[str, ...]) -> Ready:
+        """Check a call, ask a person if needed, write the audit record, and run what runs outside.
+
+        Raises:
+            Refused: if a check fails, a person denies it, or the tool fails.
+        """
+        tool = self.find(name)
+        sent = {} if args is None else args
+        if not isinstance(sent, Mapping):
+            raise Refused(f"the arguments of {name} are a mapping, not {type(args).__name__}")
+        kept = {key: value for key, value in sent.items() if key not in tool.given}
+        why = Access.on(self._world).refusal(agent, tool, kept, behalf)
+        why = why or mismatch(kept, tool.parameters, "the arguments")
+        if why is not None:
+            self._note(agent, "tool.denied", tool, kept, reason=why)
+            raise Refused(f"{tool.name}: {why}" if not why.startswith(tool.name) else why)
+        arguments = {**decode(encode(kept)), **self._given(agent, tool)}  # a copy, so that the tool cannot change it
+        approvals: Any = self._world.services.get("approvals")
+        gate = None if approvals is None else await approvals.check(agent, tool.name, kept)
+        self._note(agent, "tool.call", tool, kept, **({} if gate is None else {"gate": gate.id}))
+        self.calls[tool.name] = self.calls.get(tool.name, 0) + 1
+        if tool.action is not None:
+            return await self._act(agent, tool, arguments)
+        return Ready(tool, arguments) if tool.runs == "core" else await self._outside(tool, arguments)
+
+    def run(self, ready: Ready) -> Any:
+        """Run a tool of the core in the present step, or return what it returned outside.
+
+        Raises:
+            Refused: if it fails.
+        """
+        if ready.ran:
+            return self._recorded(ready.value)
+        name = ready.tool.name
+        try:
+            value = ready.tool.call(ready.arguments)
+        except (KeyboardInterrupt, MemoryError, RunError, Cancelled):
+            raise  # these concern the process, the run or the agent, not the tool
+        except Refused as refusal:
+            raise self._failed(ready.tool, str(refusal)) from refusal
+        except BaseException as error:
+            raise self._failed(ready.tool, of_error(error)) from error
+        if inspect.isawaitable(value):
+            if inspect.iscoroutine(value):
+                value.close()
+            raise Refused(f"the tool {name!r} returned an awaitable: define it with `async def`, or with runs='effect'")
+        return self._recorded(value)
+
+    async def _outside(self, tool: Tool, arguments: Mapping[str, Any]) -> Ready:
+        """Run a tool as an effect, again after a failure if it may be repeated."""
+        for attempt in range(tool.retries + 1):
+            outcome = await perform(tool.effect(arguments))
+            if outcome.kind == "ok":
+                return Ready(tool, arguments, True, outcome.value)
+            if attempt == tool.retries:
+                break
+        if outcome.kind == "error":
+            raise self._failed(tool, f"{outcome.value['type']}: {outcome.value['message']}")
+        self.failures[tool.name] = self.failures.get(tool.name, 0) + 1
+        raise Refused(f"the tool {tool.name!r} has not answered in time")
+
+    async def _act(self, agent: Inhabitant, tool: Tool, arguments: Mapping[str, Any]) -> Ready:
+        """Execute the action that a tool offers, as an action of the agent."""
+        result = await self._world.execute(agent, Action(str(tool.action), arguments))
+        if not result.success:
+            self.failures[tool.name] = self.failures.get(tool.name, 0) + 1
+            raise Refused(result.error or f"{tool.name} failed", skip=result.skipped)
+        return Ready(tool, arguments, True, result.data)
+
+    def _failed(self, tool: Tool, why: str) -> Refused:
+        self.failures[tool.name] = self.failures.get(tool.name, 0) + 1
+        return Refused(f"the tool {tool.name!r} failed: {why}")
+
+    def _given(self, agent: Inhabitant, tool: Tool) -> Mapping[str, Any]:
+        """Return what the runtime gives to a call."""
+        if not tool.given:
+            return {}
+        known = {"world": self._world, "agent": agent, "user": agent.agent_id, **self.context(agent.agent_id)}
+        return {name: known.get(name) for name in tool.given}
+
+    def _note(self, agent: Inhabitant, what: str, tool: Tool, arguments: Mapping[str, Any], **more: Any) -> None:
+        """Append to the audit chain, if the world has one. It holds the hash of the arguments, which are on record."""
+        audit: Any = self._world.services.get("audit")
+        if audit is not None:
+            digest = hashlib.sha256(encode(arguments)).hexdigest()
+            audit.record(agent.agent_id, what, {"tool": tool.name, "runs": tool.runs, "arguments_hash": digest, **more})
+
+    def _recorded(self, value: Any) -> Any:
+        """Return a result as its event keeps it: one that is too large is replaced by its beginning, size and hash."""
+        text = encode(value)
+        limit = self._world.event_bus.max_data_bytes
+        if len(text) <= limit // 2:
+            return value
+        whole = value if isinstance(value, str) else text.decode()
+        return {"beginning": whole[:_PREVIEW], "bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return the number of calls and of failed calls."""
+        return {"calls": sum(self.calls.values()), "failures": sum(self.failures.values())}
+
+    def summary(self) -> Mapping[str, Any]:
+        """Return the number of calls and of failed calls by tool."""
+        if not self.calls:
+            return {}
+        return {"calls": dict(sorted(self.calls.items())), "failures": dict(sorted(self.failures.items()))}
+
+
+_NEVER: Final = ("use_tool", "ask")
+"""Actions that are no tools: they would let a model call tools or models around its limits."""
+
+
+def tool_of_action(handler: ActionHandler, name: str) -> Tool:
+    """Return the tool that executes an action of the world.
+
+    Args:
+        handler: the definition of the action.
+        name: the name of the tool.
+    """
+    return Tool(
+        name, _unused, handler.summary, schema_of_action(handler), permission=handler.permission, action=handler.kind
+    )
+
+
+def _unused(arguments: Mapping[str, Any]) -> Any:
+    raise AssertionError("the tool of an action is executed as that action")
+
+
+def _nothing(agent_id: str) -> Mapping[str, Any]:
+    return {}

@@ -1,0 +1,168 @@
+"""Tools: functions that agents, and the models of agents, call by name.
+
+`@tool("orders.lookup")` turns a function into a tool. Its JSON Schema comes from its signature and its docstring. A
+tool is named `module.tool`; models see `module__tool`, because some endpoints accept no dots in names.
+
+Where a tool runs is a property of it. A plain function runs in the core, so its result must depend on its arguments and
+on the world only. An `async` function runs outside the simulation, and each call is an effect: it is recorded and can
+be replayed. A call as a process of its own is an effect as well.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, get_args
+
+import attrs
+
+from sim.errors import UsageError
+from sim.kernel import Duration, Effect, to_ns
+from sim.kernel.effects import Safety
+from sim.permissions import Permission
+from sim.tools.schema import OPEN, signature_of
+from sim.world.json_schema import schema_fault
+
+Runs = Literal["core", "effect", "process"]
+"""Where a tool runs: inside the simulation, outside as an effect, or outside in a process of its own."""
+
+NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}(\.[A-Za-z][A-Za-z0-9_-]{0,31})?")
+
+CONTEXT: Final = ("world", "agent", "user", "platform", "channel", "thread", "conversation")
+"""What the runtime knows of a call. It replaces what a model sent under these names."""
+
+
+@attrs.frozen
+class Tool:
+    """A tool.
+
+    Args:
+        name: the name, as `module.tool` or one word.
+        call: called with the arguments as one mapping; returns JSON-like data. `tool` makes it of a function with named
+            parameters. It can be async; then, and with `runs` other than `core`, it is called outside the simulation.
+        description: what it does, for the model.
+        parameters: the JSON Schema of the arguments, of the type object.
+        given: names in `CONTEXT` that `call` gets from the runtime, never from the model. `world` and `agent` are
+            objects, so only tools in the core can have them.
+        runs: where it runs; by default in the core, or as an effect if `call` is async.
+        permission: the lowest level of trust of everyone on whose behalf it is called.
+        safety: whether a call outside can be repeated after a crash or a failure; `unsafe` is never repeated.
+        retries: how often a call outside that failed is repeated; only `pure` and `idempotent` ones are.
+        latency: the simulated duration of a call outside; None: the measured real duration.
+        timeout: real seconds after which a call outside fails.
+        deadline: simulated time after which a call outside fails.
+        operation: the parameter that says what kind of call it is, such as `op`; rules of access can tell such kinds
+            apart.
+        action: the kind of action that the tool executes, for tools that offer an action of the world.
+
+    Raises:
+        UsageError: if the name, the parameters or a combination is not valid.
+    """
+
+    name: str
+    call: Callable[[Mapping[str, Any]], Any]
+    description: str = ""
+    parameters: Mapping[str, Any] = attrs.field(default=OPEN)
+    given: tuple[str, ...] = ()
+    runs: Runs = attrs.field()
+    permission: Permission = Permission.USER
+    safety: Safety = "unsafe"
+    retries: int = 0
+    latency: Duration | None = None
+    timeout: float = 120.0
+    deadline: Duration = "1h"
+    operation: str | None = None
+    action: str | None = None
+
+    @runs.default
+    def _runs(self) -> Runs:
+        return "effect" if is_async(self.call) else "core"
+
+    def __attrs_post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise UsageError(f"{self.name[:80]!r} is not the name of a tool", hint="write module.tool or one word")
+        if self.runs not in get_args(Runs):
+            raise UsageError(f"{self.name}: runs is one of {', '.join(get_args(Runs))}, not {self.runs!r}")
+        fault = schema_fault(self.parameters)
+        if fault is not None:
+            raise UsageError(f"{self.name}: the parameters are no JSON Schema: {fault[1]}")
+        unknown = sorted(set(self.given) - set(CONTEXT))
+        if unknown:
+            raise UsageError(f"{self.name}: the runtime gives {', '.join(CONTEXT)}, not {unknown[0]!r}")
+        if self.runs != "core" and {"world", "agent"} & set(self.given):
+            raise UsageError(f"{self.name} runs outside the simulation, so it cannot be given the world or the agent")
+        if self.retries and self.safety == "unsafe":
+            raise UsageError(
+                f"{self.name} is unsafe, so a failed call must not be repeated",
+                hint="declare safety='pure' or 'idempotent', or retries=0",
+            )
+
+    @property
+    def module(self) -> str:
+        """The part of the name before the dot; the whole name if it has none."""
+        return self.name.partition(".")[0]
+
+    @property
+    def wire_name(self) -> str:
+        """The name that models see."""
+        return wire_name(self.name)
+
+    def operation_of(self, arguments: Mapping[str, Any]) -> str:
+        """Return the operation of a call; empty if the tool has no operations."""
+        return "" if self.operation is None else str(arguments.get(self.operation, ""))
+
+    def effect(self, arguments: Mapping[str, Any]) -> Effect:
+        """Return the effect of a call with these arguments.
+
+        Raises:
+            UsageError: if a duration or the safety of this tool is not valid.
+        """
+        return Effect(
+            f"tool.{self.name}",
+            arguments,
+            lambda request, key: self.call(request),
+            latency_ns=None if self.latency is None else to_ns(self.latency),
+            deadline_ns=to_ns(self.deadline),
+            timeout=self.timeout,
+            safety=self.safety,
+        )
+
+
+def wire_name(name: str) -> str:
+    """Return the name of a tool as models see it."""
+    return name.replace(".", "__")
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Return whether a call of a function returns a coroutine."""
+    call = getattr(function, "__call__", None)  # noqa: B004 - it can be an object with an async `__call__`
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def tool(name: str, **options: Any) -> Callable[[Callable[..., Any]], Tool]:
+    """Make a tool of a function with named parameters.
+
+    The types of its parameters and its docstring give the JSON Schema. A parameter whose type is `Given[...]` is filled
+    in by the runtime; see `CONTEXT`.
+
+    Args:
+        name: the name of the tool.
+        options: further attributes of `Tool`.
+
+    Raises:
+        UsageError: if the docstring or a type is missing, or an attribute is not valid.
+    """
+
+    def make(function: Callable[..., Any]) -> Tool:
+        signature = signature_of(function, name)
+        if is_async(function):
+
+            async def call(arguments: Mapping[str, Any]) -> Any:
+                return await function(**arguments)
+
+            return Tool(name, call, signature.description, signature.parameters, signature.given, **options)
+        return Tool(
+            name, lambda arguments: function(**arguments), signature.description, signature.parameters, signature.given,
+            **options,
+        )  # fmt: skip
+
+    return make
