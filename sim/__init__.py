@@ -74,7 +74,6 @@ __all__ = [
     "Effect",
     "Event",
     "EventBus",
-    "Given",
     "Interrupt",
     "Kernel",
     "Latch",
