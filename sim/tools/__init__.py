@@ -2,13 +2,16 @@
 
 Modules: `tool` (the record of a tool, and what makes one of a function), `schema` (JSON Schemas from signatures),
 `registry` (the tools of a world, and the steps of a call), `actions` (`use_tool`), `access` (who may call what),
-`process` and `sandbox` (commands in a sandbox).
+`approvals` (calls that a person must approve first), `audit` (the chain of audit records), `process` and `sandbox`
+(commands in a sandbox).
 """
 
 from sim.tools.access import Access
 from sim.tools.actions import use_tool
+from sim.tools.approvals import Approvals
+from sim.tools.audit import Audit
 from sim.tools.registry import Tools
 from sim.tools.schema import Given
 from sim.tools.tool import Tool, tool
 
-__all__ = ["Access", "Given", "Tool", "Tools", "tool", "use_tool"]
+__all__ = ["Access", "Approvals", "Audit", "Given", "Tool", "Tools", "tool", "use_tool"]
