@@ -38,6 +38,7 @@ from sim.kernel import Actor, Effect, Latch, Stream, Timer, perform
 from sim.kernel.codec import decode, encode
 from sim.kernel.duration import MAX_NS, NS, to_text
 from sim.store.views import VIEWS
+from sim.tools.audit import Audit
 from sim.world.action import Refused
 from sim.world.section import CallCondition, Duration, Pattern, PositiveDuration, Range, define_section
 from sim.world.service import Service
@@ -506,9 +507,12 @@ class Approvals(Service):
             self._move(id, "cancelled")
 
     def _tell(self, gate: Gate, **more: Any) -> None:
-        """Publish what became of a gate. Its arguments are not for all to see."""
+        """Publish what became of a gate, and audit it. Its arguments are not for all to see."""
         data = {"gate": gate.id, "agent": gate.agent, "tool": gate.tool, **more}
         self._world.event_bus.publish(f"gate.{gate.status}", data)
+        audit = self._world.services.get(Audit.name)
+        if isinstance(audit, Audit):
+            audit.record(gate.agent, f"gate.{gate.status}", {**data, "arguments_hash": gate.arguments_hash})
 
     def _refuse(self, gate_id: Any, by: Any, reason: str) -> None:
         self._refused += 1

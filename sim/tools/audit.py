@@ -8,9 +8,12 @@ begins. `sim.store.audit_chain` has the form of a record, and checks the chain.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import attrs
+
 from sim.kernel.codec import decode, encode, freeze
 from sim.store.audit_chain import FIRST, TOPIC, record_hash
 from sim.store.views import VIEWS
+from sim.world.section import define_section
 from sim.world.service import Service
 
 if TYPE_CHECKING:
@@ -25,6 +28,11 @@ VIEWS["audit"] = f"""
                data ->> '$.hash' AS hash
         FROM events WHERE topic = '{TOPIC}'
     """  # noqa: S608 - constant
+
+
+@attrs.frozen
+class AuditSettings:
+    """The audit chain: what agents did with tools, and what people approved. It has no settings."""
 
 
 class Audit(Service):
@@ -76,3 +84,10 @@ class Audit(Service):
     def summary(self) -> Mapping[str, Any]:
         """Return the end of the chain, for the result of a run."""
         return {"records": self.count, "head": self.head}
+
+
+def _make(world: "World", settings: AuditSettings) -> None:
+    world.add_service(Audit(world))
+
+
+define_section("audit", AuditSettings, _make)
