@@ -9,7 +9,7 @@ import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 K1: Final = 1.2
@@ -111,10 +111,13 @@ class Index:
             limit: the most results.
             keep: which texts count; None: all.
         """
-        ranked: Iterable[tuple[int, int]] = ((score, id) for id, score in self.scores(query).items())
-        if keep is not None:
-            ranked = ((score, id) for score, id in ranked if keep(id))
-        return [(id, score) for score, id in heapq.nlargest(limit, ranked)]
+        best: list[tuple[int, int]] = []
+        for id, score in self.scores(query).items():
+            if (len(best) < limit or (score, id) > best[0]) and (keep is None or keep(id)):  # few need the slow `keep`
+                heapq.heappush(best, (score, id))
+                if len(best) > limit:
+                    heapq.heappop(best)
+        return [(id, score) for score, id in sorted(best, reverse=True)]
 
     def _rarest(self, query: str) -> Sequence[str]:
         """Return the distinct words of a query that occur in a text; of too many, the rarest."""
