@@ -12,9 +12,9 @@ from sim.memory.memory import Memory, Source
 from sim.memory.pruning import PruneReport
 from sim.memory.service import Hit, Memories
 from sim.memory.settings import MemorySettings
-from sim.memory.time_frame import simulated_time_frame
+from sim.memory.time_frame import civil_time_frame, simulated_time_frame
 
 __all__ = [
     "Hit", "LoadedMemories", "Memories", "Memory", "MemorySettings", "PruneReport", "Session", "SessionHit", "Source",
-    "section", "simulated_time_frame", "views",
+    "civil_time_frame", "section", "simulated_time_frame", "views",
 ]  # fmt: skip

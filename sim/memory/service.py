@@ -48,6 +48,10 @@ class Memories(Service):
         world: the world.
         settings: the settings; by default those of `MemorySettings`.
         time_frame: reads the time frames of `search`; by default in days of simulated time.
+
+    Attributes:
+        settings: the settings.
+        time_frame: as given; a calendar that is added to the world later can replace it.
     """
 
     name: ClassVar[str] = "memories"
@@ -61,7 +65,7 @@ class Memories(Service):
     ) -> None:
         self.settings = settings or MemorySettings()
         self._world = world
-        self._time_frame = time_frame
+        self.time_frame = time_frame
         self._agents: dict[str, AgentMemories] = {}
         self._archives: dict[str, SessionArchive] = {}
         # `metrics` is called from another thread, so numbers are counted where they change
@@ -286,7 +290,7 @@ class Memories(Service):
         """
         held = self._agents.get(agent_id, _NONE)
         old = fading(held, self.settings, self._now)
-        if not old:
+        if len(old) < self.settings.batch:
             return PruneReport()
         try:
             content = self._summary(await summarise(agent_id, old))
@@ -414,7 +418,7 @@ class Memories(Service):
         Raises:
             UsageError: if the time frame is unknown, or the limit is not from 1 to 100.
         """
-        frame = None if time_frame is None else self._time_frame(time_frame, self._now)
+        frame = None if time_frame is None else self.time_frame(time_frame, self._now)
         most = self._limit(limit)
         archive = self._archives.get(agent_id)
         return [] if archive is None else archive.search(query, frame, most)

@@ -37,6 +37,7 @@ class MemorySettings:
         recent: the age up to which every memory belongs in prompts.
         old: the age from which on memories of little importance are summarised.
         minor: the importance below which old memories are summarised.
+        batch: the fewest such memories of an agent that are summarised; fewer wait for more.
         originals: what happens to memories that were summarised: `delete`, or `archive`, which keeps them for recall.
         hits: how many results recall and the search in sessions return unless told otherwise.
         session_bytes: the most bytes of the messages of one archived session, as JSON.
@@ -54,6 +55,7 @@ class MemorySettings:
     recent: PositiveDuration = DAY_NS
     old: PositiveDuration = 7 * DAY_NS
     minor: Importance = 5
+    batch: Count = 1
     originals: Literal["delete", "archive"] = "delete"
     hits: Annotated[int, Range(1, 100)] = 5
     session_bytes: Count = 1_000_000

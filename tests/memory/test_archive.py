@@ -1,9 +1,11 @@
 """Sessions are archived once, and found by their words and their time."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from sim.errors import ActorError, LimitError, UsageError
-from sim.memory import simulated_time_frame
+from sim.memory import civil_time_frame, simulated_time_frame
 from sim.memory.settings import DAY_NS, HOUR_NS
 
 TALK = [
@@ -112,6 +114,46 @@ def test_simulated_time_frames():
     assert simulated_time_frame("last_month", HOUR_NS) == (0, HOUR_NS + 1)
     with pytest.raises(UsageError, match="'2026-03-02' is not a time frame"):
         simulated_time_frame("2026-03-02", now)
+
+
+class Utc:
+    """A calendar whose runs begin on a Monday at 08:00."""
+
+    start = datetime(2026, 3, 2, 8, tzinfo=UTC).replace(tzinfo=None)
+
+    def at(self, time_ns):
+        return (self.start + timedelta(microseconds=time_ns // 1000)).replace(tzinfo=UTC)
+
+    def time_of(self, civil):
+        return (civil - self.start) // timedelta(microseconds=1) * 1000
+
+
+def test_civil_time_frames():
+    """With a calendar, today begins at midnight, a date is a whole day, two dates are all days between them."""
+    read = civil_time_frame(Utc())
+    now = 20 * HOUR_NS  # Tuesday, 04:00
+    assert read("today", now) == (16 * HOUR_NS, now + 1)
+    assert read("2026-03-02", now) == (-8 * HOUR_NS, 16 * HOUR_NS)
+    assert read("2026-03-01..2026-03-03", now) == (-32 * HOUR_NS, 40 * HOUR_NS)
+    assert read("last_week", 30 * DAY_NS) == simulated_time_frame("last_week", 30 * DAY_NS)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("2026-02-30", "is not a date"),
+        ("9999-12-31", "is not a date"),
+        ("2026-03-02..2026-03-01", "ends before it begins"),
+        ("2026-3-2", "is not a time frame"),
+        ("yesterday", "is not a time frame"),
+        ("٢٠٢٦-٠٣-٠٢", "is not a time frame"),
+    ],
+)
+def test_what_is_no_time_frame_is_refused(words, why):
+    """Dates that do not exist, dates in the wrong order and other words are errors with a hint."""
+    with pytest.raises(UsageError, match=why) as caught:
+        civil_time_frame(Utc())(words, 0)
+    assert caught.value.hint
 
 
 def test_too_much_is_refused(make_book):

@@ -64,6 +64,18 @@ def test_old_memories_of_little_importance_become_one_summary(book):
     ]
 
 
+def test_a_batch_waits_until_there_are_enough(make_book):
+    """With `batch`, fewer memories than that are left as they are until more have become old."""
+    book = make_book(batch=2)
+    book.add("one", importance=1)
+    book.at(24)
+    book.add("two", importance=1)
+    book.at(7 * 24 + 1)
+    assert prune(book, in_short) == PruneReport()
+    book.at(8 * 24 + 1)
+    assert prune(book, in_short) == PruneReport(summarised=2, summaries=1)
+
+
 def test_exactly_seven_days_is_not_older(book):
     """A memory fades from the nanosecond after seven days on."""
     book.add("x", importance=1)

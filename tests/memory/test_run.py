@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ agents:
 """
 
 calls: list[Any] = []
+dies_at = 0  # the number of the call in which the process is killed; 0: none
 
 
 class Keeper(sim.Agent):
@@ -62,6 +64,8 @@ async def summarise(agent: str, memories: Sequence[Memory]) -> str:
 def outside(request: Any, key: str) -> str:
     """Make a summary."""
     calls.append(request)
+    if len(calls) == dies_at:
+        os.kill(os.getpid(), signal.SIGKILL)
     if request["agent"] == "writer-2":
         raise ValueError("busy")
     return f"{len(request['texts'])} lawns"
@@ -69,6 +73,7 @@ def outside(request: Any, key: str) -> str:
 
 def record(folder: Path, backend: Any = "asyncio", mode: Any = "autonomous") -> sim.RunResult:
     """Run the scenario."""
+    folder.mkdir(exist_ok=True)
     file = folder / "keeper.yaml"
     file.write_text(SCENARIO)
     tick = ["execution.tick.period=1h"]
@@ -91,6 +96,22 @@ def test_runs_are_equal_and_a_replay_asks_nobody(tmp_path, mode):
     assert numbers["added"] - numbers["pruned"] == numbers["held"]
 
 
+def test_a_killed_run_resumes_to_the_same_hash(tmp_path):
+    """Killed while a summary is made, a run is resumed: its memories come back from the record."""
+    whole = record(tmp_path / "whole")
+    code = (
+        "import pathlib, sys; from tests.memory import test_run;"
+        "test_run.dies_at = 12; test_run.record(pathlib.Path(sys.argv[1]))"
+    )
+    folder = tmp_path / "killed"
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], cwd=ROOT, check=False, timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    (run,) = (path.parent for path in folder.glob("*/run.db"))
+    resumed = sim.resume(run, kinds={"keeper": Keeper})
+    assert resumed.hash == whole.hash
+    assert resumed.services == whole.services
+
+
 def test_the_hash_does_not_depend_on_the_process(tmp_path):
     """Two processes with different hash seeds give the same hash."""
     code = (
@@ -99,9 +120,7 @@ def test_the_hash_does_not_depend_on_the_process(tmp_path):
     )
     found = set()
     for seed in ("1", "2"):
-        folder = tmp_path / seed
-        folder.mkdir()
-        command = [sys.executable, "-c", code, str(folder)]
+        command = [sys.executable, "-c", code, str(tmp_path / seed)]
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=120)
         found.add(json.loads(done.stdout))
