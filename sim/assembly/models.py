@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 
 from sim.agents import Toolbox
+from sim.agents.ask import Ask
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
 from sim.kernel import to_seconds
 from sim.llm.access import INSIDE, Access
-from sim.llm.ask import Ask
 from sim.llm.client import Client, make_endpoint
 from sim.llm.limits.governor import Limits
 from sim.llm.limits.retry import RetryPolicy

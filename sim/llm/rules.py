@@ -14,7 +14,7 @@ Functions = Mapping[str, Callable[..., object]]
 
 NAMES = frozenset(
     {"me", "group", "now", "use", "tier", "model", "role", "text", "system", "tools", "calls", "messages", "result",
-     "state", "pi"}
+     "turn", "conversation", "state", "pi"}
 )  # fmt: skip
 """The names in expressions of a rule, in addition to the captures of its patterns."""
 
@@ -32,7 +32,8 @@ class Reply:
 
     Args:
         say: the text of the answer.
-        call: the tool calls: a mapping from tool names to arguments (a mapping, or text that is sent unchanged).
+        call: the tool calls: a mapping from tool names to arguments (a mapping, or text that is sent unchanged), or a
+            list of such mappings, for several calls of one tool.
         fail: the class of error with which the call fails instead.
         retry_after: seconds that the failure asks to wait.
         stop: the stop reason; None: derived from the answer.

@@ -7,6 +7,11 @@ from sim.llm.types import Completion, ToolCall, ToolSpec
 from sim.world.json_schema import mismatch
 
 
+def wire_name(name: str) -> str:
+    """Return the name of a tool as models see it: some endpoints accept no dots in names."""
+    return name.replace(".", "__")
+
+
 def faults(completion: Completion, tools: Sequence[ToolSpec]) -> Mapping[str, str]:
     """Return the faults of the tool calls of an answer, by id of the call; empty if all can be executed.
 

@@ -24,8 +24,8 @@ from pydantic.json_schema import JsonSchemaValue
 
 from sim.actors.actions import rest, sleep, spawn, stop
 from sim.actors.wake import CONDITIONS
+from sim.agents.ask import ask
 from sim.expressions import Expression, did_you_mean
-from sim.llm.ask import ask
 from sim.memory.actions import ACTIONS as ON_MEMORIES
 from sim.scenario import fields as f
 from sim.scenario.meanings import FIELDS

@@ -20,6 +20,7 @@ from sim.scenario.yaml_tree import Map
 _PATTERNS = ("text", "system", "result")
 
 _TEXT = {"type": "string", "description": "text; * matches any text, {name} captures a word, {name*} captures any text"}
+_CALLS = {"anyOf": [{"type": "object"}, {"type": "array", "items": {"type": "object"}, "minItems": 1}]}
 _ONE_OR_MORE = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
 
 
@@ -47,11 +48,13 @@ def _recipients(value: Any, info: ValidationInfo) -> tuple[str, ...]:
 
 
 def _tools(value: Any, context: Context | None) -> None:
-    if not isinstance(value, dict) or not value:
-        raise FieldError(
-            f"expected tools with their arguments, such as {{vote: {{choice: yes}}}}, found {shown(value)}"
-        )
-    for name, arguments in value.items():
+    parts = value if isinstance(value, list) else [value]
+    for part in parts:
+        if not isinstance(part, dict) or not part:
+            raise FieldError(
+                f"expected tools with their arguments, such as {{vote: {{choice: yes}}}}, found {shown(part)}"
+            )
+    for name, arguments in (item for part in parts for item in part.items()):
         f.named("tool")(name, context)
         if not isinstance(arguments, dict | str):
             raise FieldError(
@@ -68,7 +71,7 @@ Condition = Annotated[
     Expression, PlainValidator(f.ReadExpression("model")), WithJsonSchema({"type": ["string", "boolean"]})
 ]
 Said = Annotated[ValueTemplate, PlainValidator(f.ReadValue("model")), WithJsonSchema({"description": "text, or ="})]
-Called = Annotated[ValueTemplate, PlainValidator(f.ReadValue("model", _tools)), WithJsonSchema({"type": "object"})]
+Called = Annotated[ValueTemplate, PlainValidator(f.ReadValue("model", _tools)), WithJsonSchema(_CALLS)]
 Weight = Annotated[
     ValueTemplate, PlainValidator(f.ReadValue("model", f.check_number)), WithJsonSchema({"type": ["number", "string"]})
 ]
@@ -78,7 +81,7 @@ class Reply(f.Part):
     """One way to answer a request."""
 
     say: Annotated[Said | None, Field(description="the text")] = None
-    call: Annotated[Called | None, Field(description="tools with their arguments")] = None
+    call: Annotated[Called | None, Field(description="tools with their arguments, or a list of such")] = None
     fail: Annotated[ErrorClass | None, Field(description="fail in this way")] = None
     retry_after: Annotated[Nanoseconds | None, Field(description="the wait that a failure asks for")] = None
     stop: Annotated[StopReason | None, Field(description="why the answer ended")] = None

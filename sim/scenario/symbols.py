@@ -45,6 +45,7 @@ class Symbols:
     records: frozenset[str] | None
     tiers: frozenset[str]
     tools: frozenset[str]
+    functions: frozenset[str]
     _table: dict[Kind, frozenset[str] | None] = attrs.field(init=False, repr=False)
 
     def require(self, kind: Kind, name: str) -> None:
@@ -55,6 +56,9 @@ class Symbols:
         """
         if kind in ("agent", "recipient", "account") and self._is_agent(name):
             return
+        if kind == "tool" and "." in name:
+            self._require_tool(name)
+            return
         declared = self._table[kind]
         if declared is None or name in declared:
             return
@@ -64,6 +68,15 @@ class Symbols:
             raise UsageError(f"the pool {name!r} is of kind {self.pools[name]}, but this needs {needed}")
         hint = did_you_mean(name, declared | self._numbered(kind))
         raise UsageError(f"there is no {called} {name[:80]!r} in this file", hint=hint)
+
+    def _require_tool(self, name: str) -> None:
+        """Check the name of a tool with a module: an action, or a tool that the file or a program adds."""
+        module, _, rest = name.partition(".")
+        if module == "world" and rest not in DEFINED:
+            raise UsageError(f"there is no action {rest[:80]!r} to offer as a tool", hint=did_you_mean(rest, DEFINED))
+        of_module = [tool for tool in self.functions if tool.partition(".")[0] == module]
+        if of_module and name not in of_module:
+            raise UsageError(f"there is no tool {name[:80]!r} in tools", hint=did_you_mean(name, of_module))
 
     @_table.default
     def _make_table(self) -> dict[Kind, frozenset[str] | None]:
@@ -129,6 +142,9 @@ def collect(tree: Any) -> Symbols:
         ),
         tiers=frozenset(mapping(mapping(tree, "models"), "tiers")),
         tools=frozenset(mapping(mapping(tree, "models"), "tools")),
+        functions=frozenset(
+            name for part in ("functions", "commands") for name in mapping(mapping(tree, "tools"), part)
+        ),
     )  # fmt: skip
 
 

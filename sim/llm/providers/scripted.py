@@ -18,6 +18,7 @@ from sim.llm.embeddings import embedding
 from sim.llm.rules import Functions, Reply, ScriptedRule
 from sim.llm.streaming import parts_of
 from sim.llm.tokens import APPROXIMATE, count_answer, count_request
+from sim.llm.tool_calls import wire_name
 from sim.llm.types import (
     ChatMessage,
     Completion,
@@ -31,6 +32,8 @@ from sim.world import World
 
 _LONGEST = 100_000  # characters of a text that patterns and expressions see; the rest is cut off
 
+_RECENT = 50  # messages of a conversation that expressions see
+
 
 @attrs.define
 class Asker:
@@ -41,6 +44,21 @@ class Asker:
 
     agent_id: str
     rng: Stream
+
+
+class _Names(dict[str, Any]):
+    """The names of a rule; the conversation is computed at its first use, because few rules read it."""
+
+    def __init__(self, messages: Sequence[ChatMessage], names: Mapping[str, Any]) -> None:
+        super().__init__(names)
+        self._messages = messages
+
+    def __missing__(self, name: str) -> Any:
+        if name != "conversation":
+            raise KeyError(name)
+        recent = self._messages[-_RECENT:]
+        value = self[name] = [{"role": message.role, "text": message.content[:_LONGEST]} for message in recent]
+        return value
 
 
 class Scripted:
@@ -112,6 +130,7 @@ class Scripted:
             "calls": calls,
             "messages": len(request.messages),
             "result": _last_result(request.messages),
+            "turn": _turn(request.messages),
             "state": {} if agent is None else agent.state,
             "pi": math.pi,
         }
@@ -124,7 +143,7 @@ class Scripted:
             kept = _kept(rule, names)
             if kept is None:
                 continue
-            seen = {**names, **kept}
+            seen = _Names(request.messages, {**names, **kept})
             if rule.when is None or rule.when.evaluate(seen, functions):
                 return rule, seen
         said = f"{names['role']}: {names['text'][:80]!r}"
@@ -138,13 +157,14 @@ class Scripted:
         self, asker: Asker, reply: Reply, names: Mapping[str, object], functions: Functions
     ) -> tuple[ToolCall, ...]:
         wanted = {} if reply.call is None else reply.call.evaluate(names, functions)
-        if not isinstance(wanted, dict):
-            raise UsageError(f"call is a mapping from tools to arguments, not {wanted!r:.60}")
+        parts = wanted if isinstance(wanted, list) else [wanted]
+        if not all(isinstance(part, dict) for part in parts):
+            raise UsageError(f"call is a mapping from tools to arguments, or a list of such, not {wanted!r:.60}")
         calls = []
-        for tool, arguments in wanted.items():
+        for tool, arguments in (item for part in parts for item in part.items()):
             number = self._tool_calls[asker.agent_id] = self._tool_calls.get(asker.agent_id, 0) + 1
             text = arguments if isinstance(arguments, str) else encode(arguments).decode()
-            calls.append(ToolCall(f"call-{asker.agent_id}-{number}", tool, text))
+            calls.append(ToolCall(f"call-{asker.agent_id}-{number}", wire_name(tool), text))
         return tuple(calls)
 
 
@@ -156,7 +176,7 @@ def _kept(rule: ScriptedRule, names: Mapping[str, Any]) -> dict[str, str] | None
         return None
     if rule.role is not None and rule.role != names["role"]:
         return None
-    if rule.tool is not None and rule.tool not in names["tools"]:
+    if rule.tool is not None and wire_name(rule.tool) not in names["tools"]:
         return None
     kept: dict[str, str] = {}
     for pattern, text in ((rule.text, names["text"]), (rule.system, names["system"]), (rule.result, names["result"])):
@@ -193,6 +213,16 @@ def _as_weight(value: object) -> float:
 
 def _as_text(value: object) -> str:
     return value if isinstance(value, str) else encode(value).decode()
+
+
+def _turn(messages: Sequence[ChatMessage]) -> int:
+    """Return how often the model has answered since the last message of the user."""
+    turn = 0
+    for message in reversed(messages):
+        if message.role == "user":
+            break
+        turn += message.role == "assistant"
+    return turn
 
 
 def _last_result(messages: Sequence[ChatMessage]) -> str | None:

@@ -1,8 +1,9 @@
 """The action `ask`: a policy agent asks a model, and uses the text and the tool calls of the answer in its rules.
 
-The tools of a question are not executed. A tool call is the decision of the model, in a form that a rule can read. A
-call of a tool that was not offered, or with arguments that do not fit, is not passed on: the model gets the error and
-is asked again. The same applies to an answer that does not fit `response_format` or `tool_choice`.
+Tools that the scenario declares under `models.tools` are not run: a call of one is the decision of the model, in a form
+that a rule can read. Other tools (see `sim.tools`) are run, and the model gets their results, until it answers without
+calling one. A call of a tool that was not offered, or with arguments that do not fit, is not passed on: the model gets
+the error and is asked again. The same applies to an answer that does not fit `response_format` or `tool_choice`.
 """
 
 import math
@@ -11,10 +12,13 @@ from typing import Annotated, Any
 
 import attrs
 
-from sim.llm.answers import TOOL_CHOICES, answer_schema_fault, check_answer, extra_body_fault, value_of
-from sim.llm.service import Models, Skipped
-from sim.llm.types import Answer, ChatMessage, Completion, ModelError, ModelRequest, Sampling, ToolSpec
+from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult
+from sim.errors import LimitError
+from sim.llm.answers import TOOL_CHOICES, answer_schema_fault, extra_body_fault, value_of
+from sim.llm.service import Skipped
+from sim.llm.types import ChatMessage, ModelRequest, Sampling, ToolSpec
 from sim.resources import MICRO
+from sim.tools import Tool, Tools
 from sim.world import ActionHandler, Inhabitant, Refused, World
 from sim.world.action import Means, action
 
@@ -65,7 +69,7 @@ def ask(
         system: the system prompt.
         use: the use case of the call, as in `models.uses`.
         tier: the tier of the model; overrides the tier of the use case.
-        tools: names of tools in `models.tools` that the model can call.
+        tools: names of tools that the model can call: tools in `models.tools`, whose calls are not run, and others.
         history: the state variable that holds the conversation so far.
         max_tokens: the most tokens of the answer.
         temperature: the sampling temperature.
@@ -108,10 +112,10 @@ class Ask:
         if not isinstance(tools, list | tuple):
             raise Refused(f"tools is a list of names from models.tools, not {tools!r:.60}")
         opening = [ChatMessage("system", system)] if system else []
-        offered = tuple(self._tool(name) for name in tools)
+        decisions, run = self._offered(world, agent, tools)
+        offered = (*decisions, *(ToolSpec(tool.wire_name, tool.description, tool.parameters) for tool in run))
         request = ModelRequest(
-            (*opening, *_past(agent, history), ChatMessage("user", prompt)),
-            tools=offered,
+            (),
             sampling=_sampling(options),
             use=use,
             tier=tier or None,
@@ -120,57 +124,60 @@ class Ask:
             tool_choice=_choice(options.get("tool_choice"), offered),
             extra_body=_extra_body(options.get("extra_body")),
         )
+        loop = CoreLoop(world, agent, tools=run, decisions=decisions, limits=_LIMITS, request=request)
         try:
-            return await _sound(Models.of(world), agent, request)
+            result = await loop.run((*opening, *_past(agent, history), ChatMessage("user", prompt)))
         except Skipped as error:
             raise Refused(str(error), skip=True) from error
-        except ModelError as error:
-            raise Refused(f"no model answered: {error}") from error
+        return _outcome(result, request, tools_ran=bool(run))
 
-    def _tool(self, name: object) -> ToolSpec:
-        tool = self.tools.get(name) if isinstance(name, str) else None
-        if tool is None:
-            raise Refused(f"there is no tool {name!r} in models.tools")
-        return tool
+    def _offered(
+        self, world: World, agent: Inhabitant, names: Sequence[object]
+    ) -> tuple[Sequence[ToolSpec], Sequence[Tool]]:
+        """Return the tools of a question: those whose call is the answer, and those that are run."""
+        decisions, others = [], []
+        for name in names:
+            if isinstance(name, str) and name in self.tools:
+                decisions.append(self.tools[name])
+            elif isinstance(name, str) and "." in name:
+                others.append(name)
+            else:
+                raise Refused(f"there is no tool {name!r} in models.tools")
+        return decisions, Tools.of(world).offered(agent, others) if others else ()
 
 
-async def _sound(models: Models, agent: Inhabitant, request: ModelRequest) -> AskOutcome:
-    """Ask until an answer is valid.
+_LIMITS = LoopLimits(invalid_answers=ASKS - 1)
+
+
+def _outcome(result: LoopResult, request: ModelRequest, *, tools_ran: bool) -> AskOutcome:
+    """Return the outcome of a question.
 
     Raises:
-        Refused: if no answer was valid after `ASKS` requests.
+        Refused: if no answer was valid after `ASKS` requests, or no model answered.
     """
-    asked, answers = request, []
-    for _ in range(ASKS):
-        answers.append(await models.complete(agent, asked))
-        completion = answers[-1].completion
-        wrong = check_answer(completion, request)
-        if wrong is None:
-            return _asked(answers, request)
-        asked = attrs.evolve(asked, messages=(*asked.messages, *_complaint(completion, wrong)))
-    what = "tool calls" if completion.tool_calls else "answer"
-    raise Refused(f"the {what} of the model {completion.model} cannot be used, after {ASKS} requests: {wrong}")
-
-
-def _complaint(completion: Completion, wrong: str) -> Sequence[ChatMessage]:
-    """Return the error messages to the model. They omit its faulty calls: some servers refuse such a history."""
-    said = completion.text or ("(a tool call)" if completion.tool_calls else "(nothing)")
-    return ChatMessage("assistant", said), ChatMessage("user", wrong)
-
-
-def _asked(answers: Sequence[Answer], request: ModelRequest) -> AskOutcome:
-    completion = answers[-1].completion
-    calls = [{"name": call.name, "arguments": call.parsed()} for call in completion.tool_calls]
+    if isinstance(result.cause, LimitError):
+        raise result.cause
+    if result.ending == "model_error":
+        raise Refused(f"no model answered: {result.error}") from result.cause
+    completion = result.completion
+    assert completion is not None, "only a failed call leaves no answer"
+    if result.ending == "invalid_answer":
+        what = "tool calls" if completion.tool_calls else "answer"
+        raise Refused(
+            f"the {what} of the model {completion.model} cannot be used, after {ASKS} requests: {result.error}"
+        )
     data: dict[str, Any] = {
         "text": completion.text,
-        "calls": calls,
+        "calls": list(result.calls),
         "stop": completion.stop,
         "model": completion.model,
-        "tokens": sum(a.completion.usage.input_tokens + a.completion.usage.output_tokens for a in answers),
-        "cost": sum(answer.cost_micro for answer in answers) / MICRO,
+        "tokens": result.tokens,
+        "cost": result.cost_micro / MICRO,
     }
+    if tools_ran:
+        data |= {"ending": result.ending, "tools": result.tools}
     if request.response_format is not None:
-        data["value"] = value_of(completion, request)
+        data["value"] = value_of(completion, request) if result.ending in FINISHED else None
     made = [f"{call.name}({call.arguments})" for call in completion.tool_calls]
     return AskOutcome(data, "\n".join(part for part in (completion.text, *made) if part))
 

@@ -1,0 +1,11 @@
+"""The engine: what agents with language models share.
+
+Modules: `core_loop` (the loop of model calls and tool calls), `limits` (its limits and endings), `prompt` (prompts of
+escaped sections).
+"""
+
+from sim.agents.engine.core_loop import CoreLoop, LoopResult
+from sim.agents.engine.limits import FINISHED, Ending, LoopLimits
+from sim.agents.engine.prompt import escape, prompt, section
+
+__all__ = ["FINISHED", "CoreLoop", "Ending", "LoopLimits", "LoopResult", "escape", "prompt", "section"]

@@ -1,0 +1,258 @@
+"""The loop of model calls and tool calls.
+
+    model → tool calls → results → model → ... until the model calls no tool, calls a tool that ends the loop, or a
+    limit is reached.
+
+Tool calls are actions of the agent (`use_tool`), so each is checked, priced and recorded. A call with a fault (an
+unknown tool, arguments that do not fit, an answer that was cut off) is not run: the model gets the error and is asked
+again. The loop keeps no state: its messages go in and come out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from sim.agents.engine.limits import Ending, LoopLimits
+from sim.errors import LimitError
+from sim.kernel.codec import encode
+from sim.llm.answers import check_answer
+from sim.llm.service import Models, Skipped
+from sim.llm.types import (
+    Answer,
+    ChatMessage,
+    Completion,
+    ModelError,
+    ModelRequest,
+    Observer,
+    ToolCall,
+    ToolSpec,
+)
+from sim.resources import MICRO
+from sim.tools import Tool
+from sim.world import Action, ActionResult, Inhabitant, World
+
+CUT_MARK = "\n... [cut: {left} more characters]"
+"""What a model sees at the end of a result that was cut."""
+
+
+@attrs.frozen
+class LoopResult:
+    """What a loop did.
+
+    Attributes:
+        ending: why it ended.
+        text: the text of the last answer.
+        calls: the tool calls of the last answer, with their arguments: the decision, if the loop ended with one.
+        messages: the messages that the loop added to those it was given.
+        iterations: the number of model calls with valid answers.
+        tools: the number of tool calls that were run.
+        tokens: the tokens of all calls.
+        cost_micro: the cost of all calls, in micro-units.
+        completion: the last answer; None if there was none.
+        error: what went wrong, for the endings `invalid_answer` and `model_error`.
+        retryable: whether the same loop may succeed later, for `model_error`.
+        cause: the error behind `model_error`; None otherwise.
+    """
+
+    ending: Ending
+    text: str = ""
+    calls: tuple[Mapping[str, Any], ...] = ()
+    messages: tuple[ChatMessage, ...] = ()
+    iterations: int = 0
+    tools: int = 0
+    tokens: int = 0
+    cost_micro: int = 0
+    completion: Completion | None = None
+    error: str | None = None
+    retryable: bool = False
+    cause: ModelError | LimitError | None = None
+
+
+@attrs.define
+class _Progress:
+    """What a loop has done so far."""
+
+    messages: list[ChatMessage]
+    given: int  # how many of the messages the loop was given
+    began_ns: int
+    iterations: int = 0
+    tools: int = 0
+    tokens: int = 0
+    cost_micro: int = 0
+    invalid: int = 0
+    last_tool: str = ""
+    in_a_row: int = 0
+    completion: Completion | None = None
+
+
+_PLAIN = ModelRequest(())
+
+
+@attrs.frozen
+class CoreLoop:
+    """A loop of model calls and tool calls for one agent.
+
+    Args:
+        world: the world of the agent.
+        agent: the agent.
+        tools: the tools that the model can call.
+        decisions: tools that are not run: a call of one ends the loop, and is its result.
+        limits: the limits.
+        stop_tools: names of tools after which the loop ends, such as `chat.send_message`.
+        request: the options of each model call (use, tier, sampling, ...); its messages and tools are replaced.
+        behalf: agents and users for whom the agent works; see `Access.refusal`.
+        observe: called with each part of an answer as it arrives. It must not change the world.
+        note: called with each message that the loop adds, in order, so that a conversation can keep it.
+    """
+
+    world: World
+    agent: Inhabitant
+    tools: Sequence[Tool] = ()
+    decisions: Sequence[ToolSpec] = ()
+    limits: LoopLimits = attrs.field(factory=LoopLimits)
+    stop_tools: frozenset[str] = frozenset()
+    request: ModelRequest = _PLAIN
+    behalf: tuple[str, ...] = ()
+    observe: Observer | None = None
+    note: Callable[[ChatMessage], None] | None = None
+
+    async def run(self, messages: Sequence[ChatMessage]) -> LoopResult:
+        """Run the loop. This is its main loop.
+
+        Args:
+            messages: the system prompt and the history so far; the last one is what the model answers.
+
+        Raises:
+            Skipped: if a limit of the scenario refuses a model call.
+        """
+        done = _Progress(list(messages), len(messages), self.world.kernel.now)
+        while True:
+            if (limit := self._limit_reached(done)) is not None:
+                return self._result(done, limit)
+            try:
+                fault = await self._ask(done)
+            except Skipped:
+                raise
+            except (ModelError, LimitError) as error:
+                return self._failed(done, error)
+            if fault is not None:
+                if done.invalid > self.limits.invalid_answers:
+                    return attrs.evolve(self._result(done, "invalid_answer"), error=fault)
+                continue
+            assert done.completion is not None, "the model has answered"
+            calls = done.completion.tool_calls
+            if not calls:
+                return self._result(done, "natural_completion")
+            if any(call.name in {spec.name for spec in self.decisions} for call in calls):
+                return self._result(done, "decision")
+            if await self._run_calls(done, calls):
+                return self._result(done, "stop_tool")
+
+    async def _ask(self, done: _Progress) -> str | None:
+        """Ask the model and add its answer; return why the answer cannot be used, or None."""
+        offered = (*(ToolSpec(t.wire_name, t.description, t.parameters) for t in self.tools), *self.decisions)
+        request = attrs.evolve(self.request, messages=tuple(done.messages), tools=offered)
+        answer: Answer = await Models.of(self.world).complete(self.agent, request, self.observe)
+        completion = done.completion = answer.completion
+        done.tokens += completion.usage.input_tokens + completion.usage.output_tokens
+        done.cost_micro += answer.cost_micro
+        fault = check_answer(completion, request)
+        if fault is not None:
+            done.invalid += 1
+            done.messages += _complaint(completion, fault)
+            return fault
+        done.iterations += 1
+        self._add(done, ChatMessage("assistant", completion.text, completion.tool_calls))
+        return None
+
+    async def _run_calls(self, done: _Progress, calls: Sequence[ToolCall]) -> bool:
+        """Run the tool calls of an answer in order; return whether one of them ends the loop."""
+        by_name, made, stop = {tool.wire_name: tool for tool in self.tools}, set[tuple[str, str]](), False
+        for call in calls:
+            tool = by_name[call.name]
+            key = (call.name, encode(call.parsed()).decode())
+            if key in made and tool.safety == "unsafe":
+                result = ActionResult(False, error=_AGAIN)
+            else:
+                made.add(key)
+                result = await self._use(tool, call.parsed() or {})
+                done.tools += 1
+                stop = stop or (result.success and tool.name in self.stop_tools)
+            done.in_a_row = done.in_a_row + 1 if tool.name == done.last_tool else 1
+            done.last_tool = tool.name
+            self._add(done, ChatMessage("tool", self._seen(result), tool_call_id=call.id))
+        return stop
+
+    async def _use(self, tool: Tool, arguments: Mapping[str, Any]) -> ActionResult:
+        given: dict[str, Any] = {"tool": tool.name, "args": dict(arguments)}
+        if self.behalf:
+            given["on_behalf_of"] = self.behalf[0] if len(self.behalf) == 1 else list(self.behalf)
+        return await self.world.execute(self.agent, Action("use_tool", given))
+
+    def _seen(self, result: ActionResult) -> str:
+        """Return the result of a tool as the model sees it."""
+        if result.success:
+            return cut(encode({"success": True, "observation": result.data}).decode(), self.limits.result_length)
+        return cut(encode({"success": False, "error": result.error}).decode(), self.limits.result_length)
+
+    def _add(self, done: _Progress, message: ChatMessage) -> None:
+        done.messages.append(message)
+        if self.note is not None:
+            self.note(message)
+
+    def _limit_reached(self, done: _Progress) -> Ending | None:
+        """Return the limit that forbids another model call, or None."""
+        limits = self.limits
+        if done.iterations >= limits.iterations:
+            return "max_iterations"
+        if done.in_a_row >= limits.same_tool:
+            return "same_tool"
+        if self.world.kernel.now - done.began_ns >= limits.time:
+            return "max_time"
+        if limits.history is not None and len(done.messages) >= limits.history:
+            return "history_length"
+        if limits.tokens is not None and done.tokens >= limits.tokens:
+            return "max_tokens"
+        if limits.cost is not None and done.iterations and done.cost_micro >= limits.cost * MICRO:
+            return "max_cost"
+        return None
+
+    def _failed(self, done: _Progress, error: ModelError | LimitError) -> LoopResult:
+        retryable = isinstance(error, ModelError) and error.kind in RETRYABLE
+        return attrs.evolve(self._result(done, "model_error"), error=str(error), retryable=retryable, cause=error)
+
+    def _result(self, done: _Progress, ending: Ending) -> LoopResult:
+        completion = done.completion
+        calls = () if completion is None else completion.tool_calls
+        return LoopResult(
+            ending,
+            "" if completion is None else completion.text,
+            tuple({"name": call.name, "arguments": call.parsed()} for call in calls),
+            tuple(done.messages[done.given :]),
+            done.iterations,
+            done.tools,
+            done.tokens,
+            done.cost_micro,
+            completion,
+        )
+
+
+_AGAIN = "the same call was made before in this answer, so it was not run again"
+
+RETRYABLE = ("rate_limit", "overload", "server", "network", "timeout", "incomplete", "malformed")
+"""Classes of errors after which the same request may succeed later."""
+
+
+def cut(text: str, length: int) -> str:
+    """Return a text of at most `length` characters, with a mark that says how much is missing."""
+    if len(text) <= length:
+        return text
+    mark = CUT_MARK.format(left=len(text) - length)
+    return text[:length] + mark
+
+
+def _complaint(completion: Completion, fault: str) -> Sequence[ChatMessage]:
+    """Return the error messages to the model. They omit its faulty calls: some servers refuse such a history."""
+    said = completion.text or ("(a tool call)" if completion.tool_calls else "(nothing)")
+    return ChatMessage("assistant", said), ChatMessage("user", fault)

@@ -1,0 +1,206 @@
+"""The loop of model calls and tool calls: when it ends, what the model sees, and what is never run."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pytest
+
+import sim
+from sim.agents.engine import CoreLoop, LoopLimits, LoopResult
+from sim.kernel.codec import decode
+from sim.llm.types import ChatMessage
+from sim.permissions import Permission
+from tests.llm.scenes import Scene
+
+NOTED: list[str] = []
+
+
+@sim.tool("notes.add")
+def add(text: str) -> str:
+    """Add a note.
+
+    Args:
+        text: the note.
+    """
+    NOTED.append(text)
+    return f"noted {text}"
+
+
+@sim.tool("notes.read", safety="pure")
+def read(size: int) -> str:
+    """Read notes.
+
+    Args:
+        size: how many characters.
+    """
+    return "x" * size
+
+
+@sim.tool("chat.send_message")
+def send_message(text: str) -> str:
+    """Send a message.
+
+    Args:
+        text: the message.
+    """
+    return "sent"
+
+
+@sim.tool("notes.erase", permission=Permission.OWNER)
+def erase() -> str:
+    """Erase all notes."""
+    NOTED.clear()
+    return "erased"
+
+
+class Worker(sim.Agent):
+    """Runs the loop once, with the limits and the tools of the test."""
+
+    limits: ClassVar[Mapping[str, Any]] = {}
+    stop_tools: ClassVar[frozenset[str]] = frozenset()
+    names: ClassVar[tuple[str, ...]] = ("notes.add", "notes.read", "chat.send_message", "world.noop")
+    result: ClassVar[LoopResult]
+    noted: ClassVar[list[ChatMessage]] = []
+
+    async def decide_action(self) -> sim.Action:
+        tools = sim.Tools.on(self.world)
+        tools.add(add, read, send_message, erase)
+        loop = CoreLoop(
+            self.world, self, tools.offered(self, self.names), limits=LoopLimits(**self.limits),
+            stop_tools=self.stop_tools, note=self.noted.append,
+        )  # fmt: skip
+        type(self).result = await loop.run([ChatMessage("system", "Work."), ChatMessage("user", "go")])
+        return sim.Action("stop")
+
+
+def work(rules: str, **options: Any) -> tuple[LoopResult, Scene]:
+    """Run a worker with scripted answers; its result, and the scene."""
+    NOTED.clear()
+    kind: Any = type("TestWorker", (Worker,), {"noted": [], **options})
+    scene = Scene(f"  rules:\n{rules}", "\n  - {name: asker, kind: worker}\n", kinds={"worker": kind}).run()
+    return kind.result, scene
+
+
+def results(result: LoopResult) -> list[Any]:
+    """Return what the model saw of its tool calls."""
+    return [decode(message.content.encode()) for message in result.messages if message.role == "tool"]
+
+
+def test_the_loop_ends_when_the_model_calls_no_tool() -> None:
+    """Tool calls are run and their results come back, until an answer has none."""
+    result, scene = work("    - {result: noted milk, say: done}\n    - {call: {notes.add: {text: milk}}}\n")
+    assert (result.ending, result.text, result.iterations, result.tools) == ("natural_completion", "done", 2, 1)
+    assert [message.role for message in result.messages] == ["assistant", "tool", "assistant"]
+    assert results(result) == [{"success": True, "observation": "noted milk"}]
+    assert NOTED == ["milk"]
+    assert len(scene.events("action.use_tool")) == 1
+
+
+def test_the_loop_ends_after_a_stop_tool() -> None:
+    """A conversational agent ends its turn with the tool that sends its message."""
+    result, _ = work("    - {call: {chat.send_message: {text: hi}}}\n", stop_tools=frozenset({"chat.send_message"}))
+    assert (result.ending, result.iterations) == ("stop_tool", 1)
+
+
+@pytest.mark.parametrize(
+    ("limits", "ending", "iterations"),
+    [
+        ({"iterations": 3, "same_tool": 9}, "max_iterations", 3),
+        ({"same_tool": 4}, "same_tool", 4),
+        ({"history": 6, "same_tool": 9}, "history_length", 2),
+        ({"tokens": 100, "same_tool": 9}, "max_tokens", None),
+    ],
+)
+def test_the_loop_ends_at_each_limit(limits: dict[str, Any], ending: str, iterations: int | None) -> None:
+    """A model that never stops calling a tool is stopped by the first limit, which the result names."""
+    result, _ = work("    - {call: {notes.read: {size: 5}}}\n", limits=limits)
+    assert result.ending == ending
+    assert iterations is None or result.iterations == iterations
+
+
+def test_simulated_time_is_a_limit() -> None:
+    """A loop that takes longer than its time makes no further call."""
+    answers = "  rules:\n    - {call: {notes.read: {size: 5}}}\n  provider: simulated\n"
+    kind: Any = type("Slow", (Worker,), {"limits": {"time": 10**9, "same_tool": 99, "iterations": 99}, "noted": []})
+    Scene(answers, "\n  - {name: asker, kind: worker}\n", kinds={"worker": kind}).run()
+    assert kind.result.ending == "max_time"
+
+
+@pytest.mark.parametrize(
+    "call", ["{nothing.here: {}}", "{notes.add: {}}", "{notes.add: {text: 5}}", "{notes.add: {text: a, more: b}}",
+             "{notes.add: '{\"text\": \"ye'}", "{notes.erase: {}}"]
+)  # fmt: skip
+def test_a_faulty_call_is_never_run(call: str) -> None:
+    """An unknown tool, arguments that do not fit, and a tool that was not offered: the model is told, then given up."""
+    result, scene = work(f"    - {{call: {call}}}\n")
+    assert (result.ending, result.iterations, result.tools) == ("invalid_answer", 0, 0)
+    assert result.error is not None
+    assert "was not run" in result.error
+    assert not scene.events("action.use_tool")
+    assert NOTED == []
+
+
+def test_a_call_that_was_cut_off_is_never_run() -> None:
+    """A call in an answer that hit its token limit may lack a part of its arguments."""
+    result, _ = work("    - {call: {notes.add: {text: a}}, stop: max_tokens}\n")
+    assert (result.ending, NOTED) == ("invalid_answer", [])
+
+
+def test_the_same_call_twice_in_an_answer_is_run_once() -> None:
+    """What may not be repeated is run once, and the model learns that; pure tools may be repeated."""
+    twice = "[{notes.add: {text: a}}, {notes.add: {text: a}}, {notes.read: {size: 1}}, {notes.read: {size: 1}}]"
+    result, _ = work(f"    - {{role: tool, say: ok}}\n    - {{call: {twice}}}\n")
+    assert NOTED == ["a"]
+    assert [one["success"] for one in results(result)] == [True, False, True, True]
+    assert result.tools == 3
+
+
+def test_a_long_result_is_cut_for_the_model_and_whole_on_record() -> None:
+    """The model sees 8,000 characters and a mark; the record has everything."""
+    result, scene = work("    - {role: tool, say: ok}\n    - {call: {notes.read: {size: 9000}}}\n")
+    (seen,) = [message.content for message in result.messages if message.role == "tool"]
+    assert seen.endswith("more characters]")
+    assert 8000 < len(seen) < 8050
+    (event,) = scene.events("action.use_tool")
+    assert event["result"] == "x" * 9000
+
+
+def test_an_action_of_the_world_is_a_tool() -> None:
+    """`world.noop` is the action `noop`, with its own record."""
+    _, scene = work("    - {role: tool, say: ok}\n    - {call: {world.noop: {}}}\n")
+    assert len(scene.events("action.noop")) == len(scene.events("action.use_tool")) == 1
+
+
+def test_every_message_is_noted_in_order() -> None:
+    """A conversation can keep what the loop adds, as it is added."""
+    noted: list[ChatMessage] = []
+    result, _ = work("    - {role: tool, say: done}\n    - {call: {notes.add: {text: milk}}}\n", noted=noted)
+    assert tuple(noted) == result.messages
+    assert [message.role for message in noted] == ["assistant", "tool", "assistant"]
+
+
+def test_a_model_that_fails_ends_the_loop_with_its_error() -> None:
+    """The agent decides what to do about it; the loop says whether a later try may succeed."""
+    result, _ = work("    - {fail: bad_request}\n")
+    assert (result.ending, result.retryable) == ("model_error", False)
+    result, _ = work("    - {fail: overload}\n")
+    assert (result.ending, result.retryable) == ("model_error", True)
+
+
+def test_rules_ask_with_tools_that_are_run() -> None:
+    """`ask` runs the tools that are not declared under models.tools, and its result says how it ended."""
+    asker = """
+  - name: asker
+    state: {n: 0, told: none}
+    loop: {min_loop_delay: 1s}
+    balance: 10
+    rules:
+      - when: n == 0
+        do: {ask: {prompt: Pay the shop., tools: [world.transfer]}}
+        set: {n: 1, told: "=result.data.text + ' ' + result.data.ending"}
+      - do: stop
+"""
+    rules = "  rules:\n    - {role: tool, say: paid}\n    - {call: {world.transfer: {to: shop, amount: 3}}}\n"
+    scene = Scene(rules, asker, "until: 10m\naccounts: {shop: 0}").run()
+    assert scene.state()["told"] == "paid natural_completion"
+    assert scene.world.balance("shop") == 3
