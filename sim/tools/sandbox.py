@@ -60,6 +60,9 @@ DEEPEST = 32
 HASHED = 64
 """How many times the kept output a command may write before it is killed. So the hash covers a bounded amount."""
 
+BUILDING = 20.0
+"""Seconds in which a sandbox must be built, on a machine that is busy."""
+
 _OWN_INODES = 64
 """Folders of the tmpfs that are there before a command starts."""
 
@@ -347,6 +350,7 @@ def _init(job: dict[str, Any], go: int, status: int, streams: tuple[int, int, in
         _give_up_rights(capset)
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # if the warden is killed
         _prctl(_PR_SET_DUMPABLE, 0)  # the command cannot look into this process
+        _tell(status, {"built": True})
         if not os.read(go, 1):
             os._exit(1)  # the warden was killed before that
         main = os.fork()
@@ -354,14 +358,17 @@ def _init(job: dict[str, Any], go: int, status: int, streams: tuple[int, int, in
             _command(job, streams)
     except RefusedError as error:
         _tell(status, {"refused": str(error)})
+        os._exit(0)
     except BaseException as error:
         _tell(status, {"refused": f"an unexpected error: {type(error).__name__}: {error}"})
+        os._exit(0)
     for fd in streams:
         os.close(fd)
     while True:
         pid, how = os.wait()
         if pid == main:
             _tell(status, {"status": how})
+            os._exit(0)
 
 
 def _write_oom_score() -> None:
@@ -370,9 +377,9 @@ def _write_oom_score() -> None:
         _write("/proc/self/oom_score_adj", "1000")
 
 
-def _tell(status: int, message: dict[str, Any]) -> NoReturn:
-    os.write(status, json.dumps(message).encode())
-    os._exit(0)
+def _tell(status: int, message: dict[str, Any]) -> None:
+    """Tell the warden: `built`, then the `status` of the command; or `refused`. A message is one line."""
+    os.write(status, json.dumps(message).encode() + b"\n")
 
 
 def _command(job: dict[str, Any], streams: tuple[int, int, int]) -> NoReturn:
@@ -490,7 +497,12 @@ def _environment(pythons: list[str]) -> dict[str, str]:
 
 
 class _Warden:
-    """Watches the command until it ends, or must end."""
+    """Watches the command until it ends, or must end.
+
+    Attributes:
+        told: what init said.
+        killed_by: the limit that was exceeded, `caller` if standard input was closed, or None.
+    """
 
     def __init__(self, init: int, limits: dict[str, int], status: int, streams: tuple[int, int]) -> None:
         self._init = init
@@ -498,37 +510,65 @@ class _Warden:
         self._status = status
         self._outputs = {fd: _Output(limits["output"]) for fd in streams}
         self._streams = streams
-        self._told = b""
+        self.told: dict[str, Any] = {}
         self.killed_by: str | None = None
 
-    def watch(self) -> dict[str, Any]:
-        """Return what init said: `status` of the command, or `refused`."""
-        deadline = time.monotonic() + self._limits["wall"]
-        looked = time.monotonic()
-        poll = select.poll()
-        for fd in (0, self._status, *self._streams):
-            poll.register(fd, select.POLLIN)
-        while self.killed_by is None:
+    def wait_until_built(self) -> None:
+        """Wait until init has left the old root. Before that, `/proc` and the folder would be those of the machine.
+
+        Raises:
+            RefusedError: if it cannot build the sandbox, or not in time.
+        """
+        poll = self._poll(0, self._status)
+        deadline = time.monotonic() + BUILDING
+        while "built" not in self.told and self.killed_by is None:
             for fd, _ in poll.poll(TICK * 1000):
                 if fd == 0:
                     self.killed_by = "caller"  # standard input was closed
                 elif not self._read(fd):
+                    self._end()
+                    raise RefusedError(self.told.get("refused", "process 1 of the sandbox was killed"))
+            if time.monotonic() >= deadline:
+                self._end()
+                raise RefusedError(f"the sandbox could not be built in {BUILDING:g} seconds")
+
+    def watch(self) -> None:
+        """Wait until the command has ended or exceeds a limit, or the caller wants an end. Then end everything."""
+        poll = self._poll(0, self._status, *self._streams)
+        deadline = time.monotonic() + self._limits["wall"]
+        looked = time.monotonic()
+        ended = False
+        while not ended and self.killed_by is None:
+            for fd, _ in poll.poll(TICK * 1000):
+                if fd == 0:
+                    self.killed_by = "caller"
+                elif not self._read(fd):
                     poll.unregister(fd)
-                    if fd == self._status:
-                        return self._end()
+                    ended = ended or fd == self._status
             now = time.monotonic()
+            if ended or self.killed_by is not None:
+                break
             if now >= deadline:
                 self.killed_by = "time"
             elif now - looked >= TICK:
                 looked = now
                 if self._memory() > self._limits["memory"]:
                     self.killed_by = "memory"
-        return self._end()
+        self._end()
+
+    @staticmethod
+    def _poll(*fds: int) -> "select.poll":
+        poll = select.poll()
+        for fd in fds:
+            poll.register(fd, select.POLLIN)
+        return poll
 
     def _read(self, fd: int) -> bool:
+        """Read from a descriptor, and return whether it is still open."""
         data = os.read(fd, 2**16)
         if fd == self._status:
-            self._told += data
+            for line in data.splitlines():  # each is written at once, so it arrives whole
+                self.told |= json.loads(line)
         else:
             output = self._outputs[fd]
             output.add(data)
@@ -536,7 +576,7 @@ class _Warden:
                 self.killed_by = self.killed_by or "output"
         return bool(data)
 
-    def _end(self) -> dict[str, Any]:
+    def _end(self) -> None:
         """Kill every process of the namespace, wait until all are gone, and read what they have left in the pipes."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._init, signal.SIGKILL)
@@ -544,7 +584,6 @@ class _Warden:
         for fd in (self._status, *self._streams):
             while self._read(fd):
                 pass
-        return dict(json.loads(self._told)) if self._told else {}
 
     def _memory(self) -> int:
         """Return the bytes of private and shared memory of all processes together."""
@@ -661,14 +700,15 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
         _init(job, go[0], status[1], (given, out[1], err[1]))
     for fd in (given, out[1], err[1], status[1], go[0]):
         os.close(fd)
-    os.write(go[1], b"!")
     warden = _Warden(init, job["limits"], status[0], (out[0], err[0]))
-    told = warden.watch()
-    if "refused" in told:
-        raise RefusedError(told["refused"])
+    warden.wait_until_built()
+    os.write(go[1], b"!")
+    warden.watch()
+    if "refused" in warden.told:
+        raise RefusedError(warden.told["refused"])
     if warden.killed_by == "caller":
         return {}
-    ending = _ending(told, warden.killed_by)
+    ending = _ending(warden.told, warden.killed_by)
     return {**ending, **warden.report(job["pythons"]), **_changes(job)}
 
 

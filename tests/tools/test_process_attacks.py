@@ -9,7 +9,6 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 
 from sim.errors import UsageError
 from sim.tools.process import Command, ProcessLimits, run_process, sandbox_fault
+from tests.tools.processes import processes_with, wait_for
 
 FAULT = "Windows" if sys.platform == "win32" else sandbox_fault()
 needs_sandbox = pytest.mark.skipif(FAULT is not None, reason=f"no sandbox on this machine: {FAULT}")
@@ -44,20 +44,6 @@ def said(result: dict[str, Any]) -> str:
     """Return what a command has printed, which must have ended well."""
     assert result["exit_code"] == 0, result
     return str(result["stdout"]["text"]).strip()
-
-
-def processes_with(token: str) -> list[str]:
-    """Return the processes of this machine that have `token` among their arguments, other than this one."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal() and folder.name != str(os.getpid()):
-            try:
-                line = (folder / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if token.encode() in line:
-                found.append(folder.name)
-    return found
 
 
 def refused(call: str, imports: str = "os, socket, ctypes") -> str:
@@ -537,14 +523,6 @@ def test_a_killed_warden_takes_its_command_along(tmp_path):
         anyio.run(killed)
     assert "ended without a report" in str(caught.value.exceptions[0])
     wait_for(lambda: processes_with(token) == [])
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait at most ten seconds until `condition` holds."""
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end, "it did not come true in ten seconds"
-        time.sleep(0.02)
 
 
 # -- arguments and names
