@@ -231,6 +231,7 @@ class _Pipes:
         self._server = server
         self._connection = connection
         self._errors = b""
+        self._stray = 0
         self._process: anyio.abc.Process
 
     @asynccontextmanager
@@ -257,26 +258,27 @@ class _Pipes:
         stdout = self._process.stdout
         assert stdout is not None
         fault = ""
-        rest = b""
-        stray = 0
+        lines = _Lines()
         async with inbox:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
                 async for chunk in stdout:
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    if max(map(len, [*lines, rest])) > LONGEST_MESSAGE:
+                    for line in lines.feed(chunk):
+                        if (message := self._parse(line)) is not None:
+                            await inbox.send(SessionMessage(message))
+                    if lines.length > LONGEST_MESSAGE:
                         fault = f"it sent a message of more than {LONGEST_MESSAGE} bytes"
                         break
-                    for line in lines:
-                        try:
-                            message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-                        except ValueError:
-                            stray += bool(line.strip())
-                            continue
-                        await inbox.send(SessionMessage(message))
-                    if stray > MOST_STRAY_LINES:
+                    if self._stray > MOST_STRAY_LINES:
                         fault = "it sends something other than messages of the protocol"
                         break
             self._connection.end(fault or await self._why_it_ended())
+
+    def _parse(self, line: bytes) -> mcp_types.JSONRPCMessage | None:
+        try:
+            return mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            self._stray += bool(line.strip())
+            return None
 
     async def _why_it_ended(self) -> str:
         """Return how the process ended, with the last line of its standard error."""
@@ -327,3 +329,25 @@ class _Pipes:
                 self._process.terminate()
             else:
                 os.killpg(self._process.pid, number)  # it leads its own group
+
+
+class _Lines:
+    """Splits a stream of bytes into lines, in time that grows with its length only.
+
+    Attributes:
+        length: bytes of the line that is not complete yet.
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._parts: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that are complete with `chunk`."""
+        *complete, rest = chunk.split(b"\n")
+        if complete:
+            complete[0] = b"".join((*self._parts, complete[0]))
+            self._parts, self.length = [], 0
+        self._parts.append(rest)
+        self.length += len(rest)
+        return complete

@@ -329,9 +329,10 @@ async def _ask_sandbox(job: bytes) -> bytes:
     async with _sandbox() as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        await process.stdin.send(job)
+        with suppress(OSError, anyio.BrokenResourceError):  # it has ended early, and so it gives no report
+            await process.stdin.send(job)
         report = bytearray()
-        with suppress(anyio.EndOfStream):
+        with suppress(OSError, anyio.BrokenResourceError, anyio.EndOfStream):
             while len(report) < _LONGEST_REPORT:
                 report += await process.stdout.receive()
         return bytes(report)
