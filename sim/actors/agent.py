@@ -39,6 +39,7 @@ class Agent(ABC):
         alive: set it to False, or call `shutdown`, to end the loop. This also ends a sleep or a pause.
         state: the variables of the agent: JSON-like, part of the final digest of the run. An iteration fails if it
             leaves a value that is not JSON. At the top level this is found at once, in nested values perhaps later.
+        kind: the kind that its scenario entry names; empty if a program created it.
         entry: the scenario entry from which the agent was created; None if a program created it.
         mailbox: the messages to the agent.
         woken_event: the latest event that woke the agent, or None.
@@ -62,6 +63,7 @@ class Agent(ABC):
         self.group = group or agent_id
         self.permission = permission
         self.entry: str | None = None
+        self.kind = ""
         self._alive = True
         self.state: dict[str, Any] = {}
         self.mailbox = Mailbox(world.kernel, 100, "block")

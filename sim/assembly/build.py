@@ -28,6 +28,7 @@ from sim.scenario.sleep import SleepSpec
 from sim.scenario.values import ValueTemplate
 from sim.standalone import World
 from sim.tools import Tools
+from sim.tools.process import ProcessTools
 from sim.world import Refused
 from sim.world.section import SECTIONS
 
@@ -61,6 +62,7 @@ def build(
     allow: tuple[str, ...] = (),
     access: Access | None = None,
     until_ns: int | None = None,
+    allow_commands: bool = False,
 ) -> Simulation:
     """Return the simulation that a scenario describes.
 
@@ -72,6 +74,7 @@ def build(
         allow: modules that `kind: module:Class` may import from.
         access: the operator's language models, which override the scenario's.
         until_ns: the end of the run in simulated nanoseconds; overrides `until` of the scenario.
+        allow_commands: whether the operator allows tools that run commands in a sandbox.
 
     Raises:
         UsageError: if the kind of an agent is unknown or not allowed, a start value cannot be evaluated, or the
@@ -91,7 +94,7 @@ def build(
     service = None if execution.sync is None else ServiceTime(world.kernel.seed)
     models = _models(world, scenario, toolbox, access or Access(), service)
     manager.kinds.update(kinds or {})  # for `Control.create_loop`, also in a replay
-    Tools.on(world)
+    Tools.on(world).processes = ProcessTools(allowed=allow_commands)
     check_families(scenario, until_ns)
     add_sections(world, scenario)
     families = {entry.name: _family(entry, kinds or {}, allow) for entry in scenario.agents}
@@ -243,7 +246,7 @@ class AgentFactory:
         if name in world.agents or name in world.ledger:
             raise UsageError(f"the name {name!r} is taken already")
         agent = self._instance(entry, name, index)
-        agent.entry = entry.name
+        agent.entry, agent.kind = entry.name, entry.kind
         names, functions = self._names(entry, name, index), self._functions(agent)
 
         def computed(key: str, value: ValueTemplate, use: Callable[[Any], Any] = lambda result: result) -> Any:

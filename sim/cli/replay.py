@@ -28,6 +28,7 @@ def command(
     *,
     backend: Backend,
     allow: tuple[str, ...],
+    allow_commands: bool,
     allow_change: bool,
     max_wall: str | None,
     quiet: bool,
@@ -40,7 +41,7 @@ def command(
     """
     with reading(out, run, verify=False) as stored:
         folder = stored.path
-    with at_work(allow, quiet=quiet) as options:
+    with at_work(allow, quiet=quiet, allow_commands=allow_commands) as options:
         result = replay(folder, backend=backend, allow_change=allow_change, max_wall=max_wall, **options)
     print_replay(result.to_json(), as_json=as_json)
     if result.code_changed:

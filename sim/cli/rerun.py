@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from sim.cli.render.output import plain, print_json, say
+from sim.cli.render.output import ALLOW_COMMANDS, plain, print_json, say
 from sim.cli.render.progress import Progress
 from sim.cli.render.summary import duration
 from sim.cli.run import allow_imports, exit_code, print_result
@@ -47,11 +47,11 @@ def again_options(command: Command) -> Command:
     )
     limit = click.option("--max-wall", metavar="DURATION", help="Real time after which the run is interrupted.")
     quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
-    return backend(allow(change(limit(quiet(command)))))
+    return backend(allow(ALLOW_COMMANDS(change(limit(quiet(command))))))
 
 
 @contextmanager
-def at_work(allow: tuple[str, ...], *, quiet: bool) -> Iterator[dict[str, Any]]:
+def at_work(allow: tuple[str, ...], *, quiet: bool, allow_commands: bool = False) -> Iterator[dict[str, Any]]:
     """Show progress, reserve stdout for the result, and yield the options for the runner."""
     if allow:
         allow_imports()
@@ -63,6 +63,7 @@ def at_work(allow: tuple[str, ...], *, quiet: bool) -> Iterator[dict[str, Any]]:
                 "progress": progress if live and not quiet else None,
                 "stuck": progress.stuck,
                 "allow": allow,
+                "allow_commands": allow_commands,
                 "on_interrupt": "return",
             }
     finally:

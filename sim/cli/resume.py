@@ -32,7 +32,7 @@ from sim.store import find_run
 @common
 def command(
     run: str, out: Path, *, decisions: tuple[str, ...], undecided: bool, take_over: bool, allow_loss: bool,
-    backend: Backend, allow: tuple[str, ...], allow_change: bool, max_wall: str | None,
+    backend: Backend, allow: tuple[str, ...], allow_commands: bool, allow_change: bool, max_wall: str | None,
     quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
     """Replay and verify the record of RUN, then continue live.
@@ -42,7 +42,7 @@ def command(
     """
     folder = find_run(out, run)
     access = access_of(endpoint, models_of(folder))
-    with at_work(allow, quiet=quiet) as options:
+    with at_work(allow, quiet=quiet, allow_commands=allow_commands) as options:
         result = resume(
             folder, effects=decided(decisions), undecided=undecided, take_over=take_over, allow_loss=allow_loss,
             backend=backend, allow_change=allow_change, access=access, other_endpoint=other_endpoint,

@@ -38,6 +38,7 @@ class HostKeywords(TypedDict, total=False):
     backend: Backend
     kinds: Kinds | None
     allow: tuple[str, ...]
+    allow_commands: bool
     access: Access | None
     progress: Watcher | None
     stuck: Callable[[Stuck], None] | None
@@ -73,7 +74,8 @@ class HostOptions:
     Args:
         backend: `asyncio` or `trio`; it does not change the result.
         kinds: classes that the scenario may name as `kind`.
-        allow: modules that a `kind: module:Class` may be imported from.
+        allow: kinds of installed packages, and modules that a `kind: module:Class` may be imported from.
+        allow_commands: whether tools of the scenario may run commands in a sandbox.
         access: language models that replace the scenario's, and how to reach them. For a run from a record: how to
             reach the models on record.
         progress: called with the runner about every tenth of a second of real time.
@@ -90,6 +92,7 @@ class HostOptions:
     backend: Backend = attrs.field(default="asyncio", validator=_one_of("asyncio", "trio"))
     kinds: Kinds | None = None
     allow: tuple[str, ...] = ()
+    allow_commands: bool = False
     access: Access | None = None
     progress: Watcher | None = None
     stuck: Callable[[Stuck], None] | None = None

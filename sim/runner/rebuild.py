@@ -64,8 +64,9 @@ class RebuiltSimulation:
         access = attrs.evolve(again.access or Access(), models=tuple(info.options.get("model", ())))
         until_ns = scenario.end_ns if options.until is None else to_ns(options.until)
         simulation = build(
-            scenario, seed=info.seed, kinds=again.kinds, allow=again.allow, access=access, until_ns=until_ns
-        )
+            scenario, seed=info.seed, kinds=again.kinds, allow=again.allow, access=access, until_ns=until_ns,
+            allow_commands=again.allow_commands,
+        )  # fmt: skip
         code = code_hashes(simulation.nursery.classes)
         changed = tuple(name for name in sorted({*code, *info.code}) if code.get(name) != info.code.get(name))
         if changed and checked and not again.allow_change:

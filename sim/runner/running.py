@@ -100,8 +100,9 @@ async def run_async(scenario: Scenario | str | Path, **options: Unpack[RunKeywor
     mode: Mode = chosen.mode or ("autonomous" if autonomous else "tick")
     seed = checked.seed if chosen.seed is None else chosen.seed
     simulation = build(
-        checked, seed=seed, kinds=chosen.kinds, allow=chosen.allow, access=chosen.access, until_ns=until_ns
-    )
+        checked, seed=seed, kinds=chosen.kinds, allow=chosen.allow, access=chosen.access, until_ns=until_ns,
+        allow_commands=chosen.allow_commands,
+    )  # fmt: skip
     if simulation.models is not None:
         simulation.models.expected = chosen.expected
     if chosen.access is not None:

@@ -12,6 +12,7 @@ from sim.tools.approvals import Approvals
 from sim.tools.audit import Audit
 from sim.tools.registry import Tools
 from sim.tools.schema import Given
+from sim.tools.section import ToolsSettings
 from sim.tools.tool import Tool, tool
 
-__all__ = ["Access", "Approvals", "Audit", "Given", "Tool", "Tools", "tool", "use_tool"]
+__all__ = ["Access", "Approvals", "Audit", "Given", "Tool", "Tools", "ToolsSettings", "tool", "use_tool"]

@@ -17,6 +17,9 @@ from sim.kernel import perform
 from sim.kernel.codec import decode, encode
 from sim.text import of_error
 from sim.tools.access import Access
+from sim.tools.approvals import Approvals
+from sim.tools.audit import Audit
+from sim.tools.process import ProcessTools
 from sim.tools.schema import schema_of_action
 from sim.tools.tool import Tool, wire_name
 from sim.world import Action, ActionHandler, Inhabitant, Refused, Service, World
@@ -54,6 +57,7 @@ class Tools(Service):
 
     Attributes:
         known: all tools by name.
+        processes: the permission of the operator to run commands.
         context: returns what the runtime knows of a call of an agent, such as its user and conversation; see `CONTEXT`.
     """
 
@@ -61,6 +65,7 @@ class Tools(Service):
 
     def __init__(self, world: World) -> None:
         self.known: dict[str, Tool] = {}
+        self.processes = ProcessTools()
         self.context: Callable[[str], Mapping[str, Any]] = _nothing
         self.calls: dict[str, int] = {}
         self.failures: dict[str, int] = {}
@@ -145,8 +150,8 @@ class Tools(Service):
             self._note(agent, "tool.denied", tool, kept, reason=why)
             raise Refused(f"{tool.name}: {why}" if not why.startswith(tool.name) else why)
         arguments = {**decode(encode(kept)), **self._given(agent, tool)}  # a copy, so that the tool cannot change it
-        approvals: Any = self._world.services.get("approvals")
-        gate = None if approvals is None else await approvals.check(agent, tool.name, kept)
+        approvals = self._world.services.get(Approvals.name)
+        gate = await approvals.check(agent, tool.name, kept) if isinstance(approvals, Approvals) else None
         self._note(agent, "tool.call", tool, kept, **({} if gate is None else {"gate": gate.id}))
         self.calls[tool.name] = self.calls.get(tool.name, 0) + 1
         if tool.action is not None:
@@ -210,8 +215,8 @@ class Tools(Service):
 
     def _note(self, agent: Inhabitant, what: str, tool: Tool, arguments: Mapping[str, Any], **more: Any) -> None:
         """Append to the audit chain, if the world has one. It holds the hash of the arguments, which are on record."""
-        audit: Any = self._world.services.get("audit")
-        if audit is not None:
+        audit = self._world.services.get(Audit.name)
+        if isinstance(audit, Audit):
             digest = hashlib.sha256(encode(arguments)).hexdigest()
             audit.record(agent.agent_id, what, {"tool": tool.name, "runs": tool.runs, "arguments_hash": digest, **more})
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
+ALLOW_COMMANDS = click.option(
+    "--allow-commands", is_flag=True, help="Allow tools of the scenario to run commands in a sandbox."
+)
 OUT = click.option(
     "--out", type=PATH, default=Path("runs"), show_default=True, metavar="DIR", help="The folder of the runs."
 )

@@ -1,0 +1,154 @@
+"""The section `tools` of a scenario: tools whose result is a formula, and tools that run a command in a sandbox."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import attrs
+
+from sim.errors import UsageError
+from sim.expressions import PURE_FUNCTIONS, ExpressionError
+from sim.kernel import to_seconds
+from sim.kernel.duration import NS
+from sim.permissions import Permission
+from sim.tools.process import Command, ProcessLimits, ProcessTools
+from sim.tools.registry import Tools
+from sim.tools.tool import Tool
+from sim.world import Inhabitant, Refused, World
+from sim.world.json_schema import schema_fault
+from sim.world.section import Duration, Formula, Json, Level, Range, define_section
+
+
+@attrs.frozen
+class FormulaTool:
+    """A tool whose result is the value of a formula.
+
+    Args:
+        description: what it does, for the model.
+        returns: the result, over `args`, `content`, `now` and `caller`.
+        parameters: JSON Schema by parameter.
+        optional: names of optional parameters; an omitted one is null in the formula.
+        artifact: the artifact whose content the formula reads as `content`, with the rights of the caller.
+        permission: the lowest level of everyone for whom it is called.
+        operation: the parameter that says what kind of call it is.
+    """
+
+    description: str
+    returns: Formula
+    parameters: Mapping[str, Json] = attrs.field(factory=dict)
+    optional: tuple[str, ...] = ()
+    artifact: str | None = None
+    permission: Level = Permission.USER
+    operation: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        _check_parameters(self.parameters, self.optional)
+
+
+@attrs.frozen
+class CommandTool:
+    """A tool that runs a command in a sandbox, if the operator allows commands.
+
+    Args:
+        description: what it does, for the model.
+        command: the program and its arguments, as a list; no shell takes a line apart.
+        code: the file whose text the caller gives as `code`; null: none.
+        input: whether the caller gives the standard input as `input`.
+        files: further files of the folder of the command: texts by name.
+        latency: the simulated duration of a call.
+        seconds: the longest real time of a call, in seconds.
+        permission: the lowest level of everyone for whom it is called.
+    """
+
+    description: str
+    command: tuple[str, ...]
+    code: str | None = None
+    input: bool = False
+    files: Mapping[str, str] = attrs.field(factory=dict)
+    latency: Duration = NS
+    seconds: Annotated[float, Range(0.1, 600)] = 30.0
+    permission: Level = Permission.USER
+
+    def __attrs_post_init__(self) -> None:
+        self.made({"code": "", "input": ""})
+
+    def made(self, arguments: Mapping[str, Any]) -> Command:
+        """Return the command of a call.
+
+        Raises:
+            UsageError: if it is not valid.
+        """
+        files = {**self.files, **({} if self.code is None else {self.code: arguments["code"]})}
+        limits = ProcessLimits(wall=self.seconds, cpu=max(1, round(self.seconds)))
+        return Command(self.command, files, arguments["input"] if self.input else "", limits)
+
+
+@attrs.frozen
+class ToolsSettings:
+    """Tools that the scenario adds.
+
+    Args:
+        functions: tools whose result is a formula, by name, such as `orders.lookup`.
+        commands: tools that run a command, by name.
+    """
+
+    functions: Mapping[str, FormulaTool] = attrs.field(factory=dict)
+    commands: Mapping[str, CommandTool] = attrs.field(factory=dict)
+
+
+def _check_parameters(parameters: Mapping[str, Any], optional: tuple[str, ...]) -> None:
+    for name in optional:
+        if name not in parameters:
+            raise UsageError(f"optional names {name!r}, which is not a parameter")
+    for name, schema in parameters.items():
+        fault = schema_fault(schema)
+        if not name.isidentifier() or fault is not None:
+            why = "its name is not a word" if fault is None else fault[1]
+            raise UsageError(f"the parameter {name[:80]!r} is not valid: {why}", hint="write name: {type: string}")
+
+
+def _formula_tool(name: str, spec: FormulaTool) -> Tool:
+    def call(arguments: Mapping[str, Any]) -> Any:
+        world: World = arguments["world"]
+        agent: Inhabitant = arguments["agent"]
+        args = {parameter: arguments.get(parameter) for parameter in spec.parameters}
+        content = None if spec.artifact is None else world.readable(agent.agent_id, spec.artifact)
+        names = {"args": args, "content": content, "now": world.now, "caller": agent.agent_id}
+        try:
+            return spec.returns.evaluate(names, PURE_FUNCTIONS)
+        except ExpressionError as error:
+            raise Refused(str(error)) from error
+
+    required = [parameter for parameter in spec.parameters if parameter not in spec.optional]
+    parameters = {
+        "type": "object", "properties": dict(spec.parameters), "required": required, "additionalProperties": False,
+    }  # fmt: skip
+    return Tool(
+        name, call, spec.description, parameters, ("world", "agent"), permission=spec.permission, safety="pure",
+        operation=spec.operation,
+    )  # fmt: skip
+
+
+def _command_tool(name: str, spec: CommandTool, processes: ProcessTools) -> Tool:
+    async def call(arguments: Mapping[str, Any]) -> Any:
+        result = await processes.run(spec.made(arguments).request(), "")
+        return {**result, "stdout": result["stdout"]["text"], "stderr": result["stderr"]["text"]}
+
+    given = [key for key, wanted in (("code", spec.code is not None), ("input", spec.input)) if wanted]
+    told = {"code": f"the text of {spec.code}", "input": "the standard input"}
+    parameters = {
+        "type": "object", "properties": {key: {"type": "string", "description": told[key]} for key in given},
+        "required": given, "additionalProperties": False,
+    }  # fmt: skip
+    return Tool(
+        name, call, spec.description, parameters, runs="process", permission=spec.permission, safety="pure",
+        latency=to_seconds(spec.latency), timeout=86_400.0,
+    )  # fmt: skip
+
+
+def _make(world: World, settings: ToolsSettings) -> None:
+    tools = Tools.on(world)
+    tools.add(*(_formula_tool(name, spec) for name, spec in settings.functions.items()))
+    tools.add(*(_command_tool(name, spec, tools.processes) for name, spec in settings.commands.items()))
+
+
+define_section("tools", ToolsSettings, _make)
