@@ -27,8 +27,12 @@ import anyio.abc
 import attrs
 
 from sim.errors import SimError, UsageError
+from sim.kernel.duration import Duration
 from sim.kernel.effects import Effect, Safety
 from sim.text import plain
+from sim.tools.schema import OPEN
+from sim.tools.tool import Tool
+from sim.world.json_schema import schema_fault
 
 if TYPE_CHECKING:
     from sim.tools.mcp_transport import Connection
@@ -178,6 +182,33 @@ class McpClient:
         timeout = 2 * self.server.timeout + 5
         request = {"server": self.server.name}
         return Effect(KIND_OF_LIST, request, self.list, latency_ns=latency_ns, timeout=timeout, safety="pure")
+
+    def as_tool(self, listed: McpTool, *, latency: Duration | None = None) -> Tool:
+        """Return a tool of the server as a tool that agents and their models can call, named `server.tool`.
+
+        If its schema is not one that is checked here, every JSON object is accepted, and the server checks it.
+
+        Args:
+            listed: the tool as the server lists it.
+            latency: the simulated duration of a call; None: the duration in real time.
+
+        Raises:
+            UsageError: if its name is not one that models can call.
+        """
+
+        async def call(arguments: Mapping[str, Any]) -> str:
+            answer = await self.call({"tool": listed.name, "arguments": arguments}, "")
+            return str(answer["text"])
+
+        return Tool(
+            f"{self.server.name}.{listed.name}",
+            call,
+            listed.description,
+            listed.parameters if schema_fault(listed.parameters) is None else OPEN,
+            safety=self.server.safety.get(listed.name, "unsafe"),
+            latency=latency,
+            timeout=2 * self.server.timeout + 5,
+        )
 
     # -- the calls of the effects
 

@@ -28,7 +28,9 @@ import anyio.lowlevel
 import attrs
 
 from sim.errors import RunError, UsageError
+from sim.kernel.duration import Duration
 from sim.kernel.effects import Effect
+from sim.tools.tool import Tool
 
 KIND = "tool.process"
 """The kind of the effect of a command."""
@@ -247,6 +249,30 @@ def sandbox_fault() -> str | None:
     return None if result["exit_code"] == 0 else f"Python cannot be started in a sandbox: {result['stderr']['text']}"
 
 
+_DESCRIPTION = (
+    "Run a program in an empty folder with the given files, without network. No shell reads the arguments. Returns the "
+    "exit code, both outputs, and the files that were made or changed."
+)
+_PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "arguments": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": 'the program and its arguments, such as ["python", "-m", "pytest", "-q"]',
+        },
+        "files": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "texts by name, relative to the folder",
+        },
+        "stdin": {"type": "string", "description": "the standard input"},
+    },
+    "required": ["arguments"],
+    "additionalProperties": False,
+}
+
+
 @attrs.frozen(kw_only=True)
 class ProcessTools:
     """The permission of the operator to run commands. It is not given by a scenario, an agent or a model.
@@ -271,6 +297,25 @@ class ProcessTools:
             latency_ns: its duration in simulated nanoseconds, or None: the duration in real time.
         """
         return Effect(KIND, command.request(), self.run, latency_ns=latency_ns, timeout=86_400.0, safety="pure")
+
+    def tool(
+        self, name: str = "process.run", *, limits: ProcessLimits | None = None, latency: Duration | None = None
+    ) -> Tool:
+        """Return a tool with which agents and their models run commands.
+
+        Args:
+            name: the name of the tool.
+            limits: the limits of each call; a model cannot set them.
+            latency: the simulated duration of a call; None: the duration in real time.
+        """
+        fixed = attrs.asdict(limits or ProcessLimits())
+
+        async def call(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+            return await self.run({**arguments, "limits": fixed}, "")
+
+        return Tool(
+            name, call, _DESCRIPTION, _PARAMETERS, runs="process", safety="pure", latency=latency, timeout=86_400.0
+        )
 
     async def run(self, request: Mapping[str, Any], key: str) -> Mapping[str, Any]:
         """Run a command as `run_process` does, if the operator allows it.

@@ -261,6 +261,24 @@ def test_calls_are_unsafe_unless_declared():
     assert client.effect("delete", {}).safety == "unsafe"
 
 
+def test_a_listed_tool_becomes_a_tool_of_agents(backend):
+    """A tool of a server can be offered to models; a schema that is not understood here is left to the server."""
+
+    async def offered(client: McpClient) -> tuple[Any, Any]:
+        tool = client.as_tool((await client.tools())[0], latency="2s")
+        effect = tool.effect({"x": 1})
+        return tool, await effect.call(effect.request, "key")
+
+    tool, answer = use(raw(), offered, backend)
+    assert (tool.name, tool.runs, tool.safety, tool.parameters) == ("raw.t", "effect", "unsafe", {"type": "object"})
+    assert answer == "good"
+    client = McpClient(McpServer("notes", ["x"], safety={"search": "pure"}))
+    odd = client.as_tool(McpTool("search", "", {"type": "object", "properties": 5}))
+    assert (odd.parameters["type"], odd.safety) == ("object", "pure")
+    with pytest.raises(UsageError, match="is not the name of a tool"):
+        client.as_tool(McpTool("a b", "", {"type": "object"}))
+
+
 # -- servers that fail
 
 
@@ -385,7 +403,7 @@ def test_a_stubborn_server_is_ended_with_its_children(backend):
         return len(processes_with(token))
 
     assert use(server, count, backend) == 2
-    assert processes_with(token) == []
+    wait_for(lambda: processes_with(token) == [], 3)  # the kernel needs a moment to end what was killed
 
 
 def test_a_cancelled_call_leaves_the_server_usable(backend):

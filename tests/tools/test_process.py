@@ -292,6 +292,19 @@ def test_an_effect_is_pure_and_holds_all():
     )
 
 
+@needs_sandbox
+def test_a_tool_runs_commands(backend):
+    """Commands can be offered to models as a tool, whose limits only the operator sets."""
+    tool = ProcessTools(allowed=True).tool("code.run", limits=ProcessLimits(wall=7), latency="3s")
+    assert (tool.runs, tool.safety, tool.wire_name) == ("process", "pure", "code__run")
+    effect = tool.effect({"arguments": ["python", "m.py"], "files": {"m.py": "print(input())"}, "stdin": "in"})
+    assert effect.latency_ns == 3 * 10**9
+    result = anyio.run(effect.call, effect.request, "key", backend=backend)
+    assert (result["exit_code"], result["stdout"]["text"]) == (0, "in\n")
+    with pytest.raises(UsageError, match="has not allowed"):
+        anyio.run(ProcessTools().tool().effect({"arguments": ["ls"]}).call, {"arguments": ["ls"]}, "key")
+
+
 MODULE = """
 import os
 import sim
