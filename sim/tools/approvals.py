@@ -39,6 +39,7 @@ from sim.kernel.codec import decode, encode
 from sim.kernel.duration import MAX_NS, NS, to_text
 from sim.store.views import VIEWS
 from sim.tools.audit import Audit
+from sim.tools.office_hours import OfficeHours
 from sim.world.action import Refused
 from sim.world.section import CallCondition, Duration, Pattern, PositiveDuration, Range, define_section
 from sim.world.service import Service
@@ -167,6 +168,7 @@ class SimulatedPerson:
         condition: the calls that are approved, for the policy `condition`.
         latency: the median time from the question to the decision.
         latency_p95: the 95th percentile of this time, which is lognormal; 0: it is always the median.
+        hours: when the person works; only this time counts for the latency. By default always.
     """
 
     name: str = "person"
@@ -175,6 +177,7 @@ class SimulatedPerson:
     condition: CallCondition | None = None
     latency: Duration = 10 * _MINUTE
     latency_p95: Duration = 0
+    hours: OfficeHours | None = None
 
     def __attrs_post_init__(self) -> None:
         if (self.policy == "condition") != (self.condition is not None):
@@ -344,10 +347,13 @@ class Approvals(Service):
 
         Raises:
             Refused: if too many gates are open.
-            UsageError: if the arguments or the reason are too long for an event.
+            UsageError: if the arguments or the reason are too long for an event, or there are office hours and the
+                world has no calendar.
             ActorError: if the arguments are not JSON-like.
         """
         settings, kernel, id = self._settings, self._kernel, f"gate-{len(self.gates) + 1}"
+        if settings.simulated.hours is not None and getattr(self._world, "calendar", None) is None:
+            raise UsageError(f"the office hours of {settings.simulated.name} need a calendar", hint="add `calendar:`")
         own = sum(self.gates[other].agent == agent.agent_id for other in self._open)
         if len(self._open) >= settings.most_open or own >= settings.most_open_of_agent:
             raise Refused(f"{tool} needs approval, but {len(self._open)} gates are open, {own} of {agent.agent_id}")
@@ -450,7 +456,11 @@ class Approvals(Service):
         self._kernel.recorder.flush()  # so that the person can read what it is about
 
     def _await_simulated(self, gate: Gate, going: _Open, person: SimulatedPerson) -> None:
-        due = gate.created_ns + person.draw_latency(going.draws)
+        latency, due = person.draw_latency(going.draws), MAX_NS
+        if person.hours is None:
+            due = gate.created_ns + latency
+        elif (calendar := getattr(self._world, "calendar", None)) is not None:
+            due = person.hours.after_work(calendar, gate.created_ns, latency, gate.expires_ns)
         if due < gate.expires_ns:
             going.decision = self._kernel.call_at(due, lambda: self._simulate(gate, person))
 
