@@ -9,6 +9,7 @@ from sim.kernel.codec import decode
 from sim.kernel.rows import RecordedEvent
 from sim.report.bins import Bins
 from sim.report.errors import ErrorList
+from sim.report.gates import Gates
 from sim.report.graph import Graph
 from sim.report.groups import Groups
 from sim.report.limits import LimitUsage
@@ -53,6 +54,7 @@ class _Collector:
         self.graphs = {name: Graph(name, self.groups) for name in ("messages", "payments")}
         self.errors = ErrorList(self.bins)
         self.people = People()
+        self.gates = Gates()
 
     def collect(self) -> dict[str, Any]:
         """Read all events and return the data of the report."""
@@ -75,6 +77,7 @@ class _Collector:
             "usage": usage,
             "models": self.models.to_json(summary.get("models") or {}),
             "effects": effects(self.stored),
+            "gates": self.gates.to_json(),
             "graphs": [graph for graph in (graph.to_json() for graph in self.graphs.values()) if graph],
             "errors": self.errors.to_json(),
             "agents": self._agents(digest),
@@ -103,6 +106,8 @@ class _Collector:
                 self.usage.call(time_ns, actor, data) if self.usage is not None else None
             case "model.attempt":
                 self.models.attempt(data)
+            case _ if topic.startswith("gate."):
+                self.gates.add(time_ns, topic, data)
             case _ if topic.startswith("action.") and self.usage is not None:
                 self.usage.action(time_ns, actor, topic[7:], data)
         self.people.add(row, data, agent=actor in self.states.swimlanes)

@@ -249,11 +249,30 @@ def test_model_calls_are_added_up(stored):
 TOPICS = (
     "agent.state", "message.sent", "ledger.transferred", "metric.sample", "observation", "model.call", "model.attempt",
     "action.publish", "agent.error", "agent.crashed", "alert.x", "mailbox.dead_letters", "agent.spawned",
+    "gate.pending", "gate.used",
 )  # fmt: skip
 FORGED: list[Any] = [
     None, 1, "text", [], [1], {}, {"from": "nowhere", "to": {}}, {"sender": [], "to": 3, "value": "x", "name": {}},
     {"cost_micro": "many", "seconds": [], "input_tokens": -5, "success": True, "count": None, "error": {}, "a": True},
 ]  # fmt: skip
+
+
+def test_gates_are_followed_to_their_end(stored):
+    """Each gate has a row with its last status, how long it waited, and who decided; the latest is first."""
+    asked = {"agent": "a", "tool": "shop.refund", "arguments_hash": "0", "expires_ns": 90 * 10**9, "reason": "much"}
+    run = stored([
+        (1, "a", "gate.pending", {"gate": "gate-1", **asked}),
+        (2, "a", "gate.pending", {"gate": "gate-2", **asked}),
+        (4, "a", "gate.approved", {"gate": "gate-1", "by": "eve", "note": "fine"}),
+        (4, "a", "gate.used", {"gate": "gate-1"}),
+        (5, "a", "gate.refused", {"gate": "gate-1", "by": "a", "reason": "gate-1 is used"}),
+        (6, "a", "gate.denied", {"gate": "gate-9"}),
+    ])  # fmt: skip
+    found = collect(run)["gates"]
+    assert (found["total"], found["counts"]) == (2, {"pending": 1, "used": 1})
+    second, first = found["rows"]
+    assert (second["gate"], second["status"], second["waited"]) == ("gate-2", "pending", None)
+    assert (first["status"], first["waited"], first["by"], first["note"]) == ("used", 3, "eve", "fine")
 
 
 def test_forged_events_break_nothing(stored):

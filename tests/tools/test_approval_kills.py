@@ -160,6 +160,15 @@ def test_without_a_kill(desk: Desk) -> None:
     assert json.loads(other.stdout)["hash"] == hash
 
 
+@pytest.mark.parametrize("desk", ["simulated", "real"], indirect=True)
+def test_tick_mode(desk: Desk) -> None:
+    """A tick does not wait for a person: the others go on, and the calls are made once they are approved."""
+    done = desk.call("run", "refunds.yaml", "--mode", "tick")
+    assert done.returncode == 0, done.stderr
+    assert desk.paid() == PAID
+    assert [status for _, status in gates(desk.runs[0])] == ["used"] * 4
+
+
 @pytest.mark.parametrize(
     ("point", "n"), [("writer.written", 6), ("writer.unnoted", 9), ("effect.started", 3), ("effect.recorded", 4)]
 )

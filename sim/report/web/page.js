@@ -129,6 +129,19 @@ function effects() {
     ], DATA.effects.wrong)]);
 }
 
+function gates() {
+  if (!DATA.gates) return null;
+  const { total, counts, rows } = DATA.gates;
+  const left = total > rows.length ? `; the latest ${rows.length} of ${number(total)} are listed` : "";
+  const bad = new Set(["denied", "expired", "cancelled"]);
+  return section("gates", "Approvals", `calls that a person had to approve: ${Object.entries(counts).map(([status, count]) => `${number(count)} ${status}`).join(", ")}${left}`,
+    table([
+      ["gate", ({ gate }) => gate], ["agent", ({ agent }) => agent], ["tool", ({ tool }) => tool], ["asked", ({ asked }) => time(asked), true],
+      ["waited", ({ waited }) => waited === null ? "" : lasting(waited), true], ["status", ({ status }) => h("span", bad.has(status) ? { class: "error" } : {}, status)],
+      ["by", ({ by }) => by], ["reason", ({ reason, note }) => note ? `${reason}: ${note}` : reason],
+    ], rows));
+}
+
 function errors() {
   const { rows, counts, total, kinds } = DATA.errors;
   if (!rows.length) return section("errors", "Errors and alerts", null, h("p", { class: "note" }, "none"));
@@ -148,7 +161,7 @@ function footer() {
   return h("footer", {}, scenario && h("details", {}, h("summary", {}, "The scenario as run"), h("pre", { class: "mono whole" }, scenario)), h("p", {}, `${id} · started ${started} · ${made}`), hash && h("p", {}, "hash ", h("code", {}, hash)));
 }
 
-const SECTIONS = [outcome, states, events, limits, models, effects,
+const SECTIONS = [outcome, states, events, limits, models, effects, gates,
   () => DATA.graphs.length ? section("graph", "Messages and payments", null, graphs()) : null,
   errors, () => section("agents", "Agents", "click on an agent to see its history", agentTable())];
 
