@@ -192,8 +192,8 @@ def test_kills_at_every_point(desk: Desk, backend: str) -> None:
     whole = json.loads(desk.call("run", "refunds.yaml").stdout)["hash"]
     kills = 0
     for point in POINTS:
-        for n in (1, 2, 3, 5, 8, 13, 21, 34):
+        for n in (1, 2, 5, 13, 34):
             if not kill_and_resume(desk, point, n, whole if desk.person == "simulated" else None):
                 break
             kills += 1
-    assert kills > 30
+    assert kills > 20
