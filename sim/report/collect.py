@@ -22,6 +22,7 @@ from sim.scenario import Scenario
 from sim.scenario.load import loads
 from sim.store import StoredRun
 from sim.store.files import SCENARIO
+from sim.world.service import rows_of
 
 _LONGEST_SCENARIO = 50_000
 
@@ -78,6 +79,10 @@ class _Collector:
             "models": self.models.to_json(summary.get("models") or {}),
             "effects": effects(self.stored),
             "gates": self.gates.to_json(),
+            "services": [
+                {"service": service, "name": name, "value": value}
+                for service, name, value in rows_of(summary.get("services"))
+            ],
             "graphs": [graph for graph in (graph.to_json() for graph in self.graphs.values()) if graph],
             "errors": self.errors.to_json(),
             "agents": self._agents(digest),

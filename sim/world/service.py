@@ -4,7 +4,7 @@ An agent keeps nothing of such state itself, so an agent object that is made ane
 a name. Its state is part of the final digest of a run, its numbers are metrics, and its summary is part of the result.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sim.errors import UsageError
@@ -46,3 +46,18 @@ class Service:
         if not isinstance(service, cls):
             raise UsageError(f"this world has no {cls.name}", hint=f"add `{cls.section or cls.name}:` to the scenario")
         return service
+
+
+def rows_of(summaries: Any) -> Iterator[tuple[str, str, str | int | float | None]]:
+    """Yield service, name and value of each number in the summaries of services, which may come from a file."""
+    for service, numbers in summaries.items() if isinstance(summaries, dict) else ():
+        for name, value in _leaves(numbers, ""):
+            yield str(service), name, value
+
+
+def _leaves(value: Any, name: str) -> Iterator[tuple[str, str | int | float | None]]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _leaves(part, f"{name} {key}".strip().replace("_", " "))
+    elif isinstance(value, str | int | float) or value is None:
+        yield name, value

@@ -46,6 +46,22 @@ def test_the_report_opens_offline(ran, browser, tmp_path):
     assert (tmp_path / "report.png").stat().st_size > 60_000
 
 
+SHOP = """
+name: shop
+until: 5m
+tools: {functions: {"orders.amount": {description: Look up., returns: "7"}}}
+agents:
+  - {name: a, loop: {min_loop_delay: 1m}, rules: [{do: {use_tool: {tool: orders.amount}}}]}
+"""
+
+
+def test_services_are_listed_with_their_numbers(ran, browser):
+    """What agents share has a section: each number of each service."""
+    browser.open(write_report(ran(SHOP)))
+    text = browser.evaluate("document.querySelector('#services').textContent")
+    assert "toolscalls orders.amount5" in text.replace(" ", "").replace("calls", "calls ")
+
+
 async def ask(request, key):
     """Answer every third question with a failure."""
     if request["number"] % 3 == 2:

@@ -9,6 +9,7 @@ import click
 from sim.cli.render.model_costs import print_models
 from sim.cli.render.table import number, print_pairs, print_table
 from sim.kernel.duration import to_text
+from sim.world.service import rows_of
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 WIDTH = 40
@@ -35,6 +36,9 @@ def print_summary(fields: Mapping[str, Any]) -> None:
             ("observation", "n", "mean", "sd", "median", "p95", "max"),
             [(name, *(d[column] for column in columns)) for name, d in observations.items()],
         )
+    if services := list(rows_of(fields.get("services"))):
+        click.echo()
+        print_table(("service", "", "value"), services)
     if models := fields.get("models"):
         click.echo()
         print_models(models)

@@ -142,6 +142,15 @@ function gates() {
     ], rows));
 }
 
+function services() {
+  if (!DATA.services.length) return null;
+  return section("services", "Services", "what agents share: tools, tasks, memories and the like, at the end of the run",
+    table([
+      ["service", ({ service }) => service], ["", ({ name }) => name],
+      ["", ({ value }) => typeof value === "number" ? number(value) : value === null ? "" : String(value), true],
+    ], DATA.services));
+}
+
 function errors() {
   const { rows, counts, total, kinds } = DATA.errors;
   if (!rows.length) return section("errors", "Errors and alerts", null, h("p", { class: "note" }, "none"));
@@ -161,7 +170,7 @@ function footer() {
   return h("footer", {}, scenario && h("details", {}, h("summary", {}, "The scenario as run"), h("pre", { class: "mono whole" }, scenario)), h("p", {}, `${id} · started ${started} · ${made}`), hash && h("p", {}, "hash ", h("code", {}, hash)));
 }
 
-const SECTIONS = [outcome, states, events, limits, models, effects, gates,
+const SECTIONS = [outcome, states, events, limits, models, effects, gates, services,
   () => DATA.graphs.length ? section("graph", "Messages and payments", null, graphs()) : null,
   errors, () => section("agents", "Agents", "click on an agent to see its history", agentTable())];
 
