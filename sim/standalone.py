@@ -51,6 +51,6 @@ class World(world.World):
         return await run_host_until(self._host or self._joined(), until)
 
     def _joined(self) -> Host:
-        host = self._host = Host(self.kernel)
+        host = self._host = Host(self.kernel, held=lambda: self.on_hold)
         self.attach(host)
         return host

@@ -1,11 +1,11 @@
 """The interface through which a host program controls a run.
 
 Each call is an input. It can come from any thread. It is queued, gets a simulated time, is recorded, and is applied
-inside the run (see `inputs`).
+inside the run (see `inputs`). People outside have the same verbs: `sim tell`, `pause`, `resume`, `stop` and `approve`.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 from sim.actors.manager import AgentLoopManager
 from sim.errors import UsageError
@@ -13,21 +13,30 @@ from sim.events.topic import check_topic
 from sim.world.action import near
 
 
+@runtime_checkable
+class _HasGates(Protocol):
+    """A service with gates, which people decide about."""
+
+    gates: Mapping[str, object]
+
+
 class Control:
     """Submits calls of the host program to a run.
 
     Args:
         manager: the loops to control.
+        submit: submits an input, as `World.submit`, which is the default.
     """
 
-    def __init__(self, manager: AgentLoopManager) -> None:
+    def __init__(self, manager: AgentLoopManager, *, submit: Callable[[str, object], object] | None = None) -> None:
         self._manager = manager
         self._world = manager.world
+        self._put = manager.world.submit if submit is None else submit
 
     def publish(self, topic: str, data: Any = None) -> None:
         """Publish an event with the host as its source."""
         check_topic(topic)
-        self._world.submit("publish", {"topic": topic, "data": data})
+        self._put("publish", {"topic": topic, "data": data})
 
     def wake(self, agent_id: str) -> None:
         """Wake a sleeping agent."""
@@ -37,9 +46,17 @@ class Control:
         """Pause an agent until `resume`."""
         self._submit("pause", agent_id)
 
+    def pause_all(self) -> None:
+        """Pause the run until `resume_all`: all agents are paused, and simulated time stands still on every clock."""
+        self._put("pause_all", None)
+
     def resume(self, agent_id: str) -> None:
         """End the pause of an agent."""
         self._submit("resume", agent_id)
+
+    def resume_all(self) -> None:
+        """End the pause of the run, and all pauses of single agents by `pause`."""
+        self._put("resume_all", None)
 
     def start(self, agent_id: str) -> None:
         """Start a stopped agent; has no effect on other agents."""
@@ -51,11 +68,46 @@ class Control:
 
     def stop_all(self) -> None:
         """Stop all agents, each after its current iteration, if there is one."""
-        self._world.submit("stop_all")
+        self._put("stop_all", None)
 
     def send(self, agent_id: str, data: Any = None, *, topic: str = "") -> None:
         """Send a message from `host` to an agent. If it is refused, the event `message.refused` has the reason."""
         self._submit("send", agent_id, topic=topic, data=data)
+
+    def tell(self, agent_id: str, text: str, *, topic: str = "") -> None:
+        """Send the words of a person to an agent: a message from `person`, whose data is the text.
+
+        Nothing in the text is an order to the run. If the message is refused, `message.refused` has the reason.
+
+        Raises:
+            UsageError: if there is no such agent, or the text is not text.
+        """
+        if text.__class__ is not str or topic.__class__ is not str:  # they may come from a file
+            raise UsageError(f"a person can tell text, not {type(text).__name__}")
+        self._submit("tell", agent_id, topic=topic, text=text)
+
+    def approve(self, gate: str, *, deny: bool = False, note: str = "", by: str = "person") -> None:
+        """Decide about a gate, where a call of a tool waits for a person.
+
+        Args:
+            gate: the gate, for example `gate-1`.
+            deny: deny it instead.
+            note: what the person says about it.
+            by: the name of the person.
+
+        Raises:
+            UsageError: if there is no such gate, or the run has none.
+        """
+        if "approval.decision" not in self._world.kernel.inputs:
+            raise UsageError(
+                "nothing in this run waits for an approval, because its scenario has none", hint="add `approvals` to it"
+            )
+        service: object = self._world.services.get("approvals")
+        if isinstance(service, _HasGates) and gate not in service.gates:
+            hint = "sim show RUN --view gates lists them"
+            raise UsageError(f"there is no gate {gate!r}{near(gate, service.gates)}", hint=hint)
+        decision = "deny" if deny else "approve"
+        self._put("approval.decision", {"gate": gate, "decision": decision, "by": by, "note": note})
 
     def create_loop(self, kind: str, agent_id: str) -> None:
         """Create an agent and start it.
@@ -75,7 +127,7 @@ class Control:
             )
         if agent_id in self._world.agents:
             raise UsageError(f"the name {agent_id!r} is already in use by another agent")
-        self._world.submit("create_loop", {"kind": kind, "agent": agent_id})
+        self._put("create_loop", {"kind": kind, "agent": agent_id})
 
     def spawn(self, agent: str, count: int = 1, *, state: Mapping[str, Any] | None = None) -> None:
         """Start copies of an entry of the scenario, named `AGENT-host-1` and so on.
@@ -98,7 +150,7 @@ class Control:
             )
         if agent not in entries:
             raise UsageError(f"there is no entry {agent!r} in agents{near(agent, entries)}")
-        self._world.submit("spawn", {"agent": agent, "count": count, "state": dict(state or {})})
+        self._put("spawn", {"agent": agent, "count": count, "state": dict(state or {})})
 
     def remove_loop(self, agent_id: str) -> None:
         """Stop an agent and remove it from the world; its counts are kept."""
@@ -108,4 +160,4 @@ class Control:
         loops = self._manager.loops
         if agent_id not in loops:
             raise UsageError(f"there is no agent {agent_id!r} to {kind.partition('_')[0]}{near(agent_id, loops)}")
-        self._world.submit(kind, {"agent": agent_id, **data})
+        self._put(kind, {"agent": agent_id, **data})

@@ -1,24 +1,45 @@
-"""Applies the calls of the host program inside the run.
+"""Applies the calls of the host program, and of people outside, inside the run.
 
-There is one function for each kind of input, so that a replay can apply recorded inputs again.
+There is one function for each kind of input, so that a replay can apply recorded inputs again. A function that returns
+text refuses the call: the text is the reason.
 """
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from sim.actors.state import AgentState
+import attrs
+
+from sim.actors.state import AgentState, PauseReason
 from sim.errors import UsageError
 from sim.kernel import Outcome
 from sim.kernel.codec import freeze
 from sim.kernel.effects import EffectHandle
 from sim.world import Message
-from sim.world.action import Refused
+from sim.world.action import Refused, near
 from sim.world.actions.messages import deliver
 
 if TYPE_CHECKING:
     from sim.actors.loop import AgentLoop
     from sim.actors.manager import AgentLoopManager
+
+PERSON: Final = "person"
+"""The sender of messages from people outside the run. Text never decides who the sender is."""
+
+_ENDED = (AgentState.STOPPING, AgentState.STOPPED)
+
+
+@attrs.frozen
+class PersonAnswer:
+    """What came of something that a person asked for.
+
+    Attributes:
+        time_ns: when it was applied, in simulated nanoseconds.
+        refused: why it was refused; None if it was done.
+    """
+
+    time_ns: int
+    refused: str | None = None
 
 
 class Inputs:
@@ -29,8 +50,9 @@ class Inputs:
         self._effects = manager.world.kernel.effects
         world = manager.world
         world.on_input("publish", lambda data: world.event_bus.publish(data["topic"], data["data"]))
-        world.on_input("stop_all", lambda _: manager.request_stop_all())
-        for kind in ("send", "create_loop", "spawn", "remove_loop"):
+        for kind in ("send", "tell", "person", "create_loop", "spawn", "remove_loop"):
+            world.on_input(kind, getattr(self, kind))
+        for kind in ("pause_all", "resume_all", "stop_all"):
             world.on_input(kind, getattr(self, kind))
         for kind in ("wake", "pause", "resume", "start", "stop", "effect.doubt", "effect.decision"):
             world.on_input(kind, getattr(self, kind.rpartition(".")[2]))
@@ -41,15 +63,43 @@ class Inputs:
         if loop := self._loop(data["agent"]):
             loop.wake()
 
-    def pause(self, data: Mapping[str, Any]) -> None:
+    def pause(self, data: Mapping[str, Any]) -> str | None:
         """Pause an agent until `resume`."""
-        if loop := self._loop(data["agent"]):
+        loop = self._loop(data["agent"])
+        if loop is None or loop.state in _ENDED:
+            return self._gone(data["agent"])
+        loop.pause()
+        return None
+
+    def resume(self, data: Mapping[str, Any]) -> str | None:
+        """End the pause of an agent."""
+        loop = self._loop(data["agent"])
+        if loop is None or loop.state in _ENDED:
+            return self._gone(data["agent"])
+        if loop.resume():
+            return None
+        if loop.pause_reason is PauseReason.RESOURCES:
+            return f"{loop.agent_id} waits for resources, and goes on when they are there"
+        return f"{loop.agent_id} is not paused"
+
+    def pause_all(self, _: object) -> None:
+        """Pause all agents, and let simulated time stand still, until `resume_all`."""
+        self._manager.world.on_hold = True
+        for loop in list(self._manager.loops.values()):
             loop.pause()
 
-    def resume(self, data: Mapping[str, Any]) -> None:
-        """End the pause of an agent."""
-        if loop := self._loop(data["agent"]):
-            loop.resume()
+    def resume_all(self, _: object) -> str | None:
+        """Let simulated time pass again, and end all pauses by an operator."""
+        world = self._manager.world
+        ended, world.on_hold = world.on_hold, False
+        for loop in list(self._manager.loops.values()):
+            ended |= loop.end_pause()
+        return None if ended else "nothing is paused"
+
+    def stop_all(self, _: object) -> None:
+        """Stop all agents, each after its current iteration, if there is one."""
+        self._manager.world.on_hold = False  # otherwise an iteration that takes time would never end
+        self._manager.request_stop_all()
 
     def start(self, data: Mapping[str, Any]) -> None:
         """Start a stopped agent; one that is stopping starts when it has stopped."""
@@ -87,18 +137,36 @@ class Inputs:
         if self._loop(data["agent"]):
             self._manager.remove_loop(data["agent"])
 
-    def send(self, data: Mapping[str, Any]) -> None:
+    def send(self, data: Mapping[str, Any]) -> str | None:
         """Deliver a message from the host to an agent; record a refusal with its reason."""
-        world = self._manager.world
-        note = {"to": data["agent"], "topic": data["topic"]}
-        why = deliver(world, Message("host", data["agent"], data["topic"], freeze(data["data"]), world.kernel.now))
-        if why is not None:
-            world.kernel.emit("message.refused", {**note, "reason": why})
+        return self._deliver("host", data["agent"], data["topic"], data["data"])
 
-    def stop(self, data: Mapping[str, Any]) -> None:
+    def tell(self, data: Mapping[str, Any]) -> str | None:
+        """Deliver the words of a person to an agent; record a refusal with its reason."""
+        if PERSON in self._manager.world.agents:
+            return f"an agent is called {PERSON!r}, so nobody could tell its messages from those of a person"
+        return self._deliver(PERSON, data["agent"], data["topic"], data["text"])
+
+    def _deliver(self, sender: str, agent_id: str, topic: str, data: Any) -> str | None:
+        world = self._manager.world
+        why = deliver(world, Message(sender, agent_id, topic, freeze(data), world.kernel.now))
+        if why is not None:
+            world.kernel.emit("message.refused", {"to": agent_id, "topic": topic, "reason": why})
+        return why
+
+    def person(self, data: Mapping[str, Any]) -> None:
+        """Apply what a person asked for in the inbox of the run, and keep what came of it."""
+        world = self._manager.world
+        why = world.kernel.inputs[data["kind"]](data["data"])
+        self._manager.answers[data["row"]] = PersonAnswer(world.kernel.now, why if isinstance(why, str) else None)
+
+    def stop(self, data: Mapping[str, Any]) -> str | None:
         """Stop an agent after its current iteration, if there is one."""
-        if loop := self._loop(data["agent"]):
-            loop.agent.shutdown()
+        loop = self._loop(data["agent"])
+        if loop is None or loop.state in _ENDED:
+            return self._gone(data["agent"])
+        loop.agent.shutdown()
+        return None
 
     def hold(self, data: Mapping[str, Any]) -> None:
         """Hold an effect whose outcome a crash made unknown: its outcome is not awaited until a person decides."""
@@ -126,6 +194,12 @@ class Inputs:
         else:
             failure = {"type": "Failed", "message": "after a crash, a person declared it failed"}
             self._effects.settle(handle, Outcome("error", failure))
+
+    def _gone(self, agent_id: str) -> str:
+        loops = self._manager.loops
+        if agent_id in loops:
+            return f"{agent_id} has stopped"
+        return f"there is no agent {agent_id!r} any more{near(agent_id, loops)}"
 
     def _loop(self, agent_id: str) -> "AgentLoop | None":
         return self._manager.get_loop(agent_id)

@@ -237,15 +237,27 @@ class Lifecycle(ABC):
         elif self._state.live or self._state is _S.STARTING:
             self._pause_wanted = reason
 
-    def resume(self) -> None:
-        """End a pause for errors, operator or approval. A pause for resources ends only when there is capacity."""
-        self._pause_wanted = None
-        if self._state is not _S.PAUSED:
-            return
+    def resume(self) -> bool:
+        """End a pause for errors, operator or approval. A pause for resources ends only when there is capacity.
+
+        Returns:
+            Whether a pause has ended, or one that was about to begin was called off.
+        """
+        wanted, self._pause_wanted = self._pause_wanted is not None, None
+        if self._state is not _S.PAUSED or self.pause_reason is PauseReason.RESOURCES:
+            return wanted
         if self.pause_reason is PauseReason.ERRORS:
             self._retry()
-        elif self.pause_reason is not PauseReason.RESOURCES:
+        else:
             self._unpause()
+        return True
+
+    def end_pause(self) -> bool:
+        """End a pause by the operator only, and return as `resume`."""
+        if self._state is _S.PAUSED and self.pause_reason is PauseReason.OPERATOR:
+            return self.resume()
+        wanted, self._pause_wanted = self._pause_wanted is not None, None
+        return wanted
 
     def await_approval(self, detail: str) -> None:
         """Pause the agent until `approved`, also during an iteration."""

@@ -8,7 +8,7 @@ import attrs
 from sim.actors import actions
 from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
-from sim.actors.inputs import Inputs
+from sim.actors.inputs import Inputs, PersonAnswer
 from sim.actors.loop import AgentLoop
 from sim.actors.state import AgentState
 from sim.errors import UsageError
@@ -65,6 +65,7 @@ class AgentLoopManager:
         self.kinds: dict[str, Callable[[str, World], Agent]] = {}  # name → constructor, for `Control.create_loop`
         self.entries: dict[str, Callable[[int, Mapping[str, Any]], object]] = {}  # name → spawner, for `Control.spawn`
         self.ended: dict[str, Totals] = {}  # group → counts of its removed loops
+        self.answers: dict[str, PersonAnswer] = {}  # by row of the inbox: what came of what a person asked for
         self.on_forgotten: Callable[[AgentLoop], None] | None = None  # called with each loop that is removed
         self._loops: dict[str, AgentLoop] = {}
         self._made = 0

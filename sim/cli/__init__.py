@@ -1,8 +1,9 @@
 """The program `sim`. Each command is a module that is imported at its use, so that `sim --help` is fast.
 
-- Commands: `new`, `check`, `run`, `listing` (`sim list`), `show`, `watch`, `verify`, `report`, `replay`, `resume`,
-  `branch`, `diff`, `bench`, `export`, `schema`.
-- Shared options and functions: `model_options`, `metrics_options`, `rerun` (for replay, resume and branch).
+- Commands: `new`, `check`, `run`, `listing` (`sim list`), `show`, `watch`, `tell`, `approve`, `pause`, `stop`,
+  `verify`, `report`, `replay`, `resume`, `branch`, `diff`, `bench`, `export`, `schema`.
+- Shared options and functions: `model_options`, `metrics_options`, `rerun` (for replay, resume and branch), `person`
+  (for tell, approve, pause, resume and stop).
 - Output, in `render`: `output` (text, JSON and errors), `table`, `summary`, `model_costs`, `event_lines`, `progress`,
   `snapshot` (the state of a running run), `live` (a live display), `follower` (a run of another process).
 """
@@ -25,10 +26,14 @@ VERBS = {
     "list": "List the recorded runs.",
     "show": "Show what happened in a run.",
     "watch": "Follow a running run from another terminal.",
+    "tell": "Send a message to an agent of a running run.",
+    "approve": "Approve or deny what an agent waits for.",
+    "pause": "Pause a running run, or one of its agents.",
+    "stop": "End a running run, or stop one of its agents.",
     "verify": "Verify the record of a run against its hashes.",
     "report": "Write a report of a run as one HTML file.",
     "replay": "Run a recorded run again and verify that it is the same.",
-    "resume": "Continue a run that was killed, interrupted or failed.",
+    "resume": "Continue a run that was killed, interrupted, failed or paused.",
     "branch": "Start a new run from the record of another run.",
     "diff": "Show where two runs differ first, and compare their results.",
     "bench": "Run a scenario in several modes and compare them.",

@@ -1,4 +1,4 @@
-"""`sim resume`: continue a run that was killed, interrupted or failed."""
+"""`sim resume`: continue a run that was killed, interrupted or failed, or end the pause of one that is going on."""
 
 from pathlib import Path
 from typing import Any
@@ -6,9 +6,11 @@ from typing import Any
 import click
 
 from sim.cli.model_options import access_of, endpoint_options
+from sim.cli.person import ask_run, wait_options
 from sim.cli.render.output import OUT, common
 from sim.cli.rerun import EFFECT, again_options, at_work, decided, models_of, print_live
 from sim.runner import resume
+from sim.runner.inbox import paused_by_people, status_of
 from sim.runner.options import Backend
 from sim.store import find_run
 
@@ -19,28 +21,40 @@ from sim.store import find_run
 
     \b
       sim resume queue
-      sim resume queue-1-3f --effect 17=retry --effect 18=failed""",
+      sim resume queue-1-3f --effect 17=retry --effect 18=failed
+      sim resume support helper""",
 )
 @click.argument("run")
+@click.argument("agent", required=False)
 @EFFECT
 @click.option("--undecided", is_flag=True, help="Continue with unresolved in-doubt effects; their agents stay paused.")
 @click.option("--take-over", is_flag=True, help="Take the run from a process that holds it but hangs.")
 @click.option("--allow-loss", is_flag=True, help="Continue even if the last records are lost.")
 @endpoint_options
 @again_options
+@wait_options
 @OUT
 @common
 def command(
-    run: str, out: Path, *, decisions: tuple[str, ...], undecided: bool, take_over: bool, allow_loss: bool,
-    backend: Backend, allow: tuple[str, ...], allow_commands: bool, allow_change: bool, max_wall: str | None,
-    quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
+    run: str, agent: str | None, out: Path, *, wait: float, no_wait: bool, decisions: tuple[str, ...],
+    undecided: bool, take_over: bool, allow_loss: bool, backend: Backend, allow: tuple[str, ...],
+    allow_commands: bool, allow_change: bool, max_wall: str | None, quiet: bool, as_json: bool,
+    other_endpoint: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
     """Replay and verify the record of RUN, then continue live.
 
     An effect without a recorded outcome is repeated with the same key if it is pure or idempotent. An unsafe effect is
     in doubt: nothing is changed until you resolve all in-doubt effects with --effect.
+
+    If RUN is going on, this ends its pause and those of its agents, or only that of AGENT; see `sim pause`.
     """
     folder = find_run(out, run)
+    if agent is not None:
+        return ask_run(
+            folder, "resume", f"{agent} is resumed", wait=wait, no_wait=no_wait, as_json=as_json, agent_id=agent
+        )
+    if not take_over and status_of(folder) == "running" and paused_by_people(folder):
+        return ask_run(folder, "resume_all", "the run is resumed", wait=wait, no_wait=no_wait, as_json=as_json)
     access = access_of(endpoint, models_of(folder))
     with at_work(allow, quiet=quiet, allow_commands=allow_commands) as options:
         result = resume(

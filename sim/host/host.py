@@ -43,6 +43,7 @@ class Host:
         history: the record of this run, for a replay.
         live: a function that is called at the end of the history, before any effect starts, with the effects in doubt.
             If it returns True, the run continues live. Without it, or if it returns False, the run is suspended.
+        held: a function that returns whether somebody has paused the run. While it does, simulated time stands still.
 
     Attributes:
         pacer: the pace of simulated time against real time.
@@ -60,12 +61,14 @@ class Host:
         progress: Callable[[], None] | None = None,
         history: History | None = None,
         live: Callable[[list[EffectHandle]], bool] | None = None,
+        held: Callable[[], bool] | None = None,
     ) -> None:
         self.kernel = kernel
         self._clock = clock or MonotonicClock()
         self.pacer = Pacer(kernel, self._clock, speed)
         self._progress = progress
         self._on_live = live
+        self._held = held or _never
         self._inbox = Inbox(kernel)
         self._suspend = False
         self._holds: Callable[[], object] | None = None
@@ -189,7 +192,7 @@ class Host:
 
     def _finished(self, pause: Pause, until: int) -> bool:
         """Return whether there is nothing left to do before `until`. If so, advance simulated time to it."""
-        if self._inbox and self._stamp() < until:
+        if self._held() or (self._inbox and self._stamp() < until):
             return False
         if self.kernel.effects.pending and pause is not Pause.LIMIT:
             return False
@@ -206,6 +209,9 @@ class Host:
         """Return the simulated time (nanoseconds, exclusive) up to which the kernel may run now."""
         if self._suspend:
             return min(until, self.kernel.now + 1)
+        if self._held():
+            self.pacer.anchor()  # real time that passes now never becomes simulated time
+            return min(until, self.kernel.now + 1)
         if self._replayer is not None and (known := self._replayer.late()) is not None:
             until = min(until, known.time_ns + 1)
         if self._holds is not None and (due := self.kernel.next_time()) is not None:
@@ -217,16 +223,31 @@ class Host:
         due = self.kernel.next_time()
         target = until if due is None else min(due, until)
         seconds: float | None = None
-        paced = self.pacer.paced
-        if paced and pause is not Pause.BLOCKED and target < MAX_NS:
+        held, paced = self._held(), self.pacer.paced
+        if held:
+            pass  # until an arrival
+        elif paced and pause is not Pause.BLOCKED and target < MAX_NS:
             seconds = self.pacer.seconds_until(target)
         elif pause is Pause.LIMIT and not paced:
             seconds = 0.0  # an effect with measured latency started, and was abandoned at the same instant
+        await self._listen(seconds)
+        if due is not None and paced and not held:
+            self.pacer.note_lag(due)
+
+    async def _listen(self, seconds: float | None) -> None:
+        """Wait for news, for at most so many real seconds; None: without limit.
+
+        In a long wait, the events so far are handed to the writer, because somebody may read them to act on them.
+        """
+        if seconds is None or seconds > _FLUSH_EVERY:
+            with anyio.move_on_after(_FLUSH_EVERY):
+                await self._news.wait()
+            if not self._news.is_set():
+                self.kernel.recorder.flush()
+                seconds = None if seconds is None else seconds - _FLUSH_EVERY
         with anyio.move_on_after(seconds):
             await self._news.wait()
         self._news = anyio.Event()
-        if due is not None and paced:
-            self.pacer.note_lag(due)
 
     # -- arrivals
 
@@ -261,7 +282,7 @@ class Host:
 
     def _stamp(self) -> int:
         """Return the simulated time (nanoseconds) of an arrival that comes now."""
-        return self.kernel.now if self._suspend else self.pacer.stamp()
+        return self.kernel.now if self._suspend or self._held() else self.pacer.stamp()
 
     async def _commit(self) -> None:
         await self._inbox.commit(self._tasks.when_durable)
@@ -345,6 +366,10 @@ class Host:
         self._failure = error
         self._inbox.release()  # wakes `_commit`, which raises the error
         self._news.set()
+
+
+def _never() -> bool:
+    return False
 
 
 def run_actor(kernel: Kernel, main: Coroutine[Any, Any, Any], *, backend: str = "asyncio") -> Any:

@@ -117,7 +117,7 @@ async def _branch(
         with RunRecorder(new) as recorder:
             keeper = VerifyingRecorder(history, rebuilt.pause, recorder, copy=True)
             try:
-                result = await rebuilt.session(again, keeper, history, live, new, new.name).carry_out()
+                result = await rebuilt.session(again, keeper, history, live, new, new.name, recorder.epoch).carry_out()
             finally:
                 if not gone_live:  # the replay failed, or a person must decide first: keep nothing
                     recorder.close()

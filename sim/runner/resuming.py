@@ -91,6 +91,6 @@ async def _resume(
             return settled
 
         await rebuilt.prepare()
-        session = rebuilt.session(again, keeper, history, live, folder, stored.info.uid)
+        session = rebuilt.session(again, keeper, history, live, folder, stored.info.uid, recorder.epoch)
         result = await attrs.evolve(session, begun=doubts.attach).carry_out()
         return attrs.evolve(result, doubts=doubts.open)

@@ -106,7 +106,10 @@ class SimulationRunner:
         self._standstill = DeadlockDetector(simulation.world)
         self.sync = self._synchroniser()
         going = None if live is None else (lambda doubtful: live(self, doubtful))
-        self.host = Host(self.clockwork, speed=speed, progress=told, history=history, live=going)
+        world = simulation.world
+        self.host = Host(
+            self.clockwork, speed=speed, progress=told, history=history, live=going, held=lambda: world.on_hold
+        )
         simulation.world.attach(self.host)
         tick, shuffled = simulation.scenario.execution.tick, simulation.scenario.execution.tick.order == "shuffled"
         self.ticks = TickDriver(

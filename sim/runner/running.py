@@ -24,6 +24,7 @@ from sim.kernel import Duration, to_ns, to_seconds, to_text
 from sim.kernel.effects import EffectHandle
 from sim.kernel.ports import History
 from sim.runner.fingerprint import code_hashes
+from sim.runner.inbox import InboxReader
 from sim.runner.options import Backend, OnInterrupt, RunKeywords, RunOptions, Watcher
 from sim.runner.result import RunResult
 from sim.runner.runner import Mode, RunSink, SimulationRunner, check_rounds
@@ -112,10 +113,11 @@ async def run_async(scenario: Scenario | str | Path, **options: Unpack[RunKeywor
     if simulation.models is not None:
         await simulation.models.prepare()
     keeper, folder = _keeper(simulation, path, chosen, seed, mode)
+    epoch = keeper.epoch if isinstance(keeper, RunRecorder) else None
     uid = "" if folder is None else folder.name
     session = Session(
         simulation, keeper, folder, uid, until_ns, mode, speed, chosen.backend, progress=chosen.progress,
-        stuck=chosen.stuck, begun=chosen.begun, max_wall=chosen.max_wall, on_interrupt=chosen.on_interrupt,
+        stuck=chosen.stuck, begun=chosen.begun, max_wall=chosen.max_wall, on_interrupt=chosen.on_interrupt, epoch=epoch,
     )  # fmt: skip
     return await session.carry_out()
 
@@ -140,6 +142,7 @@ class Session:
     inputs: Callable[[SimulationRunner], None] | None = None  # registers further kinds of input
     max_wall: Duration | None = None
     on_interrupt: OnInterrupt = "raise"
+    epoch: int | None = None  # that of the recorder; None if the run takes nothing in from people outside
 
     async def carry_out(self) -> RunResult:
         """Run to the end, or until a signal, and close the record.
@@ -173,17 +176,13 @@ class Session:
             self.inputs(runner)
         if self.begun is not None:
             self.begun(runner)
+        inbox = None if self.folder is None or self.epoch is None else InboxReader(self.folder, self.epoch, runner)
         try:
-            with Watchdog(runner.clockwork, self.stuck or _ignore), _patient_collector(), self._limited(runner):
-                status = await _watched(runner, signals, self.keeper)
-            if status == "interrupted" and self.history is not None and not runner.host.live:
-                if signals.number is not None and self.on_interrupt == "raise":
-                    raise KeyboardInterrupt
-                raise RunError("interrupted during the replay of the record: the run is unchanged")
-            return runner.finish(
-                status, self.keeper, run=None if self.folder is None else str(self.folder), backend=self.backend,
-                wall_seconds=time.monotonic() - started,
-            )  # fmt: skip
+            with inbox or contextlib.nullcontext():
+                result = await self._until_ended(runner, signals, started)
+                if inbox is not None:
+                    inbox.finished = result.status == "finished"
+                return result
         except BaseException as error:
             if runner.host.live and not _interrupts(error):
                 _fail(self.keeper, kernel.now, error)
@@ -195,6 +194,18 @@ class Session:
                 await self.simulation.models.aclose()
             runner.clockwork.close()
             kernel.close()
+
+    async def _until_ended(self, runner: SimulationRunner, signals: "Signals", started: float) -> RunResult:
+        with Watchdog(runner.clockwork, self.stuck or _ignore), _patient_collector(), self._limited(runner):
+            status = await _watched(runner, signals, self.keeper)
+        if status == "interrupted" and self.history is not None and not runner.host.live:
+            if signals.number is not None and self.on_interrupt == "raise":
+                raise KeyboardInterrupt
+            raise RunError("interrupted during the replay of the record: the run is unchanged")
+        return runner.finish(
+            status, self.keeper, run=None if self.folder is None else str(self.folder), backend=self.backend,
+            wall_seconds=time.monotonic() - started,
+        )  # fmt: skip
 
     @contextlib.contextmanager
     def _limited(self, runner: SimulationRunner) -> Iterator[None]:

@@ -174,6 +174,9 @@ class RunRecorder(_Buffer):
         resumed: whether to continue a run that was recorded before. Nothing may be recorded before `go_on`.
         take_over: whether to fence out another process that writes the run.
 
+    Attributes:
+        epoch: the number of processes that have written the run, with this one.
+
     Raises:
         RunError: if another process writes the run, it was recorded before, or it cannot be written. Each method
             raises a RunError if the writing thread has failed.
@@ -183,6 +186,7 @@ class RunRecorder(_Buffer):
         super().__init__()
         self.folder = folder
         self._writer = Writer(folder, resumed=resumed, take_over=take_over)
+        self.epoch = self._writer.epoch
 
     def input(self, row: InputRow, /) -> None:
         """Record an input. It may run after the callback of `durable`."""

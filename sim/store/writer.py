@@ -120,6 +120,11 @@ class Tables:
             for fact in self._execute(select):
                 self._seal.add(kind, *fact)
 
+    @property
+    def epoch(self) -> int:
+        """The epoch of this process."""
+        return int(self._epoch)
+
     def _set_run(self, **values: Any) -> None:
         """Change columns of the row of the run, and update its hash."""
         names = ", ".join(
@@ -350,6 +355,7 @@ class Writer:
         self._closed = False
         self._queue: queue.Queue[_Job | None] = queue.Queue(_JOBS)
         self._lock = lock_folder(folder, take_over=take_over)
+        self.epoch = 0
         opened: Future[None] = Future()
         # A daemon thread, because a program that forgets to close the writer must be able to end.
         self._thread = threading.Thread(target=self._run, args=(opened,), name=f"sim-store {folder.name}", daemon=True)
@@ -421,6 +427,7 @@ class Writer:
         except Exception as error:
             opened.set_exception(failure(self._folder / DATABASE, error))
             return
+        self.epoch = tables.epoch
         opened.set_result(None)
         last = False
         while not last:

@@ -430,16 +430,17 @@ class Approvals(Service):
             raise Refused(f"{gate_id} cannot be {after} any more: it is {gate.status}")
         return self._move(gate_id, after, by=by, note=note[:_LONGEST_NOTE])
 
-    def _take(self, data: Any) -> None:
-        """Apply the input that brings a decision; what is wrong with it is recorded, and changes nothing."""
+    def _take(self, data: Any) -> str | None:
+        """Apply the input that brings a decision. What is wrong with it is recorded and returned."""
         match data:
             case {"gate": str(gate), "decision": "approve" | "deny" as decision, "by": str(by), **rest}:
                 try:
                     self.decide(gate, decision, by, str(rest.get("note") or ""))
                 except Refused as refusal:
-                    self._refuse(gate, by, str(refusal))
+                    return self._refuse(gate, by, str(refusal))
+                return None
             case _:
-                self._refuse("", "", "a decision needs a gate, `approve` or `deny`, and the name of the person")
+                return self._refuse("", "", "a decision needs a gate, `approve` or `deny`, and the name of the person")
 
     def _put_question(self, gate: Gate, going: _Open) -> None:
         """Start the effect that holds the run while a real person is awaited."""
@@ -524,10 +525,11 @@ class Approvals(Service):
         if isinstance(audit, Audit):
             audit.record(gate.agent, f"gate.{gate.status}", {**data, "arguments_hash": gate.arguments_hash})
 
-    def _refuse(self, gate_id: Any, by: Any, reason: str) -> None:
+    def _refuse(self, gate_id: Any, by: Any, reason: str) -> str:
         self._refused += 1
         shown = {"gate": str(gate_id)[:80], "by": str(by)[:80], "reason": reason[:500]}
         self._kernel.emit("gate.refused", shown)
+        return reason
 
     # -- numbers
 

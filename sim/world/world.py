@@ -71,6 +71,7 @@ class World:
         actions: the kinds of action that agents can use.
         services: parts that hold state for agents of several kinds, by name.
         spawner: starts copies of an entry of a scenario, for the action `spawn`; None without a scenario.
+        on_hold: whether somebody outside has paused the run: its host lets no simulated time pass.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class World:
         self.crashes = 0  # number of crashes of agents
         self.running = 0  # number of loops that were started and have not stopped
         self.on_all_stopped: Callable[[], None] | None = None
+        self.on_hold = False
         self._intake: Intake | None = None
         self._left_at: dict[str, str] = {}  # stopped agent → its last place
         self._groups: dict[str, dict[str, None]] = {}

@@ -1,0 +1,86 @@
+"""Shared code of the commands by which a person takes part in a run (`tell`, `approve`, `pause`, `resume`, `stop`)."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from sim.cli.render.output import plain, print_json
+from sim.cli.render.summary import duration
+from sim.errors import RunError, UsageError
+from sim.runner.inbox import Verb, ask, await_answer, status_of
+from sim.store.inbox import Answer
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+WAIT = 10.0
+"""Default time in seconds that a command waits until the run has taken in what was asked."""
+
+
+def wait_options(command: Command) -> Command:
+    """Add the options that say how long to wait for the answer."""
+    wait = click.option(
+        "--wait", type=click.FloatRange(0, 86_400), default=WAIT, show_default=True, metavar="SECONDS",
+        help="How long to wait until the run has taken it in.",
+    )  # fmt: skip
+    none = click.option("--no-wait", is_flag=True, help="Do not wait for the answer.")
+    return wait(none(command))
+
+
+def ask_run(folder: Path, verb: Verb, done: str, *, wait: float, no_wait: bool, as_json: bool, **arguments: Any) -> int:
+    """Ask something of a run that is going on, print what came of it, and return the exit code.
+
+    Args:
+        folder: the run folder.
+        verb: what is asked.
+        done: what has happened once it is done, in words; the simulated time is added.
+        wait: how long to wait for the answer, in seconds.
+        no_wait: do not wait.
+        as_json: print JSON.
+        arguments: those of the method of `Control`.
+
+    Raises:
+        UsageError: if the run is not going on, or there is no such agent or gate. Nothing has changed then.
+        RunError: if the run refused it, or did not take it in.
+    """
+    key = ask(folder, verb, **arguments)
+    if no_wait:
+        _print(folder, key, None, "written; the run takes it in when it can", as_json=as_json)
+        return 0
+    answer = await_answer(folder, key, wait)
+    if answer is None:
+        raise _unanswered(folder, wait)
+    if answer.outcome == "wrong":
+        raise UsageError(answer.reason or "", hint=answer.hint)
+    if answer.outcome == "refused":
+        raise RunError(f"refused: {answer.reason}{'' if answer.time_ns is None else f' (at {_time(answer)})'}")
+    _print(folder, key, answer, f"{done} at {_time(answer)}", as_json=as_json)
+    return 0
+
+
+def _print(folder: Path, key: str, answer: Answer | None, words: str, *, as_json: bool) -> None:
+    if not as_json:
+        click.echo(plain(words))
+        return
+    time = None if answer is None or answer.time_ns is None else answer.time_ns / 1e9
+    outcome = "written" if answer is None else answer.outcome
+    print_json({"run": folder, "request": key, "outcome": outcome, "time": time})
+
+
+def _time(answer: Answer) -> str:
+    return duration((answer.time_ns or 0) / 1e9)
+
+
+def _unanswered(folder: Path, wait: float) -> RunError:
+    status = status_of(folder)
+    if status == "running":
+        return RunError(
+            f"{folder} has not taken it in within {wait:g} s, but will as soon as it can",
+            hint="a step of an agent may take long, or the process hangs; --wait SECONDS waits longer",
+        )
+    if status == "finished":
+        return RunError(f"{folder} has finished before it took this in: nothing was changed")
+    return RunError(
+        f"{folder} was {status} before it took this in", hint="it takes it in when you continue it: sim resume RUN"
+    )

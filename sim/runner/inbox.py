@@ -1,0 +1,214 @@
+"""What people outside ask of a run that is going on: how they ask, and how the run takes it in (edge).
+
+A person writes a request into the inbox in the run folder and waits for the answer (`ask`, `await_answer`). A thread of
+the run (`InboxReader`) finds it, and submits it as an input of the kind `person`, which holds the key of the request.
+So the run records it, applies it inside, and a replay applies it again. A request is applied exactly once: one whose
+key is on record is only answered. If a process dies, the one that resumes the run takes in the requests that are left,
+including those that were asked of the first one.
+"""
+
+import threading
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self, get_args
+
+from sim.actors import Control
+from sim.errors import SimError, UsageError
+from sim.kernel.codec import decode
+from sim.runner.runner import SimulationRunner
+from sim.store import open_run
+from sim.store.inbox import INBOX, LARGEST, Answer, InboxFile, Request
+
+Verb = Literal["tell", "approve", "pause", "pause_all", "resume", "resume_all", "stop", "stop_all"]
+"""What a person can ask: the methods of `Control` of these names."""
+
+POLL: Final = 0.075
+"""Real seconds between two looks into the inbox: too short to notice, and a look takes less than a thousandth of it."""
+
+_LOOK: Final = 0.5  # real seconds between two looks whether the run still goes on
+
+
+# -- for the person
+
+
+def ask(folder: Path, verb: Verb, **arguments: Any) -> str:
+    """Ask something of a run that is going on, and return the key of the request.
+
+    Args:
+        folder: the run folder.
+        verb: what is asked.
+        arguments: those of the method of `Control`.
+
+    Raises:
+        UsageError: if the run is not going on, or the arguments are not valid.
+        RunError: if the inbox cannot be used, or is full.
+    """
+    epoch = _epoch_of(folder)
+    with InboxFile(folder, create=True) as inbox:
+        return inbox.put(epoch, verb, arguments)
+
+
+def await_answer(folder: Path, key: str, seconds: float) -> Answer | None:
+    """Wait until the run has answered a request.
+
+    Args:
+        folder: the run folder.
+        key: the request.
+        seconds: how long to wait at most, in real seconds.
+
+    Returns:
+        None if there was no answer in this time, or the run ended first.
+    """
+    limit = time.monotonic() + seconds
+    looked = time.monotonic()
+    with InboxFile(folder) as inbox:
+        while (answer := inbox.answer_to(key)) is None and (now := time.monotonic()) < limit:
+            if now - looked > _LOOK:
+                looked = now
+                if status_of(folder) != "running":
+                    return inbox.answer_to(key)  # it may have been the last thing that the run did
+            time.sleep(POLL / 2)
+    return answer
+
+
+def status_of(folder: Path) -> str:
+    """Return the status of a run, `running` if it is going on."""
+    with open_run(folder, verify=False) as stored:
+        return stored.info.status
+
+
+def paused_by_people(folder: Path) -> bool:
+    """Return whether the run, or one of its agents, was paused from outside and not resumed."""
+    paused: set[str] = set()
+    with open_run(folder, verify=False) as stored:
+        rows = stored.query(
+            "SELECT iif(kind = 'person', data ->> '$.kind', kind),"
+            " coalesce(data ->> '$.data.agent', data ->> '$.agent')"
+            " FROM arrivals WHERE effect IS NULL ORDER BY id"
+        )
+    for verb, agent in rows:
+        if verb in ("pause", "pause_all"):
+            paused.add(agent or "")
+        elif verb == "resume":
+            paused.discard(agent)
+        elif verb in ("resume_all", "stop_all"):
+            paused.clear()
+    return bool(paused)
+
+
+def _epoch_of(folder: Path) -> int:
+    with open_run(folder, verify=False) as stored:
+        info = stored.info
+    if info.status == "running":
+        return info.epoch
+    if info.status == "finished":
+        raise UsageError(f"{folder} is not going on: it has finished", hint="sim branch makes a new run from it")
+    raise UsageError(f"{folder} is not going on: it was {info.status}", hint="continue it first with: sim resume RUN")
+
+
+# -- for the process of the run
+
+
+class InboxReader:
+    """Takes in what people ask of a run, in a thread, for as long as it is entered as a context manager.
+
+    Args:
+        folder: the run folder.
+        epoch: the epoch of this process. Once a later process has the run, this one takes nothing in.
+        runner: the run.
+    """
+
+    def __init__(self, folder: Path, epoch: int, runner: SimulationRunner) -> None:
+        self._folder = folder
+        self._epoch = epoch
+        self._runner = runner
+        self._manager = runner.simulation.manager
+        self._world = runner.simulation.world
+        self._file: InboxFile | None = None
+        self._last = 0  # the id of the last row that was read
+        self._open: dict[str, None] = {}  # the keys of requests that were submitted and are not answered, in order
+        self._fenced = False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sim-inbox", daemon=True)
+        self.finished = False
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the thread, and give the last answers. If `finished` is set, what is left can never be applied."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(POLL):
+            self._look()
+        self._look()
+        if self._file is not None:
+            self._file.close()
+
+    def _look(self) -> None:
+        """Read new requests, and answer those that were applied. What is wrong with the inbox never ends the run."""
+        if self._fenced or not self._runner.host.live:
+            return
+        try:
+            if self._file is None:
+                if not (self._folder / INBOX).exists():
+                    return
+                self._file = InboxFile(self._folder)
+            self._take_in(self._file)
+            self._answer(self._file)
+        except SimError:  # the person who asks sees the cause; here, look again later
+            if self._file is not None:
+                self._file.close()
+            self._file = None
+
+    def _take_in(self, file: InboxFile) -> None:
+        while requests := file.take(self._epoch, self._last):
+            for request in requests:
+                if request.key in self._manager.answers or self._ended.is_set():
+                    self._open[request.key] = None
+                elif request.answer is None or request.answer.time_ns is not None:  # the record may have lost it
+                    wrong = self._submit(request)
+                    if wrong is not None:
+                        file.answer(self._epoch, request.key, wrong)
+                self._last = request.id
+        self._fenced = requests is None
+
+    def _submit(self, request: Request) -> Answer | None:
+        """Submit a request to the run, or return what is wrong with it."""
+        control = Control(self._manager, submit=partial(self._wrap, request.key))
+        try:
+            if self._runner.sync is not None:
+                raise UsageError("a run with execution.sync takes nothing in from outside", hint="run it without")
+            if len(request.data) > LARGEST or request.kind not in get_args(Verb):
+                raise UsageError(f"nobody can ask {request.kind!r:.80} of a run")
+            getattr(control, request.kind)(**decode(request.data))
+        except UsageError as error:
+            return Answer("wrong", reason=str(error), hint=error.hint)
+        except (SimError, TypeError, ValueError, RecursionError) as error:
+            return Answer("wrong", reason=f"the arguments of {request.kind} are not valid: {error}"[:500])
+        self._open[request.key] = None
+        return None
+
+    def _wrap(self, key: str, kind: str, data: object) -> None:
+        self._world.submit("person", {"row": key, "kind": kind, "data": data})
+
+    def _answer(self, file: InboxFile) -> None:
+        """Answer the requests that were applied. An input is durable before it is applied, so they are on record."""
+        known: Mapping[str, Any] = self._manager.answers
+        for key in list(self._open):
+            if (applied := known.get(key)) is not None:
+                outcome: Literal["done", "refused"] = "done" if applied.refused is None else "refused"
+                file.answer(self._epoch, key, Answer(outcome, applied.time_ns, applied.refused))
+            elif self.finished:
+                file.answer(self._epoch, key, Answer("refused", reason="the run has ended"))
+            else:
+                continue
+            del self._open[key]
