@@ -9,8 +9,7 @@ import click
 from sim.cli.render.output import plain, print_json
 from sim.cli.render.summary import duration
 from sim.errors import RunError, UsageError
-from sim.runner.inbox import Verb, ask, await_answer, status_of
-from sim.store.inbox import Answer
+from sim.store.inbox import Answer, Verb, ask, await_answer, status_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -34,7 +33,7 @@ def ask_run(folder: Path, verb: Verb, done: str, *, wait: float, no_wait: bool, 
     Args:
         folder: the run folder.
         verb: what is asked.
-        done: what has happened once it is done, in words; the simulated time is added.
+        done: what happens then, in words; the simulated time is added.
         wait: how long to wait for the answer, in seconds.
         no_wait: do not wait.
         as_json: print JSON.
@@ -55,7 +54,7 @@ def ask_run(folder: Path, verb: Verb, done: str, *, wait: float, no_wait: bool, 
         raise UsageError(answer.reason or "", hint=answer.hint)
     if answer.outcome == "refused":
         raise RunError(f"refused: {answer.reason}{'' if answer.time_ns is None else f' (at {_time(answer)})'}")
-    _print(folder, key, answer, f"{done} at {_time(answer)}", as_json=as_json)
+    _print(folder, key, answer, f"{done} (at {_time(answer)})", as_json=as_json)
     return 0
 
 

@@ -10,9 +10,9 @@ from sim.cli.person import ask_run, wait_options
 from sim.cli.render.output import OUT, common
 from sim.cli.rerun import EFFECT, again_options, at_work, decided, models_of, print_live
 from sim.runner import resume
-from sim.runner.inbox import paused_by_people, status_of
 from sim.runner.options import Backend
 from sim.store import find_run
+from sim.store.inbox import paused_by_people, status_of
 
 
 @click.command(
@@ -51,10 +51,10 @@ def command(
     folder = find_run(out, run)
     if agent is not None:
         return ask_run(
-            folder, "resume", f"{agent} is resumed", wait=wait, no_wait=no_wait, as_json=as_json, agent_id=agent
+            folder, "resume", f"{agent} goes on", wait=wait, no_wait=no_wait, as_json=as_json, agent_id=agent
         )
     if not take_over and status_of(folder) == "running" and paused_by_people(folder):
-        return ask_run(folder, "resume_all", "the run is resumed", wait=wait, no_wait=no_wait, as_json=as_json)
+        return ask_run(folder, "resume_all", "the run goes on", wait=wait, no_wait=no_wait, as_json=as_json)
     access = access_of(endpoint, models_of(folder))
     with at_work(allow, quiet=quiet, allow_commands=allow_commands) as options:
         result = resume(

@@ -1,115 +1,24 @@
-"""What people outside ask of a run that is going on: how they ask, and how the run takes it in (edge).
+"""Takes in what people outside ask of a run (edge).
 
-A person writes a request into the inbox in the run folder and waits for the answer (`ask`, `await_answer`). A thread of
-the run (`InboxReader`) finds it, and submits it as an input of the kind `person`, which holds the key of the request.
-So the run records it, applies it inside, and a replay applies it again. A request is applied exactly once: one whose
-key is on record is only answered. If a process dies, the one that resumes the run takes in the requests that are left,
-including those that were asked of the first one.
+A person writes a request into the inbox in the run folder and waits for the answer (`sim.store.inbox`). A thread of the
+run finds it, and submits it as an input of the kind `person`, which holds the key of the request. So the run records
+it, applies it inside, and a replay applies it again. A request is applied exactly once: one whose key is on record is
+only answered. If a process dies, the one that resumes the run takes in the requests that are left, including those that
+were asked of the first one.
 """
 
 import threading
-import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 from sim.actors import Control
 from sim.errors import SimError, UsageError
 from sim.kernel.codec import decode
 from sim.runner.runner import SimulationRunner
-from sim.store import open_run
-from sim.store.inbox import INBOX, LARGEST, Answer, InboxFile, Request
-
-Verb = Literal["tell", "approve", "pause", "pause_all", "resume", "resume_all", "stop", "stop_all"]
-"""What a person can ask: the methods of `Control` of these names."""
-
-POLL: Final = 0.075
-"""Real seconds between two looks into the inbox: too short to notice, and a look takes less than a thousandth of it."""
-
-_LOOK: Final = 0.5  # real seconds between two looks whether the run still goes on
-
-
-# -- for the person
-
-
-def ask(folder: Path, verb: Verb, **arguments: Any) -> str:
-    """Ask something of a run that is going on, and return the key of the request.
-
-    Args:
-        folder: the run folder.
-        verb: what is asked.
-        arguments: those of the method of `Control`.
-
-    Raises:
-        UsageError: if the run is not going on, or the arguments are not valid.
-        RunError: if the inbox cannot be used, or is full.
-    """
-    epoch = _epoch_of(folder)
-    with InboxFile(folder, create=True) as inbox:
-        return inbox.put(epoch, verb, arguments)
-
-
-def await_answer(folder: Path, key: str, seconds: float) -> Answer | None:
-    """Wait until the run has answered a request.
-
-    Args:
-        folder: the run folder.
-        key: the request.
-        seconds: how long to wait at most, in real seconds.
-
-    Returns:
-        None if there was no answer in this time, or the run ended first.
-    """
-    limit = time.monotonic() + seconds
-    looked = time.monotonic()
-    with InboxFile(folder) as inbox:
-        while (answer := inbox.answer_to(key)) is None and (now := time.monotonic()) < limit:
-            if now - looked > _LOOK:
-                looked = now
-                if status_of(folder) != "running":
-                    return inbox.answer_to(key)  # it may have been the last thing that the run did
-            time.sleep(POLL / 2)
-    return answer
-
-
-def status_of(folder: Path) -> str:
-    """Return the status of a run, `running` if it is going on."""
-    with open_run(folder, verify=False) as stored:
-        return stored.info.status
-
-
-def paused_by_people(folder: Path) -> bool:
-    """Return whether the run, or one of its agents, was paused from outside and not resumed."""
-    paused: set[str] = set()
-    with open_run(folder, verify=False) as stored:
-        rows = stored.query(
-            "SELECT iif(kind = 'person', data ->> '$.kind', kind),"
-            " coalesce(data ->> '$.data.agent', data ->> '$.agent')"
-            " FROM arrivals WHERE effect IS NULL ORDER BY id"
-        )
-    for verb, agent in rows:
-        if verb in ("pause", "pause_all"):
-            paused.add(agent or "")
-        elif verb == "resume":
-            paused.discard(agent)
-        elif verb in ("resume_all", "stop_all"):
-            paused.clear()
-    return bool(paused)
-
-
-def _epoch_of(folder: Path) -> int:
-    with open_run(folder, verify=False) as stored:
-        info = stored.info
-    if info.status == "running":
-        return info.epoch
-    if info.status == "finished":
-        raise UsageError(f"{folder} is not going on: it has finished", hint="sim branch makes a new run from it")
-    raise UsageError(f"{folder} is not going on: it was {info.status}", hint="continue it first with: sim resume RUN")
-
-
-# -- for the process of the run
+from sim.store.inbox import INBOX, LARGEST, POLL, Answer, InboxFile, Request, Verb
 
 
 class InboxReader:

@@ -10,6 +10,7 @@ its epoch, which is checked in the same transaction.
 
 import secrets
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ import attrs
 from sim.errors import ActorError, RunError, UsageError
 from sim.kernel.codec import encode
 from sim.store.files import BUSY_SECONDS, failure, private_file, wall_label
+from sim.store.reader import open_run
 
 INBOX: Final = "inbox.db"
 
@@ -32,6 +34,14 @@ MOST_WAITING: Final = 1000
 
 MOST: Final = 100_000
 """Maximum number of requests to one run: a process keeps the keys of all of them, to apply none twice."""
+
+Verb = Literal["tell", "approve", "pause", "pause_all", "resume", "resume_all", "stop", "stop_all"]
+"""What a person can ask: the methods of `Control` of these names."""
+
+POLL: Final = 0.075
+"""Real seconds between two looks into the inbox: too short to notice, and a look takes less than a thousandth of it."""
+
+_LOOK: Final = 0.5  # real seconds between two looks whether the run still goes on
 
 Outcome = Literal["done", "refused", "wrong"]
 """What came of a request: it was applied, refused inside the run, or could not be passed on to it (wrong usage)."""
@@ -223,3 +233,78 @@ class InboxFile:
 
 def _answer(outcome: Outcome | None, time_ns: int | None, reason: str | None, hint: str | None) -> Answer | None:
     return None if outcome is None else Answer(outcome, time_ns, reason, hint)
+
+
+def ask(folder: Path, verb: Verb, **arguments: Any) -> str:
+    """Ask something of a run that is going on, and return the key of the request.
+
+    Args:
+        folder: the run folder.
+        verb: what is asked.
+        arguments: those of the method of `Control`.
+
+    Raises:
+        UsageError: if the run is not going on, or the arguments are not valid.
+        RunError: if the inbox cannot be used, or is full.
+    """
+    epoch = _epoch_of(folder)
+    with InboxFile(folder, create=True) as inbox:
+        return inbox.put(epoch, verb, arguments)
+
+
+def await_answer(folder: Path, key: str, seconds: float) -> Answer | None:
+    """Wait until the run has answered a request.
+
+    Args:
+        folder: the run folder.
+        key: the request.
+        seconds: how long to wait at most, in real seconds.
+
+    Returns:
+        None if there was no answer in this time, or the run ended first.
+    """
+    limit = time.monotonic() + seconds
+    looked = time.monotonic()
+    with InboxFile(folder) as inbox:
+        while (answer := inbox.answer_to(key)) is None and (now := time.monotonic()) < limit:
+            if now - looked > _LOOK:
+                looked = now
+                if status_of(folder) != "running":
+                    return inbox.answer_to(key)  # it may have been the last thing that the run did
+            time.sleep(POLL / 2)
+    return answer
+
+
+def status_of(folder: Path) -> str:
+    """Return the status of a run, `running` if it is going on."""
+    with open_run(folder, verify=False) as stored:
+        return stored.info.status
+
+
+def paused_by_people(folder: Path) -> bool:
+    """Return whether the run, or one of its agents, was paused from outside and not resumed."""
+    paused: set[str] = set()
+    with open_run(folder, verify=False) as stored:
+        rows = stored.query(
+            "SELECT iif(kind = 'person', data ->> '$.kind', kind),"
+            " coalesce(data ->> '$.data.agent', data ->> '$.agent')"
+            " FROM arrivals WHERE effect IS NULL ORDER BY id"
+        )
+    for verb, agent in rows:
+        if verb in ("pause", "pause_all"):
+            paused.add(agent or "")
+        elif verb == "resume":
+            paused.discard(agent)
+        elif verb in ("resume_all", "stop_all"):
+            paused.clear()
+    return bool(paused)
+
+
+def _epoch_of(folder: Path) -> int:
+    with open_run(folder, verify=False) as stored:
+        info = stored.info
+    if info.status == "running":
+        return info.epoch
+    if info.status == "finished":
+        raise UsageError(f"{folder} is not going on: it has finished", hint="sim branch makes a new run from it")
+    raise UsageError(f"{folder} is not going on: it was {info.status}", hint="continue it first with: sim resume RUN")
