@@ -85,6 +85,7 @@ class Inputs:
     def pause_all(self, _: object) -> None:
         """Pause all agents, and let simulated time stand still, until `resume_all`."""
         self._manager.world.on_hold = True
+        self._manager.world.kernel.pause()  # so that the host sees it before time passes
         for loop in list(self._manager.loops.values()):
             loop.pause()
 
