@@ -48,8 +48,8 @@ all answer ask behaviour bin bound branching build builder call capacity catalog
 comparison concurrency config content cost count crashpoint distance document driver error event field file follower
 function future grammar graph hashing in listing load manager markup meaning money new note of option order output
 page part people plan rebuild rerun restricted resuming rng routine running scripted semantic serialization sheet
-show slicer standalone stop summary table tell text toolbox transport tree type unit until use value verify verifying villager
-yaml
+show slicer standalone stop summary table tell text toolbox transport tree type unit until use value verify verifying
+villager yaml
 """
 """Words of module names that mean in this project what they mean elsewhere."""
 
