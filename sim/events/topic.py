@@ -31,7 +31,7 @@ OWN_TOPICS = frozenset({
     "memory.added", "memory.forgotten", "memory.pruned", "memory.summarised", "message.refused", "message.sent",
     "metric.sample", "observation", "place.entered", "session.archived", "task.created",
 })  # fmt: skip
-OWN_WORDS = frozenset({"action", "agent", "alert", "audit", "gate", "model", "pool"})
+OWN_WORDS = frozenset({"action", "agent", "alert", "audit", "conversation", "gate", "model", "pool", "user"})
 """Topics, and first words of topics, that the simulation itself publishes.
 
 Reports, metrics and views rely on them. No action of an agent may use them, because it could falsify the record.

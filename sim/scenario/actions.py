@@ -25,6 +25,7 @@ from pydantic.json_schema import JsonSchemaValue
 from sim.actors.actions import rest, sleep, spawn, stop
 from sim.actors.wake import CONDITIONS
 from sim.agents.ask import ask
+from sim.agents.conversation.actions import ACTIONS as ON_CONVERSATIONS
 from sim.expressions import Expression, did_you_mean
 from sim.memory.actions import ACTIONS as ON_MEMORIES
 from sim.scenario import fields as f
@@ -36,7 +37,16 @@ from sim.scenario.yaml_tree import Map
 from sim.tools import use_tool
 from sim.world.action import DEFINED, ActionHandler
 
-_OF_HIGHER_LAYERS = (ask, rest, sleep, spawn, stop, use_tool, *ON_MEMORIES)  # imported so that they are defined too
+_OF_HIGHER_LAYERS = (
+    ask,
+    rest,
+    sleep,
+    spawn,
+    stop,
+    use_tool,
+    *ON_CONVERSATIONS,
+    *ON_MEMORIES,
+)  # so that they are defined
 
 
 @attrs.frozen

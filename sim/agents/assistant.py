@@ -1,0 +1,157 @@
+"""Assistants: agents that answer people in conversations, with tools and memories.
+
+An assistant picks the conversation that has waited longest, and answers it with one loop of the engine. All that it
+knows is held by services, so an assistant that is made anew goes on as the old one would.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from sim.actors import Agent
+from sim.agents.conversation import CONVERSATIONS, Conversation, Conversations
+from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult, prompt
+from sim.agents.family import Family, define_family
+from sim.errors import UsageError
+from sim.kernel import to_seconds
+from sim.kernel.duration import NS
+from sim.llm.tokens import APPROXIMATE
+from sim.llm.types import ChatMessage, ModelRequest
+from sim.memory.service import Memories
+from sim.permissions import Permission
+from sim.tools import Tools
+from sim.world import Action, Inhabitant, Refused, World
+from sim.world.action import action
+from sim.world.section import PositiveDuration
+
+
+@attrs.frozen
+class AssistantSettings:
+    """How assistants answer.
+
+    Args:
+        instructions: the system prompt.
+        tools: names of the tools that the model can call, such as `orders.lookup` or `world.remember`.
+        use: the use case of the model calls, as in `models.uses`.
+        limits: the limits of one answer.
+        retries: how often an answer is tried again after no model answered.
+        retry_delay: the delay of the first retry; it doubles with each further one.
+    """
+
+    instructions: str = ""
+    tools: tuple[str, ...] = ()
+    use: str = "agent"
+    limits: LoopLimits = attrs.field(factory=LoopLimits)
+    retries: int = 3
+    retry_delay: PositiveDuration = 10 * NS
+
+
+class Assistant(Agent):
+    """An agent that answers people in conversations.
+
+    Args:
+        agent_id, world, group, permission: see `Agent`.
+        settings: how it answers.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        world: World,
+        *,
+        group: str | None = None,
+        permission: Permission = Permission.USER,
+        settings: AssistantSettings | None = None,
+    ) -> None:
+        super().__init__(agent_id, world, group=group, permission=permission)
+        self.settings = settings or AssistantSettings()
+
+    async def decide_action(self) -> Action:
+        """Pick the conversation that has waited longest; sleep if there is none."""
+        conversations = Conversations.of(self.world)
+        waiting = conversations.waiting()
+        if waiting:
+            return Action("answer", {"conversation": waiting[0].id})
+        wake: list[Mapping[str, Any]] = [{"event": "conversation.message", "where": "data.role == 'user'"}]
+        retry = conversations.next_retry_ns()
+        if retry is not None:
+            wake.append({"until": to_seconds(retry)})
+        return Action("sleep", {"condition": {"any": wake} if len(wake) > 1 else wake[0]})
+
+
+async def _answer(world: World, agent: Inhabitant, conversation: str) -> LoopResult:
+    """Claim a conversation and run the engine on it."""
+    conversations = Conversations.of(world)
+    found = conversations.conversations.get(conversation)
+    if found is None or not isinstance(agent, Assistant):
+        raise Refused(f"{agent.agent_id} cannot answer in {conversation!r:.60}")
+    if conversation in conversations.claims:
+        raise Refused(f"{conversations.claims[conversation]} works on {conversation} already", skip=True)
+    conversations.claims[conversation] = agent.agent_id
+    try:
+        settings = agent.settings
+        loop = CoreLoop(
+            world, agent, Tools.of(world).offered(agent, settings.tools, (found.user,)), limits=settings.limits,
+            request=ModelRequest((), use=settings.use), behalf=(found.user,),
+            note=conversations.note(conversation, agent.agent_id),
+        )  # fmt: skip
+        system = ChatMessage("system", _prompt(world, agent, found))
+        return await loop.run([system, *conversations.history(conversation)])
+    finally:
+        del conversations.claims[conversation]
+
+
+@action("answer", wait=_answer, ends=True, everywhere=False)
+def answer(world: World, agent: Any, result: LoopResult, conversation: str) -> Mapping[str, Any]:
+    """Answer in a conversation that waits, with model calls and tool calls.
+
+    Args:
+        conversation: the id of the conversation.
+    """
+    conversations, settings = Conversations.of(world), agent.settings
+    if result.ending in ("model_error", "invalid_answer"):
+        failures = conversations.failures(conversation)
+        again = result.retryable and failures < settings.retries
+        retry = {"retry_at_ns": world.kernel.now + settings.retry_delay * 2**failures} if again else {}
+        text = f"No answer: {result.error}" if again else f"Failed permanently: {result.error}"
+        conversations.append(conversation, "error", agent.agent_id, text, {"retryable": again, **retry})
+    elif result.ending not in FINISHED:
+        text = result.text or "I could not finish this."
+        conversations.append(conversation, "assistant", agent.agent_id, text, {"incomplete": True})
+    return {
+        "ending": result.ending, "iterations": result.iterations, "tools": result.tools, "tokens": result.tokens,
+        "cost_micro": result.cost_micro,
+    }  # fmt: skip
+
+
+def _prompt(world: World, agent: Assistant, conversation: Conversation) -> str:
+    """Return the system prompt: the instructions, and what is known, as sections."""
+    memories = world.services.get(Memories.name)
+    loaded = ""
+    if isinstance(memories, Memories):
+        loaded = memories.load(agent.agent_id, APPROXIMATE.count).text
+    calendar = getattr(world, "calendar", None)
+    now = f"{world.now:g} s" if calendar is None else calendar.at(world.kernel.now).isoformat()
+    user = Conversations.of(world).users[conversation.user]
+    sections = [
+        ("time_context", now),
+        ("user_context", f"{user.shown_name} ({user.permission.name.lower()}) in {conversation.channel}"),
+        ("notes_context", loaded),
+        ("conversation_summary", conversation.summary),
+    ]
+    return prompt(agent.settings.instructions, sections)
+
+
+def _check(scenario: Any, until_ns: int | None) -> None:
+    """Refuse assistants without models or conversations, before the run."""
+    entry = next((entry for entry in scenario.agents if entry.kind == "assistant"), None)
+    if entry is None:
+        return
+    if scenario.models is None:
+        raise UsageError(f"agents.{entry.name} asks language models, but the scenario has none", hint="add `models:`")
+    if CONVERSATIONS.key not in scenario.sections:
+        raise UsageError(f"agents.{entry.name} answers in conversations", hint="add `conversations: {}`")
+
+
+define_family(Family("assistant", Assistant, settings=AssistantSettings, check=_check, actions=(answer,)))

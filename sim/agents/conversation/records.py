@@ -1,0 +1,126 @@
+"""The records of conversations: users, their accounts on platforms, conversations, and messages."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import attrs
+
+from sim.kernel.duration import NS
+from sim.permissions import Permission
+from sim.world.section import Level, PositiveDuration, Range
+
+MessageRole = Literal["user", "assistant", "tool_call", "tool_result", "error"]
+"""Who a message is from: a person, an agent, a call of a tool, its result, or an error that the person sees."""
+
+VISIBLE = ("user", "assistant", "error")
+"""The roles of messages that a person sees as text; of a tool call, a person sees that the tool is used."""
+
+
+@attrs.frozen
+class PlatformLink:
+    """The account of a user on a platform.
+
+    Args:
+        platform: the name of the platform, such as `mail`.
+        platform_user_id: the id of the user there.
+        platform_username: the name that is shown there.
+    """
+
+    platform: str
+    platform_user_id: str
+    platform_username: str
+
+
+@attrs.frozen
+class User:
+    """A person who writes to agents.
+
+    Args:
+        id: the id, such as `user-1`.
+        permission: the level of trust. Only the runtime sets it, never a text.
+        created_ns: when the first message arrived, in simulated nanoseconds.
+        links: the accounts of the user, in the order in which they were found.
+    """
+
+    id: str
+    permission: Permission
+    created_ns: int
+    links: tuple[PlatformLink, ...] = ()
+
+    @property
+    def shown_name(self) -> str:
+        """The name that transcripts show."""
+        return self.links[0].platform_username if self.links else self.id
+
+
+@attrs.frozen
+class Conversation:
+    """The messages of one channel, or of one thread of it.
+
+    Args:
+        id: the id, such as `conversation-1`.
+        user: the id of the user who began it.
+        platform, channel, thread: where it takes place; a thread is a conversation of its own, None: the channel.
+        started_ns: when it began, in simulated nanoseconds.
+        last_active_ns: when the latest message arrived.
+        is_summarized: whether `summary` stands for its older messages.
+        summary: the summary of the messages before `summarized_to`; empty if there is none.
+        summarized_to: the number of messages that the summary covers.
+        session: the number of the present session, from 1; a new one begins after a time of silence.
+    """
+
+    id: str
+    user: str
+    platform: str
+    channel: str
+    thread: str | None
+    started_ns: int
+    last_active_ns: int
+    is_summarized: bool = False
+    summary: str = ""
+    summarized_to: int = 0
+    session: int = 1
+
+
+@attrs.frozen
+class ConversationMessage:
+    """One message.
+
+    Args:
+        id: its number in the conversation, from 1.
+        conversation: the id of the conversation.
+        role: who it is from.
+        author: the user or agent that wrote it.
+        content: the text; for tool calls the arguments, for tool results the result, as JSON.
+        time_ns: when it was written, in simulated nanoseconds.
+        session: the session that it belongs to.
+        metadata: further data, such as `tool`, `tool_use_id`, `tokens`, `model`, `incomplete` or `retryable`.
+    """
+
+    id: int
+    conversation: str
+    role: MessageRole
+    author: str
+    content: str
+    time_ns: int
+    session: int = 1
+    metadata: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class ConversationSettings:
+    """Conversations of agents with people.
+
+    Args:
+        level: the level of users who write for the first time.
+        session_timeout: the silence after which a new session begins, with the next message.
+        window: how many of the latest messages a model sees; older ones are in the summary, if there is one.
+        longest: the most characters of a message; longer ones are cut, with a mark.
+        most_messages: the most messages that a conversation keeps; the oldest are dropped and counted.
+    """
+
+    level: Level = Permission.GUEST
+    session_timeout: PositiveDuration = 1800 * NS
+    window: Annotated[int, Range(2, 10_000)] = 50
+    longest: Annotated[int, Range(100, 1_000_000)] = 20_000
+    most_messages: Annotated[int, Range(10, 1_000_000)] = 10_000
