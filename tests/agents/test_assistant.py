@@ -1,5 +1,7 @@
 """Assistants: who answers, when again, and on whose behalf."""
 
+from itertools import pairwise
+
 import pytest
 
 from sim.agents.conversation import Conversations
@@ -58,7 +60,7 @@ def test_an_answer_is_tried_again_and_then_given_up() -> None:
     held = [m for m in Conversations.of(scene.world).messages("conversation-1") if m.role == "error"]
     assert [m.metadata["retryable"] for m in held] == [True, True, False]
     assert held[-1].content.startswith("Failed permanently")
-    waits = [later.time_ns - earlier.time_ns for earlier, later in zip(held, held[1:], strict=False)]
+    waits = [later.time_ns - earlier.time_ns for earlier, later in pairwise(held)]
     assert waits[0] >= 10 * 10**9
     assert waits[1] >= 20 * 10**9
     assert scene.events("agent.error") == []
