@@ -3,6 +3,7 @@
 import json
 import stat
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,7 @@ def test_a_paused_run_stands_still(desk, call):
     wait_for(lambda: states(run, "worker")[-1] == ("paused", "operator"))
     before = json.loads(call("tell", run, "helper", "now", "--json")[1])["time"]
     used = _processor_time(program.process.pid)
-    assert await_answer(run, "no such request", 1.0) is None
+    time.sleep(1.0)
     assert _processor_time(program.process.pid) - used < 0.3
     assert json.loads(call("tell", run, "helper", "then", "--json")[1])["time"] == before
     code, out, _ = call("resume", run)
@@ -96,7 +97,7 @@ def test_a_paused_run_in_virtual_time_waits(tmp_path, start, call):
     program = start().begin("run", "desk.yaml", "--json")
     run = going_on(tmp_path / "runs")
     at = json.loads(call("pause", run, "--json")[1])["time"]
-    assert await_answer(run, "no such request", 0.7) is None
+    time.sleep(0.7)
     assert json.loads(call("tell", run, "helper", "still there?", "--json")[1])["time"] == at
     assert call("stop", run)[0] == 0
     code, out, _ = program.end()
