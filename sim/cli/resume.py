@@ -7,7 +7,7 @@ import click
 
 from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.person import ask_run, wait_options
-from sim.cli.render.output import OUT, common
+from sim.cli.render.output import OUT, common, say
 from sim.cli.rerun import EFFECT, again_options, at_work, decided, models_of, print_live
 from sim.runner import resume
 from sim.runner.options import Backend
@@ -55,6 +55,8 @@ def command(
         )
     if not take_over and status_of(folder) == "running" and paused_by_people(folder):
         return ask_run(folder, "resume_all", "the run goes on", wait=wait, no_wait=no_wait, as_json=as_json)
+    if paused_by_people(folder):
+        say("sim: people have paused this run, or agents of it; this is ended by: sim resume RUN, in another terminal")
     access = access_of(endpoint, models_of(folder))
     with at_work(allow, quiet=quiet, allow_commands=allow_commands) as options:
         result = resume(

@@ -167,9 +167,7 @@ def test_runs_with_synchronised_rounds_take_nothing_in(tmp_path):
         (run,) = (tmp_path / "runs").glob("[!.]*")
         answers.append((run, ask(run, "stop_all")))
 
-    sim.run(
-        "scenarios/town.yaml", until="20m", out=tmp_path / "runs", begun=begun, overrides=["agents.villager.count=25"]
-    )
+    sim.run("scenarios/town.yaml", until="20m", out=tmp_path / "runs", begun=begun)
     ((run, key),) = answers
     answer = await_answer(run, key, 0.1)
     assert answer is not None

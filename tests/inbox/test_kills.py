@@ -218,3 +218,32 @@ def test_a_request_that_the_record_has_lost_is_applied_again(tmp_path):
     assert rows(run, "SELECT data FROM messages") == ['"lost"', '"new"']
     sim.resume(run, max_wall=1.0)
     assert rows(run, "SELECT data FROM messages") == ['"lost"', '"new"']
+
+
+def test_a_paused_run_is_still_paused_after_a_kill(tmp_path, start):
+    """A run that was paused and whose process was killed stands still where it was when it is continued, and says so;
+    the end of the pause, and what was told meanwhile, are in the record once.
+    """
+    (tmp_path / "desk.yaml").write_text(DESK)
+    program = start().begin("run", "desk.yaml", "--json")
+    run = going_on(tmp_path / "runs")
+    paused = await_answer(run, ask(run, "pause_all"), 20)
+    assert paused is not None
+    following = start()
+    program.kill()
+    program = following.begin("resume", run, "--json")
+    wait_for(lambda: _listens(run))
+    key = ask(run, "tell", agent_id="helper", text="still?", topic="")
+    told = await_answer(run, key, 20)
+    assert told is not None
+    assert told.time_ns == paused.time_ns
+    assert await_answer(run, ask(run, "resume_all"), 20) is not None
+    later = await_answer(run, ask(run, "stop_all"), 20)
+    assert later is not None
+    assert later.time_ns is not None
+    assert told.time_ns is not None
+    assert later.time_ns > told.time_ns
+    code, _, err = program.end()
+    assert code == 0
+    assert "people have paused this run" in err
+    _check(run, [key])
