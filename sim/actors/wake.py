@@ -21,6 +21,7 @@ from sim.events import Event
 from sim.events.topic import check_pattern
 from sim.expressions import PURE_FUNCTIONS, Expression, did_you_mean
 from sim.kernel import Duration, to_ns, to_seconds
+from sim.kernel.calendar import Cron, Daily, Schedule
 from sim.kernel.codec import decode, encode
 from sim.world import World
 from sim.world.action import Argument
@@ -374,6 +375,63 @@ class TimeCondition(ConditionType):
     def ends_in_time(self, condition: WakeCondition) -> bool:
         """Return True: only time passes."""
         return True
+
+
+class CivilCondition(ConditionType):
+    """The next time of a schedule of civil time."""
+
+    @abstractmethod
+    def schedule(self, value: Any) -> Schedule:
+        """Return the schedule of a value."""
+
+    def valid(self, value: Any) -> bool:
+        """Accept what is a schedule."""
+        return isinstance(value, str) and self.schedule(value) is not None
+
+    def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
+        """See `ConditionType`."""
+        return WakeCondition(self.name, given[head])
+
+    def arm(self, armed: Armed, condition: WakeCondition) -> None:
+        """Set a timer; there is none if the schedule has no further time."""
+        world = armed.world
+        assert world.calendar is not None, "check has found it"
+        due = self.schedule(condition.value).after(world.kernel.now, world.calendar)
+        if due is not None:
+            armed.after(due - world.kernel.now, armed.time_came)
+
+    def ends_in_time(self, condition: WakeCondition) -> bool:
+        """Return True: only time passes."""
+        return True
+
+    def check(self, condition: WakeCondition, world: World) -> None:
+        """Refuse it in a world without civil time."""
+        if world.calendar is None:
+            raise UsageError(f"a sleep until {self.name} needs civil time", hint="add `calendar:` to the scenario")
+
+
+@wake_condition
+class DailyCondition(CivilCondition):
+    """A time of day."""
+
+    name = "daily"
+    heads = (Argument("daily", "text", "a time of day such as 08:00", False),)
+
+    def schedule(self, value: Any) -> Schedule:
+        """See `CivilCondition`."""
+        return Daily.parse(value)
+
+
+@wake_condition
+class CronCondition(CivilCondition):
+    """A cron expression."""
+
+    name = "cron"
+    heads = (Argument("cron", "text", "a cron expression such as 0 8 * * MON-FRI", False),)
+
+    def schedule(self, value: Any) -> Schedule:
+        """See `CivilCondition`."""
+        return Cron(value)
 
 
 @wake_condition

@@ -11,6 +11,7 @@ from sim.expressions import PURE_FUNCTIONS, ExpressionError, did_you_mean
 from sim.kernel import Stream
 from sim.resources import MICRO
 from sim.world import World
+from sim.world.calendar import calendar_functions
 
 
 class User(Protocol):
@@ -35,6 +36,7 @@ class Toolbox:
             "queue", "in_sight", "position", "holds",
         )  # fmt: skip
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
+        own |= calendar_functions(world)
         self._functions: Mapping[str, Callable[..., object]] = {**PURE_FUNCTIONS, **own}
 
     def used_by(self, user: User) -> Mapping[str, Callable[..., object]]:

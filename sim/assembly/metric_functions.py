@@ -8,6 +8,7 @@ from sim.actors import AgentLoopManager, AgentState
 from sim.expressions import PURE_FUNCTIONS, ExpressionError
 from sim.kernel import to_seconds
 from sim.world import World
+from sim.world.calendar import calendar_functions
 
 PI = math.pi
 
@@ -25,10 +26,10 @@ class MetricFunctions:
         self._manager = manager
         names = (
             "count", "total", "mean", "in_state", "balance", "usage", "level", "queue", "published", "exists",
-            "observed",
-            "mean_of", "quantile", "gini", "quantile_of",
+            "observed", "mean_of", "quantile", "gini", "quantile_of", "service",
         )  # fmt: skip
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
+        own |= calendar_functions(world)
         self.functions: Mapping[str, Callable[..., object]] = {**PURE_FUNCTIONS, **own}
 
     def names(self) -> Mapping[str, object]:
@@ -51,6 +52,11 @@ class MetricFunctions:
         """The mean of a state variable over a group; 0 for an empty group."""
         numbers = self._numbers(group, key)
         return math.fsum(numbers) / len(numbers) if numbers else 0.0
+
+    def service(self, name: str, number: str) -> float:
+        """A number of a service, such as `service('conversations', 'messages')`; 0 if it has none of this name."""
+        service = self._world.services.get(name)
+        return 0.0 if service is None else float(service.metrics().get(number, 0.0))
 
     def quantile(self, group: str, key: str, share: float) -> float:
         """The quantile of a state variable over a group; 0 for an empty group."""

@@ -55,6 +55,24 @@ class Calendar:
                 hint=f"start at {self.at(0).replace(tzinfo=None).isoformat()}",
             )
 
+    @classmethod
+    def parse(cls, start: str, zone: str = "UTC") -> "Calendar":
+        """Return the calendar that begins at a text such as `2026-03-02T08:00`.
+
+        Raises:
+            UsageError: if the text is not a date with a time of day, or as `Calendar` raises it.
+        """
+        try:
+            civil = datetime.fromisoformat(start)
+        except ValueError:
+            civil = None
+        if civil is None or len(start) < len("2026-03-02T08:00"):
+            raise UsageError(
+                f"{start[:40]!r} is not a date with a time of day",
+                hint="write such as 2026-03-02T08:00, without a zone",
+            )
+        return cls(civil, zone)
+
     def at(self, time_ns: int) -> datetime:
         """Return the civil time at a simulated time (nanoseconds), cut to microseconds, with its zone."""
         seconds, rest = divmod(self._start_ns + time_ns, NS)
@@ -79,6 +97,17 @@ class Calendar:
     def date(self, time_ns: int) -> str:
         """Return the date at a simulated time, such as `2026-03-02`."""
         return self.at(time_ns).date().isoformat()
+
+
+def read_schedule(daily: str | None, cron: str | None) -> "Schedule":
+    """Return the schedule of a time of day or of a cron expression; exactly one must be given.
+
+    Raises:
+        UsageError: if it is not valid.
+    """
+    if daily is not None:
+        return Daily.parse(daily)
+    return Cron(cron or "")
 
 
 class Schedule(Protocol):

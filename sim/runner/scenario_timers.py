@@ -38,7 +38,7 @@ class ScenarioTimers:
     def start(self) -> None:
         """Set the first timers."""
         for event in self._scenario.events:
-            self._inject_at(event, event.at, 1)
+            self._inject_after(event, -1, 1)
         if self._scenario.metrics.values or self._scenario.stop:
             self._sample_at(0)
 
@@ -53,12 +53,7 @@ class ScenarioTimers:
         if not same:
             self._version += 1
         for event in () if same else scenario.events:
-            number = 1
-            if event.at <= now and event.every is not None:
-                number += (now - event.at) // event.every + 1
-            time = event.at + (number - 1) * (event.every or 0)
-            if time > now and (event.times is None or number <= event.times):
-                self._inject_at(event, time, number)
+            self._inject_after(event, now, 1 + self._published_until(event, now))
         if scenario.stop and not sampling:
             self._sample_at(now)
 
@@ -79,15 +74,26 @@ class ScenarioTimers:
             with kernel.acting_as(kernel.scenario):
                 self.sample()
 
-    def _inject_at(self, event: Event, time: int, number: int) -> None:
-        version = self._version
+    def _published_until(self, event: Event, now: int) -> int:
+        """Return how often an event has been published until now."""
+        if event.every is not None:
+            return 0 if event.at is None or event.at > now else (now - event.at) // event.every + 1
+        count, time = 0, event.after(-1, self._world.calendar)
+        while time is not None and time <= now:
+            count, time = count + 1, event.after(time, self._world.calendar)
+        return count
+
+    def _inject_after(self, event: Event, after: int, number: int) -> None:
+        """Publish an event for the `number`-th time, at its next time after `after` (nanoseconds)."""
+        time, version = event.after(after, self._world.calendar), self._version
+        if time is None or (event.times is not None and number > event.times):
+            return
 
         def inject() -> None:
             if version != self._version:
                 return
             self._world.event_bus.publish(event.topic, event.data)
-            if event.every is not None and (event.times is None or number < event.times):
-                self._inject_at(event, time + event.every, number + 1)
+            self._inject_after(event, time, number + 1)
 
         self._at(time, inject)  # also after the end: a branch may last longer, and must not differ otherwise
 

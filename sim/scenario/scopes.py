@@ -6,7 +6,7 @@ from typing import Literal
 
 import attrs
 
-from sim.expressions import PURE_FUNCTIONS, Expression
+from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.llm.rules import NAMES as MODEL_NAMES
 from sim.scenario.symbols import Kind, Symbols
 
@@ -21,7 +21,10 @@ AGENT_NAMES = frozenset(
     {"now", "me", "index", "group", "place", "balance", "iteration", "event", "message", "messages",
      "result", "woken_by", "pi"}
 )  # fmt: skip
-AGENT_FUNCTIONS = CHANCE | {
+CIVIL = frozenset({"hour", "weekday", "date"})
+"""Functions over the civil time of the run, which needs a calendar."""
+
+AGENT_FUNCTIONS = CHANCE | CIVIL | {
     "neighbours", "nearby", "adjacent", "free_places", "state_of", "agents",
     "remaining", "usage", "budget", "exists", "content", "level",
     "queue", "in_sight", "position", "holds",
@@ -31,8 +34,8 @@ CALL_NAMES = frozenset({"tool", "args", "agent", "kind", "now"})
 START_NAMES = frozenset({"now", "me", "index", "group", "pi"})
 WORLD_FUNCTIONS = frozenset(
     {"count", "total", "mean", "in_state", "balance", "usage", "level", "queue", "published", "exists",
-     "observed", "mean_of", "quantile", "gini", "quantile_of"}
-)  # fmt: skip
+     "observed", "mean_of", "quantile", "gini", "quantile_of", "service"}
+) | CIVIL  # fmt: skip
 
 RESERVED = AGENT_NAMES | {"true", "false", "none", "null", "args", "caller", "size"} | set(keyword.kwlist)
 """Names that the state of an agent cannot use."""
@@ -40,7 +43,7 @@ RESERVED = AGENT_NAMES | {"true", "false", "none", "null", "args", "caller", "si
 _PURE = frozenset(PURE_FUNCTIONS)
 _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "agent": (AGENT_NAMES, AGENT_FUNCTIONS | _PURE),
-    "start": (START_NAMES, CHANCE | _PURE),
+    "start": (START_NAMES, CHANCE | CIVIL | _PURE),
     "world": (frozenset({"now", "pi"}), WORLD_FUNCTIONS | _PURE),
     "where": (WHERE_NAMES | AGENT_NAMES, _PURE),
     "item": (frozenset({"item"}) | AGENT_NAMES, _PURE),
@@ -85,6 +88,8 @@ class Context:
         if place == "model":
             names = names | frozenset(self.kept)
         Expression.parse(expression.text, names, functions)
+        if not self.known.calendar and (civil := sorted(expression.functions & CIVIL)):
+            raise ExpressionError(f"{civil[0]}() needs civil time", hint="add `calendar:` to the file")
         for literal in expression.literals:
             kind = _FIRST_ARGUMENT.get(literal.function)
             if kind is not None and literal.position == 0:

@@ -46,6 +46,7 @@ class Symbols:
     tiers: frozenset[str]
     tools: frozenset[str]
     functions: frozenset[str]
+    calendar: bool
     _table: dict[Kind, frozenset[str] | None] = attrs.field(init=False, repr=False)
 
     def require(self, kind: Kind, name: str) -> None:
@@ -145,6 +146,7 @@ def collect(tree: Any) -> Symbols:
         functions=frozenset(
             name for part in ("functions", "commands") for name in mapping(mapping(tree, "tools"), part)
         ),
+        calendar=bool(mapping(tree, "calendar")),
     )  # fmt: skip
 
 

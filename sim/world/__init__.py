@@ -15,7 +15,9 @@ from sim.world.service import Service
 from sim.world.space import Sighting, Space
 from sim.world.world import Inhabitant, World
 
+from sim.world.calendar import CALENDAR  # after the world, which it fills in  # isort: skip
+
 __all__ = [
-    "DONE", "NOOP", "Action", "ActionHandler", "ActionResult", "Artifact", "Inhabitant", "Message", "Places", "Refused",
-    "Section", "Service", "Sharing", "Sighting", "Space", "World", "define_section",
+    "CALENDAR", "DONE", "NOOP", "Action", "ActionHandler", "ActionResult", "Artifact", "Inhabitant", "Message",
+    "Places", "Refused", "Section", "Service", "Sharing", "Sighting", "Space", "World", "define_section",
 ]  # fmt: skip

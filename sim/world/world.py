@@ -11,6 +11,7 @@ import attrs
 from sim.errors import UsageError
 from sim.events import EventBus
 from sim.kernel import Actor, Kernel, Recorder, Stream, to_seconds
+from sim.kernel.calendar import Calendar
 from sim.kernel.codec import recordable
 from sim.kernel.ports import Intake
 from sim.kernel.rng import KeyedStream
@@ -67,6 +68,7 @@ class World:
     Attributes:
         dispatcher: applies actions, the one way in which agents change the world.
         kernel, event_bus, rate_tracker, budgets, quotas, ledger, artifacts, costs, pools, places, space: the parts.
+        calendar: the civil time of the run; None if it has none.
         agents: all agents by id, in the order in which they were added.
         actions: the kinds of action that agents can use.
         services: parts that hold state for agents of several kinds, by name.
@@ -90,6 +92,7 @@ class World:
         self.ledger = Ledger()
         self.artifacts = Artifacts()
         self.costs = Costs(self.rate_tracker, self.budgets, self.quotas)
+        self.calendar: Calendar | None = None
         self.places: Places | None = None
         self.space: Space | None = None
         self.pools: dict[str, Pool] = {}

@@ -83,14 +83,14 @@ def test_a_person_decides_after_the_weekend():
     """A question on Friday evening is answered on Monday morning; one that would expire before, is not."""
     chosen = simulated(latency=HOUR, hours=OfficeHours())
     office = Office(chosen)
-    office.world.calendar = Days("2026-03-06T16:30")  # type: ignore[attr-defined]  # as a scenario with a calendar has
+    office.world.calendar = Days("2026-03-06T16:30")  # type: ignore[assignment]  # as a scenario with a calendar has
     office.agent()
     office.run(100 * 3600)
     gate = office.approvals.gates["gate-1"]
     assert (gate.status, gate.decided_ns) == ("used", 65 * HOUR)
 
     office = Office(attrs.evolve(chosen, expires=60 * HOUR))
-    office.world.calendar = Days("2026-03-06T16:30")  # type: ignore[attr-defined]  # as above
+    office.world.calendar = Days("2026-03-06T16:30")  # type: ignore[assignment]  # as above
     office.agent()
     office.run(100 * 3600)
     assert office.approvals.gates["gate-1"].status == "expired"
