@@ -1,11 +1,11 @@
 """Access: who may call which tool.
 
 A call is allowed if everyone on whose behalf it is made may make it: the agent, and the chain of those for whom it
-works. So a low agent gains nothing by asking a high one. Levels and modules come from records of the runtime, never
-from text. What is not known is denied.
+works, and of those in turn. So a low agent gains nothing by asking a high one. Levels and modules come from records of
+the runtime, never from text. What is not known is denied.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final, Self
 
@@ -132,43 +132,55 @@ class Access(Service):
             behalf: further names of agents and users on whose behalf the agent calls. They can only lower its rights.
         """
         operation = tool.operation_of(arguments)
-        for name in (agent.agent_id, *self.chains.get(agent.agent_id, ()), *behalf):
-            why = self._denial(name, tool, operation)
-            if why is not None:
-                return why
-        return None
+        if operation is None:
+            return f"{tool.name}: {tool.operation} must be a text"
+        denials = (self._denial(name, tool, operation) for name in self._chain(agent, behalf))
+        return next((why for why in denials if why is not None), None)
 
     def may_see(self, agent: Inhabitant, tool: Tool, behalf: tuple[str, ...] = ()) -> bool:
         """Return whether a tool is offered: at least one of its operations may be allowed. See `refusal`."""
         if tool.operation is None:
             return self.refusal(agent, tool, {}, behalf) is None
-        stated = tool.parameters.get("properties", {}).get(tool.operation, {}).get("enum") or ("",)
-        return any(self.refusal(agent, tool, {tool.operation: word}, behalf) is None for word in stated)
+        stated = tool.operation_schema.get("enum")
+        # without stated operations, those that rules name, and any other one
+        words = stated or ("", *(word for rule in self.settings.rules for word in rule.operations))
+        calls = [{tool.operation: word} for word in words]
+        if tool.operation not in tool.parameters.get("required", ()):
+            calls.append({})
+        return any(self.refusal(agent, tool, call, behalf) is None for call in calls)
 
     def level(self, agent: Inhabitant, behalf: tuple[str, ...] = ()) -> Permission:
         """Return the lowest level along the chain of an agent; that of a guest if someone is not known."""
-        names = (agent.agent_id, *self.chains.get(agent.agent_id, ()), *behalf)
-        return min((self._permission(name) for name in names), default=Permission.GUEST)
+        return min(self._permission(name) or Permission.GUEST for name in self._chain(agent, behalf))
+
+    def _chain(self, agent: Inhabitant, behalf: tuple[str, ...]) -> Iterator[str]:
+        """Yield the agent and all on whose behalf it calls, those for whom these work included; each once."""
+        waiting, seen = [agent.agent_id, *behalf], set[str]()
+        for name in waiting:
+            if name not in seen:
+                seen.add(name)
+                yield name
+                waiting += self.chains.get(name, ())
 
     def _denial(self, name: str, tool: Tool, operation: str) -> str | None:
         """Return why one member of a chain may not make a call."""
         level = self._permission(name)
+        if level is None:
+            return f"{tool.name} cannot be called for {name!r:.60}, whom nobody knows"
         if level < tool.permission:
             return f"{tool.name} needs the permission {tool.permission.name.lower()}, which {name} does not have"
-        names, modules = self._names(name), self._modules(name)
-        if modules is not None and tool.module not in modules:
+        names = self._names(name)
+        if not self._may_use(name, names, tool.module):
             return f"{name} may not use the module {tool.module}"
         rule = next((rule for rule in self.settings.rules if rule.matches(names, level, tool.name, operation)), None)
         if rule.allow if rule is not None else self.settings.otherwise:
             return None
         return f"{name} may not call {tool.name}{f' with the operation {operation!r:.40}' if operation else ''}"
 
-    def _permission(self, name: str) -> Permission:
-        agent = self._world.agents.get(name)
-        if agent is not None:
-            return agent.permission
-        user = self.users.get(name)
-        return Permission.GUEST if user is None else user.permission
+    def _permission(self, name: str) -> Permission | None:
+        """Return the level of an agent or user, the lower one if both have the name; None if nobody has it."""
+        known = (self._world.agents.get(name), self.users.get(name))
+        return min((one.permission for one in known if one is not None), default=None)
 
     def _names(self, name: str) -> tuple[str, ...]:
         """Return the names under which rules know an agent: its own, its entry, its group and its kind."""
@@ -177,13 +189,11 @@ class Access(Service):
             return (name,)
         return tuple(n for n in (name, getattr(agent, "entry", None), agent.group, getattr(agent, "kind", None)) if n)
 
-    def _modules(self, name: str) -> tuple[str, ...] | None:
-        """Return the modules that someone may use; None: all."""
-        user = self.users.get(name)
-        if user is not None:
-            return user.modules
-        given = [self.settings.modules[known] for known in self._names(name) if known in self.settings.modules]
-        return given[0].modules if given else None
+    def _may_use(self, name: str, names: tuple[str, ...], module: str) -> bool:
+        """Return whether someone may use a module: as a user, and by the first entry of the settings about it."""
+        user, modules = self.users.get(name), self.settings.modules
+        grants = next((modules[known] for known in names if known in modules), None)
+        return all(one is None or one.modules is None or module in one.modules for one in (user, grants))
 
 
 def _make(world: World, settings: AccessSettings) -> None:

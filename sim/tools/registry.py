@@ -144,19 +144,34 @@ class Tools(Service):
         if not isinstance(sent, Mapping):
             raise Refused(f"the arguments of {name} are a mapping, not {type(args).__name__}")
         kept = {key: value for key, value in sent.items() if key not in tool.given}
-        why = Access.on(self._world).refusal(agent, tool, kept, behalf)
-        why = why or mismatch(kept, tool.parameters, "the arguments")
+        self._check_access(agent, tool, kept, behalf)
+        why = mismatch(kept, tool.parameters, "the arguments")
         if why is not None:
-            self._note(agent, "tool.denied", tool, kept, reason=why)
-            raise Refused(f"{tool.name}: {why}" if not why.startswith(tool.name) else why)
+            raise self._denied(agent, tool, kept, why)
         arguments = {**decode(encode(kept)), **self._given(agent, tool)}  # a copy, so that the tool cannot change it
         approvals = self._world.services.get(Approvals.name)
         gate = await approvals.check(agent, tool.name, kept) if isinstance(approvals, Approvals) else None
+        if gate is not None:
+            self._check_access(agent, tool, kept, behalf)  # rights may have been revoked while a person was awaited
         self._note(agent, "tool.call", tool, kept, **({} if gate is None else {"gate": gate.id}))
         self.calls[tool.name] = self.calls.get(tool.name, 0) + 1
         if tool.action is not None:
             return await self._act(agent, tool, arguments)
         return Ready(tool, arguments) if tool.runs == "core" else await self._outside(tool, arguments)
+
+    def _check_access(
+        self, agent: Inhabitant, tool: Tool, arguments: Mapping[str, Any], behalf: tuple[str, ...]
+    ) -> None:
+        """Refuse a call that is not allowed at present."""
+        access = Access.on(self._world)
+        why = access.refusal(agent, tool, arguments, behalf)
+        if why is not None:
+            access.denied += 1
+            raise self._denied(agent, tool, arguments, why)
+
+    def _denied(self, agent: Inhabitant, tool: Tool, arguments: Mapping[str, Any], why: str) -> Refused:
+        self._note(agent, "tool.denied", tool, arguments, reason=why)
+        return Refused(f"{tool.name}: {why}" if not why.startswith(tool.name) else why)
 
     def run(self, ready: Ready) -> Any:
         """Run a tool of the core in the present step, or return what it returned outside.
@@ -192,7 +207,8 @@ class Tools(Service):
         if outcome.kind == "error":
             raise self._failed(tool, f"{outcome.value['type']}: {outcome.value['message']}")
         self.failures[tool.name] = self.failures.get(tool.name, 0) + 1
-        raise Refused(f"the tool {tool.name!r} has not answered in time")
+        doubt = "; it may have had its effect" if tool.safety == "unsafe" else ""
+        raise Refused(f"the tool {tool.name!r} has not answered in time{doubt}")
 
     async def _act(self, agent: Inhabitant, tool: Tool, arguments: Mapping[str, Any]) -> Ready:
         """Execute the action that a tool offers, as an action of the agent."""
@@ -240,8 +256,8 @@ class Tools(Service):
         return {"calls": dict(sorted(self.calls.items())), "failures": dict(sorted(self.failures.items()))}
 
 
-_NEVER: Final = ("use_tool", "ask")
-"""Actions that are no tools: they would let a model call tools or models around its limits."""
+_NEVER: Final = ("use_tool", "ask", "answer")
+"""Actions that are no tools: they would let a model call tools or models around its limits, or for other people."""
 
 
 def tool_of_action(handler: ActionHandler, name: str) -> Tool:

@@ -90,6 +90,8 @@ class Tool:
             raise UsageError(f"{self.name}: the runtime gives {', '.join(CONTEXT)}, not {unknown[0]!r}")
         if self.runs != "core" and {"world", "agent"} & set(self.given):
             raise UsageError(f"{self.name} runs outside the simulation, so it cannot be given the world or the agent")
+        if self.operation in self.given:
+            raise UsageError(f"{self.name}: the runtime gives {self.operation!r}, so it cannot be the operation")
         if self.retries and self.safety == "unsafe":
             raise UsageError(
                 f"{self.name} is unsafe, so a failed call must not be repeated",
@@ -106,9 +108,22 @@ class Tool:
         """The name that models see."""
         return wire_name(self.name)
 
-    def operation_of(self, arguments: Mapping[str, Any]) -> str:
-        """Return the operation of a call; empty if the tool has no operations."""
-        return "" if self.operation is None else str(arguments.get(self.operation, ""))
+    @property
+    def operation_schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of the parameter that names the operation; empty if there is none."""
+        found = self.parameters.get("properties", {}).get(self.operation)
+        return found if isinstance(found, Mapping) else {}
+
+    def operation_of(self, arguments: Mapping[str, Any]) -> str | None:
+        """Return the operation of a call: the one that will run, so an omitted one is the default of the parameter.
+
+        It is empty if there is none, and None if what was sent is no text, which no rule could be about.
+        """
+        if self.operation is None:
+            return ""
+        default = self.operation_schema.get("default")
+        sent = arguments.get(self.operation, "" if default is None else default)
+        return sent if isinstance(sent, str) else None
 
     def effect(self, arguments: Mapping[str, Any]) -> Effect:
         """Return the effect of a call with these arguments.

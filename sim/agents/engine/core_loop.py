@@ -174,6 +174,8 @@ class CoreLoop:
             key = (call.name, encode(call.parsed()).decode())
             if key in made and tool.safety == "unsafe":
                 result = ActionResult(False, error=_AGAIN)
+            elif (limit := self._call_limit(done, tool)) is not None:
+                result = ActionResult(False, error=f"{tool.name} was not run: the limit {limit} is reached")
             else:
                 made.add(key)
                 result = await self._use(tool, call.parsed() or {})
@@ -183,6 +185,12 @@ class CoreLoop:
             done.last_tool = tool.name
             self._add(done, ChatMessage("tool", self._seen(result), tool_call_id=call.id))
         return stop
+
+    def _call_limit(self, done: _Progress, tool: Tool) -> Ending | None:
+        """Return the limit that forbids a further call in an answer, which can have any number of them; or None."""
+        if tool.name == done.last_tool and done.in_a_row >= self.limits.same_tool:
+            return "same_tool"
+        return "max_time" if self.world.kernel.now - done.began_ns >= self.limits.time else None
 
     async def _use(self, tool: Tool, arguments: Mapping[str, Any]) -> ActionResult:
         given: dict[str, Any] = {"tool": tool.name, "args": dict(arguments)}

@@ -155,6 +155,17 @@ def test_the_same_call_twice_in_an_answer_is_run_once() -> None:
     assert result.tools == 3
 
 
+def test_limits_hold_within_one_answer() -> None:
+    """An answer with many calls runs no more of them than the limits allow; each of the others is told so."""
+    many = ", ".join(f"{{notes.add: {{text: a{n}}}}}" for n in range(40))
+    result, _ = work(f"    - {{call: [{many}]}}\n", limits={"same_tool": 3})
+    assert (result.ending, result.iterations, result.tools) == ("same_tool", 1, 3)
+    assert NOTED == ["a0", "a1", "a2"]
+    told = results(result)
+    assert [one["success"] for one in told] == [True] * 3 + [False] * 37
+    assert told[-1]["error"] == "notes.add was not run: the limit same_tool is reached"
+
+
 def test_a_long_result_is_cut_for_the_model_and_whole_on_record() -> None:
     """The model sees 8,000 characters and a mark; the record has everything."""
     result, scene = work("    - {role: tool, say: ok}\n    - {call: {notes.read: {size: 9000}}}\n")
