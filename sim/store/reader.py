@@ -272,12 +272,18 @@ class StoredRun:
         self.close()
 
     def _select(self, view: str) -> str:
-        """Return the SELECT for a view or table. The views of the file are not used, because older files lack some."""
-        for name in (*VIEWS, *TABLES):  # the SQL contains this constant, never the text of the caller
+        """Return the SELECT for a view or table.
+
+        A view of this program comes before one of the file, because older files lack some. The file has the views of
+        packages that this process has not imported.
+        """
+        own = [name for (name,) in self._database.rows("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name")]
+        known = dict.fromkeys((*VIEWS, *own, *TABLES))
+        for name in known:  # the SQL contains this name, never the text of the caller
             if name == view:
-                return f"SELECT * FROM ({VIEWS[name]})" if name in VIEWS else f"SELECT * FROM {name}"  # noqa: S608
-        close = difflib.get_close_matches(view, [*VIEWS, *TABLES], 1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join([*VIEWS, *TABLES])}"
+                return f"SELECT * FROM ({VIEWS[name]})" if name in VIEWS else f'SELECT * FROM "{name}"'  # noqa: S608
+        close = difflib.get_close_matches(view, known, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
         raise UsageError(f"a run has no view {view!r}", hint=hint)
 
     def chunks(self) -> Iterator[tuple[int, int, int, str, bytes]]:
