@@ -68,16 +68,22 @@ class Assistant(Agent):
         self.settings = settings or AssistantSettings()
 
     async def decide_action(self) -> Action:
-        """Pick the conversation that has waited longest; sleep if there is none."""
+        """Keep what others have said as a note; else pick the conversation that has waited longest; else sleep."""
+        message = self.mailbox.take()
+        if message is not None and Memories.name in self.world.services:
+            return Action("remember", {"content": f"{message.sender} said: {message.data}"})
         conversations = Conversations.of(self.world)
         waiting = conversations.waiting()
         if waiting:
             return Action("answer", {"conversation": waiting[0].id})
-        wake: list[Mapping[str, Any]] = [{"event": "conversation.message", "where": "data.role == 'user'"}]
+        wake: list[Mapping[str, Any]] = [
+            {"event": "conversation.message", "where": "data.role == 'user'"},
+            {"message": True},
+        ]
         retry = conversations.next_retry_ns()
         if retry is not None:
             wake.append({"until": to_seconds(retry)})
-        return Action("sleep", {"condition": {"any": wake} if len(wake) > 1 else wake[0]})
+        return Action("sleep", {"condition": {"any": wake}})
 
 
 async def _answer(world: World, agent: Inhabitant, conversation: str) -> LoopResult:

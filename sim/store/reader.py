@@ -277,8 +277,8 @@ class StoredRun:
         A view of this program comes before one of the file, because older files lack some. The file has the views of
         packages that this process has not imported.
         """
-        own = [name for (name,) in self._database.rows("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name")]
-        known = dict.fromkeys((*VIEWS, *own, *TABLES))
+        own = self._database.rows("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name")
+        known = dict.fromkeys((*VIEWS, *(name for (name,) in own), *TABLES))
         for name in known:  # the SQL contains this name, never the text of the caller
             if name == view:
                 return f"SELECT * FROM ({VIEWS[name]})" if name in VIEWS else f'SELECT * FROM "{name}"'  # noqa: S608

@@ -1,0 +1,204 @@
+"""The scenario `helpdesk`: what it shows, and that it is the same in every way of running it."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sim
+from sim.agents.conversation import Conversations
+from sim.runner import SimulationRunner
+from sim.runner.options import Backend
+from sim.store import open_run
+from tests.llm.endpoint import Endpoint, Reply, Seen, fitting
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "scenarios" / "helpdesk.yaml"
+KILLS = 50
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start the command as a process of its own; it is killed at the end of the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*args: object, **environment: str) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [sys.executable, "-m", "sim", *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def done(process: "subprocess.Popen[str]", code: int = 0) -> dict[str, Any]:
+    """Return the JSON that a command printed."""
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == code, err
+    result: dict[str, Any] = json.loads(out)
+    return result
+
+
+@pytest.mark.parametrize("mode", ["autonomous", "tick"])
+def test_it_is_the_same_on_backends_hash_seeds_and_processes(start: Start, mode: str) -> None:
+    """Two processes, with other backends and other hash seeds, give the same hash."""
+    ways = (("asyncio", "1"), ("trio", "271828"))
+    running = [
+        start("run", FILE, "--no-record", "--json", "--mode", mode, "--backend", backend, PYTHONHASHSEED=seed)
+        for backend, seed in ways
+    ]
+    assert len({done(process)["hash"] for process in running}) == 1
+
+
+def test_it_shows_what_its_first_lines_say(tmp_path: Path) -> None:
+    """Large refunds wait for the supervisor, also over the weekend; small ones do not; every question is answered."""
+    kept: list[SimulationRunner] = []
+    result = sim.run(FILE, out=tmp_path, begun=kept.append)
+    world = kept[0].simulation.world
+    with open_run(Path(result.run or "")) as stored:
+        gates = stored.query("SELECT status, json_extract(arguments, '$.amount'), time, decided FROM gates")
+        paid = stored.query("SELECT json_extract(arguments, '$.amount') FROM actions WHERE kind = 'transfer'")
+        posts = [row[0] for row in stored.query("SELECT time FROM actions WHERE kind = 'post_message'")]
+        stored.verify()
+    assert {status for status, *_ in gates} == {"used", "denied"}
+    assert all(amount > 50 for _, amount, *_ in gates)
+    assert {amount for status, amount, *_ in gates if status == "used"} == {180}
+    assert {amount for (amount,) in paid} == {45, 180}
+    assert world.calendar is not None
+    for *_, decided in gates:
+        civil = world.calendar.at(round(decided * 1e9))
+        assert civil.weekday() < 5
+        assert 9 <= civil.hour < 17
+    assert max(decided - asked for *_, asked, decided in gates) > 48 * 3600
+    by_day = sum(8 <= world.calendar.at(round(at * 1e9)).hour < 20 for at in posts)
+    assert by_day > 0.8 * len(posts)
+    assert Conversations.of(world).waiting() == []
+    assert result.services["memories"]["added"] == len(paid)
+    assert result.wall_seconds < 20
+
+
+def test_a_replay_is_exact(tmp_path: Path) -> None:
+    """Every event of the replay equals the record."""
+    result = sim.run(FILE, out=tmp_path)
+    again = sim.replay(result.run or "")
+    assert (again.same, again.complete, again.hash) == (True, True, result.hash)
+
+
+def _killed(start: Start, folder: Path, reference: str, rng: random.Random, kills: int, *options: str) -> int:
+    """Kill runs at random moments, resume each, and count those that were killed while they went on."""
+    hit = 0
+    for number in range(kills):
+        out = folder / f"runs-{number}"
+        process = start("run", FILE, "--out", out, "--json", *options)
+        deadline = time.monotonic() + 60
+        while not any(out.glob("helpdesk-*/run.db")) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        time.sleep(rng.random() * 0.8)
+        process.kill()
+        process.communicate()
+        (run,) = out.glob("helpdesk-*")
+        with open_run(run, verify=False) as stored:
+            if stored.info.status == "finished":
+                assert stored.info.hash == reference
+                continue
+        hit += 1
+        assert done(start("resume", run, "--out", out, "--json"))["hash"] == reference
+    return hit
+
+
+def test_a_killed_run_resumes_to_the_same_hash(start: Start, tmp_path: Path) -> None:
+    """Killed at some random moments; the proof does it fifty times."""
+    reference = sim.run(FILE).hash
+    _killed(start, tmp_path, reference, random.Random(1), 3)
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_fifty_kills(start: Start, tmp_path: Path, backend: str) -> None:
+    """Killed at fifty random moments on both backends together, every run comes to the same end."""
+    reference = sim.run(FILE).hash
+    hit = _killed(start, tmp_path, reference, random.Random(backend), KILLS // 2, "--backend", backend)
+    assert hit > 5
+
+
+def serve(seen: Seen) -> Reply:
+    """Answer as a model that looks the order up, and then says what it found."""
+    last = seen.body["messages"][-1]
+    assert {tool["function"]["name"] for tool in seen.body["tools"]} >= {"orders__lookup", "world__transfer"}
+    if last["role"] == "tool":
+        return fitting(seen, "It is " + json.loads(last["content"])["observation"]["state"] + ".")
+    order = last["content"].rpartition(" ")[2].strip("?")
+    return fitting(seen, "", calls=[("orders__lookup", json.dumps({"id": order}))])
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_it_runs_unchanged_at_a_real_endpoint(start: Start, tmp_path: Path, backend: Backend) -> None:
+    """With --model and --base-url alone, real requests over a loopback socket answer; a replay makes none."""
+    with Endpoint(serve) as endpoint:
+        url = f"http://127.0.0.1:{endpoint.port}/v1"
+        ended = start(
+            "run", FILE, "--until", "12h", "--model", "openai:served", "--base-url", url, "--json", "--out", tmp_path,
+            "--backend", backend, OPENAI_API_KEY="canary-key",
+        )  # fmt: skip
+        result = done(ended)
+        asked = len(endpoint.seen)
+        assert asked >= 4
+        assert result["services"]["tools"]["calls"]["orders.lookup"] * 2 == asked
+        again = done(start("replay", result["run"], "--json", "--out", tmp_path))
+        assert again["same"]
+        assert len(endpoint.seen) == asked
+
+
+def _wait_for(stored: Callable[[], list[Any]], process: "subprocess.Popen[str]") -> Any:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()
+        found = stored()
+        if found:
+            return found[0]
+        time.sleep(0.05)
+    raise AssertionError("it did not happen within a minute")
+
+
+def test_people_take_part_from_another_terminal(start: Start, tmp_path: Path) -> None:
+    """`sim approve` lets a refund go on that waits for a real person, and `sim tell` leaves a note to an assistant."""
+    running = start(
+        "run", FILE, "--out", tmp_path, "--json", "--until", "6h", "--clock", "wall", "--speed", "2000",
+        "--set", "approvals.person=real",
+    )  # fmt: skip
+
+    def gates() -> list[Any]:
+        (folder,) = tmp_path.glob("helpdesk-*") if any(tmp_path.glob("helpdesk-*/run.db")) else (None,)
+        if folder is None:
+            return []
+        with open_run(folder, verify=False) as stored:
+            return stored.query("SELECT gate FROM gates WHERE status = 'pending' ORDER BY id")
+
+    (gate,) = _wait_for(gates, running)
+    told = done(start("tell", "helpdesk", "helper-3", "be kind today", "--out", tmp_path, "--json"))
+    approved = done(start("approve", "helpdesk", gate, "--note", "fine", "--out", tmp_path, "--json"))
+    assert told["outcome"] == approved["outcome"] == "done"
+    stopped = done(start("stop", "helpdesk", "--out", tmp_path, "--json"))
+    assert stopped["outcome"] == "done"
+    result = done(running)
+    with open_run(Path(result["run"])) as stored:
+        rows = stored.query("SELECT status, note FROM gates WHERE gate = ?", (gate,))
+        notes = stored.query("SELECT arguments FROM actions WHERE kind = 'remember' AND agent = 'helper-3'")
+    assert rows == [("used", "fine")]
+    assert any("person said: be kind today" in text for (text,) in notes)
+    assert done(start("replay", result["run"], "--json", "--out", tmp_path))["same"]
