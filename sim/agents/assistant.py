@@ -86,45 +86,55 @@ class Assistant(Agent):
         return Action("sleep", {"condition": {"any": wake}})
 
 
-async def _answer(world: World, agent: Inhabitant, conversation: str) -> LoopResult:
+@attrs.frozen
+class _Answered:
+    """What came of an answer, and the number of the latest message that it answers."""
+
+    result: LoopResult
+    seen: int
+
+
+async def _answer(world: World, agent: Inhabitant, conversation: str) -> _Answered:
     """Claim a conversation and run the engine on it."""
     conversations = Conversations.of(world)
-    found = conversations.conversations.get(conversation)
-    if found is None or not isinstance(agent, Assistant):
-        raise Refused(f"{agent.agent_id} cannot answer in {conversation!r:.60}")
+    if not isinstance(agent, Assistant):
+        raise Refused(f"{agent.agent_id} is not an assistant")
+    found = conversations.find(conversation)
     if conversation in conversations.claims:
-        raise Refused(f"{conversations.claims[conversation]} works on {conversation} already", skip=True)
-    conversations.claims[conversation] = agent.agent_id
+        raise Refused(f"{conversations.claims[conversation].agent} works on {conversation} already", skip=True)
+    claim = conversations.claim(conversation, agent.agent_id)
     try:
-        settings = agent.settings
+        settings, behalf = agent.settings, conversations.behalf(conversation)
         loop = CoreLoop(
-            world, agent, Tools.of(world).offered(agent, settings.tools, (found.user,)), limits=settings.limits,
-            request=ModelRequest((), use=settings.use), behalf=(found.user,),
+            world, agent, Tools.of(world).offered(agent, settings.tools, behalf), limits=settings.limits,
+            request=ModelRequest((), use=settings.use), behalf=behalf,
             note=conversations.note(conversation, agent.agent_id),
         )  # fmt: skip
         system = ChatMessage("system", _prompt(world, agent, found))
-        return await loop.run([system, *conversations.history(conversation)])
+        return _Answered(await loop.run([system, *conversations.history(conversation)]), claim.seen)
     finally:
-        del conversations.claims[conversation]
+        conversations.release(conversation)
 
 
 @action("answer", wait=_answer, ends=True, everywhere=False)
-def answer(world: World, agent: Any, result: LoopResult, conversation: str) -> Mapping[str, Any]:
+def answer(world: World, agent: Any, answered: _Answered, conversation: str) -> Mapping[str, Any]:
     """Answer in a conversation that waits, with model calls and tool calls.
 
     Args:
         conversation: the id of the conversation.
     """
-    conversations, settings = Conversations.of(world), agent.settings
+    conversations, settings, result = Conversations.of(world), agent.settings, answered.result
     if result.ending in ("model_error", "invalid_answer"):
         failures = conversations.failures(conversation)
         again = result.retryable and failures < settings.retries
         retry = {"retry_at_ns": world.kernel.now + settings.retry_delay * 2**failures} if again else {}
         text = f"No answer: {result.error}" if again else f"Failed permanently: {result.error}"
-        conversations.append(conversation, "error", agent.agent_id, text, {"retryable": again, **retry})
+        about = {"retryable": again, **retry}
+        conversations.append(conversation, "error", agent.agent_id, text, about, seen=answered.seen)
     elif result.ending not in FINISHED:
         text = result.text or "I could not finish this."
-        conversations.append(conversation, "assistant", agent.agent_id, text, {"incomplete": True})
+        about = {"incomplete": True}
+        conversations.append(conversation, "assistant", agent.agent_id, text, about, seen=answered.seen)
     return {
         "ending": result.ending, "iterations": result.iterations, "tools": result.tools, "tokens": result.tokens,
         "cost_micro": result.cost_micro,
@@ -139,7 +149,7 @@ def _prompt(world: World, agent: Assistant, conversation: Conversation) -> str:
         loaded = memories.load(agent.agent_id, APPROXIMATE.count).text
     calendar = getattr(world, "calendar", None)
     now = f"{world.now:g} s" if calendar is None else calendar.at(world.kernel.now).isoformat()
-    user = Conversations.of(world).users[conversation.user]
+    user = Conversations.of(world).user(conversation.user)
     sections = [
         ("time_context", now),
         ("user_context", f"{user.shown_name} ({user.permission.name.lower()}) in {conversation.channel}"),

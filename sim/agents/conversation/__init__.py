@@ -1,11 +1,24 @@
 """Conversations of agents with people.
 
-Modules: `records` (users, conversations, messages, settings), `service` (the conversations of a world), `actions`
-(`post_message`, `reply`), `section` (the key `conversations` of a scenario).
+Modules: `records` (users, conversations, sessions, messages, settings), `history` (what a person sees, and what a model
+sees), `service` (the conversations of a world), `actions` (`post_message`, `reply`), `section` (the key `conversations`
+of a scenario), `transcript` (conversations as a person reads them), `views`.
 """
 
-from sim.agents.conversation.records import Conversation, ConversationMessage, ConversationSettings, User
+from sim.agents.conversation import views
+from sim.agents.conversation.records import (
+    Conversation,
+    ConversationMessage,
+    ConversationSettings,
+    PlatformLink,
+    Session,
+    User,
+)
 from sim.agents.conversation.section import CONVERSATIONS
 from sim.agents.conversation.service import Conversations
+from sim.agents.conversation.transcript import Transcript, Transcripts
 
-__all__ = ["CONVERSATIONS", "Conversation", "ConversationMessage", "ConversationSettings", "Conversations", "User"]
+__all__ = [
+    "CONVERSATIONS", "Conversation", "ConversationMessage", "ConversationSettings", "Conversations", "PlatformLink",
+    "Session", "Transcript", "Transcripts", "User", "views",
+]  # fmt: skip

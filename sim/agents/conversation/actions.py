@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from sim.agents.conversation.service import Conversations
+from sim.agents.conversation.records import Audience
+from sim.agents.conversation.service import Conversations, check_place
+from sim.kernel.codec import freeze
 from sim.permissions import Permission
 from sim.world import Inhabitant, Refused, World
 from sim.world.action import action
@@ -17,6 +19,7 @@ def post_message(
     platform: str = "chat",
     thread: str | None = None,
     user: str | None = None,
+    username: str | None = None,
 ) -> dict[str, Any]:
     """Write a message as a person, into a channel or a thread of it; the user and the conversation are made if new.
 
@@ -26,12 +29,18 @@ def post_message(
         platform: the platform, such as mail.
         thread: the thread in the channel.
         user: the account on the platform; by default the name of the agent. Other accounts need the permission admin.
+        username: the name that is shown for a new account; by default that of the account. It needs the same.
     """
     account = agent.agent_id if user is None else user
-    if account != agent.agent_id and agent.permission < Permission.ADMIN:
+    gateway = agent.permission >= Permission.ADMIN
+    if account != agent.agent_id and not gateway:
         raise Refused(f"{agent.agent_id} may not write as {account!r:.60}")
+    if username not in (None, account) and not gateway:
+        raise Refused(f"{agent.agent_id} may not be shown as {username!r:.60}")
     conversations = Conversations.of(world)
-    person = conversations.resolve_user(platform, account)
+    _check(text)
+    check_place(platform, channel, thread)
+    person = conversations.resolve_user(platform, account, username or "")
     conversation = conversations.resolve(person, platform, channel, thread)
     message = conversations.append(conversation.id, "user", person.id, text)
     return {"conversation": conversation.id, "message": message.id, "user": person.id}
@@ -46,10 +55,23 @@ def reply(world: World, agent: Inhabitant, conversation: str, text: str) -> dict
         text: the text.
     """
     conversations = Conversations.of(world)
-    if conversation not in conversations.conversations:
-        raise Refused(f"there is no conversation {conversation!r:.60}")
-    message = conversations.append(conversation, "assistant", agent.agent_id, text)
+    found = conversations.find(conversation)
+    if conversations.is_account(found.platform, agent.agent_id):
+        raise Refused(f"{agent.agent_id} is a person on {found.platform}: it writes with post_message")
+    claim = conversations.claims.get(conversation)
+    if claim is not None and claim.agent != agent.agent_id:
+        raise Refused(f"{claim.agent} works on {conversation} already", skip=True)
+    _check(text)
+    # an agent that speaks through a tool: its model knows the text from the call already
+    audience: Audience = "all" if claim is None else "person"
+    message = conversations.append(conversation, "assistant", agent.agent_id, text, audience=audience)
     return {"conversation": conversation, "message": message.id}
+
+
+def _check(text: str) -> None:
+    if not text.strip():
+        raise Refused("a message has no text")
+    freeze(text)
 
 
 ACTIONS = (post_message, reply)

@@ -1,4 +1,4 @@
-"""The records of conversations: users, their accounts on platforms, conversations, and messages."""
+"""The records of conversations: users, their accounts on platforms, conversations, sessions and messages."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -12,6 +12,9 @@ from sim.world.section import Level, PositiveDuration, Range
 MessageRole = Literal["user", "assistant", "tool_call", "tool_result", "error"]
 """Who a message is from: a person, an agent, a call of a tool, its result, or an error that the person sees."""
 
+Audience = Literal["all", "person", "model"]
+"""Who sees a message, as far as its role allows: both, only the person, or only the model."""
+
 VISIBLE = ("user", "assistant", "error")
 """The roles of messages that a person sees as text; of a tool call, a person sees that the tool is used."""
 
@@ -23,7 +26,7 @@ class PlatformLink:
     Args:
         platform: the name of the platform, such as `mail`.
         platform_user_id: the id of the user there.
-        platform_username: the name that is shown there.
+        platform_username: the name that is shown there. It is only shown: nothing is looked up by it.
     """
 
     platform: str
@@ -36,7 +39,7 @@ class User:
     """A person who writes to agents.
 
     Args:
-        id: the id, such as `user-1`.
+        id: the id, such as `user:1`. No agent of a scenario can have such a name, and so no user its rights.
         permission: the level of trust. Only the runtime sets it, never a text.
         created_ns: when the first message arrived, in simulated nanoseconds.
         links: the accounts of the user, in the order in which they were found.
@@ -64,8 +67,8 @@ class Conversation:
         started_ns: when it began, in simulated nanoseconds.
         last_active_ns: when the latest message arrived.
         is_summarized: whether `summary` stands for its older messages.
-        summary: the summary of the messages before `summarized_to`; empty if there is none.
-        summarized_to: the number of messages that the summary covers.
+        summary: the summary of the messages up to `summarized_to`; empty if there is none.
+        summarized_to: the number of the last message that the summary covers.
         session: the number of the present session, from 1; a new one begins after a time of silence.
     """
 
@@ -83,6 +86,27 @@ class Conversation:
 
 
 @attrs.frozen
+class Session:
+    """A session of a conversation that has ended.
+
+    Args:
+        conversation: the id of the conversation.
+        number: its number in the conversation, from 1.
+        first, last: the numbers of its first and its last message.
+        started_ns, ended_ns: when these were written, in simulated nanoseconds.
+        reason: why it ended, such as `session_timeout`.
+    """
+
+    conversation: str
+    number: int
+    first: int
+    last: int
+    started_ns: int
+    ended_ns: int
+    reason: str
+
+
+@attrs.frozen
 class ConversationMessage:
     """One message.
 
@@ -94,7 +118,10 @@ class ConversationMessage:
         content: the text; for tool calls the arguments, for tool results the result, as JSON.
         time_ns: when it was written, in simulated nanoseconds.
         session: the session that it belongs to.
-        metadata: further data, such as `tool`, `tool_use_id`, `tokens`, `model`, `incomplete` or `retryable`.
+        audience: who sees it.
+        seen: the number of the latest message that its author knew. The model saw no later one when it answered.
+        metadata: further data, JSON-like. Known keys: `tool`, `tool_use_id`, `success`, `tokens`, `model`,
+            `incomplete`, `retryable`, `retry_at_ns`.
     """
 
     id: int
@@ -104,6 +131,8 @@ class ConversationMessage:
     content: str
     time_ns: int
     session: int = 1
+    audience: Audience = "all"
+    seen: int = 0
     metadata: Mapping[str, Any] = attrs.field(factory=dict)
 
 
@@ -113,6 +142,7 @@ class ConversationSettings:
 
     Args:
         level: the level of users who write for the first time.
+        levels: the level of users who are known before, by platform and account.
         session_timeout: the silence after which a new session begins, with the next message.
         window: how many of the latest messages a model sees; older ones are in the summary, if there is one.
         longest: the most characters of a message; longer ones are cut, with a mark.
@@ -120,6 +150,7 @@ class ConversationSettings:
     """
 
     level: Level = Permission.GUEST
+    levels: Mapping[str, Mapping[str, Level]] = attrs.field(factory=dict)
     session_timeout: PositiveDuration = 1800 * NS
     window: Annotated[int, Range(2, 10_000)] = 50
     longest: Annotated[int, Range(100, 1_000_000)] = 20_000

@@ -1,34 +1,78 @@
 """The conversations of a world: who talks with whom, and what was said.
 
-There are two views of the same messages: the *thread*, which a person sees, and the *history*, which a model sees. The
-history is always well formed: each tool call has its result, and no result lacks its call.
+There are two views of the same messages: the *thread*, which a person sees, and the *history*, which a model sees; see
+`history`. No text changes a user, a level or an author: these come from the runtime only.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+import hashlib
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 import attrs
 
+from sim.agents.conversation.history import for_model, history_of, thread_of, visible, windowed
 from sim.agents.conversation.records import (
     VISIBLE,
+    Audience,
     Conversation,
     ConversationMessage,
     ConversationSettings,
     MessageRole,
     PlatformLink,
+    Session,
     User,
 )
 from sim.agents.engine.core_loop import cut
-from sim.kernel.codec import encode
-from sim.llm.types import ChatMessage, ToolCall
+from sim.errors import Interrupt, RunError, UsageError
+from sim.events.bus import too_much
+from sim.expressions import did_you_mean
+from sim.kernel.codec import encode, freeze
+from sim.llm.types import ChatMessage
+from sim.memory.index import words_of
+from sim.permissions import Permission
+from sim.text import of_error
 from sim.tools import Access, Tools
 from sim.tools.access import User as AccessUser
+from sim.tools.tool import wire_name
 from sim.world import Service, World
 
-TOPIC = "conversation.message"
+TOPIC: Final = "conversation.message"
 """The topic of the event that each message publishes."""
 
-_UNFINISHED = encode({"success": False, "error": "the call was not finished"}).decode()
+SESSION_TIMEOUT: Final = "session_timeout"
+"""The reason of sessions that ended by silence."""
+
+LONGEST_NAME: Final = 200
+"""The most characters of the name of a platform, channel, thread or account."""
+
+Summarise = Callable[[str], Awaitable[str]]
+"""Returns a summary of the text of older messages."""
+
+
+@attrs.frozen
+class Claim:
+    """The right of one agent to answer in a conversation.
+
+    Args:
+        agent: the id of the agent.
+        seen: the number of the latest message that it knows. A person who writes later waits for a further answer.
+    """
+
+    agent: str
+    seen: int
+
+
+@attrs.define
+class _Held:
+    """What the service keeps for one conversation."""
+
+    conversation: Conversation
+    messages: deque[ConversationMessage]
+    count: int = 0  # number of messages so far, with those that were dropped
+    ended: list[Session] = attrs.field(factory=list)
+    began: tuple[int, int] = (1, 0)  # number and time of the first message of the present session
+    last_asked: int = 0  # number of the latest message of a person
 
 
 class Conversations(Service):
@@ -40,9 +84,8 @@ class Conversations(Service):
 
     Attributes:
         users: all users by id.
-        conversations: all conversations by id.
+        claims: who works on an answer, by conversation.
         dropped: how many old messages were dropped.
-        claims: the agent that works on an answer, by conversation.
     """
 
     name: ClassVar[str] = "conversations"
@@ -50,71 +93,118 @@ class Conversations(Service):
     def __init__(self, world: World, settings: ConversationSettings | None = None) -> None:
         self.settings = settings or ConversationSettings()
         self.users: dict[str, User] = {}
-        self.conversations: dict[str, Conversation] = {}
+        self.claims: dict[str, Claim] = {}
         self.dropped = 0
-        self.claims: dict[str, str] = {}
         self._world = world
+        self._access = Access.on(world)
         self._links: dict[tuple[str, str], str] = {}
         self._places: dict[tuple[str, str, str | None], str] = {}
-        self._messages: dict[str, list[ConversationMessage]] = {}
-        self._counts: dict[str, int] = {}  # conversation → number of messages so far
+        self._held: dict[str, _Held] = {}
+        self._due: dict[str, int] = {}  # conversation that waits for an answer → since or from when, in nanoseconds
+        self._total = self._sessions = self._summaries = 0
         Tools.on(world).context = self.context
 
-    # -- users and conversations
+    @property
+    def conversations(self) -> dict[str, Conversation]:
+        """All conversations by id, in the order in which they began."""
+        return {id: held.conversation for id, held in self._held.items()}
+
+    # -- users
 
     def resolve_user(self, platform: str, platform_user_id: str, username: str = "") -> User:
-        """Return the user of an account; a new user is made for an account that is not known."""
+        """Return the user of an account; a new user is made for an account that is not known.
+
+        Raises:
+            UsageError: if a name is empty or too long.
+        """
         id = self._links.get((platform, platform_user_id))
         if id is not None:
             return self.users[id]
-        link = PlatformLink(platform, platform_user_id, username or platform_user_id)
-        user = User(f"user-{len(self.users) + 1}", self.settings.level, self._world.kernel.now, (link,))
-        self._links[platform, platform_user_id] = user.id
-        self._keep(user)
-        self._tell("user.created", {"user": user.id, "platform": platform, "platform_user_id": platform_user_id})
+        link = _link(platform, platform_user_id, username)
+        level = self.settings.levels.get(platform, {}).get(platform_user_id, self.settings.level)
+        user = User(f"user:{len(self.users) + 1}", level, self._world.kernel.now, (link,))
+        self._keep("user.created", user)
         return user
 
     def link(self, user_id: str, platform: str, platform_user_id: str, username: str = "") -> User:
         """Add an account to a user. Only the runtime or an operator may do this, never an agent by itself.
 
         Raises:
-            KeyError: if there is no such user.
-            ValueError: if the account belongs to another user.
+            UsageError: if there is no such user, or the account belongs to another user.
         """
-        if self._links.get((platform, platform_user_id), user_id) != user_id:
-            raise ValueError(f"the account {platform_user_id!r} on {platform} belongs to another user")
-        user = self.users[user_id]
-        new = PlatformLink(platform, platform_user_id, username or platform_user_id)
-        if (platform, platform_user_id) not in self._links:
-            user = attrs.evolve(user, links=(*user.links, new))
-            self._links[platform, platform_user_id] = user_id
-            self._keep(user)
+        user, owner = self.user(user_id), self._links.get((platform, platform_user_id))
+        if owner == user_id:
+            return user
+        if owner is not None:
+            raise UsageError(f"the account {platform_user_id!r:.60} on {platform} belongs to another user")
+        user = attrs.evolve(user, links=(*user.links, _link(platform, platform_user_id, username)))
+        self._keep("user.changed", user)
         return user
 
-    def set_level(self, user_id: str, level: Any) -> None:
-        """Change the level of trust of a user; for the runtime and the operator."""
-        self._keep(attrs.evolve(self.users[user_id], permission=level))
+    def set_level(self, user_id: str, level: Permission) -> User:
+        """Change the level of trust of a user; for the runtime and the operator. It counts from the next call on.
 
-    def _keep(self, user: User) -> None:
+        Raises:
+            UsageError: if there is no such user.
+        """
+        user = attrs.evolve(self.user(user_id), permission=level)
+        self._keep("user.changed", user)
+        return user
+
+    def is_account(self, platform: str, platform_user_id: str) -> bool:
+        """Return whether an account belongs to a user."""
+        return (platform, platform_user_id) in self._links
+
+    def user(self, user_id: str) -> User:
+        """Return a user.
+
+        Raises:
+            UsageError: if there is no such user.
+        """
+        if user_id not in self.users:
+            raise UsageError(f"there is no user {user_id!r:.60}", hint=did_you_mean(str(user_id), self.users))
+        return self.users[user_id]
+
+    def _keep(self, topic: str, user: User) -> None:
+        links = [attrs.asdict(link) for link in user.links]
+        self._tell(topic, {"user": user.id, "level": user.permission.name.lower(), "links": links})
         self.users[user.id] = user
-        Access.on(self._world).users[user.id] = AccessUser(user.permission)
+        for link in user.links:
+            self._links[link.platform, link.platform_user_id] = user.id
+        self._access.users[user.id] = AccessUser(user.permission)
+
+    # -- conversations
+
+    def find(self, conversation_id: str) -> Conversation:
+        """Return a conversation.
+
+        Raises:
+            UsageError: if there is no such conversation.
+        """
+        return self._get(conversation_id).conversation
 
     def resolve(self, user: User, platform: str, channel: str, thread: str | None = None) -> Conversation:
-        """Return the conversation at a place, a new one if there is none. A silence begins a new session."""
-        now = self._world.kernel.now
+        """Return the conversation at a place, a new one if there is none.
+
+        Args:
+            user: who begins a new one.
+            platform, channel, thread: the place.
+
+        Raises:
+            UsageError: if a name is empty or too long.
+        """
         id = self._places.get((platform, channel, thread))
-        if id is None:
-            id = f"conversation-{len(self.conversations) + 1}"
-            self._places[platform, channel, thread] = id
-            found = Conversation(id, user.id, platform, channel, thread, now, now)
-            self._messages[id] = []
-            self._tell("conversation.started", {"conversation": id, "user": user.id, "platform": platform})
-        else:
-            found = self.conversations[id]
-            if now - found.last_active_ns >= self.settings.session_timeout:
-                found = attrs.evolve(found, session=found.session + 1)
-        self.conversations[id] = attrs.evolve(found, last_active_ns=now)
-        return self.conversations[id]
+        if id is not None:
+            return self._held[id].conversation
+        check_place(platform, channel, thread)
+        now = self._world.kernel.now
+        id = f"conversation-{len(self._held) + 1}"
+        made = Conversation(id, user.id, platform, channel, thread, now, now)
+        place = {"platform": platform, "channel": channel, "thread": thread}
+        self._tell("conversation.started", {"conversation": id, "user": user.id, **place})
+        self._places[platform, channel, thread] = id
+        self._held[id] = _Held(made, deque())
+        return made
 
     # -- messages
 
@@ -125,8 +215,14 @@ class Conversations(Service):
         author: str,
         content: str,
         metadata: Mapping[str, Any] | None = None,
+        *,
+        audience: Audience = "all",
+        seen: int | None = None,
+        answers: bool = True,
     ) -> ConversationMessage:
-        """Add a message and publish `conversation.message`.
+        """Add a message and publish `conversation.message`. After a silence it begins a new session.
+
+        An answer to a message before the silence does not begin a session.
 
         Args:
             conversation_id: the conversation.
@@ -134,205 +230,407 @@ class Conversations(Service):
             author: the user or agent that wrote it.
             content: the text.
             metadata: further data; see `ConversationMessage`.
+            audience: who sees it.
+            seen: the number of the latest message that its author knew; by default that of the author's claim, or the
+                latest message.
+            answers: whether a text of an agent answers those who wait, or only says what it does.
+
+        Raises:
+            UsageError: if there is no such conversation, or the message is larger than an event may be.
+            ActorError: if the text or the metadata cannot be recorded.
         """
-        held, now = self._messages[conversation_id], self._world.kernel.now
-        number = self._counts[conversation_id] = self._counts.get(conversation_id, 0) + 1
-        conversation = self.conversations[conversation_id] = attrs.evolve(
-            self.conversations[conversation_id], last_active_ns=now
-        )
-        text = cut(content, self.settings.longest)
+        held, now = self._get(conversation_id), self._world.kernel.now
+        claim = self.claims.get(conversation_id)
+        if seen is None:
+            seen = claim.seen if claim is not None and claim.agent == author and role != "user" else held.count
+        conversation = held.conversation
+        silent = held.count and now - conversation.last_active_ns >= self.settings.session_timeout
+        ends = bool(silent) and (role == "user" or conversation_id not in self._due)
+        number = held.count + 1
         message = ConversationMessage(
-            number, conversation_id, role, author, text, now, conversation.session, metadata or {}
-        )
-        held.append(message)
-        if len(held) > self.settings.most_messages:
-            held.pop(0)
+            number, conversation_id, role, author, cut(content, self.settings.longest), now,
+            conversation.session + ends, audience, seen, dict(metadata or {}),
+        )  # fmt: skip
+        record = freeze(_data(message))  # first: it refuses what cannot be recorded
+        if len(record) > (most := self._world.event_bus.max_data_bytes):
+            raise too_much(f"{author}: a message", len(record), most)
+        if ends:
+            self.end_session(conversation_id, SESSION_TIMEOUT)
+        held.count = number
+        held.messages.append(message)
+        held.conversation = attrs.evolve(held.conversation, last_active_ns=now)
+        if number == held.began[0]:
+            held.began = (number, now)
+        self._total += 1
+        if len(held.messages) > self.settings.most_messages:
+            held.messages.popleft()
             self.dropped += 1
-        data = {"conversation": conversation_id, "id": number, "role": role, "author": author, "content": text,
-                "session": message.session, **({"metadata": dict(metadata)} if metadata else {})}  # fmt: skip
-        self._tell(TOPIC, data)
+        self._settle(held, message, answers=answers)
+        self._tell(TOPIC, record)
         return message
 
-    def note(self, conversation_id: str, author: str) -> Callable[[ChatMessage], None]:
-        """Return a function that keeps what the engine adds to a model history; see `CoreLoop.note`."""
+    def _settle(self, held: _Held, message: ConversationMessage, *, answers: bool) -> None:
+        """Note whether a conversation waits for an answer after a message."""
+        id = message.conversation
+        if message.role == "user":
+            self._due[id] = min(self._due.get(id, message.time_ns), message.time_ns)
+            held.last_asked = message.id
+        elif message.role in VISIBLE and visible(message) and (answers or message.role == "error"):
+            due = message.metadata.get("retry_at_ns")
+            if held.last_asked > message.seen:  # a person wrote while the answer was made
+                due = next(m.time_ns for m in held.messages if m.role == "user" and m.id > message.seen)
+            self._wait(id, due)
+
+    def _wait(self, conversation_id: str, due_ns: int | None) -> None:
+        if due_ns is None:
+            self._due.pop(conversation_id, None)
+        else:
+            self._due[conversation_id] = due_ns
+
+    def revise(
+        self, conversation_id: str, number: int, content: str, metadata: Mapping[str, Any]
+    ) -> ConversationMessage:
+        """Change the text of an error that a person sees, for example when the last retry has failed.
+
+        Args:
+            conversation_id: the conversation.
+            number: the number of the message.
+            content: the new text.
+            metadata: the new metadata.
+
+        Raises:
+            UsageError: if it is not an error of this conversation.
+        """
+        held = self._get(conversation_id)
+        place = next((n for n, m in enumerate(held.messages) if m.id == number and m.role == "error"), None)
+        if place is None:
+            raise UsageError(f"{conversation_id} has no error with the number {number}")
+        old = held.messages[place]
+        new = attrs.evolve(old, content=cut(content, self.settings.longest), metadata=dict(metadata))
+        record = freeze({"conversation": conversation_id, "id": number, "content": new.content, "metadata": metadata})
+        held.messages[place] = new
+        if held.last_asked < number:
+            self._wait(conversation_id, metadata.get("retry_at_ns"))
+        self._tell("conversation.revised", record)
+        return new
+
+    def note(self, conversation_id: str, author: str, *, audience: Audience = "all") -> Callable[[ChatMessage], None]:
+        """Return a function that keeps what the engine adds to a model history; see `CoreLoop.note`.
+
+        Args:
+            conversation_id: the conversation.
+            author: the agent.
+            audience: who sees the texts of the model; `model` for agents that speak through a tool only.
+        """
 
         def keep(message: ChatMessage) -> None:
             if message.role == "tool":
-                self.append(
-                    conversation_id, "tool_result", author, message.content, {"tool_use_id": message.tool_call_id}
-                )
+                about: dict[str, Any] = {"tool_use_id": message.tool_call_id, "success": _succeeded(message.content)}
+                self.append(conversation_id, "tool_result", author, message.content, about)
                 return
             if message.content:
-                self.append(conversation_id, "assistant", author, message.content)
+                final = not message.tool_calls
+                self.append(conversation_id, "assistant", author, message.content, audience=audience, answers=final)
             for call in message.tool_calls:
-                about = {"tool": call.name, "tool_use_id": call.id}
+                about = {"tool": self._tool_name(call.name), "tool_use_id": call.id}
                 self.append(conversation_id, "tool_call", author, call.arguments, about)
 
         return keep
 
+    def _tool_name(self, name: str) -> str:
+        """Return the name of a tool that models see under another name."""
+        known = Tools.on(self._world).known
+        return next((tool for tool in known if wire_name(tool) == name), name.replace("__", ".", 1))
+
     def messages(self, conversation_id: str) -> Sequence[ConversationMessage]:
-        """Return the messages of a conversation, oldest first."""
-        return self._messages.get(conversation_id, ())
+        """Return the messages of a conversation, oldest first.
+
+        Raises:
+            UsageError: if there is no such conversation.
+        """
+        return tuple(self._get(conversation_id).messages)
 
     def thread(self, conversation_id: str) -> list[ConversationMessage]:
         """Return what a person sees: texts, errors, and that tools were used; not what tools returned."""
-        return [message for message in self.messages(conversation_id) if message.role != "tool_result"]
+        return thread_of(self.messages(conversation_id))
 
     def history(self, conversation_id: str, *, session: bool = False) -> list[ChatMessage]:
-        """Return what a model sees: the latest messages, with tool calls and their results.
+        """Return what a model sees: the latest turns, with tool calls and their results. It is always well formed.
 
         Args:
             conversation_id: the conversation.
             session: whether only messages of the present session count.
         """
-        conversation = self.conversations[conversation_id]
-        recent = [
-            message
-            for message in self.messages(conversation_id)
-            if message.id > conversation.summarized_to and (not session or message.session == conversation.session)
-        ]
-        return list(_well_formed(recent[-self.settings.window :]))
+        names = {id: user.shown_name for id, user in self.users.items()}
+        return history_of(self._window(conversation_id, session=session), names)
+
+    def behalf(self, conversation_id: str, *, session: bool = False) -> tuple[str, ...]:
+        """Return the users whose texts are in the history, for whom the agent calls tools: the least of them counts.
+
+        Args:
+            conversation_id, session: see `history`.
+        """
+        shown = self._window(conversation_id, session=session)
+        found = [message.author for message in shown if message.role == "user"]
+        return tuple(dict.fromkeys(found)) or (self.find(conversation_id).user,)
+
+    def _window(self, conversation_id: str, *, session: bool = False) -> Sequence[ConversationMessage]:
+        """Return the messages of the history: what the summary does not cover, within the window."""
+        held = self._get(conversation_id)
+        first = max(held.conversation.summarized_to + 1, held.began[0] if session else 1)
+        return windowed(for_model([m for m in held.messages if m.id >= first]), self.settings.window)
+
+    # -- who waits
 
     def waiting(self) -> list[Conversation]:
         """Return the conversations that wait for an answer and that nobody works on, the longest waiting first.
 
-        These are the ones whose latest visible message is from a person, or is an error after which a retry is due.
+        These are the ones with a message of a person that nobody has answered, or with an error after which a retry is
+        due.
         """
-        found, now = [], self._world.kernel.now
-        for conversation in self.conversations.values():
-            due = self._due_ns(conversation)
-            if due is not None and due <= now and conversation.id not in self.claims:
-                found.append((due, conversation))
-        return [conversation for _, conversation in sorted(found, key=lambda pair: (pair[0], _number(pair[1].id)))]
+        now = self._world.kernel.now
+        due = [(since, id) for id, since in self._due.items() if since <= now and id not in self.claims]
+        return [self._held[id].conversation for _, id in sorted(due, key=lambda pair: (pair[0], _number(pair[1])))]
+
+    def open_conversations(self) -> list[str]:
+        """Return the ids of the conversations whose latest visible text is from a person, the longest waiting first."""
+        asked = {id: held for id, held in self._held.items() if id in self._due and self._asks(held)}
+        return sorted(asked, key=lambda id: (self._due[id], _number(id)))
+
+    @staticmethod
+    def _asks(held: _Held) -> bool:
+        last = next((m for m in reversed(held.messages) if m.role in VISIBLE and visible(m)), None)
+        return last is not None and last.role == "user"
 
     def next_retry_ns(self) -> int | None:
         """Return when the next retry after an error is due, in simulated nanoseconds; None if there is none."""
         now = self._world.kernel.now
-        found = [due for one in self.conversations.values() if (due := self._due_ns(one)) is not None and due > now]
-        return min(found, default=None)
-
-    def _due_ns(self, conversation: Conversation) -> int | None:
-        """Return from when on a conversation waits for an answer; None if it does not."""
-        last = next((m for m in reversed(self._messages[conversation.id]) if m.role in VISIBLE), None)
-        if last is None or last.role == "assistant":
-            return None
-        if last.role == "user":
-            return last.time_ns
-        retry: int | None = last.metadata.get("retry_at_ns")
-        return retry
+        return min((due for due in self._due.values() if due > now), default=None)
 
     def failures(self, conversation_id: str) -> int:
         """Return the number of errors since the latest message of a person."""
-        count = 0
-        for message in reversed(self.messages(conversation_id)):
-            if message.role == "user":
-                break
-            count += message.role == "error"
-        return count
+        held = self._get(conversation_id)
+        return sum(m.role == "error" for m in held.messages if m.id > held.last_asked)
+
+    def claim(self, conversation_id: str, agent_id: str) -> Claim:
+        """Give an agent the right to answer in a conversation; `release` ends it.
+
+        Raises:
+            UsageError: if another agent has it, or there is no such conversation.
+        """
+        held, other = self._get(conversation_id), self.claims.get(conversation_id)
+        if other is not None:
+            raise UsageError(f"{other.agent} works on {conversation_id} already")
+        made = self.claims[conversation_id] = Claim(agent_id, held.count)
+        return made
+
+    def release(self, conversation_id: str) -> None:
+        """End a claim, if there is one."""
+        self.claims.pop(conversation_id, None)
 
     def context(self, agent_id: str) -> Mapping[str, Any]:
-        """Return what the runtime knows of the tool calls of an agent: the conversation that it works on."""
-        claimed = next((id for id, agent in self.claims.items() if agent == agent_id), None)
-        if claimed is None:
+        """Return what the runtime knows of the tool calls of an agent: the conversation that it works on.
+
+        The user is the one whose message is the latest that the agent knows.
+        """
+        id = next((id for id, claim in self.claims.items() if claim.agent == agent_id), None)
+        if id is None:
             return {}
-        one = self.conversations[claimed]
-        return {"user": one.user, "platform": one.platform, "channel": one.channel, "thread": one.thread,
+        held, seen = self._held[id], self.claims[id].seen
+        one = held.conversation
+        user = next((m.author for m in reversed(held.messages) if m.role == "user" and m.id <= seen), one.user)
+        return {"user": user, "platform": one.platform, "channel": one.channel, "thread": one.thread,
                 "conversation": one.id}  # fmt: skip
 
-    def search(self, query: str, *, conversation_id: str | None = None, limit: int = 20) -> list[ConversationMessage]:
-        """Return the visible messages that have all words of a query, newest first. Upper and lower case are equal."""
-        words = query.casefold().split()
-        held = self._messages.values() if conversation_id is None else [list(self.messages(conversation_id))]
-        found = [
-            message
-            for messages in held
-            for message in messages
-            if message.role in VISIBLE and words and all(word in message.content.casefold() for word in words)
-        ]
-        return sorted(found, key=lambda m: (-m.time_ns, _number(m.conversation), -m.id))[:limit]
+    # -- sessions and summaries
 
-    async def summarise(self, conversation_id: str, summariser: Callable[[str], Awaitable[str]]) -> bool:
-        """Summarise what is older than the window; return whether it was done.
+    def end_session(self, conversation_id: str, reason: str) -> Session | None:
+        """End the present session, so that the next message begins another; None if it has no message yet.
 
         Args:
             conversation_id: the conversation.
-            summariser: gets the text of the older messages and returns a summary. If it fails, nothing changes.
+            reason: why it ends, such as `session_timeout`.
         """
-        conversation, held = self.conversations[conversation_id], self._messages[conversation_id]
-        old = [m for m in held[: -self.settings.window] if m.id > conversation.summarized_to]
+        held = self._get(conversation_id)
+        conversation, (first, started_ns) = held.conversation, held.began
+        if held.count < first:
+            return None
+        ended = Session(
+            conversation_id, conversation.session, first, held.count, started_ns, conversation.last_active_ns, reason
+        )
+        held.ended.append(ended)
+        held.conversation = attrs.evolve(conversation, session=conversation.session + 1)
+        held.began = (held.count + 1, 0)
+        self._sessions += 1
+        self._tell("conversation.session_ended", attrs.asdict(ended))
+        return ended
+
+    def sessions(self, conversation_id: str) -> tuple[Session, ...]:
+        """Return the sessions that have ended, oldest first."""
+        return tuple(self._get(conversation_id).ended)
+
+    def session_history(self, session: Session) -> list[ChatMessage]:
+        """Return the history of a session that has ended, for example to archive it. Dropped messages are missing."""
+        held = self._get(session.conversation)
+        return history_of(for_model([m for m in held.messages if session.first <= m.id <= session.last]))
+
+    async def summarise(self, conversation_id: str, summariser: Summarise) -> bool:
+        """Have a summary stand for what is older than the window; return whether it was done.
+
+        If it fails, nothing changes, and `conversation.summary_failed` says why.
+
+        Args:
+            conversation_id: the conversation.
+            summariser: gets the last summary and the text of the older messages, and returns the new summary.
+        """
+        held = self._get(conversation_id)
+        before = held.conversation
+        kept = min((m.id for m in self._window(conversation_id)), default=held.count + 1)
+        old = [m for m in held.messages if before.summarized_to < m.id < kept]
         if not old:
             return False
-        before = [conversation.summary] if conversation.summary else []
-        text = "\n".join([*before, *(f"{m.author}: {m.content}" for m in old if m.role in VISIBLE)])
-        summary = await summariser(text)
-        self.conversations[conversation_id] = attrs.evolve(
-            self.conversations[conversation_id], is_summarized=True, summary=summary, summarized_to=old[-1].id
+        lines = [f"{self._shown(m.author)}: {m.content}" for m in old if m.role in VISIBLE]
+        try:
+            text: object = await summariser("\n".join([before.summary, *lines] if before.summary else lines))
+            if not isinstance(text, str) or not text.strip():
+                raise UsageError("the summary is empty" if isinstance(text, str) else "the summary is not text")
+            summary = cut(text.strip(), self.settings.longest)
+            record = freeze({"conversation": conversation_id, "summary": summary, "summarized_to": old[-1].id})
+        except (Interrupt, MemoryError, RunError):
+            raise  # these concern the caller, the process or the run, not the summary
+        except Exception as error:  # whatever a summariser of a user raises
+            self._tell("conversation.summary_failed", {"conversation": conversation_id, "error": of_error(error)})
+            return False
+        if held.conversation.summarized_to != before.summarized_to:
+            return False  # another summary was made meanwhile
+        held.conversation = attrs.evolve(
+            held.conversation, is_summarized=True, summary=summary, summarized_to=old[-1].id
         )
-        self._tell("conversation.summarized", {"conversation": conversation_id, "messages": len(old)})
+        self._summaries += 1
+        self._tell("conversation.summarized", record)
         return True
 
-    # -- numbers
+    def search(
+        self, query: str, *, conversation_id: str | None = None, user_id: str | None = None, limit: int = 20
+    ) -> list[ConversationMessage]:
+        """Return the texts that a person saw and that have all words of a query, newest first.
+
+        Upper and lower case are equal. What was dropped is not found.
+
+        Args:
+            query: the words; without any, nothing is found.
+            conversation_id: only in this conversation.
+            user_id: only in conversations that this user began.
+            limit: the most results.
+        """
+        words = frozenset(words_of(query))
+        chosen = self._held.values() if conversation_id is None else [self._get(conversation_id)]
+        found = [
+            message
+            for held in chosen
+            if user_id is None or held.conversation.user == user_id
+            for message in held.messages
+            if message.role in VISIBLE and visible(message) and words and words <= set(words_of(message.content))
+        ]
+        return sorted(found, key=lambda m: (-m.time_ns, _number(m.conversation), -m.id))[: max(0, limit)]
+
+    # -- the service
 
     def state(self) -> Any:
-        """Return users, conversations and messages for the final digest; None if there are none."""
-        if not self.users and not self.conversations:
+        """Return users, and the number and the hash of the messages of each conversation, for the final digest."""
+        if not self.users and not self._held:
             return None
         return {
             "users": {id: attrs.asdict(user) for id, user in self.users.items()},
-            "conversations": {id: attrs.asdict(one) for id, one in self.conversations.items()},
-            "messages": {id: [attrs.asdict(one) for one in held] for id, held in self._messages.items()},
-        }
+            "conversations": {
+                id: {
+                    **attrs.asdict(held.conversation), "messages": held.count, "due_ns": self._due.get(id),
+                    "ended": len(held.ended), "hash": _hash([attrs.asdict(message) for message in held.messages]),
+                }
+                for id, held in self._held.items()
+            },
+        }  # fmt: skip
 
     def metrics(self) -> Mapping[str, float]:
-        """Return the numbers of users, conversations, messages, and conversations that wait for an answer."""
+        """Return the numbers of users, conversations, messages, sessions, and conversations that wait for an answer."""
         return {
-            "users": len(self.users), "conversations": len(self.conversations),
-            "messages": sum(dict(self._counts).values()), "dropped": self.dropped,
+            "users": len(self.users), "conversations": len(self._held), "messages": self._total,
+            "dropped": self.dropped, "sessions_ended": self._sessions, "summaries": self._summaries,
+            "waiting": len(self._due),
         }  # fmt: skip
 
     def summary(self) -> Mapping[str, Any]:
-        """Return the numbers of users, conversations and messages, and of conversations without an answer."""
-        return {**self.metrics(), "waiting": len(self.waiting())} if self.conversations else {}
+        """Return the numbers of `metrics`; empty if nobody wrote."""
+        return self.metrics() if self._held else {}
 
-    def _tell(self, topic: str, data: Mapping[str, Any]) -> None:
+    # -- parts
+
+    def _get(self, conversation_id: str) -> _Held:
+        held = self._held.get(conversation_id)
+        if held is None:
+            raise UsageError(
+                f"there is no conversation {conversation_id!r:.60}", hint=did_you_mean(str(conversation_id), self._held)
+            )
+        return held
+
+    def _shown(self, author: str) -> str:
+        user = self.users.get(author)
+        return author if user is None else user.shown_name
+
+    def _tell(self, topic: str, data: Any) -> None:
         self._world.event_bus.tell(topic, data)
+
+
+def _data(message: ConversationMessage) -> Mapping[str, Any]:
+    """Return a message as its event has it."""
+    data = {
+        "conversation": message.conversation, "id": message.id, "role": message.role, "author": message.author,
+        "content": message.content, "session": message.session, "seen": message.seen,
+    }  # fmt: skip
+    if message.audience != "all":
+        data["audience"] = message.audience
+    return {**data, "metadata": message.metadata} if message.metadata else data
+
+
+def _link(platform: str, platform_user_id: str, username: str) -> PlatformLink:
+    _check_name("platform", platform)
+    _check_name("account", platform_user_id)
+    freeze(username)
+    return PlatformLink(platform, platform_user_id, username[:LONGEST_NAME] or platform_user_id)
+
+
+def check_place(platform: str, channel: str, thread: str | None) -> None:
+    """Check the names of a place.
+
+    Raises:
+        UsageError: if one is not text, or is empty or too long.
+        ActorError: if one is not valid Unicode.
+    """
+    _check_name("platform", platform)
+    _check_name("channel", channel)
+    if thread is not None:
+        _check_name("thread", thread)
+
+
+def _check_name(what: str, text: object) -> None:
+    """Check the name of a place or an account.
+
+    Raises:
+        UsageError: if it is not text, or is empty or too long.
+    """
+    if not isinstance(text, str) or not text.strip() or len(text) > LONGEST_NAME:
+        raise UsageError(f"the name of a {what} is a text of 1 to {LONGEST_NAME} characters, not {text!r:.60}")
+    freeze(text)
 
 
 def _number(id: str) -> int:
     return int(id.rpartition("-")[2])
 
 
-def _well_formed(messages: Sequence[ConversationMessage]) -> Iterator[ChatMessage]:
-    """Yield messages for a model: consecutive tool calls as one message, each followed by its results."""
-    results = {m.metadata.get("tool_use_id"): m for m in messages if m.role == "tool_result"}
-    text, calls = "", list[ToolCall]()
+def _hash(value: object) -> str:
+    return hashlib.sha256(encode(value)).hexdigest()
 
-    def spoken() -> Iterator[ChatMessage]:
-        nonlocal text, calls
-        if text or calls:
-            yield ChatMessage("assistant", text, tuple(calls))
-            for call in calls:
-                result = results.get(call.id)
-                yield ChatMessage("tool", _UNFINISHED if result is None else result.content, tool_call_id=call.id)
-        text, calls = "", []
 
-    for message in messages:
-        match message.role:
-            case "user":
-                yield from spoken()
-                yield ChatMessage("user", message.content)
-            case "assistant":
-                yield from spoken()
-                text = message.content
-            case "tool_call":
-                calls.append(
-                    ToolCall(
-                        str(message.metadata.get("tool_use_id")), str(message.metadata.get("tool")), message.content
-                    )
-                )
-            case "tool_result":
-                if calls and message.metadata.get("tool_use_id") == calls[-1].id:
-                    yield from spoken()
-            case "error":
-                pass  # a model does not see its own failures
-    yield from spoken()
+def _succeeded(result: str) -> bool:
+    """Return whether a tool result, as the engine wrote it, is that of a success. Its end can be cut off."""
+    return not result.startswith('{"error":')

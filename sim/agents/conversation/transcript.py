@@ -1,0 +1,166 @@
+"""Transcripts: conversations as a person reads them, made from the events of a run.
+
+The events can be damaged or forged, and texts are of anybody: what does not fit is passed over, and whoever shows the
+lines makes them harmless first.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import attrs
+
+from sim.events.coerce import mapping, whole
+from sim.kernel.codec import encode
+from sim.llm.types import json_value
+
+LineKind = Literal["user", "assistant", "error", "tool"]
+"""What a line of a transcript is: a text of a person or an agent, an error, or the use of a tool."""
+
+_LONGEST_ARGUMENTS: Final = 200
+_KNOWN_USERS: Final = 1_000_000
+_MOST_CALLS: Final = 1000  # calls without a result that are remembered
+
+
+@attrs.define
+class Line:
+    """One line of a transcript.
+
+    Attributes:
+        number: the number of the message in its conversation.
+        time_ns: when it was written, in simulated nanoseconds.
+        kind: what it is.
+        name: who wrote it, as others see the name.
+        text: the text; for a tool, how it was used.
+    """
+
+    number: int
+    time_ns: int
+    kind: LineKind
+    name: str
+    text: str
+
+
+@attrs.define
+class Transcript:
+    """One conversation.
+
+    Attributes:
+        id, user, platform, channel, thread, started_ns: see `Conversation`.
+        summary: the latest summary; empty if there is none.
+        lines: what a person sees, oldest first, at most as many as are kept.
+        total: the number of lines, with those that are not kept.
+    """
+
+    id: str
+    user: str
+    platform: str
+    channel: str
+    thread: str | None
+    started_ns: int
+    lines: deque[Line]
+    summary: str = ""
+    total: int = 0
+    calls: dict[str, deque[Line]] = attrs.field(factory=dict)  # id of a call → lines of the calls without a result
+
+    @property
+    def place(self) -> str:
+        """Where it takes place."""
+        return "/".join(part for part in (self.platform, self.channel, self.thread) if part)
+
+
+class Transcripts:
+    """Collects transcripts from the events of a run.
+
+    Args:
+        lines: the most lines that are kept of each conversation, the latest; None: all.
+        conversations: the most conversations that are kept, the first; None: all.
+        only: the id of the only conversation that is collected; None: all.
+
+    Attributes:
+        found: the transcripts by id.
+        total: the number of conversations, with those that are not kept.
+    """
+
+    def __init__(self, *, lines: int | None = None, conversations: int | None = None, only: str | None = None) -> None:
+        self.found: dict[str, Transcript] = {}
+        self.total = 0
+        self._lines, self._most, self._only = lines, conversations, only
+        self._names: dict[str, str] = {}
+
+    def name(self, author: str) -> str:
+        """Return the name of a user or an agent, as others see it."""
+        return self._names.get(author, author)
+
+    def add(self, time_ns: int, topic: str, data: Mapping[str, Any]) -> None:
+        """Take in an event."""
+        match topic:
+            case "user.created" | "user.changed":
+                links = data.get("links")
+                first = mapping(links[0]) if isinstance(links, list) and links else {}
+                if len(self._names) < _KNOWN_USERS:
+                    self._names[str(data.get("user"))] = str(first.get("platform_username"))
+            case "conversation.started":
+                self._start(time_ns, data)
+            case "conversation.message" | "conversation.revised" | "conversation.summarized":
+                transcript = self.found.get(str(data.get("conversation")))
+                if transcript is None:
+                    return
+                if topic == "conversation.message":
+                    self._message(transcript, time_ns, data)
+                elif topic == "conversation.revised":
+                    for line in transcript.lines:
+                        if line.kind == "error" and line.number == data.get("id"):
+                            line.text = str(data.get("content"))
+                else:
+                    transcript.summary = str(data.get("summary"))
+
+    def _start(self, time_ns: int, data: Mapping[str, Any]) -> None:
+        id, thread = str(data.get("conversation")), data.get("thread")
+        if id in self.found:
+            return
+        self.total += 1
+        if self._only not in (None, id) or (self._most is not None and len(self.found) >= self._most):
+            return
+        place = None if thread is None else str(thread)
+        self.found[id] = Transcript(
+            id, str(data.get("user")), str(data.get("platform")), str(data.get("channel")), place, time_ns,
+            deque(maxlen=self._lines),
+        )  # fmt: skip
+
+    def _message(self, transcript: Transcript, time_ns: int, data: Mapping[str, Any]) -> None:
+        role, content, about = data.get("role"), str(data.get("content")), mapping(data.get("metadata"))
+        call, number, author = str(about.get("tool_use_id")), whole(data.get("id")), str(data.get("author"))
+        if role == "tool_result":
+            waiting = transcript.calls.get(call)
+            if waiting:
+                line = waiting.popleft()
+                line.text += ": ok" if about.get("success", True) else ": failed"
+                if not waiting:
+                    del transcript.calls[call]
+            return
+        if data.get("audience") == "model":
+            return
+        name = self.name(author)
+        if role == "tool_call":
+            line = Line(number, time_ns, "tool", name, f"used {about.get('tool')}({_arguments(content)})")
+            if len(transcript.calls) < _MOST_CALLS:
+                transcript.calls.setdefault(call, deque(maxlen=_MOST_CALLS)).append(line)
+        elif role in ("user", "assistant", "error"):
+            mark = " [incomplete]" if about.get("incomplete") else ""
+            line = Line(number, time_ns, role, name, f"{content}{mark}")
+        else:
+            return
+        transcript.lines.append(line)
+        transcript.total += 1
+
+
+def _arguments(text: str) -> str:
+    """Return the arguments of a call as `order=7, fast=true`; of what is no JSON object, the text itself."""
+    try:
+        given = json_value(text)
+    except ValueError:
+        given = None
+    if isinstance(given, dict):
+        text = ", ".join(f"{key}={encode(value).decode()}" for key, value in given.items())
+    return text if len(text) <= _LONGEST_ARGUMENTS else f"{text[:_LONGEST_ARGUMENTS]}..."

@@ -1,0 +1,126 @@
+"""Conversations of a run, as a person reads them."""
+
+import shutil
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import click
+
+from sim.agents.conversation.transcript import Line, Transcript, Transcripts
+from sim.cli.render.output import plain, print_json, say
+from sim.cli.render.summary import duration
+from sim.cli.render.table import print_table
+from sim.errors import UsageError
+from sim.events.coerce import mapping
+from sim.expressions import did_you_mean
+from sim.kernel import to_seconds
+from sim.store import StoredRun
+
+_COLUMNS = ("conversation", "where", "with", "began", "last", "lines", "last line")
+_WIDEST = 120
+_SHORT = 60
+
+
+def print_transcripts(stored: StoredRun, first: int | None, as_json: bool) -> None:
+    """Print a line for each conversation of a run.
+
+    Args:
+        stored: the run.
+        first: the most conversations; None: all.
+        as_json: whether to print one JSON object.
+    """
+    read = _read(stored, Transcripts(lines=1, conversations=first))
+    clock = clock_of(stored)
+    rows = []
+    for one in read.found.values():
+        last = one.lines[-1] if one.lines else None
+        said = "" if last is None else f"{last.name}: {last.text}"
+        rows.append((
+            one.id, one.place, read.name(one.user), clock(one.started_ns), "" if last is None else clock(last.time_ns),
+            one.total, textwrap.shorten(said, _SHORT, placeholder="..."),
+        ))  # fmt: skip
+    if as_json:
+        print_json({"columns": _COLUMNS, "rows": rows})
+        return
+    print_table(list(_COLUMNS), rows, exact=True)
+    if len(rows) < read.total:
+        say(f"sim: {len(rows):,} of {read.total:,} shown; --limit 0 shows all")
+
+
+def print_transcript(stored: StoredRun, conversation: str, last: int | None, as_json: bool) -> None:
+    """Print one conversation: time, name and text, and the use of tools on lines of their own.
+
+    Args:
+        stored: the run.
+        conversation: the id of the conversation, or its number.
+        last: the most messages, the latest; None: all.
+        as_json: whether to print one JSON object.
+
+    Raises:
+        UsageError: if the run has no such conversation.
+    """
+    id = f"conversation-{conversation}" if conversation.isdecimal() else conversation
+    read = _read(stored, Transcripts(lines=last, only=id))
+    found = read.found.get(id)
+    if found is None:
+        known = (
+            [row[0] for row in stored.query("SELECT conversation FROM conversations LIMIT 10000")] if read.total else []
+        )
+        hint = did_you_mean(id, known) or "--conversation list shows all"
+        raise UsageError(f"the run has no conversation {conversation[:60]!r}", hint=hint)
+    clock = clock_of(stored)
+    if as_json:
+        print_json(_as_json(found, read, clock))
+        return
+    width = min(_WIDEST, shutil.get_terminal_size().columns)
+    click.echo(plain(f"{found.id}: {read.name(found.user)} in {found.place}"))
+    if found.summary:
+        _print_text("summary: ", found.summary, width)
+    for line in found.lines:
+        _print_line(line, clock, width)
+    if len(found.lines) < found.total:
+        say(f"sim: the latest {len(found.lines):,} of {found.total:,} messages shown; --limit 0 shows all")
+
+
+def clock_of(stored: StoredRun) -> Callable[[int], str]:
+    """Return the function that writes a simulated time (nanoseconds) as this run calls it."""
+    return lambda time_ns: duration(to_seconds(time_ns))
+
+
+def _read(stored: StoredRun, transcripts: Transcripts) -> Transcripts:
+    for row in stored.events():
+        transcripts.add(row.time_ns, row.topic, mapping(row.data))
+    return transcripts
+
+
+def _print_line(line: Line, clock: Callable[[int], str], width: int) -> None:
+    when = clock(line.time_ns)
+    if line.kind == "tool":
+        _print_text(f"{when:>10}  ", f"{line.name} {line.text}", width, more="  ")
+    else:
+        mark = "! " if line.kind == "error" else ""
+        _print_text(f"{when:>10}  {mark}{plain(line.name)}: ", line.text, width)
+
+
+def _print_text(begin: str, text: str, width: int, more: str = "") -> None:
+    """Print a text in lines of the width, each paragraph on its own, below each other."""
+    indent = " " * min(len(begin), width // 3) + more
+    begin = plain(begin)
+    for paragraph in text.splitlines() or [""]:
+        wrapped = textwrap.wrap(
+            plain(paragraph), width, initial_indent=begin, subsequent_indent=indent, break_on_hyphens=False
+        )
+        for row in wrapped or [begin.rstrip()]:
+            click.echo(row)
+        begin = indent
+
+
+def _as_json(found: Transcript, read: Transcripts, clock: Callable[[int], str]) -> dict[str, Any]:
+    lines = [{**attrs.asdict(line), "at": clock(line.time_ns)} for line in found.lines]
+    return {
+        "conversation": found.id, "user": found.user, "name": read.name(found.user), "platform": found.platform,
+        "channel": found.channel, "thread": found.thread, "summary": found.summary, "total": found.total,
+        "lines": lines,
+    }  # fmt: skip
