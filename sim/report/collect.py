@@ -7,6 +7,7 @@ from sim.errors import SimError
 from sim.events.coerce import mapping
 from sim.kernel.codec import decode
 from sim.kernel.rows import RecordedEvent
+from sim.report import conversations
 from sim.report.bins import Bins
 from sim.report.errors import ErrorList
 from sim.report.gates import Gates
@@ -56,6 +57,7 @@ class _Collector:
         self.errors = ErrorList(self.bins)
         self.people = People()
         self.gates = Gates()
+        self.conversations = conversations.collector()
 
     def collect(self) -> dict[str, Any]:
         """Read all events and return the data of the report."""
@@ -79,6 +81,7 @@ class _Collector:
             "models": self.models.to_json(summary.get("models") or {}),
             "effects": effects(self.stored),
             "gates": self.gates.to_json(),
+            "conversations": conversations.to_json(self.conversations),
             "services": [
                 {"service": service, "name": name, "value": value}
                 for service, name, value in rows_of(summary.get("services"))
@@ -113,6 +116,8 @@ class _Collector:
                 self.models.attempt(data)
             case _ if topic.startswith("gate."):
                 self.gates.add(time_ns, topic, data)
+            case _ if topic.startswith(("conversation.", "user.")):
+                self.conversations.add(time_ns, topic, data)
             case _ if topic.startswith("action.") and self.usage is not None:
                 self.usage.action(time_ns, actor, topic[7:], data)
         self.people.add(row, data, agent=actor in self.states.swimlanes)

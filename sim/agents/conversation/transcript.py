@@ -114,6 +114,8 @@ class Transcripts:
                             line.text = str(data.get("content"))
                 else:
                     transcript.summary = str(data.get("summary"))
+            case _:
+                pass
 
     def _start(self, time_ns: int, data: Mapping[str, Any]) -> None:
         id, thread = str(data.get("conversation")), data.get("thread")

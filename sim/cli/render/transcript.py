@@ -19,7 +19,7 @@ from sim.kernel import to_seconds
 from sim.store import StoredRun
 
 _COLUMNS = ("conversation", "where", "with", "began", "last", "lines", "last line")
-_WIDEST = 120
+_NARROWEST, _WIDEST = 40, 120
 _SHORT = 60
 
 
@@ -74,7 +74,7 @@ def print_transcript(stored: StoredRun, conversation: str, last: int | None, as_
     if as_json:
         print_json(_as_json(found, read, clock))
         return
-    width = min(_WIDEST, shutil.get_terminal_size().columns)
+    width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns))
     click.echo(plain(f"{found.id}: {read.name(found.user)} in {found.place}"))
     if found.summary:
         _print_text("summary: ", found.summary, width)

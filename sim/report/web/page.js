@@ -151,6 +151,23 @@ function services() {
     ], DATA.services));
 }
 
+function conversations() {
+  if (!DATA.conversations) return null;
+  const { total, rows } = DATA.conversations;
+  const left = total > rows.length ? `; the first ${rows.length} of ${number(total)} are shown` : "";
+  return section("conversations", "Conversations", `click on one to read it${left}`, rows.map(conversation));
+}
+
+function conversation(one) {
+  const left = one.total > one.lines.length ? `, the latest ${one.lines.length} shown` : "";
+  const line = ({ time: at, kind, name, text }) => h("div", { class: "said " + kind },
+    h("span", { class: "note" }, time(at, true)), h("b", {}, name), h("div", {}, text.map((part) => h("div", {}, part))));
+  return h("details", { class: "conversation" },
+    h("summary", {}, `${one.with} in ${one.place} `, h("span", { class: "note" }, `${one.id}, ${number(one.total)} messages${left}`)),
+    one.summary && h("p", { class: "note" }, `Before: ${one.summary}`),
+    one.lines.map(line));
+}
+
 function errors() {
   const { rows, counts, total, kinds } = DATA.errors;
   if (!rows.length) return section("errors", "Errors and alerts", null, h("p", { class: "note" }, "none"));
@@ -170,7 +187,7 @@ function footer() {
   return h("footer", {}, scenario && h("details", {}, h("summary", {}, "The scenario as run"), h("pre", { class: "mono whole" }, scenario)), h("p", {}, `${id} · started ${started} · ${made}`), hash && h("p", {}, "hash ", h("code", {}, hash)));
 }
 
-const SECTIONS = [outcome, states, events, limits, models, effects, gates, services,
+const SECTIONS = [outcome, states, events, limits, models, effects, gates, conversations, services,
   () => DATA.graphs.length ? section("graph", "Messages and payments", null, graphs()) : null,
   errors, () => section("agents", "Agents", "click on an agent to see its history", agentTable())];
 

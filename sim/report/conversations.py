@@ -1,0 +1,45 @@
+"""The conversations of a run, as a person reads them."""
+
+from typing import Any
+
+from sim.agents.conversation.transcript import Line, Transcript, Transcripts
+
+_CONVERSATIONS = 100
+"""The most conversations that are shown, the first."""
+
+_LINES = 200
+"""The most lines of each conversation, the latest."""
+
+_LONGEST = 2000
+"""The most characters of a line."""
+
+
+def collector() -> Transcripts:
+    """Return an empty collector, which keeps as much as the report shows."""
+    return Transcripts(lines=_LINES, conversations=_CONVERSATIONS)
+
+
+def to_json(found: Transcripts) -> dict[str, Any] | None:
+    """Return the conversations for the page; None if there are none."""
+    if not found.found:
+        return None
+    rows = [
+        {
+            "id": one.id, "place": one.place, "with": found.name(one.user), "began": one.started_ns / 1e9,
+            "summary": one.summary[:_LONGEST], "total": one.total, "lines": _lines(one),
+        }
+        for one in found.found.values()
+    ]  # fmt: skip
+    return {"total": found.total, "rows": rows}
+
+
+def _lines(transcript: Transcript) -> list[dict[str, Any]]:
+    return [
+        {"time": line.time_ns / 1e9, "kind": line.kind, "name": line.name[:80], "text": _paragraphs(line)}
+        for line in transcript.lines
+    ]
+
+
+def _paragraphs(line: Line) -> list[str]:
+    cut = line.text if len(line.text) <= _LONGEST else f"{line.text[:_LONGEST]}..."
+    return cut.splitlines()
