@@ -7,6 +7,8 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from sim.agents.conversation.records import VISIBLE
+from sim.agents.conversation.service import Conversations
 from sim.expressions import PURE_FUNCTIONS, ExpressionError, did_you_mean
 from sim.kernel import Stream
 from sim.resources import MICRO
@@ -33,7 +35,7 @@ class Toolbox:
         names = (
             "chance", "uniform", "exponential", "gauss", "randint", "choice", "neighbours", "nearby", "adjacent",
             "free_places", "state_of", "agents", "remaining", "usage", "budget", "exists", "content", "level",
-            "queue", "in_sight", "position", "holds",
+            "queue", "in_sight", "position", "holds", "conversation", "open_conversations",
         )  # fmt: skip
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         own |= calendar_functions(world)
@@ -160,6 +162,23 @@ class Toolbox:
     def queue(self, pool: str) -> int:
         """Return the number of requests that wait at a pool."""
         return self._world.pools[pool].queue
+
+    # -- conversations
+
+    def conversation(self, id: str) -> dict[str, Any]:
+        """Return a conversation: its place, and the texts and errors that a person sees, oldest first."""
+        conversations = Conversations.of(self._world)
+        found = conversations.find(id)
+        texts = [message for message in conversations.thread(id) if message.role in VISIBLE]
+        return {
+            "id": id, "user": found.user, "platform": found.platform, "channel": found.channel, "thread": found.thread,
+            "session": found.session, "summary": found.summary,
+            "messages": [{"role": m.role, "author": m.author, "text": m.content} for m in texts],
+        }  # fmt: skip
+
+    def open_conversations(self) -> list[str]:
+        """Return the ids of the conversations whose latest text is from a person, the longest waiting first."""
+        return Conversations.of(self._world).open_conversations()
 
 
 def _plain(position: Any) -> Any:

@@ -6,6 +6,7 @@ They read the tree and not the models, so that they run even if other parts of t
 from collections.abc import Iterator
 from typing import Any
 
+from sim.agents.conversation.actions import ACTIONS as ON_CONVERSATIONS
 from sim.agents.family import FAMILIES
 from sim.errors import Problem, UsageError
 from sim.kernel.duration import MAX_NS, to_ns
@@ -31,7 +32,7 @@ def check_semantics(tree: Map, known: Symbols) -> Iterator[Problem]:
     yield from _repetitions(tree)
     yield from _delays(tree)
     yield from _models(tree)
-    yield from _memories(tree)
+    yield from _absent_services(tree)
     yield from _partners(tree, known)
 
 
@@ -171,16 +172,21 @@ def _models(tree: Map) -> Iterator[Problem]:
             yield prices.keys_at[name].problem(message)
 
 
-def _memories(tree: Map) -> Iterator[Problem]:
-    """Yield rules that use memories in a file that gives agents none."""
+def _absent_services(tree: Map) -> Iterator[Problem]:
+    """Yield rules that use memories or conversations in a file that has none."""
     agents = tree.get("agents")
-    for number, entry in enumerate(agents if tree.get("memory") is None and isinstance(agents, list) else []):
+    needs = {kind: need for kind, need in _NEEDS.items() if tree.get(need[0]) is None}
+    for number, entry in enumerate(agents if isinstance(agents, list) else []):
         for rule, content in enumerate(items(entry, "rules")):
-            for kind in dict.fromkeys(kind for kind, _ in actions_of(content) if kind in _ON_MEMORIES):
-                message = f"agents[{number}].rules[{rule}].do: {kind} needs memories, but the file has none"
-                yield _at(content, "do").problem(message, "add `memory: {}`")
+            for kind in dict.fromkeys(kind for kind, _ in actions_of(content) if kind in needs):
+                section, what = needs[kind]
+                message = f"agents[{number}].rules[{rule}].do: {kind} needs {what}, but the file has none"
+                yield _at(content, "do").problem(message, f"add `{section}: {{}}`")
 
 
-_ON_MEMORIES = frozenset(handler.kind for handler in ON_MEMORIES)
+_NEEDS = {handler.kind: ("memory", "memories") for handler in ON_MEMORIES} | {
+    handler.kind: ("conversations", "conversations") for handler in ON_CONVERSATIONS
+}
+"""Kinds of action → the section that they need, and what it gives to the world."""
 
 _TAKEN = ("llm_calls", "llm_tokens", "llm_cost")

@@ -47,7 +47,12 @@ def for_model(messages: Sequence[ConversationMessage]) -> list[ConversationMessa
     What a person wrote while the model was answering comes after that answer.
     """
     shown = [m for m in messages if m.role != "error" and m.audience != "person"]
-    return sorted(shown, key=lambda m: (m.id, 0, m.id) if m.role == "user" else (m.seen, 1, m.id))
+    return sorted(shown, key=lambda m: (place_of(m), m.role != "user", m.id))
+
+
+def place_of(message: ConversationMessage) -> int:
+    """Return the number of the message of a person at which a message stands, in the order of `for_model`."""
+    return message.id if message.role == "user" else message.seen
 
 
 def windowed(messages: Sequence[ConversationMessage], most: int) -> Sequence[ConversationMessage]:

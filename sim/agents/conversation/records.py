@@ -68,7 +68,7 @@ class Conversation:
         last_active_ns: when the latest message arrived.
         is_summarized: whether `summary` stands for its older messages.
         summary: the summary of the messages up to `summarized_to`; empty if there is none.
-        summarized_to: the number of the last message that the summary covers.
+        summarized_to: the number of the last message that the summary covers, with the answers to it.
         session: the number of the present session, from 1; a new one begins after a time of silence.
     """
 

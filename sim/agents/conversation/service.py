@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
-from sim.agents.conversation.history import for_model, history_of, thread_of, visible, windowed
+from sim.agents.conversation.history import for_model, history_of, place_of, thread_of, visible, windowed
 from sim.agents.conversation.records import (
     VISIBLE,
     Audience,
@@ -244,8 +244,8 @@ class Conversations(Service):
         if seen is None:
             seen = claim.seen if claim is not None and claim.agent == author and role != "user" else held.count
         conversation = held.conversation
-        silent = held.count and now - conversation.last_active_ns >= self.settings.session_timeout
-        ends = bool(silent) and (role == "user" or conversation_id not in self._due)
+        silent = now - conversation.last_active_ns >= self.settings.session_timeout
+        ends = silent and held.count >= held.began[0] and (role == "user" or conversation_id not in self._due)
         number = held.count + 1
         message = ConversationMessage(
             number, conversation_id, role, author, cut(content, self.settings.longest), now,
@@ -377,8 +377,9 @@ class Conversations(Service):
     def _window(self, conversation_id: str, *, session: bool = False) -> Sequence[ConversationMessage]:
         """Return the messages of the history: what the summary does not cover, within the window."""
         held = self._get(conversation_id)
-        first = max(held.conversation.summarized_to + 1, held.began[0] if session else 1)
-        return windowed(for_model([m for m in held.messages if m.id >= first]), self.settings.window)
+        first, covered = held.began[0] if session else 1, held.conversation.summarized_to
+        shown = [m for m in held.messages if m.id >= first and not _covers(covered, m)]
+        return windowed(for_model(shown), self.settings.window)
 
     # -- who waits
 
@@ -484,10 +485,10 @@ class Conversations(Service):
             summariser: gets the last summary and the text of the older messages, and returns the new summary.
         """
         held = self._get(conversation_id)
-        before = held.conversation
-        kept = min((m.id for m in self._window(conversation_id)), default=held.count + 1)
-        old = [m for m in held.messages if before.summarized_to < m.id < kept]
-        if not old:
+        before, shown = held.conversation, self._window(conversation_id)
+        last = place_of(shown[0]) - 1 if shown else 0  # a window that was cut begins with a message of a person
+        old = [m for m in held.messages if _covers(last, m) and not _covers(before.summarized_to, m)]
+        if not for_model(old):
             return False
         lines = [f"{self._shown(m.author)}: {m.content}" for m in old if m.role in VISIBLE]
         try:
@@ -495,7 +496,7 @@ class Conversations(Service):
             if not isinstance(text, str) or not text.strip():
                 raise UsageError("the summary is empty" if isinstance(text, str) else "the summary is not text")
             summary = cut(text.strip(), self.settings.longest)
-            record = freeze({"conversation": conversation_id, "summary": summary, "summarized_to": old[-1].id})
+            record = freeze({"conversation": conversation_id, "summary": summary, "summarized_to": last})
         except (Interrupt, MemoryError, RunError):
             raise  # these concern the caller, the process or the run, not the summary
         except Exception as error:  # whatever a summariser of a user raises
@@ -503,9 +504,7 @@ class Conversations(Service):
             return False
         if held.conversation.summarized_to != before.summarized_to:
             return False  # another summary was made meanwhile
-        held.conversation = attrs.evolve(
-            held.conversation, is_summarized=True, summary=summary, summarized_to=old[-1].id
-        )
+        held.conversation = attrs.evolve(held.conversation, is_summarized=True, summary=summary, summarized_to=last)
         self._summaries += 1
         self._tell("conversation.summarized", record)
         return True
@@ -579,6 +578,11 @@ class Conversations(Service):
 
     def _tell(self, topic: str, data: Any) -> None:
         self._world.event_bus.tell(topic, data)
+
+
+def _covers(summarized_to: int, message: ConversationMessage) -> bool:
+    """Return whether a summary up to a message of a person stands for another message too."""
+    return summarized_to > 0 and place_of(message) <= summarized_to
 
 
 def _data(message: ConversationMessage) -> Mapping[str, Any]:

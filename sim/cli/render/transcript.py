@@ -12,11 +12,14 @@ from sim.agents.conversation.transcript import Line, Transcript, Transcripts
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.summary import duration
 from sim.cli.render.table import print_table
-from sim.errors import UsageError
+from sim.errors import SimError, UsageError
 from sim.events.coerce import mapping
 from sim.expressions import did_you_mean
 from sim.kernel import to_seconds
+from sim.kernel.calendar import Calendar
 from sim.store import StoredRun
+from sim.store.files import SCENARIO
+from sim.world.calendar import CALENDAR, CalendarSettings
 
 _COLUMNS = ("conversation", "where", "with", "began", "last", "lines", "last line")
 _NARROWEST, _WIDEST = 40, 120
@@ -85,8 +88,24 @@ def print_transcript(stored: StoredRun, conversation: str, last: int | None, as_
 
 
 def clock_of(stored: StoredRun) -> Callable[[int], str]:
-    """Return the function that writes a simulated time (nanoseconds) as this run calls it."""
-    return lambda time_ns: duration(to_seconds(time_ns))
+    """Return the function that writes a simulated time (nanoseconds): as civil time if the run has a calendar."""
+    calendar = _calendar(stored)
+    if calendar is None:
+        return lambda time_ns: duration(to_seconds(time_ns))
+    return lambda time_ns: f"{calendar.at(time_ns):%Y-%m-%d %H:%M:%S}"
+
+
+def _calendar(stored: StoredRun) -> Calendar | None:
+    """Return the calendar of a run; None if it has none, or its scenario can no longer be read."""
+    from sim.scenario.load import loads  # the import is slow
+
+    changes = [*stored.info.options.get("set", ()), *(stored.info.origin or {}).get("set", ())]
+    try:
+        scenario = loads((stored.path / SCENARIO).read_text(encoding="utf-8", errors="replace"), SCENARIO, changes)
+    except (SimError, OSError):
+        return None
+    settings = scenario.sections.get(CALENDAR.key)
+    return settings.calendar if isinstance(settings, CalendarSettings) else None
 
 
 def _read(stored: StoredRun, transcripts: Transcripts) -> Transcripts:
