@@ -136,7 +136,7 @@ def test_views_have_users_conversations_and_messages(run):
         ]  # fmt: skip
 
 
-def show(capsys, *arguments: object) -> str:
+def show(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     """Return what `sim show` prints."""
     with pytest.raises(SystemExit) as ended:
         main(["show", *map(str, arguments)])
@@ -230,7 +230,7 @@ def test_a_revised_error_and_a_failed_tool_show_what_became_of_them():
     found.add(1, "conversation.message", {**said, "id": 1, "role": "error", "content": "again in 10 s"})
     found.add(2, "conversation.revised", {"conversation": "c", "id": 1, "content": "failed"})
     for id in ("1", "2"):
-        about = {"tool": "a.b", "tool_use_id": id}
+        about: dict[str, Any] = {"tool": "a.b", "tool_use_id": id}
         found.add(3, "conversation.message", {**said, "id": 2, "role": "tool_call", "content": "[", "metadata": about})
     about = {"tool_use_id": "1", "success": False}
     found.add(4, "conversation.message", {**said, "id": 4, "role": "tool_result", "content": "", "metadata": about})
