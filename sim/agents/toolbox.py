@@ -35,7 +35,7 @@ class Toolbox:
         names = (
             "chance", "uniform", "exponential", "gauss", "randint", "choice", "neighbours", "nearby", "adjacent",
             "free_places", "state_of", "agents", "remaining", "usage", "budget", "exists", "content", "level",
-            "queue", "in_sight", "position", "holds", "conversation", "open_conversations",
+            "queue", "in_sight", "position", "holds", "conversation", "open_conversations", "my_tasks", "task",
         )  # fmt: skip
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         own |= calendar_functions(world)
@@ -158,6 +158,14 @@ class Toolbox:
     def holds(self, pool: str) -> int:
         """Return the number of slots of a pool that the agent holds."""
         return self._world.held.get(self._id, {}).get(pool, 0)
+
+    def my_tasks(self, status: str | None = None) -> list[dict[str, Any]]:
+        """Return the open tasks of the agent, the most urgent first; with a status, only those."""
+        return [task.to_json() for task in self._world.tasks.open(self._id, status)]
+
+    def task(self, id: int) -> dict[str, Any] | None:
+        """Return a task; None if it does not exist."""
+        return next((task.to_json() for task in self._world.tasks.all() if task.id == id), None)
 
     def queue(self, pool: str) -> int:
         """Return the number of requests that wait at a pool."""

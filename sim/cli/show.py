@@ -13,6 +13,7 @@ from sim.cli.render.event_lines import choose, event_json, line
 from sim.cli.render.output import OUT, common, print_json, reading, say
 from sim.cli.render.summary import print_summary
 from sim.cli.render.table import print_table
+from sim.cli.render.task import show_task
 from sim.cli.render.transcript import print_transcript, print_transcripts
 from sim.errors import UsageError
 from sim.store import RunInfo, StoredRun
@@ -29,6 +30,7 @@ _COUNT = click.IntRange(0)
       sim show queue-1 --agent door --limit 20
       sim show queue-1 --topic 'person.*'
       sim show queue-1 --conversation conversation-1
+      sim show office-1 --task 3
       sim show queue-1 --sql 'SELECT kind, count(*) FROM actions GROUP BY kind'""",
 )
 @click.argument("run")
@@ -38,23 +40,25 @@ _COUNT = click.IntRange(0)
 @click.option("--view", metavar="NAME", help="The rows of a view: events, actions, messages, llm_calls, ...")
 @click.option("--conversation", metavar="ID", help="A conversation as people read it; list: all conversations.")
 @click.option("--sql", metavar="QUERY", help="A SELECT over the views.")
+@click.option("--task", type=int, metavar="ID", help="A task: what it is, and its history.")
 @click.option("--limit", type=_COUNT, default=50, show_default=True, help="The most lines to print; 0: all.")
 @OUT
 @common
 def command(
     run: str, events: int | None, topic: str | None, agent: str | None, view: str | None,
-    conversation: str | None, sql: str | None, limit: int, out: Path,
-    as_json: bool,
+    conversation: str | None, task: int | None, sql: str | None, limit: int, out: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Show a summary of RUN, some of its events, or a table. RUN is a folder, or the beginning of a name in
     `sim list`.
     """
     wants_events = events is not None or topic is not None or agent is not None
-    if wants_events + sum(one is not None for one in (view, conversation, sql)) > 1:
-        raise UsageError("events, --view, --conversation and --sql cannot be combined", hint="use one of them")
+    if wants_events + sum(given is not None for given in (view, conversation, sql, task)) > 1:
+        raise UsageError("events, --view, --conversation, --task and --sql cannot be combined", hint="use one of them")
     first = limit or None
     with reading(out, run) as stored:
-        if wants_events:
+        if task is not None:
+            show_task(stored, task, as_json=as_json)
+        elif wants_events:
             _events(stored, agent, topic, first, events, as_json)
         elif view is not None:
             _view(stored, view, first, as_json)

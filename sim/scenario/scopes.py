@@ -27,7 +27,7 @@ CIVIL = frozenset({"hour", "weekday", "date"})
 AGENT_FUNCTIONS = CHANCE | CIVIL | {
     "neighbours", "nearby", "adjacent", "free_places", "state_of", "agents",
     "remaining", "usage", "budget", "exists", "content", "level",
-    "queue", "in_sight", "position", "holds", "conversation", "open_conversations",
+    "queue", "in_sight", "position", "holds", "conversation", "open_conversations", "my_tasks", "task",
 }  # fmt: skip
 WHERE_NAMES = frozenset({"topic", "data", "source", "time"})
 CALL_NAMES = frozenset({"tool", "args", "agent", "kind", "now"})

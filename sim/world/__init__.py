@@ -2,7 +2,7 @@
 
 Modules: `world` (holds all parts), `dispatcher` (applies actions, the one way to change the world), `action` (defines
 kinds of action), `actions` (the built-in kinds), `costs` (the prices of actions), `artifact`, `places`, `space`,
-`message`, `task`, `service` (parts that higher layers add), `section` (keys of
+`message`, `tasks`, `service` (parts that higher layers add), `section` (keys of
 a scenario file that add services), `waits` (known waits, for the health monitor).
 """
 

@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, Protocol
 
-import attrs
-
 from sim.errors import UsageError
 from sim.events import EventBus
 from sim.kernel import Actor, Kernel, Recorder, Stream, to_seconds
@@ -26,7 +24,7 @@ from sim.world.message import Message
 from sim.world.places import Places
 from sim.world.service import Service
 from sim.world.space import Space
-from sim.world.task import Task
+from sim.world.tasks import Tasks
 from sim.world.waits import ActiveWaits
 
 
@@ -99,8 +97,9 @@ class World:
         self.agents: dict[str, Inhabitant] = {}
         self.actions = ActionRegistry()
         self.services: dict[str, Service] = {}
+        self.tasks = Tasks(self)
+        self.add_service(self.tasks)
         self.spawner: Callable[..., list[str]] | None = None
-        self.tasks: dict[int, Task] = {}
         self.held: dict[str, dict[str, int]] = {}  # agent → pool → number of acquired slots
         self.uses: dict[tuple[str, str], list[Use]] = {}  # (agent, pool) → its slots of a preemptive pool
         self.pending: dict[str, PendingAction] = {}  # agent → its waiting action
@@ -326,6 +325,6 @@ class World:
             "pools": {name: recordable(pool.state(), name) for name, pool in sorted(self.pools.items())},
             "quotas": self.quotas.state(),
             "rates": self.rate_tracker.state(),
-            "tasks": {str(id): attrs.asdict(task) for id, task in self.tasks.items()},
+            "tasks": self.tasks.records(),
             "time": self.kernel.now,
         }

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from sim.permissions import Permission
 from sim.world.action import action
-from sim.world.actions import artifacts, messages, money, places, pools
+from sim.world.actions import artifacts, messages, money, places, pools, tasks
 
 if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
 
-__all__ = ["artifacts", "messages", "money", "noop", "places", "pools"]
+__all__ = ["artifacts", "messages", "money", "noop", "places", "pools", "tasks"]
 
 
 @action("noop", permission=Permission.GUEST, scope="own")

@@ -1,14 +1,13 @@
-"""The actions that send messages, publish events and create tasks."""
+"""The actions that send messages and publish events."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from sim.errors import UsageError
 from sim.events.topic import check_free
 from sim.kernel.codec import Raw, freeze
 from sim.kernel.duration import to_ns
-from sim.world.action import Means, Recipient, Refused, Time, Topic, action
+from sim.world.action import Recipient, Refused, Time, Topic, action
 from sim.world.message import Message
-from sim.world.task import Task
 
 if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
@@ -110,31 +109,3 @@ def publish(world: "World", agent: "Inhabitant", topic: Topic, data: Any = None)
         return world.event_bus.publish(topic, data).sequence
     except UsageError as error:
         raise Refused(str(error)) from error
-
-
-@action("create_task")
-def create_task(
-    world: "World",
-    agent: "Inhabitant",
-    title: str,
-    to: Annotated[str | None, Means("recipient")] = None,
-    data: Any = None,
-) -> dict[str, Any]:
-    """Create a task for one agent, or for any agent.
-
-    Args:
-        title: the title of the task.
-        to: the agent that the task is for.
-        data: the data of the task.
-    """
-    if to is not None and to not in world.agents:
-        raise Refused(f"there is no agent {to!r} to give the task to")
-    id, raw = len(world.tasks) + 1, freeze(data)
-    note = {"id": id, "title": title, "creator": agent.agent_id, "assignee": to, "data": raw}
-    if to is not None:
-        why = deliver(world, Message(agent.agent_id, to, "task", freeze(note), world.kernel.now))
-        if why is not None:
-            raise Refused(why)
-    world.tasks[id] = Task(title, agent.agent_id, to, raw)
-    world.event_bus.tell("task.created", note)
-    return {"id": id}

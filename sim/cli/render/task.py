@@ -1,0 +1,76 @@
+"""A task of a run as text or JSON, for `sim show`."""
+
+from typing import Any
+
+import click
+
+from sim.cli.render.output import plain, print_json
+from sim.cli.render.table import print_pairs
+from sim.errors import UsageError
+from sim.kernel.codec import decode, encode
+from sim.kernel.duration import to_text
+from sim.store import StoredRun
+
+_COLUMNS = (
+    "task", "title", "kind", "status", "priority", "creator", "assignee", "parent", "depends_on", "created", "updated",
+    "due", "overdue", "stalled", "result",
+)  # fmt: skip
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM tasks"  # noqa: S608 - constants
+
+
+def show_task(stored: StoredRun, id: int, *, as_json: bool) -> None:
+    """Print a task with its history, the tasks that it depends on, and its parts.
+
+    Raises:
+        UsageError: if the run has no task of this number.
+    """
+    tasks = {row[0]: dict(zip(_COLUMNS, row, strict=True)) for row in stored.query(_SELECT)}
+    if id not in tasks:
+        known = f"its tasks are numbered 1 to {len(tasks)}" if tasks else "it has no tasks"
+        raise UsageError(f"there is no task {id} in this run", hint=known)
+    task = tasks[id]
+    task["depends_on"] = _json(task["depends_on"]) or []
+    task["result"] = _json(task["result"])
+    history = stored.query("SELECT time, by, what, status, note FROM task_history WHERE task = ? ORDER BY id", (id,))
+    rows = [dict(zip(("time", "by", "what", "status", "note"), row, strict=True)) for row in history]
+    parts = [other for other in tasks.values() if other["parent"] == id]
+    if as_json:
+        print_json({**task, "history": rows, "parts": [part["task"] for part in parts]})
+        return
+    print_pairs(list(_pairs(task, tasks, parts)))
+    click.echo()
+    for row in rows:
+        note = f": {row['note']}" if row["note"] else ""
+        by = f" by {row['by']}" if row["by"] else ""
+        click.echo(plain(f"{_time(row['time']):>14}  {row['what']}{by}{note}"))
+
+
+def _pairs(task: dict[str, Any], tasks: dict[int, dict[str, Any]], parts: list[dict[str, Any]]) -> Any:
+    yield "task", f"{task['task']}: {plain(task['title'] or '')}"
+    warnings = [name for name in ("overdue", "stalled") if task[name]]
+    yield "status", task["status"] + (f" ({', '.join(warnings)})" if warnings else "")
+    yield "priority", str(task["priority"] or 0)
+    yield "created", f"{_time(task['created'])} by {plain(task['creator'] or '')}"
+    yield "assignee", plain(task["assignee"] or "any agent")
+    if task["due"] is not None:
+        yield "due", _time(task["due"])
+    if task["parent"] is not None:
+        yield "part of", _named(tasks.get(task["parent"]))
+    if task["depends_on"]:
+        yield "depends on", ", ".join(_named(tasks.get(other)) for other in task["depends_on"])
+    if parts:
+        yield "parts", ", ".join(map(_named, parts))
+    if task["result"] is not None:
+        yield "result", plain(encode(task["result"]).decode())
+
+
+def _named(task: dict[str, Any] | None) -> str:
+    return "?" if task is None else f"{task['task']} {plain(task['title'] or '')} ({task['status']})"
+
+
+def _time(seconds: float) -> str:
+    return to_text(round(seconds * 1000) * 1_000_000)
+
+
+def _json(text: str | None) -> Any:
+    return None if text is None else decode(text.encode())
