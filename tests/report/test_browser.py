@@ -62,6 +62,28 @@ def test_services_are_listed_with_their_numbers(ran, browser):
     assert "toolscalls orders.amount5" in text.replace(" ", "").replace("calls", "calls ")
 
 
+def test_a_conversation_opens_to_its_lines(stored, browser):
+    """Each conversation is closed at first; opened, it has its summary, names and lines, and texts are only text."""
+    said = {"conversation": "c-1", "author": "user:1"}
+    about = {"tool": "shop.lookup", "tool_use_id": "1"}
+    browser.open(write_report(stored([
+        *states("bot", (0, "running")),
+        (0, "bot", "user.created", {"user": "user:1", "links": [{"platform_username": "Ann"}]}),
+        (0, "bot", "conversation.started", {"conversation": "c-1", "user": "user:1", "platform": "p", "channel": "c"}),
+        (1, "bot", "conversation.message", {**said, "id": 1, "role": "user", "content": f"one\n{HOSTILE}"}),
+        (2, "bot", "conversation.message", {**said, "id": 2, "role": "tool_call", "content": "{}", "metadata": about}),
+        (3, "bot", "conversation.summarized", {"conversation": "c-1", "summary": "They talked."}),
+    ])))  # fmt: skip
+    assert browser.evaluate("document.querySelector('details.conversation').open") is False
+    assert browser.evaluate("document.querySelectorAll('details.conversation .said').length") == 2
+    text = browser.evaluate("document.querySelector('details.conversation').textContent")
+    assert "Ann in p/c" in text
+    assert "They talked." in text
+    assert "used shop.lookup()" in text
+    assert browser.evaluate("document.title") != "hacked"
+    assert browser.said == []
+
+
 async def ask(request, key):
     """Answer every third question with a failure."""
     if request["number"] % 3 == 2:

@@ -249,7 +249,8 @@ def test_model_calls_are_added_up(stored):
 TOPICS = (
     "agent.state", "message.sent", "ledger.transferred", "metric.sample", "observation", "model.call", "model.attempt",
     "action.publish", "agent.error", "agent.crashed", "alert.x", "mailbox.dead_letters", "agent.spawned",
-    "gate.pending", "gate.used",
+    "gate.pending", "gate.used", "user.created", "conversation.started", "conversation.message",
+    "conversation.revised", "conversation.summarized",
 )  # fmt: skip
 FORGED: list[Any] = [
     None, 1, "text", [], [1], {}, {"from": "nowhere", "to": {}}, {"sender": [], "to": 3, "value": "x", "name": {}},

@@ -21,6 +21,10 @@ def hostile(stored):
         (3, HOSTILE, "metric.sample", {HOSTILE: 1.0}),
         (4, HOSTILE, "observation", {"name": HOSTILE, "value": 1}),
         (5, HOSTILE, "model.call", {"provider": HOSTILE, "model": HOSTILE, "use": HOSTILE, "error": HOSTILE}),
+        (5, HOSTILE, "user.created", {"user": HOSTILE, "links": [{"platform_username": HOSTILE}]}),
+        (5, HOSTILE, "conversation.started", {"conversation": HOSTILE, "user": HOSTILE, "channel": HOSTILE}),
+        (5, HOSTILE, "conversation.message", {"conversation": HOSTILE, "role": "user", "content": HOSTILE}),
+        (5, HOSTILE, "conversation.summarized", {"conversation": HOSTILE, "summary": HOSTILE}),
         (6, HOSTILE, "agent.error", {"error": "</script><img src=x onerror=alert(1)>"}),
     ]
     digest = {"agents": {HOSTILE: {"state": {HOSTILE: HOSTILE}}}}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -236,3 +237,29 @@ def test_a_revised_error_and_a_failed_tool_show_what_became_of_them():
     found.add(4, "conversation.message", {**said, "id": 4, "role": "tool_result", "content": "", "metadata": about})
     found.add(5, "conversation.message", {**said, "id": 5, "role": "assistant", "audience": "model", "content": "hm"})
     assert [line.text for line in found.found["c"].lines] == ["failed", "used a.b([): failed", "used a.b([)"]
+
+
+CRASH = """
+import os, pathlib, signal, sys
+from sim import crashpoints
+from tests.agents.conversation.test_run import record
+
+def kill(point):
+    if point == sys.argv[2]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+crashpoints.hook = kill
+record(pathlib.Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("point", ["run.created", "writer.written", "run.finishing"])
+def test_a_killed_run_resumes_to_the_same_hash(tmp_path, point):
+    """Killed at its beginning, in a commit or at its end, a run is resumed: its conversations come back from the record."""
+    whole = record(tmp_path / "whole")
+    folder = tmp_path / "killed"
+    done = subprocess.run([sys.executable, "-c", CRASH, str(folder), point], cwd=ROOT, check=False, timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    (run,) = (path.parent for path in folder.glob("*/run.db"))
+    resumed = sim.resume(run, kinds=KINDS)
+    assert (resumed.hash, resumed.services) == (whole.hash, whole.services)
