@@ -255,7 +255,7 @@ record(pathlib.Path(sys.argv[1]))
 
 @pytest.mark.parametrize("point", ["run.created", "writer.written", "run.finishing"])
 def test_a_killed_run_resumes_to_the_same_hash(tmp_path, point):
-    """Killed at its beginning, in a commit or at its end, a run is resumed: its conversations come back from the record."""
+    """Killed at its beginning, in a commit or at its end, a run is resumed with its conversations."""
     whole = record(tmp_path / "whole")
     folder = tmp_path / "killed"
     done = subprocess.run([sys.executable, "-c", CRASH, str(folder), point], cwd=ROOT, check=False, timeout=120)
