@@ -174,7 +174,10 @@ class EffectTasks:
 async def _outcome(handle: EffectHandle) -> Outcome:
     """Carry out an effect. Request and result are encoded and decoded, so that a replay gets equal values."""
     try:
-        result: Any = handle.effect.call(decode(handle.request), handle.key)
+        try:
+            result: Any = handle.effect.call(decode(handle.request), handle.key)
+        except GeneratorExit as error:  # an error of the work: nothing can close this coroutine while it runs
+            return _failure(error)
         kept = encode(await result if inspect.isawaitable(result) else result)
     except (KeyboardInterrupt, GeneratorExit, anyio.get_cancelled_exc_class()):
         raise

@@ -47,3 +47,21 @@ def test_a_row_without_a_test_says_why():
     """A fault without a test says that it does not apply, or that it is open."""
     for id, _, happens, tests in rows():
         assert tests.strip() or happens.startswith(("Does not apply: ", "open")), id
+
+
+ABOUT_TOOLS = (
+    "F63",
+    "F64",
+    "F66",
+    "F67",
+    "F69",
+    "F70",
+    *(f"X{n}" for n in (6, 8, 11, 12, 13, 14, 15, 17, 20, 23, 24, 28)),
+)
+
+
+def test_what_concerns_tools_is_proved_with_tools():
+    """Faults and abuses that tools, approvals and memories can bring in have a test in which these take part."""
+    for id, *_, tests in rows():
+        if id in ABOUT_TOOLS:
+            assert "`tests/tools/" in tests or "`tests/faults/test_tools.py" in tests, id

@@ -254,6 +254,12 @@ def test_leaving_out_the_operation_does_not_hide_it() -> None:
     assert done == ["read"]
 
 
+def test_what_the_runtime_gives_is_no_operation() -> None:
+    """The parameter of the operation is one that the caller sends: of any other one, rules would see nothing."""
+    with pytest.raises(sim.UsageError, match="cannot be the operation"):
+        Tool("t", lambda arguments: None, given=("channel",), operation="channel")
+
+
 @pytest.mark.parametrize("name", ["bank.nothing", "nothing.pay", "", "*", "bank.*", "BANK.PAY", "bank.pay ", "world.x"])
 def test_an_unknown_tool_is_denied_for_everybody(name: str) -> None:
     """A tool or module that does not exist is refused even for an owner, and is never offered."""

@@ -19,6 +19,7 @@ from sim.llm.types import Completion, ModelRequest, TokenUsage, ToolCall
 from sim.memory.service import Memories
 from sim.permissions import Permission
 from sim.tools import Access, Approvals, Tool, Tools
+from sim.world import Refused
 from tests.actors.helpers import Lab
 from tests.llm.scenes import Scene
 
@@ -316,6 +317,15 @@ def test_text_stays_where_it_belongs(place: str, monkeypatch: Any) -> None:
 
 
 SECTIONS: Final = ("time_context", "user_context", "notes_context", "conversation_summary")
+
+
+@pytest.mark.parametrize("kind", ["use_tool", "ask", "answer"])
+def test_what_calls_models_and_tools_is_no_tool(kind: str, monkeypatch: Any) -> None:
+    """A model cannot start another loop of calls, around its limits or for somebody else, even if a file names it."""
+    tools = Tools.of(run("message", ("hello",), monkeypatch).world)
+    for name in (f"world.{kind}", f"world__{kind}"):
+        with pytest.raises(Refused, match="there is no tool"):
+            tools.find(name)
 
 
 def test_results_of_tools_come_as_data(monkeypatch: Any) -> None:
