@@ -278,7 +278,7 @@ def test_a_model_that_obeys_has_no_privileged_effect(place: str, monkeypatch: An
     assert scene.state("person")["attacks"] >= len(ATTACKS) or place in UNSEEN
     assert privileged(scene) == harmless
     assert Desk.effects == []
-    assert all(row["user"].startswith("user-") or row["user"] in scene.world.agents for row in Desk.shown)
+    assert all(row["user"].startswith("user:") or row["user"] in scene.world.agents for row in Desk.shown)
     assert {row["platform"] for row in Desk.shown} <= {"chat", None, *TEXTS}
 
 
