@@ -7,6 +7,7 @@ There are two views of the same messages: the *thread*, which a person sees, and
 import hashlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -361,8 +362,10 @@ class Conversations(Service):
             conversation_id: the conversation.
             session: whether only messages of the present session count.
         """
-        names = {id: user.shown_name for id, user in self.users.items()}
-        return history_of(self._window(conversation_id, session=session), names)
+        return self._history(self._window(conversation_id, session=session))
+
+    def _history(self, messages: Sequence[ConversationMessage]) -> list[ChatMessage]:
+        return history_of(messages, {m.author: self._shown(m.author) for m in messages if m.role == "user"})
 
     def behalf(self, conversation_id: str, *, session: bool = False) -> tuple[str, ...]:
         """Return the users whose texts are in the history, for whom the agent calls tools: the least of them counts.
@@ -411,7 +414,8 @@ class Conversations(Service):
     def failures(self, conversation_id: str) -> int:
         """Return the number of errors since the latest message of a person."""
         held = self._get(conversation_id)
-        return sum(m.role == "error" for m in held.messages if m.id > held.last_asked)
+        since = takewhile(lambda m: m.id > held.last_asked, reversed(held.messages))
+        return sum(message.role == "error" for message in since)
 
     def claim(self, conversation_id: str, agent_id: str) -> Claim:
         """Give an agent the right to answer in a conversation; `release` ends it.
@@ -473,7 +477,7 @@ class Conversations(Service):
     def session_history(self, session: Session) -> list[ChatMessage]:
         """Return the history of a session that has ended, for example to archive it. Dropped messages are missing."""
         held = self._get(session.conversation)
-        return history_of(for_model([m for m in held.messages if session.first <= m.id <= session.last]))
+        return self._history(for_model([m for m in held.messages if session.first <= m.id <= session.last]))
 
     async def summarise(self, conversation_id: str, summariser: Summarise) -> bool:
         """Have a summary stand for what is older than the window; return whether it was done.
