@@ -58,6 +58,7 @@ def rows_of(summaries: Any) -> Iterator[tuple[str, str, str | int | float | None
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, str | int | float | None]]:
     if isinstance(value, dict):
         for key, part in value.items():
-            yield from _leaves(part, f"{name} {key}".strip().replace("_", " "))
+            word = str(key) if "." in str(key) else str(key).replace("_", " ")
+            yield from _leaves(part, f"{name} {word}".strip())
     elif isinstance(value, str | int | float) or value is None:
         yield name, value
