@@ -157,7 +157,9 @@ class Tools(Service):
         self.calls[tool.name] = self.calls.get(tool.name, 0) + 1
         if tool.action is not None:
             return await self._act(agent, tool, arguments)
-        return Ready(tool, arguments) if tool.runs == "core" else await self._outside(tool, arguments)
+        if tool.runs == "core":
+            return Ready(tool, arguments)
+        return await self._outside(tool, arguments, lambda: self._check_access(agent, tool, kept, behalf))
 
     def _check_access(
         self, agent: Inhabitant, tool: Tool, arguments: Mapping[str, Any], behalf: tuple[str, ...]
@@ -196,9 +198,11 @@ class Tools(Service):
             raise Refused(f"the tool {name!r} returned an awaitable: define it with `async def`, or with runs='effect'")
         return self._recorded(value)
 
-    async def _outside(self, tool: Tool, arguments: Mapping[str, Any]) -> Ready:
-        """Run a tool as an effect, again after a failure if it may be repeated."""
+    async def _outside(self, tool: Tool, arguments: Mapping[str, Any], check: Callable[[], None]) -> Ready:
+        """Run a tool as an effect, again after a failure if it may be repeated and `check` still allows it."""
         for attempt in range(tool.retries + 1):
+            if attempt:
+                check()
             outcome = await perform(tool.effect(arguments))
             if outcome.kind == "ok":
                 return Ready(tool, arguments, True, outcome.value)

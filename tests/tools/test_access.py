@@ -368,3 +368,24 @@ def test_a_right_that_is_revoked_while_a_person_decides_is_gone(how: str) -> Non
     records = [decode(encode(row[7])) for row in lab.rows("a", "audit.record")]
     whats = [record["what"] for record in records]
     assert whats == ["gate.pending", "gate.approved", "gate.used", "tool.denied"]
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_right_that_is_revoked_between_two_tries_is_gone(how: str) -> None:
+    """A call that failed is not tried again for somebody who may not make it any more."""
+    world, tried = Revoked(), list[float]()
+    lab = world.lab
+
+    async def fail(arguments: Mapping[str, Any]) -> None:
+        tried.append(lab.world.now)
+        raise ConnectionError("reset")
+
+    options: Any = {"permission": Permission.ADMIN, "safety": "idempotent", "retries": 5, "latency": "2s"}
+    Tools.of(lab.world).add(Tool("bank.book", fail, **options))
+    act = Action("use_tool", {"tool": "bank.book", "on_behalf_of": "cyd"})
+    lab.at(3, lambda: world.revoke(how))
+    agent = lab.script("a")
+    agent.step = lambda agent: Action("noop")
+    result = lab.main(lab.world.execute(agent, act))
+    assert (len(tried), result.success) == (2, False)
+    assert world.access.denied == 1

@@ -74,6 +74,7 @@ class _Held:
     ended: list[Session] = attrs.field(factory=list)
     began: tuple[int, int] = (1, 0)  # number and time of the first message of the present session
     last_asked: int = 0  # number of the latest message of a person
+    summarized: dict[str, None] = attrs.field(factory=dict)  # users whose texts are in the summary, in order
 
 
 class Conversations(Service):
@@ -172,7 +173,8 @@ class Conversations(Service):
         self.users[user.id] = user
         for link in user.links:
             self._links[link.platform, link.platform_user_id] = user.id
-        self._access.users[user.id] = AccessUser(user.permission)
+        known = self._access.users.get(user.id)  # the runtime may have limited its modules
+        self._access.users[user.id] = AccessUser(user.permission, None if known is None else known.modules)
 
     # -- conversations
 
@@ -368,13 +370,15 @@ class Conversations(Service):
         return history_of(messages, {m.author: self._shown(m.author) for m in messages if m.role == "user"})
 
     def behalf(self, conversation_id: str, *, session: bool = False) -> tuple[str, ...]:
-        """Return the users whose texts are in the history, for whom the agent calls tools: the least of them counts.
+        """Return the users whose texts the model sees, for whom the agent calls tools: the least of them counts.
+
+        These are the authors of messages in the history, and those of messages for which the summary stands.
 
         Args:
             conversation_id, session: see `history`.
         """
         shown = self._window(conversation_id, session=session)
-        found = [message.author for message in shown if message.role == "user"]
+        found = [*self._get(conversation_id).summarized, *(m.author for m in shown if m.role == "user")]
         return tuple(dict.fromkeys(found)) or (self.find(conversation_id).user,)
 
     def _window(self, conversation_id: str, *, session: bool = False) -> Sequence[ConversationMessage]:
@@ -494,7 +498,8 @@ class Conversations(Service):
         old = [m for m in held.messages if _covers(last, m) and not _covers(before.summarized_to, m)]
         if not for_model(old):
             return False
-        lines = [f"{self._shown(m.author)}: {m.content}" for m in old if m.role in VISIBLE]
+        # one line each, so that no text can look like a line of somebody else
+        lines = [" ".join(f"{self._shown(m.author)}: {m.content}".split()) for m in old if m.role in VISIBLE]
         try:
             text: object = await summariser("\n".join([before.summary, *lines] if before.summary else lines))
             if not isinstance(text, str) or not text.strip():
@@ -509,6 +514,7 @@ class Conversations(Service):
         if held.conversation.summarized_to != before.summarized_to:
             return False  # another summary was made meanwhile
         held.conversation = attrs.evolve(held.conversation, is_summarized=True, summary=summary, summarized_to=last)
+        held.summarized |= {m.author: None for m in old if m.role == "user"}
         self._summaries += 1
         self._tell("conversation.summarized", record)
         return True
