@@ -11,5 +11,6 @@ from benchmarks.workloads.w7_tick import W7
 from benchmarks.workloads.w8_startup import W8
 from benchmarks.workloads.w9_replay import W9
 from benchmarks.workloads.w10_recall import W10
+from benchmarks.workloads.w11_tool import W11
 
-WORKLOADS: dict[str, Workload] = {w.key: w for w in (W1, W2, W3, W4, W4A, W5, W6, W7, W8, W9, W10)}
+WORKLOADS: dict[str, Workload] = {w.key: w for w in (W1, W2, W3, W4, W4A, W5, W6, W7, W8, W9, W10, W11)}
