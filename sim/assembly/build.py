@@ -28,6 +28,7 @@ from sim.scenario.sleep import SleepSpec
 from sim.scenario.values import ValueTemplate
 from sim.standalone import World
 from sim.tools import Tools
+from sim.tools.access import Access as ToolAccess
 from sim.tools.process import ProcessTools
 from sim.world import Refused
 from sim.world.section import SECTIONS
@@ -228,6 +229,9 @@ class AgentFactory:
         except (UsageError, LimitError) as error:
             raise Refused(str(error)) from error
         self._spawned[key] = first + count - 1
+        if Tools.name in self._world.services and parent in self._world.agents:
+            for newborn in newborns:
+                ToolAccess.on(self._world).spawned(newborn.agent.agent_id, parent)
         for newborn in newborns:
             self._manager.start_spawned(self._admit(newborn), newborn.delay_ns)
         names = [newborn.agent.agent_id for newborn in newborns]

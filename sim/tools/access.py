@@ -108,6 +108,7 @@ class Access(Service):
         self.chains: dict[str, tuple[str, ...]] = {}
         self.denied = 0
         self._world = world
+        self._spawners: dict[str, Inhabitant] = {}  # who spawned agents; some may have left the world since
 
     @classmethod
     def on(cls, world: World) -> Self:
@@ -119,6 +120,11 @@ class Access(Service):
     def metrics(self) -> Mapping[str, float]:
         """Return how many calls were denied."""
         return {"denied": self.denied}
+
+    def spawned(self, agent_id: str, parent: str) -> None:
+        """Note that an agent spawned another one, which from now on works for it, even after it has left the world."""
+        self._spawners[parent] = self._world.agents[parent]
+        self.chains[agent_id] = (parent, *self.chains.get(agent_id, ()))
 
     def refusal(
         self, agent: Inhabitant, tool: Tool, arguments: Mapping[str, Any], behalf: tuple[str, ...] = ()
@@ -179,12 +185,15 @@ class Access(Service):
 
     def _permission(self, name: str) -> Permission | None:
         """Return the level of an agent or user, the lower one if both have the name; None if nobody has it."""
-        known = (self._world.agents.get(name), self.users.get(name))
+        known = (self._agent(name), self.users.get(name))
         return min((one.permission for one in known if one is not None), default=None)
+
+    def _agent(self, name: str) -> Inhabitant | None:
+        return self._world.agents.get(name) or self._spawners.get(name)
 
     def _names(self, name: str) -> tuple[str, ...]:
         """Return the names under which rules know an agent: its own, its entry, its group and its kind."""
-        agent: Any = self._world.agents.get(name)
+        agent: Any = self._agent(name)
         if agent is None:
             return (name,)
         return tuple(n for n in (name, getattr(agent, "entry", None), agent.group, getattr(agent, "kind", None)) if n)

@@ -16,6 +16,7 @@ from sim.tools.access import AccessRule, AccessSettings, Grants, User
 from sim.tools.approvals import ApprovalRule, ApprovalSettings, SimulatedPerson
 from sim.world import Action, ActionResult, Refused
 from tests.actors.helpers import Lab
+from tests.llm.scenes import Scene
 
 GUEST, USER, ADMIN, OWNER = LEVELS = (0, 1, 2, 3)
 KINDS: Final = ("clerk", "auditor", "robot")
@@ -389,3 +390,41 @@ def test_a_right_that_is_revoked_between_two_tries_is_gone(how: str) -> None:
     result = lab.main(lab.world.execute(agent, act))
     assert (len(tried), result.success) == (2, False)
     assert world.access.denied == 1
+
+
+SPAWNING: Final = """until: 1m
+tools: {}
+access:
+  rules: [{allow: false, agents: [banned], tools: [world.transfer]}, {allow: true}]
+accounts: {shop: 0}
+"""
+PARENTS: Final = """
+  - {name: banned, permission: user, state: {n: 0}, rules: RULES}
+  - {name: free, permission: user, state: {n: 0}, rules: RULES}
+  - name: child
+    template: true
+    permission: owner
+    balance: 10
+    state: {n: 0, depth: 0}
+    loop: {min_loop_delay: 1s}
+    rules:
+      - {when: n == 0 and depth < 2, set: {n: 1}, do: {spawn: {agent: child, state: {depth: "=depth + 1"}}}}
+      - {when: n == 0 or depth == 2, do: {use_tool: {tool: world.transfer, args: {to: shop, amount: 1}}}}
+      - do: stop
+""".replace("RULES", "[{when: n == 0, set: {n: 1}, do: {spawn: {agent: child}}}, {do: stop}]")
+
+
+def test_a_spawned_agent_has_no_more_rights_than_who_spawned_it() -> None:
+    """Spawning an agent of a higher level, or one that spawns another, and leaving: none is a way around the rules."""
+    scene = Scene("  rules: [{say: x}]", PARENTS, SPAWNING).run()
+    spawned = [name for event in scene.events("agent.spawned") for name in event["agents"]]
+    assert len(spawned) == 6
+    called = [row for row in scene.recorder.rows if row[6] == "action.use_tool"]
+    paid = {row[5] for row in called if decode(encode(row[7]))["success"]}
+    assert {row[5] for row in called} == {"child-child-child-banned-1-1-1", "child-child-child-free-1-1-1"}
+    assert paid == {"child-child-child-free-1-1-1"}
+    assert "child-child-free-1-1" not in scene.world.agents  # it has left
+    access = Access.of(scene.world)
+    assert {access.level(scene.world.agents[name]) for name in spawned if name in scene.world.agents} == {
+        Permission.USER
+    }
