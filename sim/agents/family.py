@@ -1,10 +1,13 @@
 """Families: the kinds of agents that an entry of a scenario can name.
 
 A package defines a family with `define_family`. A package outside this one is found by its entry point in the group
-`sim.families`, and is imported only if the operator allows it by name.
+`sim.families`, and is imported only if the operator allows it by name. A module that is not installed can be named in
+the scenario, as `module:NAME` of a family or of a class of agents, and is allowed by its name as well.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Final
 
@@ -15,6 +18,8 @@ from sim.agents.toolbox import Toolbox
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
 from sim.permissions import Permission
+from sim.store.views import add_views
+from sim.text import of_error
 from sim.world import ActionHandler, Sharing, World
 from sim.world.section import check_settings
 
@@ -81,10 +86,10 @@ class Family:
         prepare: called once for each world that has such an entry. It adds what the agents share (services, tools), and
             returns the function that creates one agent. By default an agent is created by its class, with its name, its
             world, `group`, `permission` and, if the family has settings, `settings`.
-        check: called with the checked scenario and the end of the run in nanoseconds (None: that of the scenario);
-            raises `UsageError` if the scenario does not fit.
+        check: called with each scenario that has been checked, also one without such agents, and the end of the run in
+            nanoseconds (None: that of the scenario); raises `UsageError` if the scenario does not fit.
         actions: kinds of action that only worlds with such agents have.
-        views: SQL views of a run file by name; see `sim.store.views`.
+        views: SQL views of a run file by name; see `sim.store.views`. Run files have them from `define_family` on.
         position: whether its agents bring their own position in space; see `Agent.home`.
     """
 
@@ -100,7 +105,8 @@ class Family:
     def begin(self, plan: WorldPlan) -> Make:
         """Add to a world what the family needs, and return the function that creates one agent."""
         for handler in self.actions:
-            plan.world.actions.register(handler)
+            if plan.world.actions.find(handler.kind) is not handler:  # two families can have an action in common
+                plan.world.actions.register(handler)
         return self._create if self.prepare is None else self.prepare(plan)
 
     def _create(self, plan: AgentPlan) -> Agent:
@@ -116,21 +122,33 @@ class Family:
 
 
 FAMILIES: Final[dict[str, Family]] = {}
-"""All families by kind."""
+"""All families by kind; those that scenarios named as `module:NAME`, by that."""
 
 
 def define_family(family: Family) -> Family:
     """Add a family.
 
     Raises:
-        UsageError: if the kind exists already, or the settings lack a description.
+        UsageError: if the kind exists already or is not a name, the settings lack a description or have a type that a
+            file cannot give, or a view is not valid.
     """
     if FAMILIES.get(family.kind, family) != family:
         raise UsageError(f"the kind of agents {family.kind!r} is already defined")
+    if not _KIND.fullmatch(family.kind):
+        raise UsageError(f"{family.kind[:80]!r} cannot be a kind of agents", hint="use letters, digits, `_` and `.`")
+    return _add(family.kind, family)
+
+
+def _add(kind: str, family: Family) -> Family:
+    """Make a family known under a kind."""
     if family.settings is not None:
         check_settings(family.settings)
-    FAMILIES[family.kind] = family
+    add_views(family.views)
+    FAMILIES[kind] = family
     return family
+
+
+_KIND: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 
 def family_of(kind: str, known: Collection[str]) -> Family:
@@ -157,6 +175,31 @@ def family_of(kind: str, known: Collection[str]) -> Family:
     raise UsageError(f"there is no kind of agent {kind!r}; known: {', '.join(known)}", hint=hint)
 
 
+def named_family(kind: str, allow: Collection[str]) -> Family:
+    """Return the family that a kind such as `module:NAME` names: a `Family`, or one for a class of agents.
+
+    Args:
+        kind: the kind.
+        allow: the modules that may be imported.
+
+    Raises:
+        UsageError: if the module is not allowed or cannot be imported, or has nothing of this name that fits.
+    """
+    module, _, name = kind.partition(":")
+    if module not in allow:
+        raise UsageError(f"{kind!r} names a module, which is not allowed", hint=f"allow it: --allow {module}")
+    try:
+        found = getattr(import_module(module), name)
+    except (Exception, SystemExit) as error:  # the imported code may raise anything
+        what = str(error) if isinstance(error, ImportError | AttributeError) else of_error(error)
+        raise UsageError(f"{kind!r} cannot be imported: {what}") from error
+    if isinstance(found, Family):
+        return _add(kind, found)
+    if isinstance(found, type) and issubclass(found, Agent):
+        return Family(kind, found)
+    raise UsageError(f"{kind!r} is not a subclass of sim.Agent, nor a family")
+
+
 def allow_families(names: tuple[str, ...]) -> None:
     """Import the packages that offer the families with these names; other names are left to `kind: module:Class`.
 
@@ -171,7 +214,7 @@ def allow_families(names: tuple[str, ...]) -> None:
         try:
             found = points[name].load()
         except (Exception, SystemExit) as error:  # the imported code may raise anything
-            raise UsageError(f"the package of the kind {name!r} cannot be imported: {error}") from error
+            raise UsageError(f"the package of the kind {name!r} cannot be imported: {of_error(error)}") from error
         if isinstance(found, Family):
             define_family(found)
         if name not in FAMILIES:

@@ -1,6 +1,5 @@
 """Builds a simulation from a scenario: the world, its agents and its models."""
 
-import importlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -10,7 +9,7 @@ import attrs
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
 from sim.actors.actions import spawn
 from sim.agents import FAMILIES, AgentPlan, Family, PolicyAction, PolicyRule, RuleSet, Toolbox, WorldPlan
-from sim.agents.family import Make, family_of
+from sim.agents.family import Make, family_of, named_family
 from sim.assembly.metric_functions import PI, MetricFunctions
 from sim.assembly.models import furnish_models
 from sim.assembly.sync_checks import check_sync, reach_of
@@ -96,9 +95,9 @@ def build(
     models = _models(world, scenario, toolbox, access or Access(), service)
     manager.kinds.update(kinds or {})  # for `Control.create_loop`, also in a replay
     Tools.on(world).processes = ProcessTools(allowed=allow_commands)
+    families = {entry.name: _family(entry, kinds or {}, allow) for entry in scenario.agents}
     check_families(scenario, until_ns)
     add_sections(world, scenario)
-    families = {entry.name: _family(entry, kinds or {}, allow) for entry in scenario.agents}
     plan = WorldPlan(world, scenario, until_ns or scenario.end_ns, toolbox)
     nursery = AgentFactory(manager, families, plan)
     if service is not None:
@@ -169,11 +168,11 @@ class AgentFactory:
         self._toolbox = plan.toolbox
         self._entries = {entry.name: entry for entry in scenario.agents}
         self.rule_sets = {entry.name: RuleSet(to_rules(entry)) for entry in scenario.agents}
-        makes: dict[str, Make] = {}  # one for each kind: a family prepares a world once
+        makes: dict[int, Make] = {}  # one for each family, which prepares a world once
         for family in families.values():
-            if family.kind not in makes:
-                makes[family.kind] = family.begin(plan)
-        self._makes = {name: makes[family.kind] for name, family in families.items()}
+            if id(family) not in makes:
+                makes[id(family)] = family.begin(plan)
+        self._makes = {name: makes[id(family)] for name, family in families.items()}
         self.class_of = {name: family.agent for name, family in families.items()}
         self._reaches = {entry.name: reach_of(entry, scenario.models) for entry in scenario.agents}
         self._configs = {
@@ -342,29 +341,21 @@ def check_kinds(scenario: schema.Scenario, allow: tuple[str, ...]) -> None:
 def _family(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> Family:
     """Return the family of an entry; one is made for a class that the host program gives, or that `kind` names."""
     kind = entry.kind
-    if kind in kinds:
-        return Family(kind, kinds[kind])
-    if ":" in kind:
-        return Family(kind, _imported(kind, f"agents.{entry.name}.kind", allow))
     try:
-        return family_of(kind, (*FAMILIES, *kinds))
+        if kind in kinds:
+            family = Family(kind, kinds[kind])
+        else:
+            family = named_family(kind, allow) if ":" in kind else family_of(kind, (*FAMILIES, *kinds))
     except UsageError as error:
         raise UsageError(f"agents.{entry.name}.kind: {error}", hint=error.hint) from None
-
-
-def _imported(kind: str, where: str, allow: tuple[str, ...]) -> type[Agent]:
-    """Return the class that a kind such as `module:Class` names."""
-    module, _, name = kind.partition(":")
-    if module not in allow:
-        raise UsageError(f"{where}: {kind!r} names a module, which is not allowed", hint=f"allow it: --allow {module}")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (Exception, SystemExit) as error:  # the imported code may raise anything
-        what = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
-        raise UsageError(f"{where}: {kind!r} cannot be imported: {what}") from error
-    if not (isinstance(found, type) and issubclass(found, Agent)):
-        raise UsageError(f"{where}: {kind!r} is not a subclass of sim.Agent")
-    return found
+    if family.settings is None and entry.settings is not None:
+        raise entry.problem("settings", f"agents of the kind {kind} have no settings", None)
+    if family.settings is not None and not isinstance(entry.settings, family.settings):
+        raise entry.problem(
+            "settings", f"the kind {kind} was not known when the scenario was loaded",
+            "give `allow` to sim.load, or the path of the file to sim.run",
+        )  # fmt: skip
+    return family
 
 
 def _config(loop: schema.LoopConfig) -> AgentLoopConfig:

@@ -7,15 +7,15 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
-from sim.agents import allow_families
-from sim.errors import Problem, ScenarioError
+from sim.agents.family import allow_families, named_family
+from sim.errors import Problem, ScenarioError, UsageError
 from sim.expressions import did_you_mean
 from sim.kernel.duration import to_text
 from sim.scenario.overrides import FILE, apply_overrides
 from sim.scenario.schema import Scenario
 from sim.scenario.scopes import Context
 from sim.scenario.semantic_checks import check_semantics
-from sim.scenario.symbols import collect
+from sim.scenario.symbols import collect, items
 from sim.scenario.units import FieldError, shown
 from sim.scenario.yaml_tree import MAX_BYTES, REFUSED_VALUE, Map, Mark, RefusedValue, Seq, read_tree
 
@@ -45,7 +45,7 @@ def load(path: Path, overrides: Sequence[str] = (), allow: Sequence[str] = ()) -
     Args:
         path: the file.
         overrides: values to change, such as `seed=3` or `agents.grazer.count=10`.
-        allow: kinds of agents of installed packages that the file may use; see `sim.agents.family`.
+        allow: kinds of agents of installed packages, and modules, that the file may use; see `sim.agents.family`.
 
     Raises:
         ScenarioError: with all problems of the file.
@@ -80,12 +80,28 @@ def loads(text: str, file: str = "<text>", overrides: Sequence[str] = (), allow:
     if not isinstance(tree, Map):
         raise ScenarioError(problems)
     apply_overrides(tree, overrides)
+    problems += _import_kinds(tree, allow)
     scenario, found = _validate(tree)
     problems += found
     if scenario is None or problems:
         unique = dict.fromkeys(problems)
         raise ScenarioError(sorted(unique, key=lambda problem: (problem.file == FILE, problem.line, problem.column)))
     return scenario
+
+
+def _import_kinds(tree: Map, allow: Sequence[str]) -> Iterator[Problem]:
+    """Import what the file names as `module:NAME`, if the module is allowed, because it says which settings there are.
+
+    What is not allowed is refused when the simulation is built.
+    """
+    for entry in items(tree, "agents"):
+        kind = entry.get("kind")
+        if isinstance(kind, str) and isinstance(entry, Map) and ":" in kind and kind.partition(":")[0] in allow:
+            try:
+                named_family(kind, allow)
+            except UsageError as error:
+                where = f"agents.{entry.get('name')}.kind"
+                yield entry.values_at["kind"].problem(f"{where}: {error}", error.hint)
 
 
 def _too_large(file: str) -> Problem:

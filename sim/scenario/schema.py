@@ -369,6 +369,19 @@ class Agent(f.Part):
             context.state = frozenset(state) if isinstance(state, dict) else frozenset()
         return data
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> JsonSchemaValue:
+        found: JsonSchemaValue = handler(schema)
+        handler.resolve_ref_schema(found)["allOf"] = [
+            {
+                "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
+                "then": {"properties": {"settings": section_schema(family.settings, handler)}},
+            }
+            for kind, family in FAMILIES.items()
+            if family.settings is not None
+        ]
+        return found
+
     @property
     def group_name(self) -> str:
         """The group of the agents; by default the name of the entry."""

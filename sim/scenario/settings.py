@@ -55,6 +55,8 @@ def read_settings(settings: type, raw: Any, info: ValidationInfo) -> Any:
         return settings(**{name: getattr(values, name) for name in type(values).model_fields})
     except UsageError as error:
         raise wrong_as(error) from None
+    except (TypeError, ValueError) as error:  # of a validator of attrs
+        raise FieldError(str(error.args[0] if error.args else error)) from None
 
 
 @cache

@@ -5,6 +5,18 @@ publishes its own topics can add a view to `VIEWS` when it is imported. A run fi
 registered when the run starts.
 """
 
+import contextlib
+import re
+import sqlite3
+from collections.abc import Mapping
+from typing import Final
+
+from sim.errors import UsageError
+from sim.store.schema import TABLES
+
+NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
+"""The names of views."""
+
 VIEWS: dict[str, str] = {
     "events": """
         SELECT c.first_event + e.key AS id,
@@ -71,3 +83,29 @@ VIEWS: dict[str, str] = {
     """,
 }
 """SELECT statements by name of the view. The columns `data` and `arguments` are JSON text."""
+
+
+def add_views(views: Mapping[str, str]) -> None:
+    """Add views to the files of runs that start from now on.
+
+    Args:
+        views: the SELECT of each view, by its name. It can use the other views.
+
+    Raises:
+        UsageError: if a name is not a plain word, or belongs to another view or to a table; or a SELECT is not valid.
+    """
+    for name, select in views.items():
+        if not NAME.fullmatch(name) or name.startswith("sqlite_"):
+            raise UsageError(f"{name[:80]!r} is not the name of a view", hint="use small letters, digits and `_`")
+        if name in TABLES or VIEWS.get(name, select) != select:
+            raise UsageError(f"a run file already has something else of the name {name!r}")
+    with contextlib.closing(sqlite3.connect(":memory:")) as trial:
+        for table, columns in TABLES.items():
+            trial.execute(f"CREATE TABLE {table} ({columns})")
+        for name, select in {**VIEWS, **views}.items():
+            try:
+                trial.execute(f"CREATE VIEW {name} AS {select}")
+                trial.execute(f"SELECT * FROM {name} LIMIT 0")  # noqa: S608 - the name is a plain word
+            except sqlite3.Error as error:
+                raise UsageError(f"the view {name!r} is not valid: {error}", hint="write one SELECT") from None
+    VIEWS.update(views)

@@ -8,8 +8,9 @@ kind of agent are defined in the same way.
 
 import inspect
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+import types
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import attrs
 
@@ -119,19 +120,69 @@ def check_settings(settings: type) -> None:
     """Check a class of settings when it is defined.
 
     Raises:
-        UsageError: if it is not an attrs class, or the class or an attribute has no description.
+        UsageError: if it is not a frozen attrs class, the class or an attribute has no description, or an attribute has
+            a type that a file cannot give.
     """
-    if not attrs.has(settings):
-        raise UsageError(f"{settings.__name__} must be an attrs class", hint="decorate it with @attrs.frozen")
+    _check_class(settings, ())
+
+
+def _check_class(settings: type, outside: tuple[type, ...]) -> None:
+    """Check a class of settings that is nested in others."""
+    if settings in outside:
+        raise UsageError(f"the settings {settings.__name__} contain themselves")
+    if not attrs.has(settings) or not attrs.inspect(settings).is_frozen:
+        raise UsageError(f"{settings.__name__} must be a frozen attrs class", hint="decorate it with @attrs.frozen")
     if not (settings.__doc__ or "").strip():
         raise UsageError(f"{settings.__name__} has no docstring", hint="describe it in the first line of one")
-    told = described(settings)
+    told, hints = described(settings), _hints(settings)
     for attribute in attrs.fields(settings):
-        if attribute.init and not told.get(attribute.alias or attribute.name):
+        if not attribute.init:
+            continue
+        if not told.get(attribute.alias or attribute.name):
             raise UsageError(
                 f"the setting {attribute.name!r} of {settings.__name__} has no description",
                 hint="add it under `Args:` in the docstring of the class",
             )
+        _check_type(hints.get(attribute.name), f"{settings.__name__}.{attribute.name}", (*outside, settings))
+
+
+def _hints(settings: type) -> dict[str, Any]:
+    try:
+        return get_type_hints(settings, include_extras=True)
+    except NameError as error:
+        raise UsageError(f"a type of {settings.__name__} cannot be found: {error}") from None
+
+
+def _check_type(annotation: Any, where: str, outside: tuple[type, ...]) -> None:
+    """Check that a file can give a value of a type."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        if any(isinstance(note, Reads) for note in parts[1:]):
+            return
+        parts = parts[:1]
+    elif origin is tuple:
+        if len(parts) != 2 or parts[1] is not ...:
+            raise UsageError(f"{where}: a tuple of settings has any length", hint="write tuple[X, ...]")
+        parts = parts[:1]
+    elif origin is Literal:
+        return
+    elif isinstance(annotation, type) and attrs.has(annotation):
+        _check_class(annotation, outside)
+        return
+    elif origin not in (Union, types.UnionType, Mapping):
+        if annotation not in _PLAIN:
+            raise UsageError(
+                f"{where}: a file cannot give a value of the type {annotation!r}",
+                hint="use str, int, float, bool, Literal, tuple[X, ...], Mapping[str, X], X | None, a frozen attrs "
+                "class, or a type of sim.world.section",
+            )
+        return
+    for part in parts:
+        _check_type(part, where, outside)
+
+
+_PLAIN: Final = (str, int, float, bool, type(None))
+"""Types of settings that need no meaning."""
 
 
 def described(owner: Any) -> dict[str, str]:
