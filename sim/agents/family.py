@@ -20,6 +20,7 @@ from sim.expressions import did_you_mean
 from sim.permissions import Permission
 from sim.store.views import add_views
 from sim.text import of_error
+from sim.tools import Tool, Tools
 from sim.world import ActionHandler, Sharing, World
 from sim.world.section import check_settings
 
@@ -89,6 +90,7 @@ class Family:
         check: called with each scenario that has been checked, also one without such agents, and the end of the run in
             nanoseconds (None: that of the scenario); raises `UsageError` if the scenario does not fit.
         actions: kinds of action that only worlds with such agents have.
+        tools: tools that only worlds with such agents have.
         views: SQL views of a run file by name; see `sim.store.views`. Run files have them from `define_family` on.
         position: whether its agents bring their own position in space; see `Agent.home`.
     """
@@ -99,14 +101,17 @@ class Family:
     prepare: Callable[[WorldPlan], Make] | None = None
     check: Callable[[Any, int | None], object] | None = None
     actions: tuple[ActionHandler, ...] = ()
+    tools: tuple[Tool, ...] = ()
     views: Mapping[str, str] = attrs.field(factory=dict)
     position: bool = False
 
     def begin(self, plan: WorldPlan) -> Make:
         """Add to a world what the family needs, and return the function that creates one agent."""
-        for handler in self.actions:
-            if plan.world.actions.find(handler.kind) is not handler:  # two families can have an action in common
-                plan.world.actions.register(handler)
+        actions, tools = plan.world.actions, Tools.on(plan.world)
+        for handler in self.actions:  # two families can have an action or a tool in common
+            if actions.find(handler.kind) is not handler:
+                actions.register(handler)
+        tools.add(*(tool for tool in self.tools if tools.known.get(tool.name) is not tool))
         return self._create if self.prepare is None else self.prepare(plan)
 
     def _create(self, plan: AgentPlan) -> Agent:

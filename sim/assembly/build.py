@@ -71,7 +71,7 @@ def build(
         seed: overrides the seed of the scenario.
         recorder: receives all events and effects.
         kinds: classes that `kind` may name.
-        allow: modules that `kind: module:Class` may import from.
+        allow: modules that `kind: module:NAME` may import from.
         access: the operator's language models, which override the scenario's.
         until_ns: the end of the run in simulated nanoseconds; overrides `until` of the scenario.
         allow_commands: whether the operator allows tools that run commands in a sandbox.

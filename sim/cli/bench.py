@@ -30,7 +30,7 @@ from sim.bench import (
     to_json,
     write,
 )
-from sim.cli.render.output import PATH, common, plain, print_json, say
+from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
 from sim.cli.render.table import Cell as Entry
 from sim.cli.render.table import number, print_table
@@ -70,12 +70,7 @@ _WITH_INTERVAL = ("makespan", "speed_up", "outcome_distance")
     "--sweep", "sweeps", multiple=True, metavar="KEY=A,B,...",
     help="Values to try. With several keys, all combinations are run.",
 )  # fmt: skip
-@click.option(
-    "--allow",
-    multiple=True,
-    metavar="NAME",
-    help="Allow a kind of an installed package, or a module for `kind: module:Class`.",
-)
+@ALLOW
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Number of parallel processes. Default: one per core.")
 @click.option("--out", type=PATH, metavar="FOLDER", help="Folder for the results. Default: bench/NAME-NUMBER.")
 @common

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from sim.assembly.build import build, check_families
-from sim.cli.render.output import PATH, common, plain, print_json, print_problems, problem_json
+from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, print_problems, problem_json
+from sim.cli.run import allow_imports
 from sim.errors import Problem, ScenarioError, UsageError
 from sim.kernel.duration import to_text
 from sim.scenario import Scenario, load
@@ -21,10 +22,12 @@ from sim.scenario import Scenario, load
       sim check scenarios/*.yaml""",
 )
 @click.argument("scenarios", type=PATH, nargs=-1, required=True)
-@click.option("--allow", multiple=True, metavar="KIND", help="Allow this kind of agents of an installed package.")
+@ALLOW
 @common
 def command(scenarios: tuple[Path, ...], allow: tuple[str, ...], as_json: bool) -> int:
     """Check SCENARIOS without running them. The exit code is 2 if one is not valid."""
+    if allow:
+        allow_imports(*{path.resolve().parent: None for path in scenarios})
     results = [_check(path, allow) for path in scenarios]
     valid = all(result["ok"] for result in results)
     if as_json:

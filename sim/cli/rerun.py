@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from sim.cli.render.output import ALLOW_COMMANDS, plain, print_json, say
+from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, plain, print_json, say
 from sim.cli.render.progress import Progress
 from sim.cli.render.summary import duration
 from sim.cli.run import allow_imports, exit_code, print_result
@@ -34,12 +34,6 @@ def again_options(command: Command) -> Command:
         show_default=True,
         help="The async library that hosts the run.",
     )
-    allow = click.option(
-        "--allow",
-        multiple=True,
-        metavar="NAME",
-        help="Allow a kind of an installed package, or a module for `kind: module:Class`.",
-    )
     change = click.option(
         "--allow-change",
         is_flag=True,
@@ -47,7 +41,7 @@ def again_options(command: Command) -> Command:
     )
     limit = click.option("--max-wall", metavar="DURATION", help="Real time after which the run is interrupted.")
     quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
-    return backend(allow(ALLOW_COMMANDS(change(limit(quiet(command))))))
+    return backend(ALLOW(ALLOW_COMMANDS(change(limit(quiet(command))))))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from sim.cli.metrics_options import Metrics, exporting, metrics_of, metrics_opti
 from sim.cli.model_options import access_of, model_options
 from sim.cli.render.live import LiveProgress
 from sim.cli.render.model_costs import print_models
-from sim.cli.render.output import ALLOW_COMMANDS, OUT, PATH, common, plain, print_json, say
+from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, PATH, common, plain, print_json, say
 from sim.cli.render.progress import Progress
 from sim.cli.render.summary import duration, print_summary
 from sim.errors import SimError
@@ -55,12 +55,7 @@ MAX_SEED = 2**63 - 1
     "--speed", type=click.FloatRange(0, min_open=True), help="Simulated seconds per real second with --clock wall."
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
-@click.option(
-    "--allow",
-    multiple=True,
-    metavar="NAME",
-    help="Allow a kind of an installed package, or a module for `kind: module:Class`.",
-)
+@ALLOW
 @ALLOW_COMMANDS
 @model_options
 @metrics_options

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from sim.agents import allow_families
 from sim.cli.render.output import PATH, common, plain, print_json
 from sim.errors import UsageError
 from sim.scenario import json_schema
@@ -17,10 +18,14 @@ from sim.scenario import json_schema
     \b
       sim schema --to scenario.schema.json""",
 )
+@click.option(
+    "--allow", multiple=True, metavar="KIND", help="Include the settings of this kind of an installed package."
+)
 @click.option("--to", "target", type=PATH, metavar="FILE", help="Write the schema to a new file.")
 @common
-def command(target: Path | None, as_json: bool) -> None:
+def command(target: Path | None, allow: tuple[str, ...], as_json: bool) -> None:
     """Print the JSON Schema of scenario files. Editors use it to complete and check scenarios."""
+    allow_families(allow)
     if target is None:
         print_json(json_schema()) if as_json else click.echo(schema_text(), nl=False)
         return

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
+ALLOW = click.option(
+    "--allow",
+    multiple=True,
+    metavar="NAME",
+    help="Allow a kind of an installed package, or a module for `kind: module:NAME`.",
+)
 ALLOW_COMMANDS = click.option(
     "--allow-commands", is_flag=True, help="Allow tools of the scenario to run commands in a sandbox."
 )
