@@ -175,7 +175,7 @@ def family_of(kind: str, known: Collection[str]) -> Family:
             f"the kind {kind!r} belongs to a package that is not allowed", hint=f"allow it: --allow {kind}"
         )
     hint = did_you_mean(kind, known) or (
-        "a host program gives classes with sim.run(..., kinds={...}); on the command line write module:Class"
+        "a host program gives classes with sim.run(..., kinds={...}); on the command line write module:NAME"
     )
     raise UsageError(f"there is no kind of agent {kind!r}; known: {', '.join(known)}", hint=hint)
 

@@ -488,6 +488,9 @@ class Scenario(f.Part):
         """Move the sections below one key, because each package defines its own ones."""
         if not isinstance(data, dict) or _SECTIONS_KEY in data:
             return data
+        taken = [key for key in SECTIONS if key in cls.model_fields]
+        if taken:  # it would hide the key from every scenario
+            raise UsageError(f"the section {taken[0]!r} has the name of another key of scenarios")
         rest = data.without(SECTIONS) if isinstance(data, Map) else {k: v for k, v in data.items() if k not in SECTIONS}
         rest[_SECTIONS_KEY] = {key: value for key, value in data.items() if key in SECTIONS and value is not None}
         if isinstance(data, Map):

@@ -134,14 +134,14 @@ class _SettingsSchema:
 
 def read_sections(raw: Any, info: ValidationInfo) -> dict[str, Any]:
     """Return the settings of all sections in a part of a file, by key; a validator."""
-    model = _sections_model(tuple(SECTIONS))
+    model = _sections_model(tuple((key, section.settings) for key, section in SECTIONS.items()))
     read = model.model_validate(raw, context=info.context)
     return {key: getattr(read, key) for key in raw}
 
 
 @cache
-def _sections_model(keys: tuple[str, ...]) -> type[f.Part]:
+def _sections_model(sections: tuple[tuple[str, type], ...]) -> type[f.Part]:
     """Return a model with one field for each section, so that an error has the key of its section in its path."""
-    fields: dict[str, Any] = {key: (_nested(SECTIONS[key].settings), None) for key in keys}
+    fields: dict[str, Any] = {key: (_nested(settings), None) for key, settings in sections}
     model: type[f.Part] = create_model("Sections", __base__=f.Part, **fields)
     return model

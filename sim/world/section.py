@@ -68,7 +68,7 @@ Level = Annotated[Permission, Reads("level")]
 """A level of permission, written as its name."""
 
 Name = Annotated[str, Reads("name")]
-"""A name: letters, digits, `_`, `.` and `-`, beginning with a letter."""
+"""A name: at most 64 small letters, digits, `_` and `-`, beginning with a letter."""
 
 Pattern = Annotated[str, Reads("pattern")]
 """A pattern of topics."""

@@ -1,0 +1,48 @@
+"""Agents whose objects are made anew before each iteration: what they know must be held by the world."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+from sim.actors import Agent, AgentLoop
+from sim.assembly.build import AgentFactory
+from sim.scenario.schema import Agent as Entry
+
+
+@contextmanager
+def renewed_agents() -> Iterator[list[str]]:
+    """Replace each agent of a scenario by a new object before each iteration; yield the names of the replaced ones.
+
+    The new object is made by the family of the agent, with the arguments of the old one. Kept is only what the runtime
+    owns: the loop with its mailbox, its wake-up and its backoff; the name, kind and entry; whether the agent is alive;
+    and `state`, the variables that the scenario gives and the record covers. Everything else that the old object held
+    is lost, so a run has the same hash as without this if the agents keep nothing in themselves.
+    """
+    made: dict[str, Callable[[], Agent]] = {}
+    replaced: list[str] = []
+    first, iterate = AgentFactory._instance, AgentLoop.iterate
+
+    def note(factory: AgentFactory, entry: Entry, name: str, index: int) -> Agent:
+        made[name] = partial(first, factory, entry, name, index)
+        return made[name]()
+
+    async def renew(loop: AgentLoop) -> None:
+        old = loop.agent
+        if old.agent_id in made:
+            _take_over(loop, old, made[old.agent_id]())
+            replaced.append(old.agent_id)
+        await iterate(loop)
+
+    with patch.object(AgentFactory, "_instance", note), patch.object(AgentLoop, "iterate", renew):
+        yield replaced
+
+
+def _take_over(loop: AgentLoop, old: Agent, new: Any) -> None:
+    """Put an agent in the place of another."""
+    for name in ("kind", "entry", "state", "woken_event", "_alive"):
+        setattr(new, name, getattr(old, name))
+    new.attach(loop, old.mailbox)
+    loop.agent = new
+    loop.world.agents[new.agent_id] = new
