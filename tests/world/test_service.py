@@ -113,7 +113,7 @@ def test_the_report_and_the_run_file_have_the_summary(tmp_path: Path) -> None:
     file.write_text("name: x\nuntil: 1m\nlight: {level: 3}\nagents: [{name: ada, rules: [{do: stop}]}]\n")
     result = sim.run(file, out=tmp_path / "runs")
     with open_run(Path(str(result.run))) as run:
-        assert run.info.summary["services"] == {"light": {"level": 3}}
+        assert (run.info.summary or {})["services"] == {"light": {"level": 3}}
 
 
 def test_metrics_are_exposed_by_name() -> None:
