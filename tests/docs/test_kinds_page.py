@@ -18,7 +18,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "kinds.md").read_text(encoding="utf
 
 
 def _block(language: str, number: int = 0) -> str:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[number]
+    found: list[str] = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    return found[number]
 
 
 def _sim(folder: Path, *words: str, path: Path | None = None, salt: str = "0") -> subprocess.CompletedProcess[str]:
