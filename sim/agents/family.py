@@ -169,12 +169,12 @@ def family_of(kind: str, known: Collection[str]) -> Family:
     family = FAMILIES.get(kind)
     if family is not None:
         return family
-    offered = next((point for point in entry_points(group=GROUP) if point.name == kind), None)
-    if offered is not None:
+    offered = {point.name for point in entry_points(group=GROUP)}
+    if kind in offered:
         raise UsageError(
             f"the kind {kind!r} belongs to a package that is not allowed", hint=f"allow it: --allow {kind}"
         )
-    hint = did_you_mean(kind, known) or (
+    hint = did_you_mean(kind, sorted({*known, *offered})) or (
         "a host program gives classes with sim.run(..., kinds={...}); on the command line write module:NAME"
     )
     raise UsageError(f"there is no kind of agent {kind!r}; known: {', '.join(known)}", hint=hint)
