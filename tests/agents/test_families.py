@@ -319,6 +319,14 @@ def test_a_package_is_imported_if_it_is_allowed(monkeypatch: pytest.MonkeyPatch,
     assert agent.settings == BakerSettings("rye", 2)
 
 
+def test_a_misspelt_kind_of_a_package_is_known_by_its_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hint names kinds of installed packages too, although nothing of them is imported."""
+    _offer(monkeypatch, "baker", "no_module_of_tests:BAKER")
+    with pytest.raises(UsageError, match="there is no kind of agent 'bakr'") as caught:
+        built("{name: ada, kind: bakr}")
+    assert caught.value.hint == "did you mean 'baker'?"
+
+
 @pytest.mark.parametrize(
     ("value", "words"),
     [
