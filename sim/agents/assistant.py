@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from sim.actors import Agent
-from sim.agents.conversation import CONVERSATIONS, Conversation, Conversations
+from sim.agents.conversation import CONVERSATIONS, Conversation, Conversations, User
 from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult, prompt
 from sim.agents.family import Family, define_family
 from sim.errors import UsageError
@@ -152,11 +152,17 @@ def _prompt(world: World, agent: Assistant, conversation: Conversation) -> str:
     user = Conversations.of(world).user(conversation.user)
     sections = [
         ("time_context", now),
-        ("user_context", f"{user.shown_name} ({user.permission.name.lower()}) in {conversation.channel}"),
+        ("user_context", _about(user, conversation)),
         ("notes_context", loaded),
         ("conversation_summary", conversation.summary),
     ]
     return prompt(agent.settings.instructions, sections)
+
+
+def _about(user: User, conversation: Conversation) -> list[str]:
+    """Return what is known of a user, one line each: a name of several lines must not look like a level."""
+    name = " ".join(user.shown_name.split())
+    return [f"name: {name}", f"level: {user.permission.name.lower()}", f"channel: {conversation.channel}"]
 
 
 def _check(scenario: Any, until_ns: int | None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from sim.assembly.build import check_kinds
+from sim.assembly.build import check_families, check_kinds
 from sim.bench.modes import Mode, modes_of
 from sim.errors import UsageError
 from sim.scenario import Scenario, load
@@ -137,6 +137,7 @@ def make_plan(
     scenario, *variants = [load(file, (*overrides, *overrides_of(point)), allow) for point in ({}, *points)]
     for variant in variants:
         check_kinds(variant, tuple(allow))
+        check_families(variant)
     if len({variant.execution.sync for variant in variants} - {None}) > 1:
         raise UsageError("values of execution.sync cannot be swept: each mode sets its own", hint="use --mode")
     own = scenario.seed

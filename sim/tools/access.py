@@ -117,6 +117,11 @@ class Access(Service):
             world.add_service(cls(world))
         return cls.of(world)
 
+    def state(self) -> Any:
+        """Return the users, for the final digest; None if there are none. Chains follow from who spawned whom."""
+        users = {name: [user.permission.name.lower(), user.modules] for name, user in sorted(self.users.items())}
+        return users or None
+
     def metrics(self) -> Mapping[str, float]:
         """Return how many calls were denied."""
         return {"denied": self.denied}

@@ -44,7 +44,7 @@ DEEPEST: Final = 20
 
 _LONGEST_TITLE, _LONGEST_TEXT, _LONGEST_HISTORY, _MOST_LINKS = 2_000, 20_000, 200, 100
 
-_LAST = "substr(max(CASE WHEN {0} IS NOT NULL THEN printf('%015d', id) || ({0}) END), 16)"
+_LAST = "substr(max(printf('%015d', id) || ({0})), 16)"  # the latest value that is not null
 
 VIEWS["task_history"] = """
         SELECT id, time, time_ns, actor AS by, data ->> '$.id' AS task, substr(topic, 6) AS what,

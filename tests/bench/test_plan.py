@@ -86,6 +86,7 @@ def test_the_kind_of_scenario_is_that_of_the_combination(file):
         ({"sweeps": ["execution.sync=~,barrier,causal"]}, "each mode sets its own"),
         ({"sweeps": ["execution.tick.concurrency=sequential,parallel"]}, "each mode sets it"),
         ({"overrides": ["agents.a.kind=villagr"]}, "no kind of agent 'villagr'"),
+        ({"overrides": ["agents.a.kind=villager"]}, "agents.a are villagers, but there is no town"),
         ({"overrides": ["agents.a.kind=cows:Cow"]}, "is not allowed"),
         ({"overrides": ["agents.a.kind=cows:Cow"], "allow": ["cows"]}, "cannot be imported"),
         ({"overrides": ["agents.a.kind=cow"]}, "no kind of agent 'cow'"),

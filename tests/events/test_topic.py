@@ -92,5 +92,5 @@ def test_what_the_simulation_reports_under_is_not_for_agents() -> None:
     for topic in topics:
         with pytest.raises(UsageError, match="is not for agents"):
             check_free(f"{topic}x" if topic.endswith(".") else topic)
-    for topic in ("task.done", "message.read", "lead.created", "agents", "actions.all"):
+    for topic in ("memory.lost", "message.read", "lead.created", "agents", "actions.all"):
         check_free(topic)
