@@ -1,6 +1,6 @@
 """Builds a simulation from a scenario: the world, its agents and its models."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,8 @@ from sim.scenario.values import ValueTemplate
 from sim.standalone import World
 from sim.tools import Tools
 from sim.tools.access import Access as ToolAccess
+from sim.tools.mcp import McpServer
+from sim.tools.mcp_servers import McpServers
 from sim.tools.process import ProcessTools
 from sim.world import Refused
 from sim.world.section import SECTIONS
@@ -63,6 +65,7 @@ def build(
     access: Access | None = None,
     until_ns: int | None = None,
     allow_commands: bool = False,
+    mcp: Sequence[McpServer] = (),
 ) -> Simulation:
     """Return the simulation that a scenario describes.
 
@@ -75,6 +78,7 @@ def build(
         access: the operator's language models, which override the scenario's.
         until_ns: the end of the run in simulated nanoseconds; overrides `until` of the scenario.
         allow_commands: whether the operator allows tools that run commands in a sandbox.
+        mcp: the operator's MCP servers.
 
     Raises:
         UsageError: if the kind of an agent is unknown or not allowed, a start value cannot be evaluated, or the
@@ -94,7 +98,8 @@ def build(
     service = None if execution.sync is None else ServiceTime(world.kernel.seed)
     models = _models(world, scenario, toolbox, access or Access(), service)
     manager.kinds.update(kinds or {})  # for `Control.create_loop`, also in a replay
-    Tools.on(world).processes = ProcessTools(allowed=allow_commands)
+    tools = Tools.on(world)
+    tools.processes, tools.servers = ProcessTools(allowed=allow_commands), McpServers(mcp)
     families = {entry.name: _family(entry, kinds or {}, allow) for entry in scenario.agents}
     check_families(scenario, until_ns)
     add_sections(world, scenario)

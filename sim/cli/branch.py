@@ -39,8 +39,8 @@ from sim.runner.rebuild import models_asked
 def command(
     run: str, out: Path, *, at: str, overrides: tuple[str, ...], seed: int | None, until: str | None,
     models: tuple[str, ...], decisions: tuple[str, ...], backend: Backend, allow: tuple[str, ...],
-    allow_commands: bool, allow_change: bool, max_wall: str | None, quiet: bool, as_json: bool, other_endpoint: bool,
-    **endpoint: Any,
+    allow_commands: bool, mcp: tuple[str, ...], mcp_env: tuple[str, ...], allow_change: bool, max_wall: str | None,
+    quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
     """Start a new run: replay RUN up to a time, then continue live with the given changes.
 
@@ -50,7 +50,7 @@ def command(
     with reading(out, run, verify=False) as stored:
         folder, asked = stored.path, models_asked(stored.info.options)
     access = access_of(endpoint, models or asked)
-    with at_work(allow, quiet=quiet, allow_commands=allow_commands) as options:
+    with at_work(allow, quiet=quiet, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env) as options:
         result = branch(
             folder, at=at, overrides=overrides, seed=seed, until=until, out=out, effects=decided(decisions),
             models=models, backend=backend, allow_change=allow_change, access=access, other_endpoint=other_endpoint,

@@ -29,6 +29,8 @@ def command(
     backend: Backend,
     allow: tuple[str, ...],
     allow_commands: bool,
+    mcp: tuple[str, ...],
+    mcp_env: tuple[str, ...],
     allow_change: bool,
     max_wall: str | None,
     quiet: bool,
@@ -41,7 +43,7 @@ def command(
     """
     with reading(out, run, verify=False) as stored:
         folder = stored.path
-    with at_work(allow, quiet=quiet, allow_commands=allow_commands) as options:
+    with at_work(allow, quiet=quiet, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env) as options:
         result = replay(folder, backend=backend, allow_change=allow_change, max_wall=max_wall, **options)
     print_replay(result.to_json(), as_json=as_json)
     if result.code_changed:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from sim.cli.mcp_options import mcp_options, servers_of
 from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, plain, print_json, say
 from sim.cli.render.progress import Progress
 from sim.cli.render.summary import duration
@@ -41,12 +42,15 @@ def again_options(command: Command) -> Command:
     )
     limit = click.option("--max-wall", metavar="DURATION", help="Real time after which the run is interrupted.")
     quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
-    return backend(ALLOW(ALLOW_COMMANDS(change(limit(quiet(command))))))
+    return backend(ALLOW(ALLOW_COMMANDS(mcp_options(change(limit(quiet(command)))))))
 
 
 @contextmanager
-def at_work(allow: tuple[str, ...], *, quiet: bool, allow_commands: bool = False) -> Iterator[dict[str, Any]]:
+def at_work(
+    allow: tuple[str, ...], *, quiet: bool, allow_commands: bool, mcp: tuple[str, ...], mcp_env: tuple[str, ...]
+) -> Iterator[dict[str, Any]]:
     """Show progress, reserve stdout for the result, and yield the options for the runner."""
+    servers = servers_of(mcp, mcp_env)
     if allow:
         allow_imports()
     live = sys.stderr.isatty()
@@ -58,6 +62,7 @@ def at_work(allow: tuple[str, ...], *, quiet: bool, allow_commands: bool = False
                 "stuck": progress.stuck,
                 "allow": allow,
                 "allow_commands": allow_commands,
+                "mcp": servers,
                 "on_interrupt": "return",
             }
     finally:

@@ -38,8 +38,8 @@ from sim.store.inbox import paused_by_people, status_of
 def command(
     run: str, agent: str | None, out: Path, *, wait: float, no_wait: bool, decisions: tuple[str, ...],
     undecided: bool, take_over: bool, allow_loss: bool, backend: Backend, allow: tuple[str, ...],
-    allow_commands: bool, allow_change: bool, max_wall: str | None, quiet: bool, as_json: bool,
-    other_endpoint: bool, **endpoint: Any,
+    allow_commands: bool, mcp: tuple[str, ...], mcp_env: tuple[str, ...], allow_change: bool, max_wall: str | None,
+    quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
     """Replay and verify the record of RUN, then continue live.
 
@@ -58,7 +58,7 @@ def command(
     if paused_by_people(folder):
         say("sim: people have paused this run, or agents of it; this is ended by: sim resume RUN, in another terminal")
     access = access_of(endpoint, models_of(folder))
-    with at_work(allow, quiet=quiet, allow_commands=allow_commands) as options:
+    with at_work(allow, quiet=quiet, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env) as options:
         result = resume(
             folder, effects=decided(decisions), undecided=undecided, take_over=take_over, allow_loss=allow_loss,
             backend=backend, allow_change=allow_change, access=access, other_endpoint=other_endpoint,

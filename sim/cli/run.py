@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from sim.cli.mcp_options import mcp_options, servers_of
 from sim.cli.metrics_options import Metrics, exporting, metrics_of, metrics_options
 from sim.cli.model_options import access_of, model_options
 from sim.cli.render.live import LiveProgress
@@ -57,6 +58,7 @@ MAX_SEED = 2**63 - 1
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
 @ALLOW
 @ALLOW_COMMANDS
+@mcp_options
 @model_options
 @metrics_options
 @OUT
@@ -85,6 +87,7 @@ def command(
     if options["allow"]:
         allow_imports(scenario.resolve().parent)
     options["access"] = access_of(options)
+    options["mcp"] = servers_of(options["mcp"], options.pop("mcp_env"))
     wanted = metrics_of(options)
     if only_estimate:
         _estimate(scenario, options, as_json=as_json)

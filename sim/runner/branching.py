@@ -149,6 +149,7 @@ async def _from_start(
         kinds=again.kinds,
         allow=again.allow,
         allow_commands=again.allow_commands,
+        mcp=again.mcp,
         access=attrs.evolve(again.access or Access(), models=tuple(kept.get("model", ()))),
         max_wall=again.max_wall,
         on_interrupt=again.on_interrupt,

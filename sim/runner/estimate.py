@@ -16,6 +16,7 @@ from sim.llm import Access
 from sim.runner.options import RunKeywords, RunOptions
 from sim.runner.running import run
 from sim.scenario import Scenario, load
+from sim.tools import ToolsSettings
 
 
 def estimate(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) -> Mapping[str, Any]:
@@ -27,7 +28,8 @@ def estimate(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) ->
 
     Raises:
         ScenarioError: if the file is not valid.
-        UsageError: if an option is wrong, or an agent has its own code, which might do more than ask models.
+        UsageError: if an option is wrong; if an agent has its own code, which might do more than ask models; or if the
+            scenario has tools of MCP servers.
         RunError: if the run fails.
         KeyboardInterrupt: if the estimate was interrupted, so that the run after it does not start.
     """
@@ -38,6 +40,9 @@ def estimate(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) ->
         raise UsageError(
             f"the agent {foreign.name} has its own code ({foreign.kind}), so its model calls cannot be estimated"
         )
+    tools = checked.sections.get("tools")
+    if isinstance(tools, ToolsSettings) and tools.servers:
+        raise UsageError("the scenario has tools of MCP servers, which an estimate does not call, so it cannot be made")
     access = (chosen.access or Access()).offline()
     dry = attrs.evolve(
         chosen, access=access, out=None, clock="virtual", speed=None, overrides=(), expected={}, on_interrupt="raise"

@@ -12,6 +12,7 @@ from sim.host.watchdog import Stuck
 from sim.kernel import Duration, to_ns
 from sim.llm import Access
 from sim.runner.runner import Mode, SimulationRunner
+from sim.tools.mcp import McpServer
 from sim.world.action import near
 
 Backend = Literal["asyncio", "trio"]
@@ -39,6 +40,7 @@ class HostKeywords(TypedDict, total=False):
     kinds: Kinds | None
     allow: tuple[str, ...]
     allow_commands: bool
+    mcp: Sequence[McpServer]
     access: Access | None
     progress: Watcher | None
     stuck: Callable[[Stuck], None] | None
@@ -76,6 +78,7 @@ class HostOptions:
         kinds: classes that the scenario may name as `kind`.
         allow: kinds of installed packages, and modules that a `kind: module:NAME` may be imported from.
         allow_commands: whether tools of the scenario may run commands in a sandbox.
+        mcp: the MCP servers whose tools the scenario declares. A replay starts none.
         access: language models that replace the scenario's, and how to reach them. For a run from a record: how to
             reach the models on record.
         progress: called with the runner about every tenth of a second of real time.
@@ -93,6 +96,7 @@ class HostOptions:
     kinds: Kinds | None = None
     allow: tuple[str, ...] = ()
     allow_commands: bool = False
+    mcp: Sequence[McpServer] = ()
     access: Access | None = None
     progress: Watcher | None = None
     stuck: Callable[[Stuck], None] | None = None

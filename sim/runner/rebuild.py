@@ -24,6 +24,7 @@ from sim.store.files import SCENARIO
 from sim.store.history import RunHistory
 from sim.store.reader import StoredRun
 from sim.store.verifying_recorder import VerifyingRecorder
+from sim.tools import Tools
 
 
 @attrs.frozen
@@ -65,7 +66,7 @@ class RebuiltSimulation:
         until_ns = scenario.end_ns if options.until is None else to_ns(options.until)
         simulation = build(
             scenario, seed=info.seed, kinds=again.kinds, allow=again.allow, access=access, until_ns=until_ns,
-            allow_commands=again.allow_commands,
+            allow_commands=again.allow_commands, mcp=again.mcp,
         )  # fmt: skip
         code = code_hashes(simulation.nursery.classes)
         changed = tuple(name for name in sorted({*code, *info.code}) if code.get(name) != info.code.get(name))
@@ -77,7 +78,8 @@ class RebuiltSimulation:
         return cls(simulation, text, overrides, until_ns, info.mode, speed_of(scenario, options), access, code, changed)
 
     async def prepare(self) -> None:
-        """Check that the endpoint of the models can be reached, if there is one."""
+        """Check, before the run continues live, that its MCP servers and the endpoint of its models are there."""
+        Tools.of(self.simulation.world).servers.check()
         if self.simulation.models is not None:
             await self.simulation.models.prepare()
 

@@ -30,6 +30,7 @@ from sim.runner.result import RunResult
 from sim.runner.runner import Mode, RunSink, SimulationRunner, check_rounds
 from sim.scenario import Scenario, load
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
+from sim.tools import Tools
 
 T = TypeVar("T")
 
@@ -102,7 +103,7 @@ async def run_async(scenario: Scenario | str | Path, **options: Unpack[RunKeywor
     seed = checked.seed if chosen.seed is None else chosen.seed
     simulation = build(
         checked, seed=seed, kinds=chosen.kinds, allow=chosen.allow, access=chosen.access, until_ns=until_ns,
-        allow_commands=chosen.allow_commands,
+        allow_commands=chosen.allow_commands, mcp=chosen.mcp,
     )  # fmt: skip
     if simulation.models is not None:
         simulation.models.expected = chosen.expected
@@ -110,6 +111,7 @@ async def run_async(scenario: Scenario | str | Path, **options: Unpack[RunKeywor
         chosen.access.check_key()
     speed = speed_of(checked, chosen)
     check_rounds(checked, mode, speed)  # before the folder is created
+    Tools.of(simulation.world).servers.check()
     if simulation.models is not None:
         await simulation.models.prepare()
     keeper, folder = _keeper(simulation, path, chosen, seed, mode)
@@ -154,7 +156,8 @@ class Session:
         """
         signals = Signals()
         try:
-            result = await self._until_closed(signals)
+            async with Tools.of(self.simulation.world).servers:
+                result = await self._until_closed(signals)
         except BaseException as error:
             if signals.number is None or not _interrupts(error):
                 raise

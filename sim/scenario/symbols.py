@@ -143,9 +143,7 @@ def collect(tree: Any) -> Symbols:
         ),
         tiers=frozenset(mapping(mapping(tree, "models"), "tiers")),
         tools=frozenset(mapping(mapping(tree, "models"), "tools")),
-        functions=frozenset(
-            name for part in ("functions", "commands") for name in mapping(mapping(tree, "tools"), part)
-        ),
+        functions=frozenset(_tools(mapping(tree, "tools"))),
         calendar=bool(mapping(tree, "calendar")),
     )  # fmt: skip
 
@@ -160,6 +158,15 @@ def items(tree: Any, key: str) -> list[dict[str, Any]]:
     """Return the mappings in the list below a key, empty if there is none."""
     value = tree.get(key) if isinstance(tree, dict) else None
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _tools(section: dict[str, Any]) -> Iterator[str]:
+    """Yield the names of the tools that the section `tools` adds."""
+    yield from mapping(section, "functions")
+    yield from mapping(section, "commands")
+    servers = mapping(section, "servers")
+    for server in servers:
+        yield from (f"{server}.{name}" for name in mapping(mapping(servers, server), "tools"))
 
 
 def _text(value: Any) -> str | None:

@@ -3,7 +3,8 @@
 Modules: `tool` (the record of a tool, and what makes one of a function), `schema` (JSON Schemas from signatures),
 `registry` (the tools of a world, and the steps of a call), `actions` (`use_tool`), `access` (who may call what),
 `approvals` (calls that a person must approve first), `office_hours` (when a simulated person works), `audit` (the
-chain of audit records), `process` and `sandbox` (commands in a sandbox).
+chain of audit records), `process` and `sandbox` (commands in a sandbox), `mcp`, `mcp_servers` and `mcp_transport`
+(tools of MCP servers).
 """
 
 from sim.tools.access import Access

@@ -92,16 +92,26 @@ class McpServer:
     safety: Mapping[str, Safety] = attrs.field(factory=dict, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise UsageError(
-                f"the name of an MCP server must be small letters, digits and underscores, not {self.name!r}"
-            )
+        check_server_name(self.name)
         if bool(self.arguments) == bool(self.url):
             raise UsageError(f"the MCP server {self.name} needs either the arguments of a program or a url")
         if not 0 < self.timeout < 1e6:
             raise UsageError(f"the timeout of the MCP server {self.name} must be a number of seconds")
         if self.url is not None:
             _check_loopback(self.url)
+
+
+def check_server_name(name: str) -> None:
+    """Check the name of a server.
+
+    Raises:
+        UsageError: if it is not valid, or `world`, which is the module of actions.
+    """
+    if not _NAME.fullmatch(name) or name == "world":
+        raise UsageError(
+            "the name of an MCP server must be at most 32 small letters, digits and underscores, and other than world,"
+            f" not {name!r:.80}"
+        )
 
 
 def _check_loopback(url: str) -> None:
@@ -197,8 +207,7 @@ class McpClient:
         """
 
         async def call(arguments: Mapping[str, Any]) -> str:
-            answer = await self.call({"tool": listed.name, "arguments": arguments}, "")
-            return str(answer["text"])
+            return await self.text_of(listed.name, arguments)
 
         return Tool(
             f"{self.server.name}.{listed.name}",
@@ -240,6 +249,16 @@ class McpClient:
             "characters": len(text),
             "sha256": hashlib.sha256(data).hexdigest(),
         }
+
+    async def text_of(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Call a tool and return the text of its answer, with a mark at its end if it was cut.
+
+        Raises:
+            McpError: as for `call`.
+        """
+        answer = await self.call({"tool": tool, "arguments": arguments}, "")
+        more = answer["characters"] - LONGEST_TEXT
+        return f"{answer['text']}\n... [cut: {more} more characters]" if answer["truncated"] else str(answer["text"])
 
     async def list(self, request: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
         """Return the tools of the server, as values for `McpTool`.

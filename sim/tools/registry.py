@@ -19,6 +19,7 @@ from sim.text import of_error
 from sim.tools.access import Access
 from sim.tools.approvals import Approvals
 from sim.tools.audit import Audit
+from sim.tools.mcp_servers import McpServers
 from sim.tools.process import ProcessTools
 from sim.tools.schema import schema_of_action
 from sim.tools.tool import Tool, wire_name
@@ -58,6 +59,7 @@ class Tools(Service):
     Attributes:
         known: all tools by name.
         processes: the permission of the operator to run commands.
+        servers: the MCP servers of the run.
         context: returns what the runtime knows of a call of an agent, such as its user and conversation; see `CONTEXT`.
     """
 
@@ -66,6 +68,7 @@ class Tools(Service):
     def __init__(self, world: World) -> None:
         self.known: dict[str, Tool] = {}
         self.processes = ProcessTools()
+        self.servers = McpServers()
         self.context: Callable[[str], Mapping[str, Any]] = _nothing
         self.calls: dict[str, int] = {}
         self.failures: dict[str, int] = {}

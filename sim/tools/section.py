@@ -1,4 +1,4 @@
-"""The section `tools` of a scenario: tools whose result is a formula, and tools that run a command in a sandbox."""
+"""The section `tools` of a scenario: formulas, commands that run in a sandbox, and tools of MCP servers."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -9,9 +9,13 @@ from sim.errors import UsageError
 from sim.expressions import PURE_FUNCTIONS, ExpressionError
 from sim.kernel import to_seconds
 from sim.kernel.duration import NS
+from sim.kernel.effects import Safety
 from sim.permissions import Permission
+from sim.tools.mcp import check_server_name
+from sim.tools.mcp_servers import McpServers
 from sim.tools.process import Command, ProcessLimits, ProcessTools
 from sim.tools.registry import Tools
+from sim.tools.schema import OPEN
 from sim.tools.tool import Tool
 from sim.world import Inhabitant, Refused, World
 from sim.world.json_schema import schema_fault
@@ -83,25 +87,70 @@ class CommandTool:
 
 
 @attrs.frozen
+class ServerTool:
+    """A tool of an MCP server, as agents and their models see it.
+
+    Args:
+        description: what it does, for the model.
+        parameters: JSON Schema by parameter; null: any arguments, which the server checks.
+        optional: names of optional parameters.
+        remote: its name on the server, if that is another one.
+        safety: whether a call can be repeated after a crash or a failure; before an `unsafe` one is, a person decides.
+        latency: the simulated duration of a call; null: its duration in real time.
+        permission: the lowest level of everyone for whom it is called.
+        operation: the parameter that says what kind of call it is.
+    """
+
+    description: str
+    parameters: Mapping[str, Json] | None = None
+    optional: tuple[str, ...] = ()
+    remote: str | None = None
+    safety: Safety = "unsafe"
+    latency: Duration | None = NS
+    permission: Level = Permission.USER
+    operation: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        _check_parameters(self.parameters or {}, self.optional, words=False)
+
+
+@attrs.frozen
+class DeclaredServer:
+    """An MCP server whose tools the scenario uses. Which server it is, the operator says.
+
+    Args:
+        tools: those of its tools that there are, by name; agents call them as `server.tool`.
+    """
+
+    tools: Mapping[str, ServerTool]
+
+
+@attrs.frozen
 class ToolsSettings:
     """Tools that the scenario adds.
 
     Args:
         functions: tools whose result is a formula, by name, such as `orders.lookup`.
         commands: tools that run a command, by name.
+        servers: MCP servers that the operator names, and which of their tools there are, by name of the server.
     """
 
     functions: Mapping[str, FormulaTool] = attrs.field(factory=dict)
     commands: Mapping[str, CommandTool] = attrs.field(factory=dict)
+    servers: Mapping[str, DeclaredServer] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        for name in self.servers:
+            check_server_name(name)
 
 
-def _check_parameters(parameters: Mapping[str, Any], optional: tuple[str, ...]) -> None:
+def _check_parameters(parameters: Mapping[str, Any], optional: tuple[str, ...], *, words: bool = True) -> None:
     for name in optional:
         if name not in parameters:
             raise UsageError(f"optional names {name!r}, which is not a parameter")
     for name, schema in parameters.items():
         fault = schema_fault(schema)
-        if not name.isidentifier() or fault is not None:
+        if (words and not name.isidentifier()) or fault is not None:
             why = "its name is not a word" if fault is None else fault[1]
             raise UsageError(f"the parameter {name[:80]!r} is not valid: {why}", hint="write name: {type: string}")
 
@@ -118,14 +167,15 @@ def _formula_tool(name: str, spec: FormulaTool) -> Tool:
         except ExpressionError as error:
             raise Refused(str(error)) from error
 
-    required = [parameter for parameter in spec.parameters if parameter not in spec.optional]
-    parameters = {
-        "type": "object", "properties": dict(spec.parameters), "required": required, "additionalProperties": False,
-    }  # fmt: skip
     return Tool(
-        name, call, spec.description, parameters, ("world", "agent"), permission=spec.permission, safety="pure",
-        operation=spec.operation,
+        name, call, spec.description, _schema(spec.parameters, spec.optional), ("world", "agent"),
+        permission=spec.permission, safety="pure", operation=spec.operation,
     )  # fmt: skip
+
+
+def _schema(parameters: Mapping[str, Any], optional: tuple[str, ...]) -> Mapping[str, Any]:
+    required = [parameter for parameter in parameters if parameter not in optional]
+    return {"type": "object", "properties": dict(parameters), "required": required, "additionalProperties": False}
 
 
 def _command_tool(name: str, spec: CommandTool, processes: ProcessTools) -> Tool:
@@ -145,10 +195,26 @@ def _command_tool(name: str, spec: CommandTool, processes: ProcessTools) -> Tool
     )  # fmt: skip
 
 
+def _server_tool(server: str, name: str, spec: ServerTool, servers: McpServers) -> Tool:
+    async def call(arguments: Mapping[str, Any]) -> Any:
+        return await servers.call(server, spec.remote or name, arguments)
+
+    return Tool(
+        f"{server}.{name}", call, spec.description,
+        OPEN if spec.parameters is None else _schema(spec.parameters, spec.optional),
+        permission=spec.permission, safety=spec.safety,
+        latency=None if spec.latency is None else to_seconds(spec.latency), operation=spec.operation,
+        timeout=86_400.0,  # the client has its own, with a sentence that says more
+    )  # fmt: skip
+
+
 def _make(world: World, settings: ToolsSettings) -> None:
     tools = Tools.on(world)
     tools.add(*(_formula_tool(name, spec) for name, spec in settings.functions.items()))
     tools.add(*(_command_tool(name, spec, tools.processes) for name, spec in settings.commands.items()))
+    for server, declared in settings.servers.items():
+        tools.servers.declare(server)
+        tools.add(*(_server_tool(server, name, spec, tools.servers) for name, spec in declared.tools.items()))
 
 
 define_section("tools", ToolsSettings, _make)

@@ -1,0 +1,77 @@
+"""The options for MCP servers."""
+
+import os
+import shlex
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import click
+
+from sim.errors import UsageError
+from sim.tools.mcp import McpServer
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option(
+        "--mcp", multiple=True, metavar="NAME=COMMAND",
+        help="An MCP server: a program with its arguments, or a http address on this machine.",
+    ),
+    click.option(
+        "--mcp-env", multiple=True, metavar="NAME=VARIABLE",
+        help="An environment variable that the program of an --mcp gets; else it gets none.",
+    ),
+)  # fmt: skip
+
+
+def mcp_options(command: Command) -> Command:
+    """Add the options of MCP servers to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def servers_of(servers: Iterable[str], variables: Iterable[str]) -> tuple[McpServer, ...]:
+    """Return the MCP servers that the options name.
+
+    Args:
+        servers: values of `--mcp`. A command is taken apart as a shell would do it, but no shell is used.
+        variables: values of `--mcp-env`.
+
+    Raises:
+        UsageError: if a value does not have its form, or a variable is not set.
+    """
+    places: dict[str, str] = {}
+    for text in servers:
+        name, place = _parts("--mcp", text, "notes=notes-server")
+        if name in places:
+            raise UsageError(f"two MCP servers have the name {name}")
+        places[name] = place
+    environments: dict[str, dict[str, str]] = {name: {} for name in places}
+    for text in variables:
+        name, variable = _parts("--mcp-env", text, "notes=HOME")
+        if name not in places:
+            raise UsageError(f"--mcp-env {text!r} is for an MCP server that no --mcp names")
+        if variable not in os.environ:
+            raise UsageError(f"the environment variable {variable!r} of --mcp-env is not set")
+        environments[name][variable] = os.environ[variable]
+    return tuple(_server(name, place, environments[name]) for name, place in places.items())
+
+
+def _parts(option: str, text: str, example: str) -> tuple[str, str]:
+    name, _, rest = text.partition("=")
+    if not name or not rest.strip():
+        raise UsageError(f"{option} needs the form {example.upper()}", hint=f"for example {option} {example}")
+    return name, rest.strip()
+
+
+def _server(name: str, place: str, environment: dict[str, str]) -> McpServer:
+    if place.startswith(("http:", "https:")):
+        if environment:
+            raise UsageError(f"the MCP server {name} has an address, so no program gets a variable")
+        return McpServer(name, url=place)
+    try:
+        arguments = shlex.split(place)
+    except ValueError as error:
+        raise UsageError(f"the command of the MCP server {name} cannot be taken apart: {error}") from None
+    return McpServer(name, arguments, environment=environment)
