@@ -32,12 +32,14 @@ def _run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with the scenarios of the project and those that the pages show under their name."""
+    """A folder with the scenarios of the project, and the scenarios and modules that the pages show under their name."""
     (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
     for page in PAGES:
         for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
             if language == "yaml" and (name := re.search(r"^name: (\w+)$", text, re.MULTILINE)):
                 (tmp_path / f"{name[1]}.yaml").write_text(text, encoding="utf-8")
+            if language == "py":  # a module, whose first line is its name
+                (tmp_path / text.partition("\n")[0].removeprefix("# ")).write_text(text, encoding="utf-8")
     return tmp_path
 
 
