@@ -151,8 +151,8 @@ def test_access_approvals_and_audit_apply(sim, server):
     """A tool of a server is denied, approved and audited as any other tool."""
     rules = (
         "access:\n  otherwise: true\n  rules: [{allow: false, tools: [notes.odd]}]\n"
-        "approvals:\n  simulated: {policy: condition, latency: 1s, condition: args.a < 10}\n  rules: [{tool: notes.add}]\n"
-        "audit: {}\nmodels:"
+        "approvals:\n  simulated: {policy: condition, latency: 1s, condition: args.a < 10}\n"
+        "  rules: [{tool: notes.add}]\naudit: {}\nmodels:"
     )
     assert sim("run", written(SCENARIO.replace("models:", rules)), "--mcp", server).code == 0
     assert calls() == ["add 2 1"]

@@ -32,7 +32,7 @@ def _run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with the scenarios of the project, and the scenarios and modules that the pages show under their name."""
+    """A folder with the scenarios of the project, and those that the pages show; modules of pages, too."""
     (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
     for page in PAGES:
         for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
