@@ -70,13 +70,13 @@ def blocking(work: Callable[[], Coroutine[Any, Any, T]], backend: Backend) -> T:
         backend: the library of the loop.
     """
     if not _inside_event_loop():
-        return anyio.run(work, backend=backend)
+        return _in_new_loop(work, backend)
     done: list[T] = []
     failed: list[BaseException] = []
 
     def in_thread() -> None:
         try:
-            done.append(anyio.run(work, backend=backend))
+            done.append(_in_new_loop(work, backend))
         except BaseException as error:
             failed.append(error)
 
@@ -85,6 +85,23 @@ def blocking(work: Callable[[], Coroutine[Any, Any, T]], backend: Backend) -> T:
     thread.join()
     if failed:
         raise failed[0]
+    return done[0]
+
+
+def _in_new_loop(work: Callable[[], Coroutine[Any, Any, T]], backend: Backend) -> T:
+    interrupts: list[BaseException] = []
+
+    async def main() -> list[T]:
+        # After a second Ctrl-C, nobody looks at asyncio's task, which would print what it raised as a traceback.
+        try:
+            return [await work()]
+        except (KeyboardInterrupt, SystemExit) as error:
+            interrupts.append(error)
+            return []
+
+    done = anyio.run(main, backend=backend)
+    if not done:
+        raise interrupts[0]
     return done[0]
 
 

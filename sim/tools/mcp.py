@@ -291,8 +291,8 @@ class McpClient:
             if self._group is None:
                 raise UsageError(f"the MCP server {self.server.name} can be used inside its `async with` block only")
             if self._connection is None or self._connection.ended:
-                transport = await anyio.to_thread.run_sync(_load)  # it takes seconds, and the run should go on
-                self._connection = await self._group.start(transport.keep, self.server)
+                # Not in a worker thread: asyncio would wait for it without end after a second Ctrl-C.
+                self._connection = await self._group.start(load_transport().keep, self.server)
             connection = self._connection
         if connection.ended:
             raise McpError(f"the MCP server {self.server.name} cannot be used: {_words(connection.fault)}")
@@ -330,7 +330,12 @@ def _words(text: str) -> str:
     return line if len(line) <= _SENTENCE else f"{line[:_SENTENCE]}..."
 
 
-def _load() -> ModuleType:
+def load_transport() -> ModuleType:
+    """Import what speaks with servers. The first time, it takes about a second.
+
+    Raises:
+        UsageError: if the package `mcp` is not installed.
+    """
     try:
         from sim.tools import mcp_transport
     except ModuleNotFoundError as error:

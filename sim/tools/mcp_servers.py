@@ -6,14 +6,13 @@ without any server. Also, models never see a server's own descriptions, which co
 instruct them.
 """
 
-import importlib.util
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
 from sim.errors import UsageError
-from sim.tools.mcp import McpClient, McpError, McpServer
+from sim.tools.mcp import McpClient, McpError, McpServer, load_transport
 
 
 class McpServers:
@@ -65,8 +64,8 @@ class McpServers:
             program = next(iter(client.server.arguments), None)
             if program is not None and shutil.which(program) is None:
                 raise UsageError(f"the program {program} of the MCP server {name} does not exist, or is not executable")
-        if self._clients and importlib.util.find_spec("mcp") is None:
-            raise UsageError("MCP servers need the package mcp", hint="pip install 'actor-sim[mcp]'")
+        if self._clients:
+            load_transport()  # now, so that the run need not wait for it
 
     async def call(self, server: str, tool: str, arguments: Mapping[str, Any]) -> str:
         """Call a tool of a server and return its answer.

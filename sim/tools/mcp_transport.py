@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import sys
+import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any, Final
@@ -35,6 +36,8 @@ MOST_STRAY_LINES: Final = 20
 
 _GRACE = 1.0
 """Seconds in which a server must end after its standard input was closed, and again after SIGTERM."""
+
+_KILL: Final = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
 
 _KEPT_ERRORS = 2000
 """Bytes of a server's standard error that are kept, to say why it ended."""
@@ -241,6 +244,8 @@ class _Pipes:
         self._process = await anyio.open_process(
             [shutil.which(program) or program, *arguments], env=dict(self._server.environment), start_new_session=True
         )
+        # A second Ctrl-C can end the event loop, and what would end the server with it.
+        abandoned = weakref.finalize(self, _signal_group, self._process.pid, _KILL)
         inbox_end, inbox = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outbox, outbox_end = anyio.create_memory_object_stream[SessionMessage](0)
         async with inbox_end, inbox, outbox, outbox_end, anyio.create_task_group() as group:
@@ -252,6 +257,7 @@ class _Pipes:
             finally:
                 with anyio.CancelScope(shield=True):
                     await self._stop()
+                    abandoned.detach()
                 group.cancel_scope.cancel()
 
     async def _receive(self, inbox: Any) -> None:
@@ -312,9 +318,9 @@ class _Pipes:
         with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             await process.stdin.aclose()
         if not await self._ended_in(_GRACE):
-            self._signal(signal.SIGTERM)
+            _signal_group(process.pid, signal.SIGTERM)
             await self._ended_in(_GRACE)
-        self._signal(signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+        _signal_group(process.pid, _KILL)
         with anyio.move_on_after(_GRACE):
             await process.aclose()
 
@@ -323,12 +329,14 @@ class _Pipes:
             await self._process.wait()
         return self._process.returncode is not None
 
-    def _signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            if sys.platform == "win32":
-                self._process.terminate()
-            else:
-                os.killpg(self._process.pid, number)  # it leads its own group
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    """Signal a server, with its process group if there are groups."""
+    with suppress(OSError):
+        if sys.platform == "win32":
+            os.kill(pid, number)
+        else:
+            os.killpg(pid, number)  # it leads its own group
 
 
 class _Lines:

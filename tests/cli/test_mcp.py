@@ -224,7 +224,7 @@ def test_after_ctrl_c_no_server_is_left(start, server, token, backend, times):
         time.sleep(0.2)  # two signals at once could count as one
     _, err = process.communicate(timeout=30)
     assert process.returncode == 1, err
-    assert "Traceback" not in err
+    assert "Traceback" not in err, err
     wait_for(lambda: processes_with(token) == [], 5)
 
 
@@ -297,7 +297,10 @@ def test_without_the_package_a_run_says_what_to_install(sim, server, monkeypatch
     """Without the extra, a run with a server is refused in one sentence; a replay needs no package."""
     path = written(SCENARIO)
     assert sim("run", path, "--mcp", server).code == 0
-    monkeypatch.setitem(sys.modules, "mcp", None)
+    for module in [name for name in sys.modules if name.partition(".")[0] == "mcp"]:
+        monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delitem(sys.modules, "sim.tools.mcp_transport", raising=False)
+    monkeypatch.delattr("sim.tools.mcp_transport", raising=False)
     done = sim("run", path, "--mcp", server)
     assert (done.code, done.out) == (2, "")
     assert done.err == "sim: error: MCP servers need the package mcp\nhint: pip install 'actor-sim[mcp]'\n"
