@@ -218,8 +218,11 @@ def test_a_scenario_without_models_takes_none(sim, tiny):
     assert "no language models" in done.err
 
 
-def test_what_code_does_cannot_be_estimated(sim, asks):
+def test_what_code_does_cannot_be_estimated(sim, asks, tmp_path, monkeypatch):
     """Agents of other kinds are code, which an estimate must not run."""
+    code = "import sim\n\n\nclass Thing(sim.Agent):\n    async def decide_action(self):\n        raise SystemExit\n"
+    (tmp_path / "thing.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
     asks.write_text(ASKS.replace("name: asker", "name: asker\n    kind: thing:Thing"))
     done = sim("run", asks, "--estimate", "--allow", "thing")
     assert done.code == 2

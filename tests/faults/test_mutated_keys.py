@@ -43,6 +43,8 @@ def _keys(tree: Any, above: frozenset[int]) -> Iterator[tuple[Map, str, frozense
     if isinstance(tree, Map):
         for key, value in tree.items():
             yield tree, key, above
+            if key == "call":
+                continue  # a scripted model may send any arguments
             yield from _keys(value, above | {tree.keys_at[key].line, tree.values_at[key].line})
     elif isinstance(tree, list):
         for item in tree:

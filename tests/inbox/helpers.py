@@ -102,6 +102,12 @@ def going_on(runs: Path) -> Path:
     return found
 
 
+def is_running(folder: Path) -> bool:
+    """Return whether a run is recorded as going on."""
+    with open_run(folder, verify=False) as stored:
+        return stored.info.status == "running"
+
+
 def rows(folder: Path, sql: str) -> list[Any]:
     """Return the rows of a query; of single values if it has one column."""
     with open_run(folder, verify=False) as stored:

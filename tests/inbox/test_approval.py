@@ -8,9 +8,8 @@ import pytest
 
 import sim
 from sim.cli import main
-from sim.store import open_run
 from sim.store.inbox import ask
-from tests.inbox.helpers import going_on, rows, states, wait_for
+from tests.inbox.helpers import going_on, is_running, rows, states, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="it stops processes by signals")
 
@@ -73,7 +72,7 @@ def test_a_run_waits_for_a_person_and_survives_a_kill(shop, call):
     following = start()
     program.kill()
     program = following.begin("resume", run, "--json", *options)
-    wait_for(lambda: open_run(run, verify=False).info.status == "running")
+    wait_for(lambda: is_running(run))
     assert call("approve", run, "gate-2", "--deny", "--json")[0] == 0
     wait_for(lambda: _gates(run) == ["used", "denied", "pending"])
     assert call("approve", run, "gate-3")[0] == 0

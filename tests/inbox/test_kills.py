@@ -13,9 +13,8 @@ import pytest
 
 import sim
 from sim.errors import RunError, UsageError
-from sim.store import open_run
 from sim.store.inbox import Answer, InboxFile, ask, await_answer
-from tests.inbox.helpers import DESK, Program, going_on, rows, wait_for
+from tests.inbox.helpers import DESK, Program, going_on, is_running, rows, wait_for
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="it kills and stops processes by signals"),
@@ -82,12 +81,13 @@ def _check(run: Path, told: list[str]) -> None:
 
 def _finish(run: Path, program: Program) -> None:
     """End the run in order."""
-    assert wait_for(lambda: _stopped(run))
+    assert wait_for(lambda: _stopped(run, program))
     code, _, err = program.end(60)
     assert code == 0, err
 
 
-def _stopped(run: Path) -> bool:
+def _stopped(run: Path, program: Program) -> bool:
+    assert program.process.poll() is None, program.end()
     try:
         key = ask(run, "stop_all")
     except UsageError:  # it is not going on yet
@@ -144,13 +144,9 @@ def test_a_kill_beside_an_answer(tmp_path, start, when):
             following = start()
             assert program.end()[0] == -signal.SIGKILL
             program = following.begin("resume", run, "--json")
-            wait_for(lambda: _listens(run))
+            wait_for(lambda: is_running(run))
     _finish(run, program)
     _check(run, told)
-
-
-def _listens(run: Path) -> bool:
-    return open_run(run, verify=False).info.status == "running"
 
 
 def test_a_process_that_was_fenced_out_takes_nothing_in(tmp_path, start):
@@ -232,7 +228,7 @@ def test_a_paused_run_is_still_paused_after_a_kill(tmp_path, start):
     following = start()
     program.kill()
     program = following.begin("resume", run, "--json")
-    wait_for(lambda: _listens(run))
+    wait_for(lambda: is_running(run))
     key = ask(run, "tell", agent_id="helper", text="still?", topic="")
     told = await_answer(run, key, 20)
     assert told is not None
