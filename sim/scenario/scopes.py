@@ -10,9 +10,10 @@ from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.llm.rules import NAMES as MODEL_NAMES
 from sim.scenario.symbols import Kind, Symbols
 
-Place = Literal["agent", "start", "world", "where", "item", "cost", "formula", "model", "call"]
+Place = Literal["agent", "start", "world", "where", "item", "cost", "formula", "model", "call", "work"]
 """The place of an expression: a rule, a value that is evaluated once at the start, metrics and stop, the `where` of an
-event condition or of an item to get, costs, the formula of an artifact, a scripted answer, or the call of a tool."""
+event condition or of an item to get, costs, the formula of an artifact, a scripted answer, the call of a tool, or the
+work of an employee."""
 
 CHANCE = frozenset({"chance", "uniform", "exponential", "gauss", "randint", "choice"})
 """Functions that draw random numbers; draws depend on the seed, the agent and its iteration."""
@@ -31,6 +32,7 @@ AGENT_FUNCTIONS = CHANCE | CIVIL | {
 }  # fmt: skip
 WHERE_NAMES = frozenset({"topic", "data", "source", "time"})
 CALL_NAMES = frozenset({"tool", "args", "agent", "kind", "now"})
+WORK_NAMES = frozenset({"now", "me", "item", "task", "data", "results", "stats"})
 START_NAMES = frozenset({"now", "me", "index", "group", "pi"})
 WORLD_FUNCTIONS = frozenset(
     {"count", "total", "mean", "in_state", "balance", "usage", "level", "queue", "published", "exists",
@@ -51,6 +53,7 @@ _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "formula": (frozenset({"args", "content", "now", "caller"}), _PURE),
     "model": (MODEL_NAMES, AGENT_FUNCTIONS | _PURE),
     "call": (CALL_NAMES, _PURE),
+    "work": (WORK_NAMES, AGENT_FUNCTIONS | _PURE),
 }
 
 _FIRST_ARGUMENT: dict[str, Kind] = {

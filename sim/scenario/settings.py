@@ -31,6 +31,8 @@ _FIELDS: Final[Mapping[Setting, Any]] = {
     "positive duration": PositiveNanoseconds,
     "recipient": Annotated[str, AfterValidator(f.Refers("recipient"))],
     "topic": f.Topic,
+    "work condition": f.WorkCondition,
+    "work value": f.WorkValue,
 }
 
 if missing := set(get_args(Setting)).difference(_FIELDS):

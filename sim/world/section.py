@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Setting = Literal[
     "call condition", "condition", "duration", "entry", "event filter", "formula", "json", "level", "name", "pattern",
-    "positive duration", "recipient", "topic",
+    "positive duration", "recipient", "topic", "work condition", "work value",
 ]  # fmt: skip
 """The meaning of a setting whose type alone does not say how a file writes it."""
 
@@ -81,6 +81,12 @@ Entry = Annotated[str, Reads("entry")]
 
 Topic = Annotated[str, Reads("topic")]
 """The topic of an event."""
+
+WorkCondition = Annotated[Expression, Reads("work condition")]
+"""An expression over the work of an employee; see `sim.agents.sop.values`."""
+
+WorkValue = Annotated[Any, Reads("work value")]
+"""A value that is literal or has expressions over the work of an employee (texts that start with `=`) at any depth."""
 
 
 @attrs.frozen

@@ -1,0 +1,20 @@
+"""Employees that follow standard operating procedures (seed 000).
+
+Modules: `settings` (what a scenario says of them), `service` (all that they know), `employee` and `cycle` (survey,
+assess, prioritize, execute, report), `watchers`, `worker` (does steps), `jobs` (recurring jobs), `channels` and `texts`
+(what they post), `values` (their expressions), `section` and `views`.
+"""
+
+from sim.agents.sop import views  # noqa: F401 - registers the views
+from sim.agents.sop.channels import Channels
+from sim.agents.sop.employee import Employee
+from sim.agents.sop.jobs import RecurringJobs
+from sim.agents.sop.section import SOP
+from sim.agents.sop.service import Sops
+from sim.agents.sop.settings import EmployeeSettings, JobsSettings, Procedure, SopSettings, Step, Watcher
+from sim.agents.sop.worker import StepWorker
+
+__all__ = [
+    "SOP", "Channels", "Employee", "EmployeeSettings", "JobsSettings", "Procedure", "RecurringJobs", "SopSettings",
+    "Sops", "Step", "StepWorker", "Watcher",
+]  # fmt: skip

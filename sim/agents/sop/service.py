@@ -1,0 +1,638 @@
+"""The service of employees: their cycles, procedures, step queue, watchers and heartbeats.
+
+Employees and step workers keep nothing themselves. An agent that is made anew before each cycle does the same.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Final, Literal
+
+import attrs
+
+from sim.actors import Agent
+from sim.agents.sop.channels import Channels
+from sim.agents.sop.settings import DAY_NS, EmployeeSettings, Procedure, SopSettings, Step, Trigger
+from sim.agents.sop.texts import alert
+from sim.agents.sop.values import Evaluator
+from sim.agents.sop.watchers import WatcherState, is_overdue, is_stalled
+from sim.errors import UsageError
+from sim.events import Event, Subscription
+from sim.expressions import ExpressionError
+from sim.kernel import Timer, to_seconds
+from sim.kernel.codec import Raw, decode, freeze
+from sim.world import Message, Refused, Service, World
+from sim.world.tasks import Task
+
+KIND: Final = "sop"
+"""The kind of the tasks that are made from procedures."""
+
+WORDS: Final = {
+    "pending": "pending", "in_progress": "active", "waiting": "waiting", "paused": "paused", "completed": "done",
+    "failed": "failed", "cancelled": "cancelled",
+}  # fmt: skip
+"""The words of the seed for the statuses of tasks."""
+
+MOST_TRIGGERS: Final = 10_000
+"""How many triggers wait for one employee at most. Of more, the oldest are lost, and counted."""
+
+_EMPTY: Final = Raw(b"{}")
+
+Stage = Literal["ready", "queued", "running", "waiting"]
+"""Where the next step of a task stands: its employee has to queue it; a worker has to take it; a worker does it; or it
+waits for time, an event or a person."""
+
+
+@attrs.frozen
+class Found:
+    """Something that becomes a task by a major action.
+
+    Args:
+        procedure: the name of the procedure.
+        item: what was found, as canonical JSON.
+        time_ns: when, in simulated nanoseconds.
+    """
+
+    procedure: str
+    item: Raw
+    time_ns: int
+
+
+@attrs.frozen
+class Draft:
+    """A task that is about to be made.
+
+    Args:
+        procedure: the name of its procedure.
+        title: its title.
+        priority: its priority.
+        item: its data, as canonical JSON.
+        creator: the employee or the watcher that makes it.
+    """
+
+    procedure: str
+    title: str
+    priority: int
+    item: Raw
+    creator: str
+
+
+@attrs.frozen
+class Progress:
+    """How far a task is.
+
+    Args:
+        procedure: the name of its procedure.
+        step: zero-based index of the next step.
+        stage: where this step stands.
+        attempts: how often it failed.
+        results: the results of the steps so far, as canonical JSON.
+    """
+
+    procedure: str
+    step: int = 0
+    stage: Stage = "ready"
+    attempts: int = 0
+    results: Raw = _EMPTY
+
+
+@attrs.define
+class Desk:
+    """What the service knows of one employee.
+
+    Attributes:
+        agent: the employee.
+        settings: its role.
+        next_ns: when its next cycle is due, in simulated nanoseconds.
+        heard_ns: when its last heartbeat was posted, or it was hired.
+        cycles: the number of its cycles.
+        alerts: the number of warnings that its heartbeat is missing.
+        noted: when each of its patterns was noted last, by index.
+        triggers: what waits to become a task.
+        lost: the number of triggers that were lost because too many waited.
+        concluded: the completed tasks that it has not reported yet.
+        answered: for each task that it has begun: when it began, and how many nanoseconds after it was made.
+        silence: the timer of the warning that its heartbeat is missing.
+    """
+
+    agent: Agent
+    settings: EmployeeSettings
+    next_ns: int
+    heard_ns: int
+    cycles: int = 0
+    alerts: int = 0
+    noted: dict[int, int] = attrs.field(factory=dict)
+    triggers: deque[Found] = attrs.field(factory=deque)
+    lost: int = 0
+    concluded: list[int] = attrs.field(factory=list)
+    answered: deque[tuple[int, int]] = attrs.field(factory=lambda: deque(maxlen=10_000))
+    silence: Timer | None = None
+
+    @property
+    def channel(self) -> str:
+        """Its channel."""
+        return self.settings.channel or f"#{self.agent.agent_id}"
+
+
+class Sops(Service):
+    """The employees of one world and their work.
+
+    Args:
+        world: the world.
+        settings: the procedures, the watchers and the design.
+    """
+
+    name: ClassVar[str] = "sop"
+
+    def __init__(self, world: World, settings: SopSettings) -> None:
+        self.settings = settings
+        self.desks: dict[str, Desk] = {}
+        self.watchers = {name: WatcherState(name, watcher) for name, watcher in settings.watchers.items()}
+        self.progress: dict[int, Progress] = {}
+        self.queue: deque[int] = deque()
+        self.evaluator = Evaluator(world)
+        self._world = world
+        self._ends: dict[int, list[Timer | Subscription]] = {}  # what can end the wait of a task
+        self._gates: dict[str, int] = {}  # gate → task
+        self.counts: Counter[str] = Counter()
+        self.jobs: dict[str, int] = {}  # when each recurring job is due next, in simulated nanoseconds
+        self._summed: Counter[str] = Counter()  # the counts at the last daily summary
+        world.tasks.define_words(KIND, WORDS)  # type: ignore[arg-type]  # the statuses are checked there
+        for state in self.watchers.values():
+            state.listen(world)
+        for name, procedure in settings.procedures.items():
+            if procedure.trigger is not None and procedure.trigger.event is not None:
+                world.event_bus.subscribe(procedure.trigger.event, callback=self._hear(name, procedure.trigger))
+        for topic in ("gate.approved", "gate.denied", "gate.expired"):
+            world.event_bus.subscribe(topic, callback=self._decided)
+
+    # -- employees
+
+    def hire(self, agent: Agent, settings: EmployeeSettings) -> Desk:
+        """Add an employee. Its first cycle is due at once."""
+        desk = self.desks.get(agent.agent_id)
+        now = self._world.kernel.now
+        if desk is None:
+            desk = self.desks[agent.agent_id] = Desk(agent, settings, now, now)
+            self._listen_for_silence(desk)
+        else:  # a new object for the same employee
+            desk.agent, desk.settings = agent, settings
+        return desk
+
+    def desk(self, agent_id: str) -> Desk:
+        """Return what is known of an employee.
+
+        Raises:
+            Refused: if it is not an employee.
+        """
+        if agent_id not in self.desks:
+            raise Refused(f"{agent_id} is not an employee")
+        return self.desks[agent_id]
+
+    def title_of(self, agent_id: str | None) -> str:
+        """Return the title of an employee; of anybody else, the name."""
+        return self.desks[agent_id].settings.title if agent_id in self.desks else str(agent_id)
+
+    def is_due(self, desk: Desk) -> bool:
+        """Return whether an employee has a cycle to do now: by its clock, or for a trigger."""
+        if self.settings.design == "event_driven":
+            return bool(desk.triggers or self.ready(desk))
+        return bool(desk.triggers) or desk.next_ns <= self._world.kernel.now
+
+    def active(self, agent_id: str) -> list[Task]:
+        """Return the tasks that an employee has in hand, in progress or pending, the most urgent first."""
+        now, tasks = self._world.kernel.now, self._world.tasks.open(agent_id)
+        found = [task for task in tasks if task.status in ("pending", "active")]
+        found.sort(key=lambda task: _urgency(task, now))
+        return found
+
+    def is_late(self, task: Task, now_ns: int) -> bool:
+        """Return whether a task is overdue or stalled."""
+        return is_overdue(task, now_ns) or is_stalled(task, now_ns)
+
+    def ready(self, desk: Desk) -> list[Task]:
+        """Return the tasks of an employee whose next step can be queued, the most urgent first."""
+        return [task for task in self.active(desk.agent.agent_id) if self.stage(task.id) == "ready"]
+
+    def stage(self, task: int) -> Stage | None:
+        """Return where the next step of a task stands; None if it is not made from a procedure."""
+        return self.progress[task].stage if task in self.progress else None
+
+    def stats(self, desk: Desk) -> Mapping[str, Any]:
+        """Return numbers about the work of an employee.
+
+        These are the numbers of its tasks that are `active`, `pending`, `waiting`, `overdue` and `stalled` at present;
+        the number of `cycles`; and the mean hours from the making of a task to its first step, over the tasks that were
+        begun in the last seven days (`response_week`) and in the seven days before (`response_before`), null if there
+        are none.
+        """
+        now, agent_id = self._world.kernel.now, desk.agent.agent_id
+        tasks = self._world.tasks.open(agent_id)
+        count = Counter(task.status for task in tasks)
+        week = [hours for at, hours in desk.answered if at > now - 7 * DAY_NS]
+        before = [hours for at, hours in desk.answered if now - 14 * DAY_NS < at <= now - 7 * DAY_NS]
+        return {
+            "active": count["active"] + count["pending"], "pending": count["pending"], "waiting": count["waiting"],
+            "overdue": sum(is_overdue(task, now) for task in tasks),
+            "stalled": sum(is_stalled(task, now) for task in tasks),
+            "cycles": desk.cycles, "response_week": _mean_hours(week), "response_before": _mean_hours(before),
+        }  # fmt: skip
+
+    # -- triggers and watchers
+
+    def _hear(self, name: str, trigger: Trigger) -> Callable[[Event], None]:
+        def hear(event: Event) -> None:
+            time = to_seconds(event.time)
+            names = {"topic": event.topic, "data": event.data, "source": event.source, "time": time}
+            if trigger.where is None or self.evaluator.passes(trigger.where, names):
+                self.trigger(name, event.data)
+
+        return hear
+
+    def take_message(self, desk: Desk, message: Message) -> bool:
+        """Take a message as a trigger; return whether it is one."""
+        for name, procedure in self.settings.procedures.items():
+            trigger = procedure.trigger
+            mine = procedure.agent in (None, desk.agent.agent_id)
+            if trigger is not None and trigger.message is not None and trigger.message == message.topic and mine:
+                self.trigger(name, {"sender": message.sender, "data": message.data}, desk)
+                return True
+        return False
+
+    def trigger(self, procedure: str, item: Any, desk: Desk | None = None) -> None:
+        """Have an employee make a task by a major action, at once.
+
+        Args:
+            procedure: the name of the procedure.
+            item: what was found, JSON-like.
+            desk: the employee; None: that of the procedure.
+        """
+        desk = desk or self._desk_of(procedure)
+        if len(desk.triggers) >= MOST_TRIGGERS:
+            desk.triggers.popleft()
+            desk.lost += 1
+        desk.triggers.append(Found(procedure, freeze(item), self._world.kernel.now))
+        self.counts["triggers"] += 1
+        self._world.event_bus.tell("sop.trigger", {"agent": desk.agent.agent_id, "procedure": procedure})
+
+    def _desk_of(self, procedure: str) -> Desk:
+        name = self.settings.procedures[procedure].agent
+        return self.desks[name] if name is not None else next(iter(self.desks.values()))
+
+    def due_watchers(self, *, agent_id: str | None = None) -> list[WatcherState]:
+        """Return the watchers that look now.
+
+        Args:
+            agent_id: those in the survey of an employee; None: those that look alone.
+        """
+        now = self._world.kernel.now
+        return [w for w in self.watchers.values() if self._looks(w, agent_id) and w.due_ns(now) <= now]
+
+    def next_watch_ns(self) -> int | None:
+        """Return when a watcher that looks alone is due next, in simulated nanoseconds; None: never."""
+        now = self._world.kernel.now
+        return min((w.due_ns(now) for w in self.watchers.values() if self._looks(w, None)), default=None)
+
+    def _looks(self, watcher: WatcherState, agent_id: str | None) -> bool:
+        settings, reactive = watcher.settings, self.settings.design == "event_driven"
+        if not settings.active or settings.agent not in self.desks or (reactive and settings.tasks is not None):
+            return False  # who only reacts does not notice what has not happened
+        alone = settings.alone or reactive
+        return alone if agent_id is None else not alone and settings.agent == agent_id
+
+    def watch(self, watchers: Iterable[WatcherState]) -> list[Task]:
+        """Have watchers look, and make a task of each new finding.
+
+        Raises:
+            ExpressionError, LimitError: as `WatcherState.look`.
+            Refused: if there are too many tasks.
+        """
+        made = []
+        for watcher in watchers:
+            desk = self.desks[watcher.settings.agent]
+            look = watcher.look(self._world, desk.agent, self.evaluator)
+            drafts = [self.draft(desk, watcher.settings.sop, item, watcher) for item in look.new.values()]
+            watcher.take(look)  # from here on, nothing can fail, so no finding is lost or found twice
+            made += [self.make(desk, draft) for draft in drafts]
+        return made
+
+    # -- tasks
+
+    def draft(self, desk: Desk, name: str, item: Any, watcher: WatcherState | None = None) -> "Draft":
+        """Return a task that can be made from a procedure.
+
+        Args:
+            desk: the employee that has to do it.
+            name: the name of the procedure.
+            item: what was found; the data of the task.
+            watcher: the watcher that found it; None: a trigger did.
+
+        Raises:
+            ExpressionError: if an expression of the procedure cannot be evaluated.
+            Refused: if there are too many tasks, or the title is too long.
+        """
+        procedure, agent = self.settings.procedures[name], desk.agent
+        own = None if watcher is None else watcher.settings.priority
+        priority = self.evaluator.value(procedure.priority if own is None else own, agent, item=item)
+        if not isinstance(priority, int | float):
+            raise UsageError(f"the priority of {name!r} is no number: {priority!r:.60}")
+        title = self.evaluator.text(procedure.title, agent, item=item)
+        self._world.tasks.check_new(title, "", None, ())
+        return Draft(name, title, round(priority), freeze(item), agent.agent_id if watcher is None else watcher.name)
+
+    def make(self, desk: Desk, draft: "Draft") -> Task:
+        """Make a task."""
+        procedure, now = self.settings.procedures[draft.procedure], self._world.kernel.now
+        task = self._world.tasks.create(
+            draft.creator, draft.title, assignee=desk.agent.agent_id, data=draft.item, priority=draft.priority,
+            kind=KIND, due_ns=None if procedure.due is None else now + procedure.due,
+            stalled_after_ns=procedure.stalled_after,
+        )  # fmt: skip
+        self.progress[task.id] = Progress(draft.procedure)
+        self.counts["created"] += 1
+        self._announce(task)
+        return task
+
+    def names(self, task: Task) -> Mapping[str, Any]:
+        """Return the names of expressions over a task."""
+        item = decode(task.data)
+        return {"task": task.to_json(), "data": item, "item": item, "results": decode(self.progress[task.id].results)}
+
+    def step(self, task: int) -> tuple[Procedure, Step, Progress]:
+        """Return the procedure, the next step and the progress of a task.
+
+        Raises:
+            Refused: if it is not made from a procedure.
+        """
+        progress = self.progress.get(task)
+        if progress is None:
+            raise Refused(f"task {task} is not made from a procedure")
+        procedure = self.settings.procedures[progress.procedure]
+        return procedure, procedure.steps[progress.step], progress
+
+    def evaluate(self, task: Task, value: Any) -> Any:
+        """Return the value of an expression of a step.
+
+        Raises:
+            ExpressionError: if it cannot be evaluated.
+            Refused: if the employee of the task does not exist any more.
+        """
+        return self.evaluator.value(value, self.desk(task.assignee or "").agent, **self.names(task))
+
+    def told(self, desk: Desk, usual: str, value: Any, **names: Any) -> str:
+        """Return a text that an employee remembers; the usual one, and a warning, if it cannot be made.
+
+        Args:
+            desk: the employee.
+            usual: the text to fall back on: the work is done already and must not fail over its report.
+            value, names: see `Evaluator.value`.
+        """
+        try:
+            return self.evaluator.text(value, desk.agent, **names)
+        except ExpressionError as error:
+            text = f"{usual}\n  (what is to be remembered of it cannot be computed: {error})"
+            Channels.of(self._world).post(self.settings.alert_channel, desk.settings.title, text)
+            return usual
+
+    def channel_of(self, task: Task) -> str:
+        """Return the channel of the employee of a task."""
+        return self.desk(task.assignee or "").channel
+
+    def drop(self, task: int) -> None:
+        """Forget the steps of a task that somebody has ended."""
+        self._end_wait(task)
+        self.progress[task] = attrs.evolve(self.progress[task], stage="waiting")
+
+    def enqueue(self, desk: Desk, task: Task) -> Task:
+        """Put the next step of a task into the queue of the step workers."""
+        _, step, progress = self.step(task.id)
+        if task.status == "pending" and progress.step == 0 and progress.attempts == 0:
+            desk.answered.append((self._world.kernel.now, self._world.kernel.now - task.created_ns))
+        self.progress[task.id] = attrs.evolve(progress, stage="queued")
+        self.queue.append(task.id)
+        self.counts["advanced"] += 1
+        note = f"advanced to step {progress.step + 1}: {step.name}"
+        task = self._world.tasks.update(task.id, desk.agent.agent_id, status="in_progress", note=note)
+        self._world.event_bus.tell("sop.step.queued", {"task": task.id, "step": progress.step + 1, "name": step.name})
+        return task
+
+    def claim(self, task: int) -> None:
+        """Take a step out of the queue.
+
+        Raises:
+            Refused: if another worker has taken it.
+        """
+        if task not in self.queue:
+            raise Refused(f"the step of task {task} is taken already", skip=True)
+        self.queue.remove(task)
+        self.progress[task] = attrs.evolve(self.progress[task], stage="running")
+
+    def unclaim(self, task: int) -> None:
+        """Put a step back into the queue whose worker was stopped."""
+        if self.stage(task) == "running":
+            self.progress[task] = attrs.evolve(self.progress[task], stage="queued")
+            self.queue.appendleft(task)
+            self._world.event_bus.tell("sop.step.queued", {"task": task, "again": True})
+
+    def passed(self, task: Task, result: Any, by: str) -> None:
+        """Keep the result of the present step and go on to the next one, or complete the task."""
+        procedure, step, progress = self.step(task.id)
+        self._end_wait(task.id)
+        results = freeze({**decode(progress.results), step.name: result})
+        following = progress.step + 1
+        self.counts["steps"] += 1
+        self._world.event_bus.tell("sop.step.done", {"task": task.id, "step": following, "name": step.name})
+        self.progress[task.id] = Progress(progress.procedure, following, results=results)
+        if following >= len(procedure.steps):
+            self._conclude(task, procedure, by)
+        else:
+            if task.status == "waiting":
+                self._world.tasks.update(task.id, by, status="in_progress", note=f"{step.name} is done")
+            self._announce(task)
+
+    def failed(self, task: Task, why: str, by: str) -> None:
+        """Have the present step tried again in a later cycle, or end the task as failed."""
+        _, step, progress = self.step(task.id)
+        attempts = progress.attempts + 1
+        self._world.event_bus.tell("sop.step.failed", {"task": task.id, "step": progress.step + 1, "error": why})
+        if attempts <= step.retries:
+            self.progress[task.id] = attrs.evolve(progress, stage="ready", attempts=attempts)
+            self._announce(task)
+        else:
+            self.counts["failed"] += 1
+            text = f"Task #{task.id} ({task.title}) failed at step {progress.step + 1} ({step.name}): {why}"
+            self._finish(task, "failed", text, by)
+            Channels.of(self._world).post(self.settings.alert_channel, self.title_of(task.assignee), text)
+
+    def _conclude(self, task: Task, procedure: Procedure, by: str) -> None:
+        self.counts["completed"] += 1
+        self._finish(task, "completed", "", by)
+        if procedure.concluded is not None and task.assignee in self.desks:
+            self.desks[task.assignee].concluded.append(task.id)
+
+    def take_concluded(self, desk: Desk) -> list[Task]:
+        """Return the tasks that were completed since the last call and that their employee remembers."""
+        found = [self._world.tasks.get(id) for id in desk.concluded]
+        desk.concluded.clear()
+        return found
+
+    def _finish(self, task: Task, status: str, note: str, by: str) -> None:
+        self._end_wait(task.id)
+        self._world.tasks.update(
+            task.id, by, status=status, note=note[:2000], result=decode(self.progress[task.id].results)
+        )
+        self._announce(task)
+
+    def _announce(self, task: Task) -> None:
+        """Say that an employee may have something to do; one that is event-driven wakes up for it."""
+        self._world.event_bus.tell("sop.ready", {"agent": task.assignee, "task": task.id})
+
+    # -- waits
+
+    def wait(self, task: Task, by: str) -> None:
+        """Have a task wait for time or an event, as its present step says."""
+        _, step, progress = self.step(task.id)
+        assert step.wait is not None, "the step is a wait"
+        self.progress[task.id] = attrs.evolve(progress, stage="waiting")
+        self._world.tasks.update(task.id, by, status="waiting", note=step.name)
+        kernel, id, wait = self._world.kernel, task.id, step.wait
+        ends: list[Timer | Subscription] = [
+            kernel.call_at(kernel.now + wait.time, lambda: self._woken(id, "time", None), kernel.supervisor)
+        ]
+        if wait.event is not None:
+            ends.append(self._world.event_bus.subscribe(wait.event, callback=lambda event: self._check(id, event)))
+        self._ends[id] = ends
+
+    def _check(self, id: int, event: Event) -> None:
+        """End the wait of a task if an event is what it waits for."""
+        task, item = self._world.tasks.get(id), event.data
+        _, step, _ = self.step(id)
+        where = None if step.wait is None else step.wait.where
+        desk, names = self.desks.get(task.assignee or ""), {**self.names(task), "item": item}
+        if desk is None or not (where is None or self.evaluator.holds(where, desk.agent, **names)):
+            return
+        kernel = self._world.kernel  # it ends at the next delta, not inside the publication of somebody else
+        kernel.call_at(kernel.now, lambda: self._woken(id, "event", item), kernel.supervisor)
+
+    def _woken(self, id: int, by: str, event: Any) -> None:
+        if self.stage(id) == "waiting" and id in self._ends:
+            self.passed(self._world.tasks.get(id), {"woken_by": by, "event": event}, "sop")
+
+    def _end_wait(self, id: int) -> None:
+        for end in self._ends.pop(id, ()):
+            end.cancel()
+
+    def await_person(self, task: Task, gate: str, by: str) -> None:
+        """Have a task wait for the decision of a person."""
+        _, step, progress = self.step(task.id)
+        self.progress[task.id] = attrs.evolve(progress, stage="waiting")
+        self._gates[gate] = task.id
+        self._world.tasks.update(task.id, by, status="waiting", note=f"{step.name}: {gate}")
+
+    def _decided(self, event: Event) -> None:
+        data: Any = event.data
+        gate = data["gate"]
+        if gate not in self._gates:
+            return
+        task, kernel, approved = self._gates.pop(gate), self._world.kernel, event.topic == "gate.approved"
+        kernel.call_at(kernel.now, lambda: self._judged(task, gate, approved, data), kernel.supervisor)
+
+    def _judged(self, id: int, gate: str, approved: bool, data: Any) -> None:
+        if self.stage(id) != "waiting":
+            return
+        task, (_, step, _) = self._world.tasks.get(id), self.step(id)
+        if approved:
+            self.passed(task, {"gate": gate, "by": data.get("by"), "note": data.get("note")}, "sop")
+            return
+        self.counts["cancelled"] += 1
+        self._finish(task, "cancelled", f"{step.name} was not approved", "sop")
+
+    # -- heartbeats
+
+    def heartbeat(self, desk: Desk, text: str) -> None:
+        """Post the heartbeat of an employee."""
+        desk.heard_ns = self._world.kernel.now
+        desk.cycles += 1
+        self.counts["cycles"] += 1
+        Channels.of(self._world).post(self.settings.ops_channel, desk.settings.title, text)
+        self._listen_for_silence(desk)
+
+    def _listen_for_silence(self, desk: Desk) -> None:
+        """Warn when twice the interval has passed without a heartbeat, whatever state the employee is in."""
+        if desk.silence is not None:
+            desk.silence.cancel()
+        if self.settings.design != "event_driven":
+            kernel, due = self._world.kernel, desk.heard_ns + 2 * desk.settings.interval
+            desk.silence = kernel.call_at(due, lambda: self.warn(desk), kernel.supervisor)
+
+    def silent(self) -> list[Desk]:
+        """Return the employees whose heartbeat has been missing for twice their interval."""
+        now, reactive = self._world.kernel.now, self.settings.design == "event_driven"
+        return [d for d in self.desks.values() if not reactive and now - d.heard_ns >= 2 * d.settings.interval]
+
+    def warn(self, desk: Desk) -> None:
+        """Post that the heartbeat of an employee is missing."""
+        desk.alerts += 1
+        self.counts["alerts"] += 1
+        text = alert(desk.settings.title, self._world.kernel.now - desk.heard_ns, desk.settings.interval)
+        Channels.of(self._world).post(self.settings.alert_channel, "sop", text)
+
+    def since_summary(self) -> dict[str, int]:
+        """Return what was done since the last call, and how many tasks are overdue at present."""
+        counts = {name: self.counts[name] - self._summed[name] for name in COUNTED}
+        self._summed = Counter(self.counts)
+        now = self._world.kernel.now
+        return {**counts, "overdue": sum(is_overdue(task, now) for task in self._world.tasks.open())}
+
+    # -- the record
+
+    def state(self) -> Any:
+        """Return the state of employees, tasks, queue and watchers."""
+        desks = {
+            name: [
+                d.next_ns, d.heard_ns, d.cycles, d.alerts, sorted(d.noted.items()), d.lost, list(d.concluded),
+                [attrs.astuple(found) for found in d.triggers], list(map(list, d.answered)),
+            ]
+            for name, d in self.desks.items()
+        }  # fmt: skip
+        progress = {str(id): attrs.astuple(one) for id, one in self.progress.items()}
+        watchers = {name: watcher.state() for name, watcher in self.watchers.items()}
+        return {
+            "desks": desks,
+            "progress": progress,
+            "queue": list(self.queue),
+            "watchers": watchers,
+            "jobs": self.jobs,
+        }
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return what was done so far, the length of the queue, and the mean hours until a task was begun."""
+        begun = [hours for desk in list(self.desks.values()) for _, hours in list(desk.answered)]
+        numbers = {name: float(self.counts[name]) for name in COUNTED}
+        return {**numbers, "queue": float(len(self.queue)), "response_hours": _mean_hours(begun) or 0.0}
+
+    def summary(self) -> Mapping[str, Any]:
+        """Return the same, and for each employee the cycles, the warnings, and the hours until a task was begun."""
+        desks = {
+            name: {
+                "cycles": d.cycles, "alerts": d.alerts, "tasks_begun": len(d.answered),
+                "response_hours": _mean_hours([hours for _, hours in d.answered]),
+            }
+            for name, d in self.desks.items()
+        }  # fmt: skip
+        return {**self.metrics(), **desks} if self.desks else {}
+
+
+COUNTED: Final = (
+    "cycles", "triggers", "created", "advanced", "steps", "completed", "failed", "cancelled", "memories", "assessments",
+    "alerts",
+)  # fmt: skip
+
+
+def _mean_hours(times: list[int]) -> float | None:
+    return round(sum(times) / len(times) / 3.6e12, 6) if times else None
+
+
+def _urgency(task: Task, now_ns: int) -> tuple[bool, bool, int, float, int]:
+    """Return the rank of a task: overdue ones first, then stalled ones, by priority, by due time, by number."""
+    due = float("inf") if task.due_ns is None else task.due_ns
+    return not is_overdue(task, now_ns), not is_stalled(task, now_ns), -task.priority, due, task.id
