@@ -6,7 +6,7 @@ from importlib.resources import files
 from sim.bench.charts import Bar, Series, bands, bars, half, lines, number
 from sim.bench.estimate import Estimate
 from sim.bench.modes import PARALLEL
-from sim.bench.outcomes import outcomes
+from sim.bench.outcomes import outcomes, swept_outcomes
 from sim.bench.page_notes import about, meaning
 from sim.bench.page_parts import card, colour, figure, label_of, section, short, spread, table
 from sim.bench.rows import FIGURES, Bench, Row
@@ -21,7 +21,8 @@ _TABLES = 100
 def render(bench: Bench) -> str:
     """Return the page."""
     style = (files("sim.bench") / "web" / "style.css").read_text(encoding="utf-8")
-    shown = [part for part in (_swept(bench), _makespans(bench), _flights(bench), _figures(bench)) if part]
+    made = (_swept(bench), swept_outcomes(bench), _makespans(bench), _flights(bench), _figures(bench))
+    shown = [part for part in made if part]
     body = tag("main", _header(bench), _tiles(bench), shown, outcomes(bench), meaning(bench), about(bench))
     return document(f"{bench.plan.scenario.name}: bench", body, style=style)
 
@@ -100,9 +101,11 @@ def _swept(bench: Bench) -> Markup | None:
         return None
     cards = [chart for key in bench.plan.points[0] for chart in _over(bench, key)]
     note = f"makespan of {PARALLEL} divided by that of the mode, seed by seed; mean with its 95 % interval"
-    oracle = _overview(bench, "of_oracle", " %")
+    speeds, oracle = _overview(bench, "speed_up", " ×"), _overview(bench, "of_oracle", " %")
+    if speeds is None and oracle is None and not cards:
+        return None  # tick-parallel was not run
     return section(
-        f"Speed-up over {PARALLEL}", note + _rest(len(cards)), _overview(bench, "speed_up", " ×"),
+        f"Speed-up over {PARALLEL}", note + _rest(len(cards)), speeds,
         [tag("h3", "Percent of the oracle"), oracle] if oracle else None,
         tag("div", cards[:_CARDS], class_="cards wide"),
     )  # fmt: skip
