@@ -47,7 +47,8 @@ def test_a_page_shows_everything_offline(made, shown, tmp_path):
     """All sections are drawn without a script, nothing is loaded or complained about, nothing is too wide."""
     browser = shown(made(MODES, figures, sweeps=SWEEPS))
     assert headings(browser) == [
-        "Speed-up over tick-parallel", "Makespan", "Calls in flight", "All figures", "Outcomes",
+        "Speed-up over tick-parallel", "Outcomes by swept value", "Makespan", "Calls in flight", "All figures",
+        "Outcomes",
         "The modes", "How it was measured",
     ]  # fmt: skip
     assert browser.evaluate("document.querySelectorAll('script').length") == 0
@@ -57,6 +58,14 @@ def test_a_page_shows_everything_offline(made, shown, tmp_path):
     assert [url for url in browser.asked if url.startswith(("http", "ws"))] == []
     browser.picture(tmp_path / "bench.png", whole=True)
     assert (tmp_path / "bench.png").stat().st_size > 100_000
+
+
+def test_outcomes_stand_side_by_side_by_swept_value(made, shown):
+    """What the scenario measures has a bar for each swept value and mode; without tick-parallel there is no speed-up."""
+    browser = shown(made(("autonomous", "causal"), figures, sweeps=("agents.a.count=25,100",)))
+    assert headings(browser)[0] == "Outcomes by swept value"
+    names = "[...document.querySelector('section').querySelectorAll('.name')].map((one) => one.textContent)"
+    assert browser.evaluate(names) == ["25, autonomous", "25, causal", "100, autonomous", "100, causal"]
 
 
 def test_numbers_of_a_page_are_those_of_the_bench(made, shown):
