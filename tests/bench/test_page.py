@@ -61,7 +61,7 @@ def test_a_page_shows_everything_offline(made, shown, tmp_path):
 
 
 def test_outcomes_stand_side_by_side_by_swept_value(made, shown):
-    """What the scenario measures has a bar for each swept value and mode; without tick-parallel there is no speed-up."""
+    """What the scenario measures has a bar by swept value and mode; without tick-parallel there is no speed-up."""
     browser = shown(made(("autonomous", "causal"), figures, sweeps=("agents.a.count=25,100",)))
     assert headings(browser)[0] == "Outcomes by swept value"
     names = "[...document.querySelector('section').querySelectorAll('.name')].map((one) => one.textContent)"

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 import attrs
 
 from sim.errors import UsageError
+from sim.kernel.calendar import Daily
 from sim.kernel.duration import NS
 from sim.world.section import (
     Duration,
@@ -308,3 +309,7 @@ class JobsSettings:
     summary: str = "18:00"
     summarise: str | None = "Summarize these notes in two or three sentences. Keep names, numbers and decisions."
     tier: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        for time in (self.maintenance, self.summary):
+            Daily.parse(time)  # raises `UsageError` if it is no time of day

@@ -1,0 +1,56 @@
+"""What does not fit is refused before the run, in one sentence that says what to do."""
+
+import pytest
+
+from sim.assembly.build import check_families
+from sim.errors import ScenarioError, UsageError
+from sim.scenario import loads
+from tests.agents.sop.company import JOBS, PEOPLE
+
+STEPS = "steps: [{name: call, post: {text: called}}]"
+SOP = f"sop: {{procedures: {{call: {{title: call, {STEPS}}}}}}}\n"
+
+
+def refused(text: str) -> str:
+    """Return why a scenario is refused."""
+    with pytest.raises((ScenarioError, UsageError)) as caught:
+        check_families(loads(f"name: company\n{text}", "company.yaml"))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (PEOPLE, "agents.clerk are employees, but there are no procedures"),
+        (SOP + "agents: [{name: a, rules: [{do: stop}]}]", "procedures need somebody who follows them"),
+        (SOP + PEOPLE.replace("  - {name: worker, kind: step_worker}\n", ""), "employees need somebody who does the"),
+        (
+            SOP.replace("}}}\n", "}}, watchers: {w: {agent: clark, sop: call, event: a}}}\n") + PEOPLE,
+            "sop.watchers.w: 'clark' is not an employee",
+        ),
+        (
+            SOP.replace("}}}\n", "}}, watchers: {w: {agent: clerk, sop: call, event: a, alone: true}}}\n") + PEOPLE,
+            "sop.watchers.w looks alone, and nobody runs it",
+        ),
+        (
+            SOP.replace("}}}\n", "}}, watchers: {w: {agent: clerk, sop: cal, event: a}}}\n") + PEOPLE,
+            "company.yaml:2:6: sop: the watcher 'w' makes tasks of 'cal', which is no procedure",
+        ),
+        (SOP.replace("post: {text: called}", "approval: may I") + PEOPLE, "needs a person who approves"),
+        (SOP.replace("post: {text: called}", "model: {prompt: hi}") + PEOPLE, "asks a model, but there is none"),
+        (SOP + PEOPLE.replace("interval: 5m", "assess: {}"), "agents.clerk asks a model in each cycle, but there is"),
+        (
+            SOP.replace("title: call,", "title: call, trigger: {event: a},")
+            + PEOPLE.replace("name: clerk", "name: clerk\n    count: 2"),
+            "sop.procedures.call has a trigger, and there are several employees",
+        ),
+        (SOP + PEOPLE + JOBS.replace("name: jobs", "name: jobs, count: 2"), "agents.jobs: one agent runs all jobs"),
+        (SOP + PEOPLE + JOBS.replace("summarise: null", "summary: '25:00'"), "25:00"),
+        (SOP.replace("post: {text: called}", "post: {text: called}, tool: a.b") + PEOPLE, "the step 'call' must be"),
+        (SOP.replace("text: called", 'text: "=nothing.here"') + PEOPLE, "nothing"),
+        (SOP.replace("title: call,", "title: call, trigger: {},") + PEOPLE, "a trigger is an event or a message"),
+    ],
+)  # fmt: skip
+def test_it_is_refused(text: str, sentence: str) -> None:
+    """Each contradiction between procedures, employees, workers, models and jobs has its sentence."""
+    assert sentence in refused(text)

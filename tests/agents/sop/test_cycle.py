@@ -1,0 +1,188 @@
+"""The cycle of an employee: what it surveys, what it ranks first, and that it takes one major action."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.actors import Agent
+from sim.agents.sop import Sops
+from sim.agents.sop.cycle import prioritize, survey
+from sim.kernel.codec import freeze
+from sim.memory.service import Memories
+from sim.world.world import World
+from tests.agents.sop.company import PEOPLE, company, inside
+
+STEPS = "steps: [{name: call, post: {text: called}}]"
+IDLE = f"until: 2s\nsop: {{procedures: {{call: {{title: call, priority: '=item.p', {STEPS}}}}}}}\nmemory: {{}}\n"
+
+
+def test_a_cycle_without_work_is_a_heartbeat_and_nothing_else(tmp_path: Path) -> None:
+    """If nothing needs doing, the employee posts its heartbeat and sleeps until its next cycle."""
+    ran = company(tmp_path, IDLE.replace("2s", "16m") + PEOPLE)
+    text = (
+        "Clerk Agent: Loop completed.\n  Active tasks: 0 | New triggers: 0 | Action taken: None\n  Next run: 5 minutes"
+    )
+    assert ran.posts("#ops-log") == [(at, text) for at in (0, 300, 600, 900)]
+    assert ran.posts("#desk") == []
+    assert ran.memories.all("clerk") == []
+
+
+def test_the_survey_loads_tasks_findings_memories_and_numbers(tmp_path: Path) -> None:
+    """It has the tasks in progress and pending, not those that wait or have ended, and the memories for a prompt."""
+    surveys = []
+
+    def look(world: World) -> None:
+        sops, memories = Sops.of(world), Memories.of(world)
+        desk = sops.desks["clerk"]
+        for status in ("pending", "in_progress", "waiting", "completed", "cancelled"):
+            task = sops.make(desk, sops.draft(desk, "call", {"p": 1}))
+            if status != "pending":
+                world.tasks.update(task.id, "clerk", status=status)
+        memories.add("clerk", "important", importance=8)
+        memories.add("clerk", "of a task", importance=2, related_task_id=1)
+        memories.add("other", "not mine", importance=9)
+        surveys.append(survey(world, sops, desk))
+
+    inside(tmp_path, IDLE + PEOPLE, look)
+    seen = surveys[0]
+    assert [task.word for task in seen.tasks] == ["pending", "in_progress"]
+    assert seen.memories is not None
+    assert [memory.content for memory in seen.memories.memories] == ["important", "of a task"]
+    assert (seen.stats["active"], seen.stats["waiting"]) == (2, 1)
+
+
+def test_the_most_urgent_work_comes_first(tmp_path: Path) -> None:
+    """Overdue tasks, then stalled ones, then by priority; at equal priority triggers, then what is due first."""
+    orders = []
+
+    def look(world: World) -> None:
+        sops, now = Sops.of(world), world.kernel.now
+        desk = sops.desks["clerk"]
+
+        def made(procedure: str, priority: int, due_ns: int | None = None) -> None:
+            task = sops.make(desk, sops.draft(desk, procedure, {"p": priority}))
+            world.tasks.update(task.id, "clerk", due_ns=due_ns, note=f"{procedure} {priority} {due_ns}")
+
+        made("call", 1)
+        made("call", 9)
+        made("call", 5, now + 10**13)
+        made("call", 5, now + 10**12)
+        made("call", 0, now)
+        made("slow", 2)
+        sops.trigger("call", {"p": 5})
+        orders.append([choice.task and choice.task.id for choice in prioritize(sops, desk)])
+
+    slow = f"procedures: {{slow: {{title: slow, priority: '=item.p', stalled_after: 0, {STEPS}}}, "
+    inside(tmp_path, IDLE.replace("procedures: {", slow) + PEOPLE, look)
+    assert orders == [[5, 6, 2, None, 4, 3, 1]]
+
+
+def test_five_detections_make_five_tasks_that_are_done_one_a_cycle(tmp_path: Path) -> None:
+    """A watcher makes a task of each finding at once; the cycles then take one action each."""
+    text = f"""until: 31m
+artifacts: [{{id: leads, owner: clerk, content: [{{id: a}}, {{id: b}}, {{id: c}}, {{id: d}}, {{id: e}}]}}]
+sop:
+  procedures: {{call: {{title: "='lead ' + item.id", {STEPS}}}}}
+  watchers: {{inbox: {{agent: clerk, sop: call, artifact: leads}}}}
+"""
+    ran = company(tmp_path, text + PEOPLE)
+    assert ran.cycles() == [(0, 5, 0, 1), *((300 * n, 0, 0, 1) for n in (1, 2, 3, 4)), (1500, 0, 0, 0), (1800, 0, 0, 0)]
+    assert ran.statuses == ["completed"] * 5
+    assert [text for _, text in ran.posts("#desk")].count("called") == 5
+
+
+KINDS = st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["trigger", "watched"]), st.integers(0, 9)), max_size=12)
+
+
+@settings(max_examples=15, deadline=None)
+@given(KINDS)
+def test_a_cycle_takes_one_major_action_at_most(inbox: list[tuple[int, str, int]]) -> None:
+    """Whatever comes in, a cycle makes one task from a trigger or advances one task; each thing is done once."""
+    events = "".join(f"  - {{at: {minute}m, topic: {kind}, data: {{p: {p}}}}}\n" for minute, kind, p in inbox)
+    text = f"""until: 5h
+sop:
+  procedures:
+    call: {{title: called, priority: "=item.p", trigger: {{event: trigger}}, {STEPS}}}
+    seen: {{title: seen, priority: "=item.p", {STEPS}}}
+  watchers: {{inbox: {{agent: clerk, sop: seen, event: watched}}}}
+{"events:" if events else ""}
+{events}"""
+    with tempfile.TemporaryDirectory() as folder:
+        ran = company(Path(folder), text + PEOPLE)
+        assert all(created + advanced <= 1 for _, _, created, advanced in ran.cycles())
+        assert ran.statuses == ["completed"] * len(inbox)
+        assert sum(new + created for _, new, created, _ in ran.cycles()) == len(inbox)
+        assert [text for _, text in ran.posts("#desk")].count("called") == len(inbox)
+
+
+def test_a_trigger_is_acted_on_at_once_and_the_clock_stays(tmp_path: Path) -> None:
+    """A trigger starts a cycle before the next one is due; cycles by the clock keep their times."""
+    text = f"""until: 11m
+sop: {{procedures: {{call: {{title: called, trigger: {{event: rung, where: data.loud}}, {STEPS}}}}}}}
+events:
+  - {{at: 90s, topic: rung, data: {{loud: true}}}}
+  - {{at: 95s, topic: rung, data: {{loud: false}}}}
+"""
+    ran = company(tmp_path, text + PEOPLE)
+    assert [(at, created, advanced) for at, _, created, advanced in ran.cycles()] == [
+        (0, 0, 0), (90, 1, 0), (300, 0, 1), (600, 0, 0),
+    ]  # fmt: skip
+
+
+def test_a_message_is_a_trigger_or_a_memory(tmp_path: Path) -> None:
+    """A message of the topic of a procedure becomes a task; any other one is remembered."""
+    call = f"{{title: '=item.data', trigger: {{message: do}}, {STEPS}}}"
+    text = f"until: 2m\nmemory: {{}}\nsop: {{procedures: {{call: {call}}}}}\n"
+    people = (
+        PEOPLE
+        + """
+  - name: boss
+    state: {n: 0}
+    rules:
+      - {when: n == 0, do: {send: {to: clerk, topic: do, data: call Ann}}, set: {n: 1}}
+      - {when: n == 1, do: {send: {to: clerk, data: well done}}, set: {n: 2}}
+      - do: stop
+"""
+    )
+    ran = company(tmp_path, text + people)
+    assert [task.title for task in ran.world.tasks.all()] == ["call Ann"]
+    assert any("well done" in memory.content for memory in ran.memories.all("clerk"))
+
+
+@pytest.mark.parametrize(
+    ("design", "cycles", "done", "memories"),
+    [("cycle", 7, 5, True), ("stateless", 7, 5, False), ("many_actions", 7, 5, True), ("event_driven", 5, 5, True)],
+)
+def test_the_designs_do_what_they_say(tmp_path: Path, design: str, cycles: int, done: int, memories: bool) -> None:
+    """Event-driven: only reactions; stateless: no memories; many actions: all that is pending in one cycle."""
+    text = f"""until: 31m
+memory: {{}}
+artifacts: [{{id: leads, owner: clerk, content: [{{id: a}}, {{id: b}}, {{id: c}}, {{id: d}}, {{id: e}}]}}]
+sop:
+  design: {design}
+  procedures: {{call: {{title: "='lead ' + item.id", {STEPS}}}}}
+  watchers: {{inbox: {{agent: clerk, sop: call, artifact: leads}}}}
+"""
+    people = PEOPLE + "  - {name: jobs, kind: recurring_jobs, settings: {summarise: null}}\n"
+    ran = company(tmp_path, text + people)
+    assert ran.statuses == ["completed"] * done
+    advanced = [count for *_, count in ran.cycles()]
+    assert (max(advanced) > 1) == (design == "many_actions")
+    assert len(advanced) >= cycles
+    assert bool(ran.memories.all("clerk")) == memories
+    last = ran.rows("SELECT max(time) FROM task_history")[0]
+    assert (last < 300) == (design in ("event_driven", "many_actions"))
+
+
+def test_nothing_is_kept_in_the_agent(tmp_path: Path) -> None:
+    """An employee is its role: all else is in services, so one that is hired again has its desk."""
+    ran = company(tmp_path, IDLE + PEOPLE)
+    desk = ran.sops.desks["clerk"]
+    clerk = ran.world.agents["clerk"]
+    assert isinstance(clerk, Agent)
+    assert ran.sops.hire(clerk, desk.settings) is desk
+    assert clerk.state == {}
+    assert freeze(ran.sops.state())

@@ -1,0 +1,144 @@
+"""The scenario `lead_response`: the same in every way of running it, with the numbers of the seed."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sim
+from sim.runner.options import Backend
+from sim.store import open_run
+from tests.agents.renewed import renewed_agents
+from tests.llm.endpoint import Endpoint, Reply, Seen, fitting
+
+ROOT = Path(__file__).parents[3]
+FILE = ROOT / "scenarios" / "lead_response.yaml"
+KILLS = 30
+
+
+def rows(result: sim.RunResult, sql: str) -> list[Any]:
+    """Return the rows of a query on a run."""
+    with open_run(Path(result.run or ""), verify=False) as stored:
+        return stored.query(sql)
+
+
+def _same(mode: Any, until: str) -> None:
+    hashes = {sim.run(FILE, until=until, mode=mode, backend=backend, out=None).hash for backend in ("asyncio", "trio")}
+    code = f"import sim; print(sim.run({str(FILE)!r}, until={until!r}, mode={mode!r}, out=None).hash)"
+    for seed in ("1", "271828"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, cwd=ROOT
+        )
+        hashes.add(done.stdout.strip())
+    assert len(hashes) == 1
+
+
+@pytest.mark.parametrize("mode", ["autonomous", "tick"])
+def test_it_is_the_same_on_backends_hash_seeds_and_processes(mode: str) -> None:
+    """Two backends, and two processes with other hash seeds, give the same hash."""
+    _same(mode, "6h" if mode == "tick" else "1d")
+
+
+@pytest.mark.proof
+def test_four_weeks_are_the_same_everywhere() -> None:
+    """The whole scenario has one hash."""
+    _same("autonomous", "28d")
+
+
+def test_an_employee_keeps_nothing_in_itself() -> None:
+    """Employees, workers and jobs that are made anew before each cycle give the same hash (stateless between runs)."""
+    plain = sim.run(FILE, until="1d", out=None)
+    with renewed_agents() as replaced:
+        renewed = sim.run(FILE, until="1d", out=None)
+    assert replaced.count("lead-response") > 288
+    assert renewed.hash == plain.hash
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_replay_is_exact(tmp_path: Path, backend: Backend) -> None:
+    """A run is the same when it is replayed from its record."""
+    result = sim.run(FILE, until="1d", out=tmp_path)
+    replayed = sim.replay(result.run or "", backend=backend)
+    assert replayed.same, replayed.difference
+    assert replayed.complete
+
+
+def test_assessments_cost_what_the_seed_says(tmp_path: Path) -> None:
+    """At five minutes there are 288 assessments a day, each about $0.001, so about $0.29 a day."""
+    result = sim.run(FILE, until="4d", out=tmp_path)
+    calls = rows(result, "SELECT CAST(time / 86400 AS INTEGER) AS day, count(*), sum(cost) FROM llm_calls "
+                         "WHERE agent = 'lead-response' GROUP BY 1 ORDER BY 1")  # fmt: skip
+    assert [count for _, count, _ in calls] == [288] * 4
+    assert 0.15 < calls[-1][2] < 0.45
+
+
+def _kill_and_resume(folder: Path, kills: int, seed: int, until: str) -> None:
+    """Kill the process of a run at random moments, resume it each time, and compare the end with a run in one go."""
+    whole = sim.run(FILE, until=until, out=folder / "whole")
+    chance, command = random.Random(seed), [sys.executable, "-m", "sim"]
+    begin = ["run", str(FILE), "--set", f"until={until}", "--out", str(folder / "killed"), "--json"]
+    run, killed = "", 0
+    while True:
+        arguments = ["resume", run, "--json"] if run else begin
+        process = subprocess.Popen(
+            [*command, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        if killed == kills:
+            _, err = process.communicate(timeout=300)
+            assert process.returncode == 0, err
+            break
+        time.sleep(chance.uniform(0.8, 2.0))
+        process.kill()
+        process.communicate()
+        killed += 1
+        found = sorted((folder / "killed").glob("[!.]*/"))
+        run = str(found[0]) if found else ""
+    with open_run(Path(run)) as stored:
+        assert stored.info.hash == whole.hash
+        stored.verify()
+        steps = "SELECT count(*) FROM steps WHERE what = 'done' GROUP BY task, step"
+        assert {count for (count,) in stored.query(steps)} == {1}
+
+
+def test_a_killed_run_resumes_to_the_same_hash(tmp_path: Path) -> None:
+    """Killed at random and resumed, the run ends with the same hash, and no step was done twice."""
+    _kill_and_resume(tmp_path, 1, 1, "3d")
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(600)
+def test_many_kills_resume_to_the_same_hash(tmp_path: Path) -> None:
+    """As the short test, with many more kills."""
+    _kill_and_resume(tmp_path, KILLS, 2, "28d")
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_it_runs_unchanged_at_a_real_endpoint(tmp_path: Path, backend: str) -> None:
+    """With --model and --base-url alone, each assessment is a request over a loopback socket; a replay makes none."""
+
+    def serve(seen: Seen) -> Reply:
+        return fitting(seen, "nothing")
+
+    def command(*arguments: object) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-m", "sim", *map(str, arguments), "--json", "--out", str(tmp_path)], cwd=ROOT,
+            env={**os.environ, "OPENAI_API_KEY": "canary-key"}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return json.loads(done.stdout)
+
+    with Endpoint(serve) as endpoint:
+        url = f"http://127.0.0.1:{endpoint.port}/v1"
+        more = ("--model", "openai:served", "--base-url", url, "--backend", backend)
+        result = command("run", FILE, "--until", "2h", *more)
+        asked = len(endpoint.seen)
+        assert result["services"]["sop"]["assessments"] == 24
+        assert asked >= 24  # leads are classified by the model too
+        assert command("replay", result["run"])["same"]
+        assert len(endpoint.seen) == asked

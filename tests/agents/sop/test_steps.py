@@ -1,0 +1,170 @@
+"""Steps: each kind, what fails, what waits, and what somebody ends meanwhile."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sim
+from sim.actors import Agent
+from tests.agents.sop.company import PEOPLE, Company, company
+
+START = "events: [{at: 1s, topic: rung, data: {id: 7}}]\n"
+
+
+def done(folder: Path, steps: str, rest: str = "", people: str = PEOPLE, until: str = "2h", **options: Any) -> Company:
+    """Run one task of some steps."""
+    sop = f"sop:\n  procedures:\n    call:\n      title: call\n      trigger: {{event: rung}}\n      steps:\n{steps}"
+    return company(folder, f"until: {until}\n{sop}{START}{rest}{people}", **options)
+
+
+def results(ran: Company) -> Any:
+    """Return the result of the only task."""
+    task = next(iter(ran.world.tasks.all()))
+    return None if task.result is None else json.loads(bytes(task.result))
+
+
+def test_each_kind_of_step_has_its_result(tmp_path: Path) -> None:
+    """An action, a tool, a model, a post: each result is kept under the name of the step, for the steps after it."""
+    steps = """        - {name: act, action: publish, args: {topic: done, data: {id: "=data.id"}}}
+        - {name: count, tool: sums.add, args: {a: "=data.id", b: 5}}
+        - {name: say, model: {prompt: "='is it ' + str(results.count)"}}
+        - {name: tell, post: {text: "=results.say.text + '!'"}}
+"""
+    rest = """tools:
+  functions:
+    sums.add: {description: Add., parameters: {a: {type: integer}, b: {type: integer}}, returns: args.a + args.b}
+models: {rules: [{text: is it 12, say: it is}]}
+"""
+    ran = done(tmp_path, steps, rest)
+    kept = results(ran)
+    assert ran.statuses == ["completed"]
+    assert (kept["count"], kept["say"]["text"]) == (12, "it is")
+    assert [text for _, text in ran.posts("#desk")].count("it is!") == 1
+    assert ran.rows("SELECT data ->> '$.id' FROM events WHERE topic = 'done'") == [7]
+
+
+def test_a_step_can_be_passed_over(tmp_path: Path) -> None:
+    """A step whose condition does not hold has the result null, and the next one is done."""
+    steps = "        - {name: a, when: data.id > 10, post: {text: big}}\n        - {name: b, post: {text: small}}\n"
+    ran = done(tmp_path, steps)
+    assert results(ran)["a"] is None
+    assert not any("big" in text for _, text in ran.posts("#desk"))
+
+
+def test_a_step_that_fails_is_tried_again_in_later_cycles(tmp_path: Path) -> None:
+    """After its retries, the task has failed, and the alert channel says at which step and why."""
+    steps = "        - {name: pay, action: transfer, args: {to: nobody, amount: 5}, retries: 2}\n"
+    ran = done(tmp_path, steps)
+    tries = ran.rows("SELECT time FROM steps WHERE what = 'failed'")
+    assert tries == [300, 600, 900]
+    assert ran.statuses == ["failed"]
+    [(at, text)] = ran.posts("#escalations")
+    assert at == 900
+    assert text.startswith("Task #1 (call) failed at step 1 (pay): ")
+
+
+@pytest.mark.parametrize(("event", "woken", "at"), [("40m", "event", 2400), ("3h", "time", 3900)])
+def test_a_wait_ends_by_time_or_by_an_event(tmp_path: Path, event: str, woken: str, at: float) -> None:
+    """The task waits meanwhile, no worker does; the event must fit; what came is the result."""
+    steps = """        - {name: rest, wait: {time: 1h, event: paid, where: item.id == data.id}}
+        - {name: b, post: {text: over}}
+"""
+    more = f"[{{at: 30m, topic: paid, data: {{id: 8}}}}, {{at: {event}, topic: paid, data: {{id: 7}}}}, "
+    text = START.replace("[", more)
+    sop = f"sop:\n  procedures:\n    call:\n      title: call\n      trigger: {{event: rung}}\n      steps:\n{steps}"
+    ran = company(tmp_path, f"until: 4h\n{sop}{text}{PEOPLE}")
+    assert results(ran)["rest"]["woken_by"] == woken
+    assert ran.rows("SELECT time FROM steps WHERE name = 'rest' AND what = 'done'") == [at]
+    assert ran.statuses == ["completed"]
+
+
+PERSON = """approvals:
+  person: simulated
+  simulated: {name: boss, policy: POLICY, latency: 20m, latency_p95: 21m}
+"""
+
+
+@pytest.mark.parametrize(("policy", "status"), [("approve", "completed"), ("deny", "cancelled")])
+def test_an_approval_is_asked_of_a_person(tmp_path: Path, policy: str, status: str) -> None:
+    """The task waits for the decision; approved, it goes on; denied, it is cancelled. The worker is free meanwhile."""
+    steps = """        - {name: ask, approval: "='May I call ' + str(data.id) + '?'"}
+        - {name: b, post: {text: yes}}
+"""
+    ran = done(tmp_path, steps, PERSON.replace("POLICY", policy))
+    assert ran.statuses == [status]
+    assert ran.rows("SELECT reason FROM gates") == ["May I call 7?"]
+    assert any(text == "yes" for _, text in ran.posts("#desk")) == (policy == "approve")
+    assert ran.rows("SELECT count(*) FROM transitions WHERE agent = 'worker' AND to_state = 'paused'") == [0]
+
+
+class Canceller(sim.Agent):
+    """Cancels the task."""
+
+    async def decide_action(self) -> sim.Action:
+        self.world.tasks.update(1, self.agent_id, status="cancelled")
+        return sim.Action("stop")
+
+
+@pytest.mark.parametrize("minutes", [2, 7, 30])
+def test_a_task_that_somebody_cancels_is_left_alone(tmp_path: Path, minutes: int) -> None:
+    """Before its first step, between two steps, or within a wait: no further step is done, and nothing fails."""
+    steps = """        - {name: a, post: {text: one}}
+        - {name: b, wait: {time: 1h}}
+        - {name: c, post: {text: two}}
+"""
+    people = f"{PEOPLE}  - {{name: boss, kind: canceller, start: {minutes}m}}\n"
+    ran = done(tmp_path, steps, people=people, kinds={"canceller": Canceller})
+    assert ran.statuses == ["cancelled"]
+    assert not any("two" in text for _, text in ran.posts("#desk"))
+    assert ran.result.errors == 0
+
+
+class Stopper(sim.Agent):
+    """Stops the worker that does a step."""
+
+    async def decide_action(self) -> sim.Action:
+        worker = self.world.agents["worker-1"]
+        assert isinstance(worker, Agent)
+        worker.terminate("test")
+        return sim.Action("stop")
+
+
+def test_a_step_whose_worker_stops_is_done_by_another(tmp_path: Path) -> None:
+    """A worker that is stopped within a step puts it back, and another one does it, once."""
+    steps = "        - {name: a, action: acquire, args: {pool: desk}}\n        - {name: b, post: {text: over}}\n"
+    people = (
+        PEOPLE.replace("name: worker,", "name: worker, count: 2,") + "  - {name: boss, kind: stopper, start: 310s}\n"
+    )
+
+    ran = done(
+        tmp_path,
+        steps,
+        "pools: {desk: {kind: resource, slots: 1}}\n",
+        people=people + HOLDER,
+        kinds={"stopper": Stopper},
+    )
+    assert ran.statuses == ["completed"]
+    assert ran.rows("SELECT worker FROM steps WHERE name = 'a' AND what = 'done'") == ["worker-2"]
+
+
+HOLDER = """  - name: holder
+    state: {n: 0}
+    rules:
+      - {when: n == 0, do: [{acquire: {pool: desk}}, {sleep: {for: 6m}}], set: {n: 1}}
+      - {when: n == 1, do: [{release: {pool: desk}}, stop]}
+"""
+
+
+def test_several_workers_do_each_step_once(tmp_path: Path) -> None:
+    """However many workers there are, a step is done by one of them."""
+    text = """until: 3h
+sop:
+  design: many_actions
+  procedures: {call: {title: call, trigger: {event: rung}, steps: [{name: a, action: publish, args: {topic: did}}]}}
+events: [{at: 1s, every: 1s, times: 20, topic: rung}]
+"""
+    ran = company(tmp_path, text + PEOPLE.replace("name: worker,", "name: worker, count: 5,"))
+    assert ran.statuses == ["completed"] * 20
+    assert ran.rows("SELECT count(*) FROM events WHERE topic = 'did'") == [20]
