@@ -1,7 +1,8 @@
 """Draws docs/contagion.svg and docs/live.svg from runs of the scenarios: `uv run python docs/pictures.py`.
 
 docs/report.png is the beginning of the report of scenarios/ecology.yaml, docs/bench.png that of the page of a bench of
-scenarios/town.yaml (docs/bench.md says which), as Chromium draws them 1180 pixels wide.
+scenarios/town.yaml (docs/bench.md says which), docs/sop.png that of a bench of scenarios/lead_response.yaml over
+`sop.design` with three seeds in tick-sequential and autonomous mode, as Chromium draws them 1180 pixels wide.
 """
 
 import io

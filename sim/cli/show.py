@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
+from sim.cli.render.channel import print_channel, print_channels
 from sim.cli.render.event_lines import choose, event_json, line
 from sim.cli.render.output import OUT, common, print_json, reading, say
 from sim.cli.render.summary import print_summary
@@ -31,6 +32,7 @@ _COUNT = click.IntRange(0)
       sim show queue-1 --topic 'person.*'
       sim show queue-1 --conversation conversation-1
       sim show office-1 --task 3
+      sim show office-1 --channel '#ops-log'
       sim show queue-1 --sql 'SELECT kind, count(*) FROM actions GROUP BY kind'""",
 )
 @click.argument("run")
@@ -39,6 +41,7 @@ _COUNT = click.IntRange(0)
 @click.option("--agent", metavar="NAME", help="Events of one agent: states, actions, messages.")
 @click.option("--view", metavar="NAME", help="The rows of a view: events, actions, messages, llm_calls, ...")
 @click.option("--conversation", metavar="ID", help="A conversation as people read it; list: all conversations.")
+@click.option("--channel", metavar="NAME", help="The posts of a channel; list: all channels.")
 @click.option("--sql", metavar="QUERY", help="A SELECT over the views.")
 @click.option("--task", type=int, metavar="ID", help="A task: what it is, and its history.")
 @click.option("--limit", type=_COUNT, default=50, show_default=True, help="The most lines to print; 0: all.")
@@ -46,14 +49,17 @@ _COUNT = click.IntRange(0)
 @common
 def command(
     run: str, events: int | None, topic: str | None, agent: str | None, view: str | None,
-    conversation: str | None, task: int | None, sql: str | None, limit: int, out: Path, as_json: bool,
+    conversation: str | None, channel: str | None, task: int | None, sql: str | None, limit: int, out: Path,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Show a summary of RUN, some of its events, or a table. RUN is a folder, or the beginning of a name in
     `sim list`.
     """
     wants_events = events is not None or topic is not None or agent is not None
-    if wants_events + sum(given is not None for given in (view, conversation, sql, task)) > 1:
-        raise UsageError("events, --view, --conversation, --task and --sql cannot be combined", hint="use one of them")
+    if wants_events + sum(given is not None for given in (view, conversation, channel, sql, task)) > 1:
+        raise UsageError(
+            "events, --view, --conversation, --channel, --task and --sql cannot be combined", hint="use one of them"
+        )
     first = limit or None
     with reading(out, run) as stored:
         if task is not None:
@@ -66,6 +72,10 @@ def command(
             print_transcripts(stored, first, as_json)
         elif conversation is not None:
             print_transcript(stored, conversation, first, as_json)
+        elif channel == "list":
+            print_channels(stored, as_json)
+        elif channel is not None:
+            print_channel(stored, channel, first, as_json)
         elif sql is not None:
             rows = stored.query(sql)
             _rows(stored.headings(sql), rows[:first], len(rows), as_json)
