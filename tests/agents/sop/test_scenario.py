@@ -15,6 +15,7 @@ import sim
 from sim.runner.options import Backend
 from sim.store import open_run
 from tests.agents.renewed import renewed_agents
+from tests.agents.sop.company import PEOPLE, company
 from tests.llm.endpoint import Endpoint, Reply, Seen, fitting
 
 ROOT = Path(__file__).parents[3]
@@ -71,12 +72,25 @@ def test_a_replay_is_exact(tmp_path: Path, backend: Backend) -> None:
 
 
 def test_assessments_cost_what_the_seed_says(tmp_path: Path) -> None:
-    """At five minutes there are 288 assessments a day, each about $0.001, so about $0.29 a day."""
+    """At five minutes there are 288 assessments a day, each about $0.001, so about $0.29 a day over four weeks."""
     result = sim.run(FILE, until="4d", out=tmp_path)
-    calls = rows(result, "SELECT CAST(time / 86400 AS INTEGER) AS day, count(*), sum(cost) FROM llm_calls "
-                         "WHERE agent = 'lead-response' GROUP BY 1 ORDER BY 1")  # fmt: skip
-    assert [count for _, count, _ in calls] == [288] * 4
-    assert 0.15 < calls[-1][2] < 0.45
+    calls = rows(
+        result,
+        "SELECT count(*), sum(cost) FROM llm_calls WHERE agent = 'lead-response' AND time < 345600"
+        " GROUP BY CAST(time / 86400 AS INTEGER)",
+    )
+    assert [count for count, _ in calls] == [288] * 4
+    assert all(0.0003 < cost / count < 0.003 for count, cost in calls)  # it depends on how much is remembered
+
+
+def test_a_day_of_assessments_at_a_tenth_of_a_cent(tmp_path: Path) -> None:
+    """288 calls at exactly $0.001 are $0.288, the $0.29 of the seed."""
+    text = """until: 1d
+models: {prices: {scripted: {input: 0, output: 500}}, rules: [{say: nothing}]}
+sop: {procedures: {call: {title: call, steps: [{name: call, post: {text: called}}]}}}
+"""
+    ran = company(tmp_path, text + PEOPLE.replace("interval: 5m", "interval: 5m, assess: {}"))
+    assert ran.rows("SELECT count(*), round(sum(cost), 6), max(cost) FROM llm_calls") == [(288, 0.288, 0.001)]
 
 
 def _kill_and_resume(folder: Path, kills: int, seed: int, until: str) -> None:
