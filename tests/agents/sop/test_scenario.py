@@ -96,25 +96,28 @@ sop: {procedures: {call: {title: call, steps: [{name: call, post: {text: called}
 def _kill_and_resume(folder: Path, kills: int, seed: int, until: str) -> None:
     """Kill the process of a run at random moments, resume it each time, and compare the end with a run in one go."""
     whole = sim.run(FILE, until=until, out=folder / "whole")
-    chance, command = random.Random(seed), [sys.executable, "-m", "sim"]
-    begin = ["run", str(FILE), "--set", f"until={until}", "--out", str(folder / "killed"), "--json"]
-    run, killed = "", 0
-    while True:
-        arguments = ["resume", run, "--json"] if run else begin
+    chance, runs = random.Random(seed), folder / "killed"
+    arguments = ["run", str(FILE), "--set", f"until={until}", "--out", str(runs), "--json"]
+    for kill in range(kills + 1):
         process = subprocess.Popen(
-            [*command, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "sim", *arguments],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
-        if killed == kills:
+        if kill == kills:
             _, err = process.communicate(timeout=300)
             assert process.returncode == 0, err
-            break
-        time.sleep(chance.uniform(0.8, 2.0))
+            continue
+        while not any(runs.glob("[!.]*/run.db")):
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 1))
         process.kill()
         process.communicate()
-        killed += 1
-        found = sorted((folder / "killed").glob("[!.]*/"))
-        run = str(found[0]) if found else ""
-    with open_run(Path(run)) as stored:
+        arguments = ["resume", str(next(runs.glob("[!.]*/"))), "--json"]
+    run = next(runs.glob("[!.]*/"))
+    with open_run(run) as stored:
         assert stored.info.hash == whole.hash
         stored.verify()
         steps = "SELECT count(*) FROM steps WHERE what = 'done' GROUP BY task, step"
