@@ -27,11 +27,13 @@ def check_topic(topic: str) -> str:
 
 
 OWN_TOPICS = frozenset({
-    "artifact.deleted", "artifact.invoked", "artifact.written", "ledger.transferred", "mailbox.dead_letters",
-    "memory.added", "memory.forgotten", "memory.pruned", "memory.summarised", "message.refused", "message.sent",
-    "metric.sample", "observation", "place.entered", "session.archived",
+    "artifact.deleted", "artifact.invoked", "artifact.written", "channel.post", "ledger.transferred",
+    "mailbox.dead_letters", "memory.added", "memory.forgotten", "memory.pruned", "memory.summarised",
+    "message.refused", "message.sent", "metric.sample", "observation", "place.entered", "session.archived",
 })  # fmt: skip
-OWN_WORDS = frozenset({"action", "agent", "alert", "audit", "conversation", "gate", "model", "pool", "task", "user"})
+OWN_WORDS = frozenset(
+    {"action", "agent", "alert", "audit", "conversation", "gate", "model", "pool", "sop", "task", "user"}
+)
 """Topics, and first words of topics, that the simulation itself publishes.
 
 Reports, metrics and views rely on them. No action of an agent may use them, because it could falsify the record.

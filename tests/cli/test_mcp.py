@@ -125,7 +125,7 @@ def events(sim, topic: str) -> list[dict[str, Any]]:
 # -- runs
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def test_rules_and_models_call_a_server_and_a_replay_starts_none(sim, start, server, token, backend):
     """A rule and a model call tools of a real server; the run repeats, and its replay needs no server."""
     process = start("run", written(SCENARIO), "--mcp", server, "--backend", backend, "--json")
@@ -187,7 +187,7 @@ def test_the_environment_is_given_by_name_and_not_recorded(sim, server, token, m
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-@pytest.mark.parametrize("safety", ["unsafe", "pure"])
+@pytest.mark.parametrize("safety", [pytest.param("unsafe", marks=pytest.mark.proof), "pure"])
 def test_a_killed_run_is_resumed(sim, start, server, token, safety):
     """After SIGKILL within a call, a person decides whether an unsafe call is repeated; a pure one is repeated."""
     process = start("run", written(SLOW, 1.5, safety), "--mcp", server)
@@ -213,8 +213,8 @@ def test_a_killed_run_is_resumed(sim, start, server, token, safety):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
+@pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.proof), 2])
 def test_after_ctrl_c_no_server_is_left(start, server, token, backend, times):
     """One Ctrl-C, or two, within a call end the run, and its server with it."""
     process = start("run", written(SLOW, 60), "--mcp", server, "--backend", backend)

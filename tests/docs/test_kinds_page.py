@@ -102,6 +102,7 @@ def test_a_package_is_refused_unless_it_is_allowed(package):
     assert not (work / "runs").exists()
 
 
+@pytest.mark.proof
 def test_a_package_gives_the_same_run_each_time(package):
     """Two processes with other hash seeds, on asyncio and trio, have one hash; the record is replayed to it."""
     work, site = package

@@ -11,9 +11,10 @@ from sim.assembly.build import build
 from sim.errors import Problem, ScenarioError, UsageError
 from sim.scenario import loads
 
+LARGE = {"debate", "ecology", "helpdesk", "lead_response"}
 SCENARIOS = [
-    # The two largest files take far longer than the others together.
-    pytest.param(path, id=path.stem, marks=[pytest.mark.proof] if path.stem in ("debate", "ecology") else [])
+    # The largest files take far longer than the others together.
+    pytest.param(path, id=path.stem, marks=[pytest.mark.proof] if path.stem in LARGE else [])
     for path in sorted((Path(__file__).parents[2] / "scenarios").glob("*.yaml"))
 ]
 KEY = re.compile(r"^(?P<indent>[ -]*)(?P<key>[a-z_]+):(?P<rest>.*)$")

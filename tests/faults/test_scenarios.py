@@ -20,7 +20,14 @@ FORMATS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("verb", [["check"], ["run", "--no-record"], ["run", "--estimate"]])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["check"],
+        pytest.param(["run", "--no-record"], marks=pytest.mark.proof),
+        pytest.param(["run", "--estimate"], marks=pytest.mark.proof),
+    ],
+)
 def test_a_module_that_is_not_allowed_is_never_imported(tmp_path: Path, verb: list[str]):
     """Neither checking, nor estimating, nor running a scenario imports a module that it names without permission."""
     (tmp_path / "trap.py").write_text("open('sprung', 'w').close()\n")

@@ -35,7 +35,7 @@ def call(capsys):
     return run
 
 
-@pytest.fixture(params=["asyncio", "trio"])
+@pytest.fixture(params=["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def shop(request, tmp_path, start):
     """The run, which waits for its first approval."""
     (tmp_path / "shop.yaml").write_text(SHOP)

@@ -112,6 +112,7 @@ def test_a_killed_run_resumes_to_the_same_hash(tmp_path):
     assert resumed.services == whole.services
 
 
+@pytest.mark.proof
 def test_the_hash_does_not_depend_on_the_process(tmp_path):
     """Two processes with different hash seeds give the same hash."""
     code = (

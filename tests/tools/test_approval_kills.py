@@ -170,12 +170,14 @@ def test_tick_mode(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(("point", "n"), [("writer.unnoted", 9), ("effect.recorded", 4)])
+@pytest.mark.proof
 def test_some_kills(desk: Desk, point: str, n: int) -> None:
     """After a kill, a resumed run makes each call once, with each approval used once, and can be replayed."""
     assert kill_and_resume(desk, point, n, None)
 
 
 @pytest.mark.parametrize("desk", ["real"], indirect=True)
+@pytest.mark.proof
 def test_a_kill_between_a_decision_and_its_use(desk: Desk) -> None:
     """A decision that is durable is not lost, although no agent has seen it before the kill."""
     assert kill_and_resume(desk, "arrivals.durable", 1, None)

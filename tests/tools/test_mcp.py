@@ -340,7 +340,7 @@ def test_a_server_that_hangs(backend):
 )  # fmt: skip
 def test_bad_answers_are_failed_calls(answer, sentence):
     """Huge, binary, endless, invalid and failed answers are each one printable sentence, and take bounded memory."""
-    server = raw(answer, timeout=10)
+    server = raw(answer, timeout=4)
     if "closed" in sentence:
         server = raw(answer, timeout=3)
     assert sentence in failure(server)

@@ -321,6 +321,7 @@ class Tester(sim.Agent):
 
 
 @needs_sandbox
+@pytest.mark.proof
 def test_a_run_with_commands_is_replayed_without_them(tmp_path):
     """A run with commands has the same hash on asyncio and trio, and is replayed where they are not allowed."""
     (tmp_path / "testing.py").write_text(MODULE)

@@ -98,6 +98,7 @@ def test_runs_are_equal_and_replay(tmp_path, mode):
     assert numbers["messages"] > 70
 
 
+@pytest.mark.proof
 def test_the_hash_does_not_depend_on_the_process(tmp_path):
     """Two processes with different hash seeds give the same hash."""
     code = (
@@ -253,7 +254,9 @@ record(pathlib.Path(sys.argv[1]))
 """
 
 
-@pytest.mark.parametrize("point", ["run.created", "writer.written", "run.finishing"])
+@pytest.mark.parametrize(
+    "point", ["writer.written", *(pytest.param(p, marks=pytest.mark.proof) for p in ("run.created", "run.finishing"))]
+)
 def test_a_killed_run_resumes_to_the_same_hash(tmp_path, point):
     """Killed at its beginning, in a commit or at its end, a run is resumed with its conversations."""
     whole = record(tmp_path / "whole")
