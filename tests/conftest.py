@@ -12,6 +12,10 @@ from hypothesis import settings
 settings.register_profile("sim", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("sim")
 
+# Many tests start processes, which take twice as long if each compiles all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 
 def _is_this_machine(host: object) -> bool:
     """Tell whether `host` is None, `localhost` or a loopback address."""
