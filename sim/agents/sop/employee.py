@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.actors import Agent
-from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
+from sim.agents.family import Family, define_family
 from sim.agents.sop.cycle import work_cycle
 from sim.agents.sop.service import Sops
-from sim.agents.sop.settings import EmployeeSettings, SopSettings, Step
+from sim.agents.sop.settings import EmployeeSettings, Procedure, SopSettings, Watcher
 from sim.agents.sop.worker import run_step
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
@@ -58,15 +58,6 @@ class Employee(Agent):
         return Action("sleep", {"condition": {"any": wake}})
 
 
-def _prepare(plan: WorldPlan) -> Make:
-    def make(agent: AgentPlan) -> Employee:
-        return Employee(
-            agent.name, agent.world, group=agent.group, permission=agent.permission, settings=agent.settings
-        )
-
-    return make
-
-
 def _check(scenario: Any, until_ns: int | None) -> None:
     """Refuse procedures and employees that do not fit each other, before the run."""
     employees = [entry for entry in scenario.agents if entry.kind == "employee"]
@@ -82,21 +73,34 @@ def _check(scenario: Any, until_ns: int | None) -> None:
         raise UsageError("procedures need somebody who follows them", hint="add an agent of kind `employee`")
     if not any(entry.kind == "step_worker" for entry in scenario.agents):
         raise UsageError("employees need somebody who does the steps", hint="add an agent of kind `step_worker`")
-    for name, watcher in sop.watchers.items():
-        _require_employee(f"sop.watchers.{name}", watcher.agent, names)
-        if (watcher.alone or sop.design == "event_driven") and watcher.active:
-            _require_jobs(scenario, f"sop.watchers.{name} looks alone")
-    for name, procedure in sop.procedures.items():
-        where = f"sop.procedures.{name}"
-        if procedure.agent is not None:
-            _require_employee(where, procedure.agent, names)
-        elif procedure.trigger is not None and procedure.trigger.event is not None and len(names) > 1:
-            raise UsageError(f"{where} has a trigger, and there are several employees", hint="say whose: `agent: NAME`")
-        for step in procedure.steps:
-            _check_step(scenario, f"{where}.steps.{step.name}", step)
     asking = next((entry for entry in employees if entry.settings.assess is not None), None)
     if asking is not None and scenario.models is None:
         raise UsageError(f"agents.{asking.name} asks a model in each cycle, but there is none", hint="add `models:`")
+    for name, watcher in sop.watchers.items():
+        _check_watcher(scenario, f"sop.watchers.{name}", watcher, names)
+    for name, procedure in sop.procedures.items():
+        _check_procedure(scenario, f"sop.procedures.{name}", procedure, names)
+
+
+def _check_watcher(scenario: Any, where: str, watcher: Watcher, names: list[str]) -> None:
+    _require_employee(where, watcher.agent, names)
+    if watcher.pool is not None and watcher.pool not in scenario.pools:
+        raise UsageError(f"{where}: there is no pool {watcher.pool!r}", hint=did_you_mean(watcher.pool, scenario.pools))
+    alone = watcher.alone or scenario.sections["sop"].design == "event_driven"
+    if alone and watcher.active and not any(entry.kind == "recurring_jobs" for entry in scenario.agents):
+        raise UsageError(f"{where} looks alone, and nobody runs it", hint="add an agent of kind `recurring_jobs`")
+
+
+def _check_procedure(scenario: Any, where: str, procedure: Procedure, names: list[str]) -> None:
+    if procedure.agent is not None:
+        _require_employee(where, procedure.agent, names)
+    elif procedure.trigger is not None and procedure.trigger.event is not None and len(names) > 1:
+        raise UsageError(f"{where} has a trigger, and there are several employees", hint="say whose: `agent: NAME`")
+    for step in procedure.steps:
+        if step.model is not None and scenario.models is None:
+            raise UsageError(f"{where}.steps.{step.name} asks a model, but there is none", hint="add `models:`")
+        if step.approval is not None and "approvals" not in scenario.sections:
+            raise UsageError(f"{where}.steps.{step.name} needs a person who approves", hint="add `approvals:`")
 
 
 def _names(entry: Any) -> list[str]:
@@ -108,20 +112,4 @@ def _require_employee(where: str, name: str, names: list[str]) -> None:
         raise UsageError(f"{where}: {name!r} is not an employee", hint=did_you_mean(name, names))
 
 
-def _require_jobs(scenario: Any, why: str) -> None:
-    if not any(entry.kind == "recurring_jobs" for entry in scenario.agents):
-        raise UsageError(f"{why}, and nobody runs it", hint="add an agent of kind `recurring_jobs`")
-
-
-def _check_step(scenario: Any, where: str, step: Step) -> None:
-    if step.model is not None and scenario.models is None:
-        raise UsageError(f"{where} asks a model, but there is none", hint="add `models:`")
-    if step.approval is not None and "approvals" not in scenario.sections:
-        raise UsageError(f"{where} needs a person who approves", hint="add `approvals:`")
-
-
-define_family(
-    Family(
-        "employee", Employee, settings=EmployeeSettings, prepare=_prepare, check=_check, actions=(work_cycle, run_step)
-    )
-)
+define_family(Family("employee", Employee, settings=EmployeeSettings, check=_check, actions=(work_cycle, run_step)))

@@ -8,6 +8,7 @@ from sim.scenario import loads
 from tests.agents.sop.company import JOBS, PEOPLE
 
 STEPS = "steps: [{name: call, post: {text: called}}]"
+STOCK = "pools: {stock: {kind: container, capacity: 5}}\n"
 SOP = f"sop: {{procedures: {{call: {{title: call, {STEPS}}}}}}}\n"
 
 
@@ -35,6 +36,10 @@ def refused(text: str) -> str:
         (
             SOP.replace("}}}\n", "}}, watchers: {w: {agent: clerk, sop: cal, event: a}}}\n") + PEOPLE,
             "company.yaml:2:6: sop: the watcher 'w' makes tasks of 'cal', which is no procedure",
+        ),
+        (
+            SOP.replace("}}}\n", "}}, watchers: {w: {agent: clerk, sop: call, pool: stok}}}\n") + STOCK + PEOPLE,
+            "sop.watchers.w: there is no pool 'stok'",
         ),
         (SOP.replace("post: {text: called}", "approval: may I") + PEOPLE, "needs a person who approves"),
         (SOP.replace("post: {text: called}", "model: {prompt: hi}") + PEOPLE, "asks a model, but there is none"),
