@@ -9,6 +9,8 @@ One pass over the events feeds collectors. Each collector keeps a bounded amount
     limits      the use of limits, budgets and quotas
     models      calls of language models; effects
     gates       the calls that a person had to approve
+    tasks       what agents had to do
+    channels    what employees posted
     conversations  what people and agents wrote to each other
     graph       the graph of messages or payments between agents
     errors      errors, refusals and alerts

@@ -9,6 +9,7 @@ from sim.kernel.codec import decode
 from sim.kernel.rows import RecordedEvent
 from sim.report import conversations
 from sim.report.bins import Bins
+from sim.report.channels import ChannelPosts
 from sim.report.errors import ErrorList
 from sim.report.gates import Gates
 from sim.report.graph import Graph
@@ -17,6 +18,7 @@ from sim.report.limits import LimitUsage
 from sim.report.models import ModelCalls, effects
 from sim.report.people import MAX_ROWS, People, state_text
 from sim.report.states import States
+from sim.report.tasks import TaskBoard
 from sim.report.topics import Measures, Topics
 from sim.resources import MICRO
 from sim.scenario import Scenario
@@ -57,7 +59,13 @@ class _Collector:
         self.errors = ErrorList(self.bins)
         self.people = People()
         self.gates = Gates()
+        self.tasks = TaskBoard()
+        self.channels = ChannelPosts()
         self.conversations = conversations.collector()
+        self.followers: dict[str, Any] = {  # by the first word of the topics that each follows
+            "gate": self.gates, "task": self.tasks, "channel": self.channels, "conversation": self.conversations,
+            "user": self.conversations,
+        }  # fmt: skip
 
     def collect(self) -> dict[str, Any]:
         """Read all events and return the data of the report."""
@@ -81,6 +89,8 @@ class _Collector:
             "models": self.models.to_json(summary.get("models") or {}),
             "effects": effects(self.stored),
             "gates": self.gates.to_json(),
+            "tasks": self.tasks.to_json(),
+            "channels": self.channels.to_json(),
             "conversations": conversations.to_json(self.conversations),
             "services": [
                 {"service": service, "name": name, "value": value}
@@ -114,10 +124,8 @@ class _Collector:
                 self.usage.call(time_ns, actor, data) if self.usage is not None else None
             case "model.attempt":
                 self.models.attempt(data)
-            case _ if topic.startswith("gate."):
-                self.gates.add(time_ns, topic, data)
-            case _ if topic.startswith(("conversation.", "user.")):
-                self.conversations.add(time_ns, topic, data)
+            case _ if (follower := self.followers.get(topic.partition(".")[0])) is not None:
+                follower.add(time_ns, topic, data)
             case _ if topic.startswith("action.") and self.usage is not None:
                 self.usage.action(time_ns, actor, topic[7:], data)
         self.people.add(row, data, agent=actor in self.states.swimlanes)

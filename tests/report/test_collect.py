@@ -250,7 +250,7 @@ TOPICS = (
     "agent.state", "message.sent", "ledger.transferred", "metric.sample", "observation", "model.call", "model.attempt",
     "action.publish", "agent.error", "agent.crashed", "alert.x", "mailbox.dead_letters", "agent.spawned",
     "gate.pending", "gate.used", "user.created", "conversation.started", "conversation.message",
-    "conversation.revised", "conversation.summarized",
+    "conversation.revised", "conversation.summarized", "channel.post", "task.created", "task.updated",
 )  # fmt: skip
 FORGED: list[Any] = [
     None, 1, "text", [], [1], {}, {"from": "nowhere", "to": {}}, {"sender": [], "to": 3, "value": "x", "name": {}},
@@ -274,6 +274,29 @@ def test_gates_are_followed_to_their_end(stored):
     second, first = found["rows"]
     assert (second["gate"], second["status"], second["waited"]) == ("gate-2", "pending", None)
     assert (first["status"], first["waited"], first["by"], first["note"]) == ("used", 3, "eve", "fine")
+
+
+def test_tasks_are_followed_to_their_end(stored):
+    """Each task has a row with its last status and agent; open ones are first; late ones are marked."""
+    run = stored([
+        (1, "a", "task.created", {"id": 1, "title": "one", "status": "pending", "assignee": "a"}),
+        (2, "a", "task.created", {"id": 2, "title": "two", "status": "pending", "assignee": None}),
+        (3, "", "task.overdue", {"id": 2, "status": "pending", "assignee": "b"}),
+        (4, "a", "task.completed", {"id": 1, "status": "done", "word": "completed", "assignee": "a"}),
+    ])  # fmt: skip
+    found = collect(run)["tasks"]
+    assert (found["total"], found["counts"]) == (2, {"completed": 1, "pending": 1})
+    two, one = found["rows"]
+    assert (two["title"], two["agent"], two["ended"], two["late"]) == ("two", "b", None, True)
+    assert (one["status"], one["ended"], one["late"]) == ("completed", 4, False)
+
+
+def test_channels_have_their_latest_posts(stored):
+    """Each channel has the number of its posts, and the latest ones with their lines."""
+    posts = [(n, "a", "channel.post", {"channel": "#ops", "author": "A", "text": f"{n}\nmore"}) for n in range(60)]
+    (channel,) = collect(stored(posts))["channels"]
+    assert (channel["name"], channel["total"], len(channel["posts"])) == ("#ops", 60, 50)
+    assert channel["posts"][-1]["text"] == ["59", "more"]
 
 
 def test_forged_events_break_nothing(stored):

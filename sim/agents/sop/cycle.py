@@ -203,7 +203,7 @@ def situation(world: World, desk: Desk, seen: Survey) -> str:
     calendar, settings = world.calendar, desk.settings
     sections = [
         ("time_context", f"{world.now:g} s" if calendar is None else calendar.at(world.kernel.now).isoformat()),
-        ("role", [settings.title, *settings.capabilities]),
+        ("role", [f"{settings.title} ({settings.slug or desk.agent.agent_id})", *settings.capabilities]),
         ("situation", {name: value for name, value in seen.stats.items() if value is not None}),
         ("active_tasks", [f"#{task.id} {task.word}: {task.title}" for task in seen.tasks[:50]]),
         ("new_tasks", [f"#{task.id} {task.title}" for task in seen.new[:50]]),

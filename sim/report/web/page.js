@@ -158,6 +158,27 @@ function conversations() {
   return section("conversations", "Conversations", `click on one to read it${left}`, rows.map(conversation));
 }
 
+function tasks() {
+  if (!DATA.tasks) return null;
+  const { total, counts, rows } = DATA.tasks;
+  const left = total > rows.length ? `; ${rows.length} of ${number(total)} are listed, open ones first` : "";
+  return section("tasks", "Tasks", `${Object.entries(counts).map(([status, count]) => `${number(count)} ${status}`).join(", ")}${left}`,
+    h("div", { class: "tall" }, table([
+      ["task", ({ id }) => "#" + id], ["title", ({ title }) => title], ["status", ({ status }) => h("span", status === "failed" ? { class: "error" } : {}, status)],
+      ["agent", ({ agent }) => agent], ["created", ({ created }) => time(created), true], ["ended", ({ ended }) => ended === null ? "" : time(ended), true],
+      ["", ({ late }) => late ? h("span", { class: "error" }, "overdue") : ""],
+    ], rows)));
+}
+
+function channels() {
+  if (!DATA.channels) return null;
+  return section("channels", "Channels", "click on one to read its latest posts", DATA.channels.map(({ name, total, posts }) =>
+    h("details", { class: "conversation" },
+      h("summary", {}, `${name} `, h("span", { class: "note" }, `${number(total)} posts${total > posts.length ? `, the latest ${posts.length} shown` : ""}`)),
+      posts.map(({ time: at, author, text }) => h("div", { class: "said" },
+        h("span", { class: "note" }, time(at, true)), h("b", {}, author), h("div", {}, text.map((part) => h("div", {}, part))))))));
+}
+
 function conversation(one) {
   const left = one.total > one.lines.length ? `, the latest ${one.lines.length} shown` : "";
   const line = ({ time: at, kind, name, text }) => h("div", { class: "said " + kind },
@@ -187,7 +208,7 @@ function footer() {
   return h("footer", {}, scenario && h("details", {}, h("summary", {}, "The scenario as run"), h("pre", { class: "mono whole" }, scenario)), h("p", {}, `${id} · started ${started} · ${made}`), hash && h("p", {}, "hash ", h("code", {}, hash)));
 }
 
-const SECTIONS = [outcome, states, events, limits, models, effects, gates, conversations, services,
+const SECTIONS = [outcome, states, events, limits, models, effects, tasks, gates, channels, conversations, services,
   () => DATA.graphs.length ? section("graph", "Messages and payments", null, graphs()) : null,
   errors, () => section("agents", "Agents", "click on an agent to see its history", agentTable())];
 
