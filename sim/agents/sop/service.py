@@ -398,9 +398,9 @@ class Sops(Service):
         return self.desk(task.assignee or "").channel
 
     def drop(self, task: int) -> None:
-        """Forget the steps of a task that somebody has ended."""
+        """Leave the present step of a task that somebody has ended or paused, until it is opened again."""
         self._end_wait(task)
-        self.progress[task] = attrs.evolve(self.progress[task], stage="waiting")
+        self.progress[task] = attrs.evolve(self.progress[task], stage="ready")
 
     def enqueue(self, desk: Desk, task: Task) -> Task:
         """Put the next step of a task into the queue of the step workers."""
@@ -454,8 +454,9 @@ class Sops(Service):
         _, step, progress = self.step(task.id)
         attempts = progress.attempts + 1
         self._world.event_bus.tell("sop.step.failed", {"task": task.id, "step": progress.step + 1, "error": why})
-        if attempts <= step.retries:
-            self.progress[task.id] = attrs.evolve(progress, stage="ready", attempts=attempts)
+        again = attempts <= step.retries
+        self.progress[task.id] = attrs.evolve(progress, stage="ready", attempts=attempts if again else 0)
+        if again:
             self._announce(task)
         else:
             self.counts["failed"] += 1
@@ -477,6 +478,8 @@ class Sops(Service):
 
     def _finish(self, task: Task, status: str, note: str, by: str) -> None:
         self._end_wait(task.id)
+        if task.status == "paused":  # too late: its last step is done, and nothing that is paused can be completed
+            self._world.tasks.update(task.id, by, status="in_progress")
         self._world.tasks.update(
             task.id, by, status=status, note=note[:2000], result=decode(self.progress[task.id].results)
         )
@@ -514,8 +517,13 @@ class Sops(Service):
         kernel.call_at(kernel.now, lambda: self._woken(id, "event", item), kernel.supervisor)
 
     def _woken(self, id: int, by: str, event: Any) -> None:
-        if self.stage(id) == "waiting" and id in self._ends:
-            self.passed(self._world.tasks.get(id), {"woken_by": by, "event": event}, "sop")
+        task = self._world.tasks.get(id)
+        if self.stage(id) != "waiting" or id not in self._ends:
+            return
+        if task.open:
+            self.passed(task, {"woken_by": by, "event": event}, "sop")
+        else:
+            self.drop(id)
 
     def _end_wait(self, id: int) -> None:
         for end in self._ends.pop(id, ()):
@@ -540,6 +548,9 @@ class Sops(Service):
         if self.stage(id) != "waiting":
             return
         task, (_, step, _) = self._world.tasks.get(id), self.step(id)
+        if not task.open:
+            self.drop(id)
+            return
         if approved:
             self.passed(task, {"gate": gate, "by": data.get("by"), "note": data.get("note")}, "sop")
             return

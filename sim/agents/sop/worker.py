@@ -65,7 +65,7 @@ def run_step(world: World, agent: Inhabitant, outcome: _Outcome, task: int) -> M
 
 async def _do(world: World, sops: Sops, agent: Inhabitant, task: Task, step: Step) -> tuple[str, str | None]:
     """Do a step; return what became of it, and the error."""
-    if not task.open:  # somebody ended it meanwhile
+    if not task.open or task.status == "paused":  # by somebody, meanwhile
         sops.drop(task.id)
         return "dropped", None
     try:

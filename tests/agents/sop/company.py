@@ -67,15 +67,15 @@ class Company:
         return [task.word or task.status for task in self.world.tasks.all()]
 
 
-def inside(folder: Path, text: str, look: Callable[[World], None]) -> Company:
-    """Run a scenario, and call a function with its world within the run, after one second."""
+def inside(folder: Path, text: str, look: Callable[[World], None], at: str = "1s") -> Company:
+    """Run a scenario, and call a function with its world within the run, by default after one second."""
 
     class Probe(sim.Agent):
         async def decide_action(self) -> sim.Action:
             look(self.world)
             return sim.Action("stop")
 
-    return company(folder, f"{text}  - {{name: probe, kind: probe, start: 1s}}\n", kinds={"probe": Probe})
+    return company(folder, f"{text}  - {{name: probe, kind: probe, start: {at}}}\n", kinds={"probe": Probe})
 
 
 def company(folder: Path, text: str, **options: Any) -> Company:
