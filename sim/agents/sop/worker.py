@@ -12,7 +12,8 @@ from sim.agents.sop.channels import Channels
 from sim.agents.sop.cycle import load_memories
 from sim.agents.sop.service import Sops
 from sim.agents.sop.settings import Step
-from sim.expressions import ExpressionError
+from sim.errors import Interrupt, RunError, SimError
+from sim.text import of_error
 from sim.tools.approvals import Approvals
 from sim.world import Action, ActionResult, Inhabitant, Refused, World
 from sim.world.action import action
@@ -79,10 +80,10 @@ async def _do(world: World, sops: Sops, agent: Inhabitant, task: Task, step: Ste
             _ask_person(world, sops, agent, task, step)
             return "waiting", None
         result = await _perform(world, sops, agent, task, step)
-    except ExpressionError as error:
-        result = ActionResult(False, error=str(error))
-    except Refused as refusal:
-        result = ActionResult(False, error=str(refusal))
+    except (Interrupt, MemoryError, RunError):
+        raise  # these concern the worker, the process or the run, not the step
+    except Exception as error:  # any other: a step that stopped its worker would stop all workers, one after the other
+        result = ActionResult(False, error=str(error) if isinstance(error, Refused | SimError) else of_error(error))
     task = world.tasks.get(task.id)  # it may have changed meanwhile
     if not task.open:
         sops.drop(task.id)

@@ -168,3 +168,23 @@ events: [{at: 1s, every: 1s, times: 20, topic: rung}]
     ran = company(tmp_path, text + PEOPLE.replace("name: worker,", "name: worker, count: 5,"))
     assert ran.statuses == ["completed"] * 20
     assert ran.rows("SELECT count(*) FROM events WHERE topic = 'did'") == [20]
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (f"{{name: bad, approval: {'x' * 9000}, retries: 1}}", "bytes"),
+        ('{name: bad, post: {text: a, channel: "no channel"}, retries: 1}', "a channel is a word after #"),
+        ('{name: bad, post: {text: "=data.nothing"}, retries: 1}', "nothing"),
+        ("{name: bad, action: wrong, args: {a: 1}, retries: 1}", "there is no action"),
+        ("{name: bad, tool: no.tool, args: {}, retries: 1}", "no.tool"),
+    ],
+)
+def test_whatever_goes_wrong_in_a_step_fails_the_step_and_not_the_worker(tmp_path: Path, step: str, why: str) -> None:
+    """Any error of a step is a failure of its task after its retries; the worker goes on with the next task."""
+    rest = PERSON.replace("POLICY", "approve") + "execution: {max_data_bytes: 8000}\n"
+    ran = done(tmp_path, f"        - {step}\n", rest)
+    assert ran.statuses == ["failed"]
+    [(at, text)] = ran.posts("#escalations")
+    assert at == 600
+    assert why in text
