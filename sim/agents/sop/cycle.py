@@ -15,13 +15,14 @@ from sim.agents.sop import texts
 from sim.agents.sop.channels import Channels
 from sim.agents.sop.service import Desk, Found, Sops
 from sim.agents.sop.settings import Assessment, Procedure
-from sim.errors import LimitError
+from sim.errors import LimitError, UsageError
+from sim.expressions import ExpressionError
 from sim.kernel.codec import decode
 from sim.llm.tokens import APPROXIMATE
 from sim.memory.load import LoadedMemories
 from sim.memory.memory import Source
 from sim.memory.service import Memories
-from sim.world import Action, Inhabitant, World
+from sim.world import Action, Inhabitant, Refused, World
 from sim.world.action import action
 from sim.world.tasks import Task
 
@@ -176,8 +177,8 @@ def _patterns(world: World, sops: Sops, desk: Desk, seen: Survey) -> list[Note]:
         noted = desk.noted.get(index)
         if noted is not None and now - noted < pattern.every:
             continue
-        if sops.evaluator.value(pattern.when, desk.agent, stats=seen.stats):
-            text = sops.evaluator.text(pattern.text, desk.agent, stats=seen.stats)
+        if sops.evaluator.holds(pattern.when, desk.agent, stats=seen.stats):
+            text = sops.told(desk, f"The pattern {pattern.when.text} holds", pattern.text, stats=seen.stats)
             notes.append(Note(text, pattern.kind, pattern.importance, posted=pattern.post))
             desk.noted[index] = now
     return notes
@@ -241,7 +242,11 @@ def _rank(sops: Sops, desk: Desk, choice: Choice) -> float:
 def _priority(sops: Sops, desk: Desk, found: Found | None) -> float:
     assert found is not None, "a choice is a trigger or a task"
     procedure = sops.settings.procedures[found.procedure]
-    return float(sops.evaluator.value(procedure.priority, desk.agent, item=decode(found.item)))
+    try:
+        given = sops.evaluator.value(procedure.priority, desk.agent, item=decode(found.item))
+    except ExpressionError:
+        return 0.0  # its draft will say why
+    return float(given) if isinstance(given, int | float) else 0.0
 
 
 # -- 4. execute
@@ -258,7 +263,11 @@ def execute(world: World, sops: Sops, desk: Desk, choice: Choice, did: Did) -> t
         did: what the cycle did before.
     """
     if choice.found is not None:
-        draft = sops.draft(desk, choice.found.procedure, decode(choice.found.item))
+        try:
+            draft = sops.draft(desk, choice.found.procedure, decode(choice.found.item))
+        except (UsageError, LimitError, Refused) as error:
+            sops.reject(desk, choice.found, str(error))
+            return did, []
         desk.triggers.remove(choice.found)  # from here on, nothing can fail
         task = sops.make(desk, draft)
         words = f"Created Task #{task.id}"

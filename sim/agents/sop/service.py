@@ -15,7 +15,7 @@ from sim.agents.sop.settings import DAY_NS, EmployeeSettings, Procedure, SopSett
 from sim.agents.sop.texts import alert
 from sim.agents.sop.values import Evaluator
 from sim.agents.sop.watchers import WatcherState, is_overdue, is_stalled
-from sim.errors import UsageError
+from sim.errors import LimitError, UsageError
 from sim.events import Event, Subscription
 from sim.expressions import ExpressionError
 from sim.kernel import Timer, to_seconds
@@ -34,6 +34,9 @@ WORDS: Final = {
 
 MOST_TRIGGERS: Final = 10_000
 """How many triggers wait for one employee at most. Of more, the oldest are lost, and counted."""
+
+LONGEST_TITLE: Final = 500
+"""The most characters of the title of a task, which is one line whatever people write."""
 
 _EMPTY: Final = Raw(b"{}")
 
@@ -108,7 +111,7 @@ class Desk:
         alerts: the number of warnings that its heartbeat is missing.
         noted: when each of its patterns was noted last, by index.
         triggers: what waits to become a task.
-        lost: the number of triggers that were lost because too many waited.
+        lost: the number of triggers that were lost because too many waited, or no task could be made of them.
         concluded: the completed tasks that it has not reported yet.
         answered: for each task that it has begun: when it began, and how many nanoseconds after it was made.
         silence: the timer of the warning that its heartbeat is missing.
@@ -302,18 +305,37 @@ class Sops(Service):
     def watch(self, watchers: Iterable[WatcherState]) -> list[Task]:
         """Have watchers look, and make a task of each new finding.
 
-        Raises:
-            ExpressionError, LimitError: as `WatcherState.look`.
-            Refused: if there are too many tasks.
+        A look that fails finds nothing, and is repeated after the interval of its watcher.
         """
         made = []
         for watcher in watchers:
             desk = self.desks[watcher.settings.agent]
-            look = watcher.look(self._world, desk.agent, self.evaluator)
-            drafts = [self.draft(desk, watcher.settings.sop, item, watcher) for item in look.new.values()]
+            try:
+                look = watcher.look(self._world, desk.agent, self.evaluator)
+                drafts = [self.draft(desk, watcher.settings.sop, item, watcher) for item in look.new.values()]
+            except (UsageError, LimitError, Refused) as error:  # the employee and its other watchers go on
+                self._look_failed(watcher, desk, str(error))
+                continue
             watcher.take(look)  # from here on, nothing can fail, so no finding is lost or found twice
             made += [self.make(desk, draft) for draft in drafts]
         return made
+
+    def _look_failed(self, watcher: WatcherState, desk: Desk, why: str) -> None:
+        """Have a watcher look again later, and say once why it could not."""
+        watcher.last_checked_ns = self._world.kernel.now
+        if watcher.fault != why:
+            watcher.fault = why
+            self.say(desk, f"The watcher {watcher.name} cannot look: {why}")
+
+    def say(self, desk: Desk, warning: str) -> None:
+        """Post a warning of an employee."""
+        Channels.of(self._world).post(self.settings.alert_channel, desk.settings.title, warning)
+
+    def reject(self, desk: Desk, found: Found, why: str) -> None:
+        """Take a trigger away of which no task can be made, and say so: no later cycle could make it either."""
+        desk.triggers.remove(found)
+        desk.lost += 1
+        self.say(desk, f"A trigger of {found.procedure} makes no task: {why}")
 
     # -- tasks
 
@@ -328,14 +350,15 @@ class Sops(Service):
 
         Raises:
             ExpressionError: if an expression of the procedure cannot be evaluated.
-            Refused: if there are too many tasks, or the title is too long.
+            Refused: if there are too many tasks.
+            UsageError: if the priority is no number.
         """
         procedure, agent = self.settings.procedures[name], desk.agent
         own = None if watcher is None else watcher.settings.priority
         priority = self.evaluator.value(procedure.priority if own is None else own, agent, item=item)
         if not isinstance(priority, int | float):
             raise UsageError(f"the priority of {name!r} is no number: {priority!r:.60}")
-        title = self.evaluator.text(procedure.title, agent, item=item)
+        title = " ".join(self.evaluator.text(procedure.title, agent, item=item).split())[:LONGEST_TITLE]
         self._world.tasks.check_new(title, "", None, ())
         return Draft(name, title, round(priority), freeze(item), agent.agent_id if watcher is None else watcher.name)
 
@@ -389,8 +412,7 @@ class Sops(Service):
         try:
             return self.evaluator.text(value, desk.agent, **names)
         except ExpressionError as error:
-            text = f"{usual}\n  (what is to be remembered of it cannot be computed: {error})"
-            Channels.of(self._world).post(self.settings.alert_channel, desk.settings.title, text)
+            self.say(desk, f"{usual}\n  (what is to be remembered of it cannot be computed: {error})")
             return usual
 
     def channel_of(self, task: Task) -> str:

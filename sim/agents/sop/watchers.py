@@ -45,6 +45,7 @@ class WatcherState:
         last_checked_ns: when it looked last, in simulated nanoseconds; None: never.
         found: the number of its findings.
         missed: the number of events that were lost because too many waited.
+        fault: why it could not look last; empty: it could.
     """
 
     name: str
@@ -52,6 +53,7 @@ class WatcherState:
     last_checked_ns: int | None = None
     found: int = 0
     missed: int = 0
+    fault: str = ""
     _keys: dict[str, None] = attrs.field(factory=dict)
     _events: deque[tuple[int, Any]] = attrs.field(factory=deque)
 
@@ -98,6 +100,7 @@ class WatcherState:
     def take(self, look: "Look") -> None:
         """Make the findings of a look known, so that none is found again."""
         self._events.clear()
+        self.fault = ""
         if self.settings.pool is not None:
             self._keys = {key: None for key in self._keys if key in look.holding}  # so that it can be found again
         if self.settings.event is None or self.settings.key is not None:  # an event itself comes once

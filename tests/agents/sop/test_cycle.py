@@ -186,3 +186,50 @@ def test_nothing_is_kept_in_the_agent(tmp_path: Path) -> None:
     assert ran.sops.hire(clerk, desk.settings) is desk
     assert clerk.state == {}
     assert freeze(ran.sops.state())
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        ("title: '=item.name'", "there is no key 'name'"),
+        ("title: a, priority: '=item.name'", "there is no key 'name'"),
+        ("title: a, priority: '=item.text'", "the priority of 'call' is no number: 'high'"),
+    ],
+)
+def test_a_trigger_that_makes_no_task_is_told_and_left(tmp_path: Path, broken: str, why: str) -> None:
+    """What comes from outside may lack what a procedure needs: the alert channel says so, and the work goes on."""
+    text = f"""until: 21m
+sop:
+  procedures:
+    call: {{{broken}, trigger: {{event: rung}}, {STEPS}}}
+    good: {{title: good, trigger: {{event: rung}}, {STEPS}}}
+events: [{{at: 1s, topic: rung, data: {{text: high}}}}]
+"""
+    ran = company(tmp_path, text + PEOPLE)
+    assert [task.title for task in ran.world.tasks.all()] == ["good"]
+    [(at, warning)] = ran.posts("#escalations")
+    assert at < 60
+    assert warning.startswith("A trigger of call makes no task: ")
+    assert why in warning
+    assert ran.result.errors == 0
+
+
+def test_a_title_is_one_line_that_is_not_too_long(tmp_path: Path) -> None:
+    """Whatever people write, a title has one line and at most 500 characters."""
+    text = f"""until: 6m
+sop: {{procedures: {{call: {{title: "=item.text", trigger: {{event: rung}}, {STEPS}}}}}}}
+events: [{{at: 1s, topic: rung, data: {{text: "a\\nb {"c" * 3000}"}}}}]
+"""
+    ran = company(tmp_path, text + PEOPLE)
+    assert [task.title for task in ran.world.tasks.all()] == ["a b " + "c" * 496]
+
+
+def test_a_pattern_that_cannot_be_judged_does_not_hold(tmp_path: Path) -> None:
+    """A pattern over a number that is null does not hold; one whose text fails is noted with its condition."""
+    patterns = (
+        """[{when: stats.response_week > 1, text: slow}, {when: stats.cycles == 1, text: "='x' + stats.cycles"}]"""
+    )
+    ran = company(tmp_path, IDLE.replace("2s", "11m") + PEOPLE.replace("5m", f"5m, patterns: {patterns}"))
+    assert [memory.content for memory in ran.memories.all("clerk")] == ["The pattern stats.cycles == 1 holds"]
+    assert "cannot be computed" in ran.posts("#escalations")[0][1]
+    assert len(ran.cycles()) == 3

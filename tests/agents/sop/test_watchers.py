@@ -103,10 +103,31 @@ def test_priority_can_be_computed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("broken", ["item.nothing", "1 / 0"])
 def test_a_look_that_fails_loses_and_doubles_nothing(tmp_path: Path, broken: str) -> None:
-    """If an expression fails, the cycle fails, and the events wait for the next look."""
+    """If an expression fails, the alert channel says it once, and the events wait for a look that works."""
     text = f"until: 31m\nsop:\n  {CALL}\n  watchers: {{inbox: {{agent: clerk, sop: call, event: lead, WHERE}}}}\n"
     where = f"where: \"item.id == 'a' or (now > 601 or {broken})\""
     people = PEOPLE + "\n"
     ran = company(tmp_path, text.replace("WHERE", where) + EVENTS + people)
     assert sorted(task.title for task in ran.world.tasks.all()) == ["about a", "about a", "about b"]
-    assert ran.rows("SELECT count(*) FROM events WHERE topic = 'agent.error'")[0] > 0
+    [(at, warning)] = ran.posts("#escalations")
+    assert at == 600
+    assert warning.startswith("The watcher inbox cannot look: ")
+    assert (len(ran.cycles()), ran.result.errors) == (7, 0)
+
+
+def test_a_broken_watcher_stops_nobody(tmp_path: Path) -> None:
+    """A finding that a watcher cannot judge costs neither cycles of the employee nor looks of other watchers."""
+    text = f"""until: 21m
+sop:
+  {CALL}
+  watchers:
+    broken: {{agent: clerk, sop: call, event: lead, where: item.nothing > 1}}
+    alone: {{agent: clerk, sop: call, event: lead, where: item.nothing > 1, alone: true}}
+    inbox: {{agent: clerk, sop: call, event: lead}}
+    dear: {{agent: clerk, sop: call, event: lead, priority: "=item.id"}}
+"""
+    ran = company(tmp_path, text + EVENTS + PEOPLE + JOBS)
+    assert [task.creator for task in ran.world.tasks.all()] == ["inbox"] * 3
+    said = [warning.partition(":")[0] for _, warning in ran.posts("#escalations")]
+    assert sorted(set(said)) == [f"The watcher {name} cannot look" for name in ("alone", "broken", "dear")]
+    assert (len(ran.cycles()), ran.result.errors) == (5, 0)
