@@ -23,6 +23,11 @@ VIEWS["channel_posts"] = """
 """One row a post."""
 
 
+def is_channel(name: str) -> bool:
+    """Return whether something is the name of a channel: a word after `#`."""
+    return name.startswith("#") and 2 <= len(name) <= 80 and not any(sign.isspace() for sign in name)
+
+
 class Channels(Service):
     """The channels of one world. A channel exists from its first post on.
 
@@ -49,7 +54,7 @@ class Channels(Service):
         Raises:
             Refused: if the channel is no name of one, or there are too many.
         """
-        if not channel.startswith("#") or not 2 <= len(channel) <= 80 or any(sign.isspace() for sign in channel):
+        if not is_channel(channel):
             raise Refused(f"a channel is a word after #, not {channel!r:.60}")
         if channel not in self._latest and len(self._latest) >= MOST_CHANNELS:
             raise Refused(f"there are {MOST_CHANNELS:,} channels already")

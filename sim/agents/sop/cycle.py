@@ -21,7 +21,6 @@ from sim.kernel.codec import decode
 from sim.llm.tokens import APPROXIMATE
 from sim.memory.load import LoadedMemories
 from sim.memory.memory import Source
-from sim.memory.service import Memories
 from sim.world import Action, Inhabitant, Refused, World
 from sim.world.action import action
 from sim.world.tasks import Task
@@ -144,8 +143,8 @@ def survey(world: World, sops: Sops, desk: Desk) -> Survey:
 
 def load_memories(world: World, sops: Sops, agent_id: str, tasks: Sequence[Task]) -> LoadedMemories | None:
     """Return the memories for a prompt: important ones, recent ones, and those of the active tasks."""
-    memories = world.services.get(Memories.name)
-    if sops.settings.design == "stateless" or not isinstance(memories, Memories):
+    memories = sops.memories()
+    if memories is None:
         return None
     return memories.load(agent_id, APPROXIMATE.count, active_tasks=[task.id for task in tasks])
 
@@ -352,8 +351,8 @@ def _summarize(world: World, desk: Desk, seen: Survey, did: Did, notes: list[Not
 
 def _remember(world: World, sops: Sops, desk: Desk, notes: list[Note]) -> int:
     """Keep notes as memories; return how many."""
-    memories, kept = world.services.get(Memories.name), 0
-    if sops.settings.design == "stateless" or not isinstance(memories, Memories):
+    memories, kept = sops.memories(), 0
+    if memories is None:
         return 0
     expires = world.kernel.now + desk.settings.expires
     for note in notes:

@@ -10,15 +10,21 @@ from sim.actors import Agent
 from sim.agents.family import Family, define_family
 from sim.agents.sop.cycle import work_cycle
 from sim.agents.sop.service import Sops
-from sim.agents.sop.settings import EmployeeSettings, Procedure, SopSettings, Watcher
+from sim.agents.sop.settings import EmployeeSettings, SopSettings, Step, Watcher
 from sim.agents.sop.worker import run_step
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
 from sim.kernel import to_seconds
+from sim.memory.service import Memories
+from sim.memory.settings import MemorySettings
 from sim.permissions import Permission
 from sim.world import Action, World
+from sim.world.action import DEFINED
 
 _CYCLE = Action("work_cycle")
+
+_KINDS = ("observation", "context", "working_note", "decision_log")
+"""The kinds of memories that every employee has."""
 
 
 class Employee(Agent):
@@ -45,8 +51,9 @@ class Employee(Agent):
         """Do a cycle if one is due, by the clock or for a trigger; else sleep until one is."""
         sops = Sops.of(self.world)
         while (message := self.mailbox.take()) is not None:
-            if not sops.take_message(self.desk, message):
-                return Action("remember", {"content": f"{message.sender} said: {message.data}", "kind": "context"})
+            if not sops.take_message(self.desk, message) and (memories := sops.memories()) is not None:
+                text = f"{message.sender} said: {message.data}"
+                return Action("remember", {"content": text[: memories.settings.longest], "kind": "context"})
         if sops.is_due(self.desk):
             return _CYCLE
         mine = f"data.agent == '{self.agent_id}'"
@@ -73,34 +80,30 @@ def _check(scenario: Any, until_ns: int | None) -> None:
         raise UsageError("procedures need somebody who follows them", hint="add an agent of kind `employee`")
     if not any(entry.kind == "step_worker" for entry in scenario.agents):
         raise UsageError("employees need somebody who does the steps", hint="add an agent of kind `step_worker`")
-    asking = next((entry for entry in employees if entry.settings.assess is not None), None)
-    if asking is not None and scenario.models is None:
-        raise UsageError(f"agents.{asking.name} asks a model in each cycle, but there is none", hint="add `models:`")
+    for entry in employees:
+        _check_role(scenario, f"agents.{entry.name}", entry.settings)
     for name, watcher in sop.watchers.items():
-        _check_watcher(scenario, f"sop.watchers.{name}", watcher, names)
+        _require_employee(f"sop.watchers.{name}", watcher.agent, names)
+        _check_watcher(scenario, f"sop.watchers.{name}", watcher, alone=watcher.alone or sop.design == "event_driven")
     for name, procedure in sop.procedures.items():
-        _check_procedure(scenario, f"sop.procedures.{name}", procedure, names)
+        where = f"sop.procedures.{name}"
+        if procedure.agent is not None:
+            _require_employee(where, procedure.agent, names)
+        elif procedure.trigger is not None and procedure.trigger.event is not None and len(names) > 1:
+            raise UsageError(f"{where} has a trigger, and there are several employees", hint="say whose: `agent: NAME`")
+        for step in procedure.steps:
+            _check_step(scenario, f"{where}.steps.{step.name}", step)
 
 
-def _check_watcher(scenario: Any, where: str, watcher: Watcher, names: list[str]) -> None:
-    _require_employee(where, watcher.agent, names)
-    if watcher.pool is not None and watcher.pool not in scenario.pools:
-        raise UsageError(f"{where}: there is no pool {watcher.pool!r}", hint=did_you_mean(watcher.pool, scenario.pools))
-    alone = watcher.alone or scenario.sections["sop"].design == "event_driven"
-    if alone and watcher.active and not any(entry.kind == "recurring_jobs" for entry in scenario.agents):
-        raise UsageError(f"{where} looks alone, and nobody runs it", hint="add an agent of kind `recurring_jobs`")
-
-
-def _check_procedure(scenario: Any, where: str, procedure: Procedure, names: list[str]) -> None:
-    if procedure.agent is not None:
-        _require_employee(where, procedure.agent, names)
-    elif procedure.trigger is not None and procedure.trigger.event is not None and len(names) > 1:
-        raise UsageError(f"{where} has a trigger, and there are several employees", hint="say whose: `agent: NAME`")
-    for step in procedure.steps:
-        if step.model is not None and scenario.models is None:
-            raise UsageError(f"{where}.steps.{step.name} asks a model, but there is none", hint="add `models:`")
-        if step.approval is not None and "approvals" not in scenario.sections:
-            raise UsageError(f"{where}.steps.{step.name} needs a person who approves", hint="add `approvals:`")
+def _check_role(scenario: Any, where: str, role: EmployeeSettings) -> None:
+    if role.assess is not None and scenario.models is None:
+        raise UsageError(f"{where} asks a model in each cycle, but there is none", hint="add `models:`")
+    memory: MemorySettings | None = scenario.sections.get(Memories.section)
+    known = {} if memory is None else memory.kinds
+    for kind in (*_KINDS, *(pattern.kind for pattern in role.patterns)):
+        if known and kind not in known:
+            hint = did_you_mean(kind, known) or "add it to `memory.kinds`"
+            raise UsageError(f"{where} has memories of the kind {kind!r}, which `memory.kinds` lacks", hint=hint)
 
 
 def _names(entry: Any) -> list[str]:
@@ -110,6 +113,37 @@ def _names(entry: Any) -> list[str]:
 def _require_employee(where: str, name: str, names: list[str]) -> None:
     if name not in names:
         raise UsageError(f"{where}: {name!r} is not an employee", hint=did_you_mean(name, names))
+
+
+def _check_watcher(scenario: Any, where: str, watcher: Watcher, *, alone: bool) -> None:
+    if watcher.pool is not None and watcher.pool not in scenario.pools:
+        hint = did_you_mean(watcher.pool, scenario.pools)
+        raise UsageError(f"{where}: there is no pool {watcher.pool!r}", hint=hint)
+    if alone and watcher.active and not any(entry.kind == "recurring_jobs" for entry in scenario.agents):
+        raise UsageError(f"{where} looks alone, and nobody runs it", hint="add an agent of kind `recurring_jobs`")
+
+
+def _check_step(scenario: Any, where: str, step: Step) -> None:
+    if step.action is not None:
+        _check_action(where, step.action, step.args)
+    if step.model is not None and scenario.models is None:
+        raise UsageError(f"{where} asks a model, but there is none", hint="add `models:`")
+    if step.approval is not None and "approvals" not in scenario.sections:
+        raise UsageError(f"{where} needs a person who approves", hint="add `approvals:`")
+
+
+def _check_action(where: str, kind: str, given: Mapping[str, Any]) -> None:
+    handler = DEFINED.get(kind)
+    if handler is None:
+        raise UsageError(f"{where}: there is no action {kind!r:.80}", hint=did_you_mean(kind, DEFINED))
+    if handler.last:
+        raise UsageError(f"{where}: {kind} would hold up its worker", hint="use `wait` in a step of its own")
+    for name in given:
+        if name not in handler.allowed:
+            raise UsageError(f"{where}: {kind} has no argument {name!r}", hint=did_you_mean(name, handler.allowed))
+    for name in handler.required:
+        if name not in given:
+            raise UsageError(f"{where}: {kind} needs the argument {name!r}")
 
 
 define_family(Family("employee", Employee, settings=EmployeeSettings, check=_check, actions=(work_cycle, run_step)))

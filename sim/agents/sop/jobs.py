@@ -15,7 +15,6 @@ from sim.errors import UsageError
 from sim.kernel import to_seconds
 from sim.kernel.calendar import Calendar, Daily
 from sim.memory.memory import Memory
-from sim.memory.service import Memories
 from sim.permissions import Permission
 from sim.world import Action, Inhabitant, Refused, World
 from sim.world.action import action
@@ -79,9 +78,10 @@ def look(world: World, agent: Inhabitant) -> int:
 
 async def _maintain(world: World, agent: Inhabitant) -> str:
     """Prune the memories of all agents, and post what was done."""
-    jobs, sops, memories = _jobs_of(agent), Sops.of(world), world.services.get(Memories.name)
+    jobs, sops = _jobs_of(agent), Sops.of(world)
+    memories = sops.memories()
     sops.jobs["maintenance"] = _following(world, jobs.settings.maintenance)
-    if sops.settings.design == "stateless" or not isinstance(memories, Memories):
+    if memories is None:
         return ""
     report = await memories.prune(_summariser(world, jobs))
     Channels.of(world).post(sops.settings.ops_channel, agent.agent_id, report.sentence)

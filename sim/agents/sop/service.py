@@ -20,6 +20,7 @@ from sim.events import Event, Subscription
 from sim.expressions import ExpressionError
 from sim.kernel import Timer, to_seconds
 from sim.kernel.codec import Raw, decode, freeze
+from sim.memory.service import Memories
 from sim.world import Message, Refused, Service, World
 from sim.world.tasks import Task
 
@@ -239,6 +240,11 @@ class Sops(Service):
             "stalled": sum(is_stalled(task, now) for task in tasks),
             "cycles": desk.cycles, "response_week": _mean_hours(week), "response_before": _mean_hours(before),
         }  # fmt: skip
+
+    def memories(self) -> Memories | None:
+        """Return the memories of employees; None if they have none."""
+        memories = self._world.services.get(Memories.name)
+        return memories if isinstance(memories, Memories) and self.settings.design != "stateless" else None
 
     # -- triggers and watchers
 

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 import attrs
 
+from sim.agents.sop.channels import is_channel
 from sim.errors import UsageError
 from sim.kernel.calendar import Daily
 from sim.kernel.duration import NS
@@ -22,6 +23,12 @@ MINUTE_NS: Final = 60 * NS
 DAY_NS: Final = 86_400 * NS
 
 Priority = Annotated[int, Range(-1000, 1000)]
+
+
+def _require_channel(name: str | None) -> None:
+    if name is not None and not is_channel(name):
+        raise UsageError(f"a channel is a word after #, not {name!r:.60}")
+
 
 Design = Literal["cycle", "event_driven", "stateless", "many_actions"]
 """How employees work: in cycles, or in one of the ways that the seed rejected."""
@@ -77,6 +84,9 @@ class Post:
 
     text: WorkValue
     channel: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        _require_channel(self.channel)
 
 
 @attrs.frozen
@@ -226,6 +236,8 @@ class SopSettings:
     alert_channel: str = "#escalations"
 
     def __attrs_post_init__(self) -> None:
+        _require_channel(self.ops_channel)
+        _require_channel(self.alert_channel)
         for name, watcher in self.watchers.items():
             if watcher.sop not in self.procedures:
                 raise UsageError(f"the watcher {name!r} makes tasks of {watcher.sop!r}, which is no procedure")
@@ -292,6 +304,9 @@ class EmployeeSettings:
     assess: Assessment | None = None
     expires: PositiveDuration = 30 * DAY_NS
     importance: Annotated[int, Range(1, 10)] = 6
+
+    def __attrs_post_init__(self) -> None:
+        _require_channel(self.channel or None)
 
 
 @attrs.frozen

@@ -53,9 +53,53 @@ def refused(text: str) -> str:
         (SOP + PEOPLE + JOBS.replace("summarise: null", "summary: '25:00'"), "25:00"),
         (SOP.replace("post: {text: called}", "post: {text: called}, tool: a.b") + PEOPLE, "the step 'call' must be"),
         (SOP.replace("text: called", 'text: "=nothing.here"') + PEOPLE, "nothing"),
+        (SOP + PEOPLE.replace('"#desk"', "desk"), "agents[0].settings: a channel is a word after #, not 'desk'"),
+        (SOP.replace("{pro", "{ops_channel: '# ops', pro") + PEOPLE, "sop: a channel is a word after #, not '# ops'"),
+        (SOP.replace("{pro", "{alert_channel: '', pro") + PEOPLE, "sop: a channel is a word after #, not ''"),
+        (SOP.replace("text: called", "text: a, channel: b") + PEOPLE, "steps[0].post: a channel is a word after #"),
+        (
+            SOP.replace("post: {text: called}", "action: publsh, args: {topic: a}") + PEOPLE,
+            "sop.procedures.call.steps.call: there is no action 'publsh'",
+        ),
+        (
+            SOP.replace("post: {text: called}", "action: publish, args: {topc: a}") + PEOPLE,
+            "sop.procedures.call.steps.call: publish has no argument 'topc'",
+        ),
+        (SOP.replace("post: {text: called}", "action: publish") + PEOPLE, "publish needs the argument 'topic'"),
+        (SOP.replace("post: {text: called}", "action: stop") + PEOPLE, "steps.call: stop would hold up its worker"),
+        (SOP.replace("post: {text: called}", "model: {system: a}") + PEOPLE, "the step 'call' asks a model nothing"),
+        (SOP.replace("text: called}", "text: called}, args: {a: 1}") + PEOPLE, "the step 'call' has `args`"),
+        (SOP.replace("post: {text: called}", "wait: {time: 0s}") + PEOPLE, "company.yaml:2:"),
+        (SOP.replace("}]", "}, {name: call, post: {text: a}}]") + PEOPLE, "two steps have the name 'call'"),
+        (SOP.replace(STEPS, "steps: []") + PEOPLE, "a procedure has at least one step"),
+        (SOP.replace("title: call,", "title: call, trigger: {message: a, where: 'true'},") + PEOPLE, "is for events"),
+        (SOP.replace("title: call,", "title: call, agent: clark,") + PEOPLE, "sop.procedures.call: 'clark' is not an"),
+        (
+            SOP.replace("}}}\n", "}}, watchers: {w: {agent: clerk, sop: call, pool: desk}}}\n") + PEOPLE,
+            "sop.watchers.w: there is no pool 'desk'",
+        ),
+        (
+            SOP.replace("}}}\n", "}}, watchers: {w: {agent: clerk, sop: call}}}\n") + PEOPLE,
+            "company.yaml:2:101: sop.watchers.w: a watcher looks at one thing",
+        ),
+        (
+            "memory: {}\n" + SOP + PEOPLE.replace("5m", "5m, patterns: [{when: stats.cycles > 1, text: a, kind: obs}]"),
+            "agents.clerk has memories of the kind 'obs', which `memory.kinds` lacks",
+        ),
+        ("memory: {kinds: {context: 6}}\n" + SOP + PEOPLE, "agents.clerk has memories of the kind 'observation'"),
+        (
+            "memory: {}\n" + SOP + PEOPLE + JOBS.replace(", settings: {summarise: null}", ""),
+            "agents.jobs has a model summarize memories, but there is none",
+        ),
+        (
+            "agents: [{name: jobs, kind: recurring_jobs, settings: {summarise: null}}]",
+            "agents.jobs runs the jobs of employees, but there are none",
+        ),
         (SOP.replace("title: call,", "title: call, trigger: {},") + PEOPLE, "a trigger is an event or a message"),
     ],
 )  # fmt: skip
 def test_it_is_refused(text: str, sentence: str) -> None:
     """Each contradiction between procedures, employees, workers, models and jobs has its sentence."""
-    assert sentence in refused(text)
+    why = refused(text)
+    assert sentence in why
+    assert "\n" not in why

@@ -233,3 +233,14 @@ def test_a_pattern_that_cannot_be_judged_does_not_hold(tmp_path: Path) -> None:
     assert [memory.content for memory in ran.memories.all("clerk")] == ["The pattern stats.cycles == 1 holds"]
     assert "cannot be computed" in ran.posts("#escalations")[0][1]
     assert len(ran.cycles()) == 3
+
+
+@pytest.mark.parametrize("memory", ["", "memory: {longest: 100}\n"])
+def test_a_message_disturbs_nobody(tmp_path: Path, memory: str) -> None:
+    """A message is cut to the longest memory; an employee that remembers nothing leaves it, and works on."""
+    text = f"until: 6m\n{memory}sop: {{procedures: {{call: {{title: call, {STEPS}}}}}}}\n"
+    boss = f"  - {{name: boss, rules: [{{do: [{{send: {{to: clerk, data: {'x' * 300}}}}}, stop]}}]}}\n"
+    ran = company(tmp_path, text + PEOPLE + boss)
+    assert (ran.result.errors, len(ran.cycles())) == (0, 2)
+    if memory:
+        assert [note.content for note in ran.memories.all("clerk")] == ["boss said: " + "x" * 89]
