@@ -110,6 +110,8 @@ async def _cycle(world: World, agent: Inhabitant) -> Did:
     seen = survey(world, sops, desk)
     notes = await assess(world, sops, desk, seen, by_clock=by_clock)
     chosen = prioritize(sops, desk)
+    if not by_clock and sops.settings.design in ("cycle", "stateless"):
+        chosen = [choice for choice in chosen if choice.found is not None]  # a trigger does not hasten other work
     if sops.settings.design != "many_actions":
         chosen = chosen[:1]  # the rest waits for the next cycles
     did = Did(new=len(seen.new), active=len(sops.active(agent.agent_id)))

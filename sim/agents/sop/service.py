@@ -21,6 +21,7 @@ from sim.expressions import ExpressionError
 from sim.kernel import Timer, to_seconds
 from sim.kernel.codec import Raw, decode, freeze
 from sim.memory.service import Memories
+from sim.tools.approvals import Approvals
 from sim.world import Message, Refused, Service, World
 from sim.world.tasks import Task
 
@@ -580,6 +581,9 @@ class Sops(Service):
             self.drop(id)
             return
         if approved:
+            approvals = Approvals.of(self._world)
+            asked = approvals.gates[gate]
+            approvals.use(gate, asked.agent, asked.tool, asked.arguments)  # so that it neither expires nor is revoked
             self.passed(task, {"gate": gate, "by": data.get("by"), "note": data.get("note")}, "sop")
             return
         self.counts["cancelled"] += 1

@@ -244,3 +244,20 @@ def test_a_message_disturbs_nobody(tmp_path: Path, memory: str) -> None:
     assert (ran.result.errors, len(ran.cycles())) == (0, 2)
     if memory:
         assert [note.content for note in ran.memories.all("clerk")] == ["boss said: " + "x" * 89]
+
+
+def test_a_trigger_does_not_hasten_other_work(tmp_path: Path) -> None:
+    """A cycle for a trigger makes its task and nothing else; other work keeps the pace of one action an interval."""
+    text = f"""until: 26m
+artifacts: [{{id: leads, owner: clerk, content: [{{id: a}}, {{id: b}}, {{id: c}}, {{id: d}}, {{id: e}}]}}]
+sop:
+  procedures:
+    late: {{title: late, due: 0, priority: 9, {STEPS}}}
+    call: {{title: call, trigger: {{event: rung}}, {STEPS}}}
+  watchers: {{inbox: {{agent: clerk, sop: late, artifact: leads}}}}
+events: [{{at: 6m, topic: rung}}, {{at: 6m, topic: rung}}]
+"""
+    ran = company(tmp_path, text + PEOPLE)
+    assert [(at // 60, created, advanced) for at, _, created, advanced in ran.cycles()] == [
+        (0, 0, 1), (5, 0, 1), (6, 1, 0), (6, 1, 0), (10, 0, 1), (15, 0, 1), (20, 0, 1), (25, 0, 1),
+    ]  # fmt: skip

@@ -174,9 +174,8 @@ events: [{at: 1s, every: 1s, times: 20, topic: rung}]
     ("step", "why"),
     [
         (f"{{name: bad, approval: {'x' * 9000}, retries: 1}}", "bytes"),
-        ('{name: bad, post: {text: a, channel: "no channel"}, retries: 1}', "a channel is a word after #"),
         ('{name: bad, post: {text: "=data.nothing"}, retries: 1}', "nothing"),
-        ("{name: bad, action: wrong, args: {a: 1}, retries: 1}", "there is no action"),
+        ("{name: bad, action: publish, args: {topic: sop.queued}, retries: 1}", "sop.queued"),
         ("{name: bad, tool: no.tool, args: {}, retries: 1}", "no.tool"),
     ],
 )
@@ -188,3 +187,22 @@ def test_whatever_goes_wrong_in_a_step_fails_the_step_and_not_the_worker(tmp_pat
     [(at, text)] = ran.posts("#escalations")
     assert at == 600
     assert why in text
+
+
+def test_an_approval_is_used_and_does_not_expire_afterwards(tmp_path: Path) -> None:
+    """The approval of a step is used once, when the task goes on; a day later the record still says so."""
+    steps = "        - {name: ask, approval: may I}\n        - {name: b, post: {text: yes}}\n"
+    ran = done(tmp_path, steps, f"{PERSON.replace('POLICY', 'approve')}  expires: 1d\n", until="2d")
+    assert ran.rows("SELECT status, decided_by FROM gates") == [("used", "boss")]
+    assert ran.statuses == ["completed"]
+
+
+def test_an_approval_that_nobody_gives_expires(tmp_path: Path) -> None:
+    """Without a decision in time, the task is cancelled, and its history says at which step."""
+    steps = "        - {name: ask, approval: may I}\n        - {name: b, post: {text: yes}}\n"
+    slow = PERSON.replace("POLICY", "approve").replace("20m", "20h").replace("21m", "21h")
+    ran = done(tmp_path, steps, f"{slow}  expires: 30m\n")
+    assert ran.rows("SELECT status FROM gates") == ["expired"]
+    assert ran.statuses == ["cancelled"]
+    assert ran.world.tasks.get(1).history[-1].what == "ask was not approved"
+    assert "yes" not in [text for _, text in ran.posts("#desk")]
