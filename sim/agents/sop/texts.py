@@ -56,7 +56,7 @@ _SUMMED = (
 
 
 def spelled(time_ns: int) -> str:
-    """Return a time as words: `5 minutes`, `1 minute`; other than whole minutes, as `90s`."""
+    """Return a time as words: `5 minutes`, `1 minute`; any other time as `1m30s`."""
     minutes, rest = divmod(time_ns, MINUTE_NS)
     if rest or not minutes:
         return to_text(time_ns)

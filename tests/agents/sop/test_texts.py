@@ -6,7 +6,9 @@ import pytest
 
 import sim
 from sim.actors import Agent
-from tests.agents.sop.company import JOBS, PEOPLE, company
+from sim.agents.sop import texts
+from sim.world.world import World
+from tests.agents.sop.company import JOBS, PEOPLE, company, inside
 
 ONE = "sop: {procedures: {call: {title: call, steps: [{name: call, post: {text: called}}], trigger: {event: rung}}}}\n"
 
@@ -66,3 +68,85 @@ class Stopper(sim.Agent):
         assert isinstance(clerk, Agent)
         clerk.shutdown()
         return sim.Action("stop")
+
+
+MINUTE = 60 * 10**9
+
+
+def test_the_texts_of_the_seed_word_for_word() -> None:
+    """The heartbeat and the warning of the seed, with its own numbers."""
+    advanced = "Advanced Task #412 to step 3"
+    assert texts.heartbeat("Lead Response Agent", 3, 0, advanced, 5 * MINUTE) == (
+        "Lead Response Agent: Loop completed.\n"
+        "  Active tasks: 3 | New triggers: 0 | Action taken: Advanced Task #412 to step 3\n"
+        "  Next run: 5 minutes"
+    )
+    assert texts.alert("Marketing Agent", 45 * MINUTE, 15 * MINUTE) == (
+        "WARNING: Marketing Agent has not posted a heartbeat in 45 minutes\n"
+        "  (expected every 15 min). Check worker health."
+    )
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "spelled", "short"),
+    [(MINUTE, "1 minute", "1 min"), (90 * MINUTE, "90 minutes", "90 min"), (90 * 10**9, "1m30s", "1m30s"), (0, "0s", "0s")],
+)
+def test_times_are_whole_minutes_or_exact(time_ns: int, spelled: str, short: str) -> None:
+    """Whole minutes are words as in the seed; any other time is exact."""
+    assert (texts.spelled(time_ns), texts.short(time_ns)) == (spelled, short)
+
+
+def test_a_paused_employee_is_told_and_told_again_after_it_went_on(tmp_path: Path) -> None:
+    """The warning comes exactly at twice the interval, once for each silence, and never to one that is heard."""
+
+    def pause(world: World) -> None:
+        clerk = world.agents["clerk"]
+        assert isinstance(clerk, Agent)
+        loop, kernel, hour = clerk.loop, world.kernel, 3600 * 10**9
+        loop.pause()
+        kernel.call_at(hour, loop.resume, kernel.supervisor)
+        kernel.call_at(hour + 16 * MINUTE, loop.pause, kernel.supervisor)
+        kernel.call_at(2 * hour, loop.resume, kernel.supervisor)
+
+    people = PEOPLE.replace("5m", "15m")
+    ran = inside(tmp_path, f"until: 3h\n{ONE}" + people, pause)
+    # heard at 0, 60, 75 and then from 120 minutes on
+    assert [at / 60 for at, _, *_ in ran.cycles()] == [0, 60, 75, 120, 135, 150, 165]
+    assert [(at / 60, text.split(" in ")[1].split("\n")[0]) for at, text in ran.posts("#escalations")] == [
+        (30, "30 minutes"), (105, "30 minutes"),
+    ]  # fmt: skip
+
+
+def test_an_employee_that_fails_is_told(tmp_path: Path) -> None:
+    """An employee that crashes is silent like any other: the warning needs nothing of the employee itself."""
+
+    def crash(world: World) -> None:
+        clerk = world.agents["clerk"]
+        assert isinstance(clerk, Agent)
+        clerk.terminate("test")
+
+    ran = inside(tmp_path, f"until: 1h\n{ONE}" + PEOPLE, crash)
+    assert [(at, text.splitlines()[0]) for at, text in ran.posts("#escalations")] == [
+        (600, "WARNING: Clerk Agent has not posted a heartbeat in 10 minutes")
+    ]
+
+
+def test_an_employee_that_only_reacts_has_no_clock(tmp_path: Path) -> None:
+    """In the event-driven design, a heartbeat says so, and silence is no reason for a warning."""
+    design = ONE.replace("sop: {", "sop: {design: event_driven, ")
+    ran = company(tmp_path, f"until: 2h\n{design}events: [{{at: 1m, topic: rung}}]\n" + PEOPLE + JOBS)
+    assert [text.splitlines()[1:] for _, text in ran.posts("#ops-log")] == [
+        [f"  Active tasks: 1 | New triggers: {new} | Action taken: {did}", "  Next run: at the next trigger"]
+        for new, did in ((1, "Created Task #1"), (0, "Advanced Task #1 to step 1"))
+    ]
+    assert ran.posts("#escalations") == []
+
+
+def test_what_happened_is_posted_in_the_channel_of_the_employee(tmp_path: Path) -> None:
+    """New tasks and the major action are posted there; a cycle without any of them posts its heartbeat only."""
+    sop = f"{ONE.rstrip()[:-1]}, watchers: {{w: {{agent: clerk, sop: call, event: lead}}}}}}\n"
+    text = f"until: 16m\n{sop}events: [{{at: 1m, topic: lead}}, {{at: 1m, topic: lead}}]\n"
+    ran = company(tmp_path, text + PEOPLE)
+    assert [(at, text) for at, text in ran.posts("#desk") if text != "called"] == [
+        (300, "New: #1 call\nNew: #2 call\nAdvanced Task #1 to step 1"), (600, "Advanced Task #2 to step 1"),
+    ]  # fmt: skip

@@ -1,8 +1,11 @@
 """Watchers: what they look at, when, and that nothing is found twice."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.agents.sop.company import JOBS, PEOPLE, company
 
@@ -131,3 +134,55 @@ sop:
     said = [warning.partition(":")[0] for _, warning in ran.posts("#escalations")]
     assert sorted(set(said)) == [f"The watcher {name} cannot look" for name in ("alone", "broken", "dear")]
     assert (len(ran.cycles()), ran.result.errors) == (5, 0)
+
+
+@settings(max_examples=10)
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 4)), max_size=10), st.sampled_from([1, 5, 12]))
+def test_nothing_makes_two_tasks(found: list[tuple[int, int]], interval: int) -> None:
+    """Whatever comes when, however often a watcher looks: as many tasks as keys, each at the first look after it."""
+    events = "".join(f"  - {{at: {minute}m, topic: lead, data: {{id: {id}}}}}\n" for minute, id in found)
+    with tempfile.TemporaryDirectory() as folder:
+        given = f"event: lead, key: item.id, interval: {interval}m, alone: true"
+        rest = f"events:\n{events}" if events else ""
+        made = watched(Path(folder), given, rest, PEOPLE + JOBS, until="1h")
+    assert len(made) == len({id for _, id in found})
+    for task in made:
+        id, at = task.removeprefix("about ").split(" at ")
+        came = min(minute for minute, other in found if str(other) == id)
+        assert came <= float(at) <= came + interval
+
+
+def test_stalled_tasks_are_found(tmp_path: Path) -> None:
+    """A task that nobody changes for its time makes one other task, of the procedure for it."""
+    text = """until: 31m
+sop:
+  procedures:
+    slow: {title: slow, trigger: {event: lead}, stalled_after: 7m, steps: [{name: wait, wait: {time: 1h}}]}
+    chase: {title: "='chase ' + item.title", steps: [{name: call, post: {text: called}}]}
+  watchers: {late: {agent: clerk, sop: chase, tasks: stalled}}
+events: [{at: 1m, topic: lead}]
+"""
+    ran = company(tmp_path, text + PEOPLE)  # it was advanced at minute 5
+    assert [(task.title, task.created_ns / 60e9) for task in ran.world.tasks.all()] == [("slow", 1), ("chase slow", 15)]
+
+
+def test_new_items_of_an_artifact_are_found_by_their_ids(tmp_path: Path) -> None:
+    """An item that stays is found once, wherever it stands in the list; a new one is found at the next look."""
+    people = (
+        PEOPLE
+        + """
+  - name: clock
+    start: 7m
+    rules: [{do: [{write: {artifact: rows, content: [{id: c}, {id: a}, {id: b}]}}, stop]}]
+"""
+    )
+    rows = "artifacts: [{id: rows, owner: clerk, writers: all, content: [{id: a}, {id: b}]}]\n"
+    assert watched(tmp_path, "artifact: rows", rows, people) == ["about a at 0", "about b at 0", "about c at 10"]
+
+
+def test_an_employee_whose_clock_is_slow_lets_watchers_wait(tmp_path: Path) -> None:
+    """A watcher of the survey looks at most once a cycle, even if its interval is shorter."""
+    people = PEOPLE.replace("interval: 5m", "interval: 20m")
+    assert watched(tmp_path, "event: lead, interval: 1m", EVENTS, people, "1h") == [
+        "about a at 20", "about a at 20", "about b at 20",
+    ]  # fmt: skip
