@@ -89,7 +89,12 @@ def test_the_texts_of_the_seed_word_for_word() -> None:
 
 @pytest.mark.parametrize(
     ("time_ns", "spelled", "short"),
-    [(MINUTE, "1 minute", "1 min"), (90 * MINUTE, "90 minutes", "90 min"), (90 * 10**9, "1m30s", "1m30s"), (0, "0s", "0s")],
+    [
+        (MINUTE, "1 minute", "1 min"),
+        (90 * MINUTE, "90 minutes", "90 min"),
+        (90 * 10**9, "1m30s", "1m30s"),
+        (0, "0s", "0s"),
+    ],
 )
 def test_times_are_whole_minutes_or_exact(time_ns: int, spelled: str, short: str) -> None:
     """Whole minutes are words as in the seed; any other time is exact."""
