@@ -13,7 +13,7 @@ from sim.agents.sop.cycle import prioritize, survey
 from sim.kernel.codec import freeze
 from sim.memory.service import Memories
 from sim.world.world import World
-from tests.agents.sop.company import PEOPLE, company, inside
+from tests.agents.sop.company import JOBS, PEOPLE, company, inside
 
 STEPS = "steps: [{name: call, post: {text: called}}]"
 IDLE = f"until: 2s\nsop: {{procedures: {{call: {{title: call, priority: '=item.p', {STEPS}}}}}}}\nmemory: {{}}\n"
@@ -261,3 +261,103 @@ events: [{{at: 6m, topic: rung}}, {{at: 6m, topic: rung}}]
     assert [(at // 60, created, advanced) for at, _, created, advanced in ran.cycles()] == [
         (0, 0, 1), (5, 0, 1), (6, 1, 0), (6, 1, 0), (10, 0, 1), (15, 0, 1), (20, 0, 1), (25, 0, 1),
     ]  # fmt: skip
+
+
+WORK = st.lists(st.tuples(st.integers(-2, 2), st.sampled_from([None, 0, 5, 9]), st.booleans()), max_size=8)
+
+
+@settings(max_examples=15)
+@given(WORK, st.lists(st.integers(-2, 2), max_size=4))
+def test_the_rank_of_any_work(tasks: list[tuple[int, int | None, bool]], triggers: list[int]) -> None:
+    """Overdue, then stalled, then by priority (a trigger before a task of equal priority), due time and number."""
+    found: list[list[tuple[str, int]]] = []
+
+    def look(world: World) -> None:
+        sops, now = Sops.of(world), world.kernel.now
+        desk = sops.desks["clerk"]
+        for priority, due, stalled in tasks:
+            task = sops.make(desk, sops.draft(desk, "slow" if stalled else "call", {"p": priority}))
+            if due is not None:
+                world.tasks.update(task.id, "boss", due_ns=now + due)
+        for priority in triggers:
+            sops.trigger("call", {"p": priority})
+        waiting = list(desk.triggers)
+        ranked = []
+        for choice in prioritize(sops, desk):
+            if choice.task is not None:
+                ranked.append(("task", choice.task.id))
+            elif choice.found is not None:
+                ranked.append(("trigger", waiting.index(choice.found)))
+        found.append(ranked)
+
+    late = [(due == 0, stalled) for _, due, stalled in tasks]
+    work = [
+        ((not over, not stalled, -priority, 1, 99 if due is None else due, number), ("task", number))
+        for number, ((priority, due, _), (over, stalled)) in enumerate(zip(tasks, late, strict=True), 1)
+    ]
+    firsts = [triggers.index(priority) for priority in triggers]  # equal triggers are the same
+    work += [
+        ((True, True, -priority, 0, 0, n), ("trigger", first))
+        for n, (priority, first) in enumerate(zip(triggers, firsts, strict=True))
+    ]
+    slow = f"procedures: {{slow: {{title: slow, priority: '=item.p', stalled_after: 0, {STEPS}}}, "
+    with tempfile.TemporaryDirectory() as folder:
+        inside(Path(folder), IDLE.replace("procedures: {", slow) + PEOPLE, look)
+    assert found == [[name for _, name in sorted(work)]]
+
+
+@pytest.mark.parametrize("mode", ["autonomous", "tick"])
+@pytest.mark.parametrize("design", ["cycle", "stateless"])
+def test_one_action_a_cycle_in_both_modes(tmp_path: Path, mode: str, design: str) -> None:
+    """Ten pending things are addressed within an hour, one in each cycle of five minutes."""
+    items = ", ".join(f"{{id: {number}}}" for number in range(10))
+    text = f"""until: 56m
+memory: {{}}
+artifacts: [{{id: leads, owner: clerk, content: [{items}]}}]
+sop:
+  design: {design}
+  procedures: {{call: {{title: "='lead ' + str(item.id)", {STEPS}}}}}
+  watchers: {{inbox: {{agent: clerk, sop: call, artifact: leads}}}}
+"""
+    ran = company(tmp_path, text + PEOPLE, mode=mode)
+    assert [created + advanced for _, _, created, advanced in ran.cycles()] == [1] * 10 + [0] * 2
+    assert ran.statuses == ["completed"] * 10
+    began = ran.rows("SELECT time FROM task_history WHERE what = 'started' ORDER BY id")
+    assert began == pytest.approx([300 * number for number in range(10)], abs=2)
+    assert [task.title for task in ran.world.tasks.all()] == [f"lead {number}" for number in range(10)]
+
+
+def test_an_event_driven_employee_notices_nothing_by_itself(tmp_path: Path) -> None:
+    """No cycles, no assessments, no patterns, no overdue tasks: what nothing triggers does not happen."""
+    text = f"""until: 2h
+memory: {{}}
+models: {{rules: [{{say: a pattern}}]}}
+sop:
+  design: DESIGN
+  procedures:
+    slow: {{title: slow, trigger: {{event: rung}}, due: 10m, steps: [{{name: wait, wait: {{time: 1d}}}}]}}
+    chase: {{title: chase, {STEPS}}}
+  watchers: {{late: {{agent: clerk, sop: chase, tasks: overdue}}}}
+events: [{{at: 1m, topic: rung}}]
+"""
+    people = PEOPLE.replace("5m", "5m, assess: {}, patterns: [{when: stats.overdue > 0, text: overdue}]") + JOBS
+    ran = company(tmp_path, text.replace("DESIGN", "event_driven") + people)
+    assert [task.title for task in ran.world.tasks.all()] == ["slow"]
+    assert (len(ran.cycles()), ran.result.services["sop"]["assessments"]) == (2, 0)
+    assert "overdue" not in [note.content for note in ran.memories.all("clerk")]
+    ran = company(tmp_path, text.replace("DESIGN", "cycle") + people)
+    assert [task.title for task in ran.world.tasks.all()] == ["slow", "chase"]
+    assert ran.result.services["sop"]["assessments"] == 24
+    assert "overdue" in [note.content for note in ran.memories.all("clerk")]
+
+
+def test_a_cycle_that_takes_long_does_not_shift_the_clock(tmp_path: Path) -> None:
+    """A slow model makes a cycle long; the next one begins at its own time, and missed ones are not made up for."""
+    slow = "models: {provider: simulated, simulated: {LATENCY}, rules: [{say: nothing}]}\n"
+    people = PEOPLE.replace("5m", "5m, assess: {}")
+    ran = company(tmp_path, IDLE.replace("2s", "31m") + slow.replace("LATENCY", "first_token: {constant: 60}") + people)
+    assert [at // 300 for at, *_ in ran.cycles()] == [0, 1, 2, 3, 4, 5]
+    assert {60 <= at % 300 < 120 for at, *_ in ran.cycles()} == {True}
+    slow, people = slow.replace("LATENCY", "first_token: {constant: 100}"), people.replace("5m", "1m")
+    ran = company(tmp_path, IDLE.replace("2s", "10m") + slow + people)
+    assert [at for at, *_ in ran.cycles()] == pytest.approx([100, 220, 340, 460, 580], abs=5)
