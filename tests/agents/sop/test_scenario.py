@@ -53,12 +53,13 @@ def test_four_weeks_are_the_same_everywhere() -> None:
     _same("autonomous", "28d")
 
 
-def test_an_employee_keeps_nothing_in_itself() -> None:
+@pytest.mark.parametrize(("mode", "until", "cycles"), [("autonomous", "1d", 288), ("tick", "6h", 72)])
+def test_an_employee_keeps_nothing_in_itself(mode: Any, until: str, cycles: int) -> None:
     """Employees, workers and jobs that are made anew before each cycle give the same hash (stateless between runs)."""
-    plain = sim.run(FILE, until="1d", out=None)
+    plain = sim.run(FILE, until=until, mode=mode, out=None)
     with renewed_agents() as replaced:
-        renewed = sim.run(FILE, until="1d", out=None)
-    assert replaced.count("lead-response") > 288
+        renewed = sim.run(FILE, until=until, mode=mode, out=None)
+    assert replaced.count("lead-response") > cycles
     assert renewed.hash == plain.hash
 
 

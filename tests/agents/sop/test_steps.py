@@ -8,7 +8,8 @@ import pytest
 
 import sim
 from sim.actors import Agent
-from tests.agents.sop.company import PEOPLE, Company, company
+from sim.world.world import World
+from tests.agents.sop.company import PEOPLE, Company, company, inside
 
 START = "events: [{at: 1s, topic: rung, data: {id: 7}}]\n"
 
@@ -206,3 +207,81 @@ def test_an_approval_that_nobody_gives_expires(tmp_path: Path) -> None:
     assert ran.statuses == ["cancelled"]
     assert ran.world.tasks.get(1).history[-1].what == "ask was not approved"
     assert "yes" not in [text for _, text in ran.posts("#desk")]
+
+
+def test_a_wait_ends_once_when_time_and_event_come_together(tmp_path: Path) -> None:
+    """Time and event at one instant end a wait once; the next step is done once."""
+    text = """until: 2h
+sop:
+  procedures:
+    call:
+      title: call
+      trigger: {event: rung}
+      steps:
+        - {name: rest, wait: {time: 61m, event: paid}}
+        - {name: b, post: {text: over}}
+events: [{at: 1s, topic: rung}, {at: 66m, topic: paid}]
+"""
+    ran = company(tmp_path, text + PEOPLE)
+    assert ran.rows("SELECT name, time FROM steps WHERE what = 'done'") == [("rest", 3960), ("b", 4200)]
+    assert [text for _, text in ran.posts("#desk")].count("over") == 1
+
+
+@pytest.mark.parametrize("design", ["cycle", "event_driven", "many_actions"])
+def test_an_event_ends_one_wait_of_each_task(tmp_path: Path, design: str) -> None:
+    """One event can end the waits of several tasks; of two at one instant, none ends the wait of the step after it."""
+    text = f"""until: 3h
+sop:
+  design: {design}
+  procedures:
+    call:
+      title: call
+      trigger: {{event: rung}}
+      steps:
+        - {{name: first, wait: {{time: 1d, event: paid}}}}
+        - {{name: second, wait: {{time: 1h, event: paid}}}}
+events: [{{at: 1s, topic: rung}}, {{at: 1s, topic: rung}}, {{at: 1h, topic: paid}}, {{at: 1h, topic: paid}}]
+"""
+    ran = company(tmp_path, text + PEOPLE)
+    ends = ran.rows("SELECT name, time FROM steps WHERE what = 'done' ORDER BY id")
+    assert [name for name, _ in ends] == ["first", "first", "second", "second"]
+    assert [at for _, at in ends[:2]] == [3600, 3600]
+    assert min(at for _, at in ends[2:]) >= 7200
+    assert ran.statuses == ["completed"] * 2
+
+
+@pytest.mark.parametrize("mode", ["autonomous", "tick"])
+def test_a_worker_that_is_stopped_in_a_model_call_loses_the_call_only(tmp_path: Path, mode: str) -> None:
+    """The step of a stopped worker is done by another one, from its beginning, and it is done once."""
+    models = "models: {provider: simulated, simulated: {first_token: 60}, rules: [{say: well}]}\n"
+    steps = """        - {name: say, model: {prompt: hello}}
+        - {name: act, action: publish, args: {topic: acted}}
+"""
+    people = (
+        PEOPLE.replace("name: worker,", "name: worker, count: 2,") + "  - {name: boss, kind: stopper, start: 330s}\n"
+    )
+    ran = done(tmp_path, steps, models, people=people, kinds={"stopper": Stopper}, mode=mode)
+    assert ran.statuses == ["completed"]
+    assert ran.rows("SELECT worker, name FROM steps WHERE what = 'done'") == [("worker-2", "say"), ("worker-2", "act")]
+    assert ran.rows("SELECT count(*) FROM events WHERE topic = 'acted'") == [1]
+
+
+def test_an_employee_that_is_stopped_in_its_assessment_loses_no_finding(tmp_path: Path) -> None:
+    """What its watchers found stays found: one task each, which wait for somebody who advances them."""
+    models = "models: {provider: simulated, simulated: {first_token: 60}, rules: [{say: well}]}\n"
+    text = f"""until: 31m
+sop:
+  procedures: {{call: {{title: call, steps: [{{name: a, post: {{text: called}}}}]}}}}
+  watchers: {{inbox: {{agent: clerk, sop: call, event: lead, key: item.id}}}}
+events: [{{at: 1m, topic: lead, data: {{id: 1}}}}, {{at: 2m, topic: lead, data: {{id: 2}}}}]
+{models}"""
+
+    def stop(world: World) -> None:
+        clerk = world.agents["clerk"]
+        assert isinstance(clerk, Agent)
+        clerk.terminate("test")
+
+    ran = inside(tmp_path, text + PEOPLE.replace("5m", "5m, assess: {}"), stop, "310s")
+    assert ran.statuses == ["pending", "pending"]
+    assert len(ran.cycles()) == 1
+    assert [at for at, _ in ran.posts("#escalations")] == pytest.approx([660], abs=5)
