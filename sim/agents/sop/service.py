@@ -357,7 +357,7 @@ class Sops(Service):
 
         Raises:
             ExpressionError: if an expression of the procedure cannot be evaluated.
-            Refused: if there are too many tasks.
+            Refused: if there are too many tasks, or what was found is too long for the record.
             UsageError: if the priority is no number.
         """
         procedure, agent = self.settings.procedures[name], desk.agent
@@ -367,7 +367,10 @@ class Sops(Service):
             raise UsageError(f"the priority of {name!r} is no number: {priority!r:.60}")
         title = " ".join(self.evaluator.text(procedure.title, agent, item=item).split())[:LONGEST_TITLE]
         self._world.tasks.check_new(title, "", None, ())
-        return Draft(name, title, round(priority), freeze(item), agent.agent_id if watcher is None else watcher.name)
+        kept = freeze(item)
+        if not self._fits(kept):
+            raise Refused(f"{name} of {len(kept):,} bytes is too long for a task")
+        return Draft(name, title, round(priority), kept, agent.agent_id if watcher is None else watcher.name)
 
     def make(self, desk: Desk, draft: "Draft") -> Task:
         """Make a task."""
@@ -466,7 +469,7 @@ class Sops(Service):
         """Keep the result of the present step and go on to the next one, or complete the task."""
         procedure, step, progress = self.step(task.id)
         self._end_wait(task.id)
-        results = freeze({**decode(progress.results), step.name: result})
+        results = self._with_result(task, step, progress, result)
         following = progress.step + 1
         self.counts["steps"] += 1
         self._world.event_bus.tell("sop.step.done", {"task": task.id, "step": following, "name": step.name})
@@ -477,6 +480,20 @@ class Sops(Service):
             if task.status == "waiting":
                 self._world.tasks.update(task.id, by, status="in_progress", note=f"{step.name} is done")
             self._announce(task)
+
+    def _with_result(self, task: Task, step: Step, progress: Progress, result: Any) -> Raw:
+        """Return the results of a task with that of a step; one too long for the record is left out, and told."""
+        earlier = decode(progress.results)
+        results = freeze({**earlier, step.name: result})
+        if self._fits(results):
+            return results
+        text = f"The result of {step.name} of Task #{task.id} ({task.title}) is too long to be kept"
+        Channels.of(self._world).post(self.settings.alert_channel, self.title_of(task.assignee), text)
+        return freeze({**earlier, step.name: None})
+
+    def _fits(self, raw: Raw) -> bool:
+        """Return whether the events of a task have room for its data or its results, and for all else in them."""
+        return len(raw) <= self._world.event_bus.max_data_bytes // 2
 
     def failed(self, task: Task, why: str, by: str) -> None:
         """Have the present step tried again in a later cycle, or end the task as failed."""

@@ -285,3 +285,34 @@ events: [{{at: 1m, topic: lead, data: {{id: 1}}}}, {{at: 2m, topic: lead, data: 
     assert ran.statuses == ["pending", "pending"]
     assert len(ran.cycles()) == 1
     assert [at for at, _ in ran.posts("#escalations")] == pytest.approx([660], abs=5)
+
+
+def test_results_that_are_too_long_for_the_record_are_left_out(tmp_path: Path) -> None:
+    """A step is done once, whatever it returns; the alert channel says if its result could not be kept."""
+    steps = """        - {name: a, tool: big.text, args: {}}
+        - {name: b, tool: big.text, args: {}}
+        - {name: c, post: {text: told}}
+"""
+    tool = f"{{description: Text., parameters: {{}}, returns: \"'{'x' * 900}'\"}}"
+    rest = f"execution: {{max_data_bytes: 2400}}\ntools: {{functions: {{big.text: {tool}}}}}\n"
+    ran = done(tmp_path, steps, rest)
+    assert (ran.statuses, ran.result.errors) == (["completed"], 0)
+    assert [text for _, text in ran.posts("#escalations")] == [
+        "The result of b of Task #1 (call) is too long to be kept",
+    ]
+    assert (results(ran)["a"], results(ran)["b"]) == ("x" * 900, None)
+
+
+@pytest.mark.parametrize("source", ["trigger: {event: long}", "agent: clerk"])
+def test_findings_that_are_too_long_for_the_record_make_no_task(tmp_path: Path, source: str) -> None:
+    """A task is made with its record or not at all; the alert channel says what was too long."""
+    watchers = "" if "trigger" in source else "  watchers: {w: {agent: clerk, sop: call, event: long}}\n"
+    text = f"""until: 21m
+execution: {{max_data_bytes: 2400}}
+sop:
+  procedures: {{call: {{title: call, {source}, steps: [{{name: a, post: {{text: called}}}}]}}}}
+{watchers}events: [{{at: 1s, topic: long, data: {"x" * 1300}}}]
+"""
+    ran = company(tmp_path, text + PEOPLE)
+    assert (ran.statuses, ran.result.errors) == ([], 0)
+    assert ["is too long for a task" in text for _, text in ran.posts("#escalations")] == [True]
