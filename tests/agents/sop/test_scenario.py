@@ -48,6 +48,7 @@ def test_it_is_the_same_on_backends_hash_seeds_and_processes(mode: str) -> None:
 
 
 @pytest.mark.proof
+@pytest.mark.timeout(600)
 def test_four_weeks_are_the_same_everywhere() -> None:
     """The whole scenario has one hash."""
     _same("autonomous", "28d")
