@@ -49,14 +49,13 @@ def test_quiet(sim, tiny):
     assert re.fullmatch(r"kept/tiny-3-[0-9a-f]{8}\n", done.out)
 
 
-def test_hash_depends_on_the_seed_alone(start, tiny):
+def test_hash_depends_on_the_seed_alone(sim, start, tiny):
     """The hash of a run is the same on both hosts and for any hash seed of Python, and another for another seed."""
-    cases = {
-        "asyncio": start("run", tiny, "--json", "--no-record", PYTHONHASHSEED="1"),
-        "trio": start("run", tiny, "--json", "--no-record", "--backend", "trio", PYTHONHASHSEED="2"),
-        "other": start("run", tiny, "--json", "--no-record", "--seed", 4),
-    }
-    hashes = {name: json.loads(process.communicate(timeout=60)[0])["hash"] for name, process in cases.items()}
+    what = ("run", tiny, "--json", "--no-record")
+    elsewhere = start(*what, "--backend", "trio", PYTHONHASHSEED="2")
+    told = {"asyncio": sim(*what).out, "other": sim(*what, "--seed", 4).out}
+    told["trio"], _ = elsewhere.communicate(timeout=60)
+    hashes = {name: json.loads(text)["hash"] for name, text in told.items()}
 
     assert hashes["asyncio"] == hashes["trio"]
     assert hashes["asyncio"] != hashes["other"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import command
 from tests.inbox.helpers import going_on
 
 PAGE = (Path(__file__).parents[2] / "docs" / "people.md").read_text(encoding="utf-8")
@@ -20,10 +21,10 @@ def _blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def _words(command: str) -> list[str]:
-    words = shlex.split(command)
+def _words(text: str) -> list[str]:
+    words = shlex.split(text)
     assert words[:3] == ["uv", "run", "sim"]
-    return [*SIM, *words[3:]]
+    return words[3:]
 
 
 def _timeless(text: str) -> str:
@@ -31,13 +32,14 @@ def _timeless(text: str) -> str:
     return re.sub(r"\(at [0-9hms.]+\)", "(at TIME)", text)
 
 
-def test_the_commands_give_what_the_page_shows(tmp_path):
+def test_the_commands_give_what_the_page_shows(tmp_path, monkeypatch):
     """The run of the first block takes part in all others; each command prints what the page shows, but for times."""
+    monkeypatch.chdir(tmp_path)
     (scenario,) = _blocks("yaml")
     (tmp_path / "frontdesk.yaml").write_text(scenario, encoding="utf-8")
     first, *others = _blocks("console")
     with subprocess.Popen(
-        _words(first.strip().removeprefix("$ ")),
+        [*SIM, *_words(first.strip().removeprefix("$ "))],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -48,14 +50,12 @@ def test_the_commands_give_what_the_page_shows(tmp_path):
             run = 0
             for block in others:
                 for part in block.split("$ ")[1:]:
-                    command, _, shown = part.partition("\n")
-                    done = subprocess.run(
-                        _words(command), cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-                    )
+                    line, _, shown = part.partition("\n")
+                    code, out, err = command(*_words(line))
                     if shown:
-                        assert _timeless(done.stdout + done.stderr) == _timeless(shown), command
+                        assert _timeless(out + err) == _timeless(shown), line
                     else:
-                        assert done.returncode == 0, done.stderr
+                        assert code == 0, err
                     run += 1
             out, _ = process.communicate(timeout=30)
         finally:

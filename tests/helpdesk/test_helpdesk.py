@@ -17,11 +17,13 @@ from sim.agents.conversation import Conversations
 from sim.runner import SimulationRunner
 from sim.runner.options import Backend
 from sim.store import open_run
+from tests.helpers import command
 from tests.llm.endpoint import Endpoint, Reply, Seen, fitting
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "scenarios" / "helpdesk.yaml"
 KILLS = 50
+MODES = ("autonomous", "tick")
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -53,15 +55,23 @@ def done(process: "subprocess.Popen[str]", code: int = 0) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize("mode", ["autonomous", "tick"])
-def test_it_is_the_same_on_backends_hash_seeds_and_processes(start: Start, mode: str) -> None:
-    """Two processes, with other backends and other hash seeds, give the same hash."""
-    ways = (("asyncio", "1"), ("trio", "271828"))
-    running = [
-        start("run", FILE, "--no-record", "--json", "--mode", mode, "--backend", backend, PYTHONHASHSEED=seed)
-        for backend, seed in ways
-    ]
-    assert len({done(process)["hash"] for process in running}) == 1
+def called(*args: object) -> dict[str, Any]:
+    """Return the JSON that a command prints that is called inside this process."""
+    code, out, err = command(*args, "--json")
+    assert code == 0, err
+    result: dict[str, Any] = json.loads(out)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("mode", "until"),
+    [("autonomous", "1d"), ("tick", "1d"), *(pytest.param(m, "5d", marks=pytest.mark.proof) for m in MODES)],
+)
+def test_it_is_the_same_on_backends_hash_seeds_and_processes(start: Start, mode: str, until: str) -> None:
+    """This process and another, with other backends and other hash seeds, give the same hash."""
+    what = ("run", FILE, "--no-record", "--json", "--mode", mode, "--until", until)
+    other = start(*what, "--backend", "trio", PYTHONHASHSEED="271828")
+    assert called(*what)["hash"] == done(other)["hash"]
 
 
 def test_it_shows_what_its_first_lines_say(tmp_path: Path) -> None:
@@ -116,7 +126,7 @@ def _killed(start: Start, folder: Path, reference: str, rng: random.Random, kill
                 assert stored.info.hash == reference
                 continue
         hit += 1
-        assert done(start("resume", run, "--out", out, "--json"))["hash"] == reference
+        assert called("resume", run, "--out", out)["hash"] == reference
     return hit
 
 
@@ -147,20 +157,19 @@ def serve(seen: Seen) -> Reply:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
-def test_it_runs_unchanged_at_a_real_endpoint(start: Start, tmp_path: Path, backend: Backend) -> None:
+def test_it_runs_unchanged_at_a_real_endpoint(
+    tmp_path: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With --model and --base-url alone, real requests over a loopback socket answer; a replay makes none."""
+    monkeypatch.setenv("OPENAI_API_KEY", "canary-key")
     with Endpoint(serve) as endpoint:
         url = f"http://127.0.0.1:{endpoint.port}/v1"
-        ended = start(
-            "run", FILE, "--until", "12h", "--model", "openai:served", "--base-url", url, "--json", "--out", tmp_path,
-            "--backend", backend, OPENAI_API_KEY="canary-key",
-        )  # fmt: skip
-        result = done(ended)
+        model = ("--model", "openai:served", "--base-url", url)
+        result = called("run", FILE, "--until", "12h", *model, "--out", tmp_path, "--backend", backend)
         asked = len(endpoint.seen)
         assert asked >= 4
         assert result["services"]["tools"]["calls"]["orders.lookup"] * 2 == asked
-        again = done(start("replay", result["run"], "--json", "--out", tmp_path))
-        assert again["same"]
+        assert called("replay", result["run"], "--out", tmp_path)["same"]
         assert len(endpoint.seen) == asked
 
 
@@ -190,10 +199,10 @@ def test_people_take_part_from_another_terminal(start: Start, tmp_path: Path) ->
             return stored.query("SELECT gate FROM gates WHERE status = 'pending' ORDER BY id")
 
     (gate,) = _wait_for(gates, running)
-    told = done(start("tell", "helpdesk", "helper-3", "be kind today", "--out", tmp_path, "--json"))
-    approved = done(start("approve", "helpdesk", gate, "--note", "fine", "--out", tmp_path, "--json"))
+    told = called("tell", "helpdesk", "helper-3", "be kind today", "--out", tmp_path)
+    approved = called("approve", "helpdesk", gate, "--note", "fine", "--out", tmp_path)
     assert told["outcome"] == approved["outcome"] == "done"
-    stopped = done(start("stop", "helpdesk", "--out", tmp_path, "--json"))
+    stopped = called("stop", "helpdesk", "--out", tmp_path)
     assert stopped["outcome"] == "done"
     result = done(running)
     with open_run(Path(result["run"])) as stored:
@@ -201,4 +210,4 @@ def test_people_take_part_from_another_terminal(start: Start, tmp_path: Path) ->
         notes = stored.query("SELECT arguments FROM actions WHERE kind = 'remember' AND agent = 'helper-3'")
     assert rows == [("used", "fine")]
     assert any("person said: be kind today" in text for (text,) in notes)
-    assert done(start("replay", result["run"], "--json", "--out", tmp_path))["same"]
+    assert called("replay", result["run"], "--out", tmp_path)["same"]
