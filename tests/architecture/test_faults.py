@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +27,7 @@ def named() -> Iterator[tuple[str, str]]:
             yield path, function
 
 
+@cache
 def functions_of(path: str) -> set[str]:
     """Return the test functions of a file."""
     tree = ast.parse((ROOT / path).read_text())

@@ -5,6 +5,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -20,6 +21,12 @@ BANNED_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "yaml"}
 def name_of(path: Path) -> str:
     """Return the path as a parameter id: relative to the tree, with `/`."""
     return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_text())
 
 
 def imports_of(tree: ast.AST) -> Iterator[str]:
@@ -50,7 +57,7 @@ def banned_in(tree: ast.AST) -> list[str]:
 @pytest.mark.parametrize("path", SIM_FILES, ids=name_of)
 def test_nothing_runs_data_as_code(path):
     """`sim` holds no eval, exec or __import__, and no library that turns bytes or YAML into any object."""
-    assert banned_in(ast.parse(path.read_text())) == []
+    assert banned_in(tree_of(path)) == []
 
 
 def test_the_ban_sees_what_it_bans():
@@ -62,14 +69,14 @@ def test_the_ban_sees_what_it_bans():
 @pytest.mark.parametrize("path", SIM_FILES, ids=name_of)
 def test_only_the_command_line_prints(path):
     """`print` stands in sim/cli only: everywhere else an event or a return value tells."""
-    names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+    names = {node.id for node in ast.walk(tree_of(path)) if isinstance(node, ast.Name)}
     assert "print" not in names or path.is_relative_to(ROOT / "sim" / "cli")
 
 
 @pytest.mark.parametrize("path", SIM_FILES, ids=name_of)
 def test_wall_time_is_not_asked_through_datetime(path):
     """Nothing calls `now`, `utcnow` or `today` of datetime: simulated time comes from the kernel."""
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     uses_datetime = any(name.split(".")[0] == "datetime" for name in imports_of(tree))
     assert not (uses_datetime and attributes & {"now", "utcnow", "today"})
@@ -78,7 +85,7 @@ def test_wall_time_is_not_asked_through_datetime(path):
 @pytest.mark.parametrize("path", SIM_FILES, ids=name_of)
 def test_private_modules_stay_in_their_package(path):
     """A name that starts with an underscore is imported inside its own package only."""
-    foreign = [name for name in imports_of(ast.parse(path.read_text())) if is_foreign_private(name, path)]
+    foreign = [name for name in imports_of(tree_of(path)) if is_foreign_private(name, path)]
     assert foreign == []
 
 
@@ -95,7 +102,7 @@ def test_every_test_states_its_rule(path):
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     silent = [
         node.name
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, functions) and node.name.startswith("test") and not ast.get_docstring(node)
     ]
     assert silent == []
@@ -107,7 +114,7 @@ def test_sim_imports_only_what_it_declares():
     declared = chain(project["dependencies"], *project["optional-dependencies"].values())
     libraries = {re.split(r"[>=<.]", line)[0].replace("-", "_") for line in declared}
     known = {"sim"} | libraries | sys.stdlib_module_names
-    used = {name.split(".")[0] for path in SIM_FILES for name in imports_of(ast.parse(path.read_text()))}
+    used = {name.split(".")[0] for path in SIM_FILES for name in imports_of(tree_of(path))}
     assert sorted(used - known) == []
 
 
