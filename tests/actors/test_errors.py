@@ -265,6 +265,7 @@ def test_a_crash_leaves_the_events_of_others_identical(spot: str, error: type[Ba
     assert _rows_of_others(troubled, "a7") == _rows_of_others(calm, "a7")
 
 
+@pytest.mark.proof
 def test_a_crash_among_a_thousand() -> None:
     """The same with 1,000 agents, of which one fails at every iteration until it is given up."""
 

@@ -25,7 +25,7 @@ def _wait_for_run(folder: Path) -> None:
     time.sleep(0.3)
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def test_the_first_signal_suspends(start, tmp_path, backend):
     """Ctrl-C suspends the run at a step boundary: it is kept, named, and counts as not finished."""
     (tmp_path / "slow.yaml").write_text(WALL)
@@ -42,7 +42,7 @@ def test_the_first_signal_suspends(start, tmp_path, backend):
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", [pytest.param("asyncio", marks=pytest.mark.proof), "trio"])
 def test_the_second_signal_ends(start, tmp_path, backend):
     """A second Ctrl-C ends the process at once, even in a step that never yields; the run counts as interrupted."""
     (tmp_path / "stuck_agents.py").write_text(STUCK)

@@ -37,6 +37,7 @@ USED_UP = (("limit", "100"), ("remaining", "0"), ("reset", "1m2s"))
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator '(openai|httpx2|httpcore2):ResourceWarning")
 
 both_backends = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+mostly_asyncio = pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 
 ASK = ModelRequest((ChatMessage("system", "be brief"), ChatMessage("user", "what is it?")))
 STREAM = ModelRequest(ASK.messages, stream=True)
@@ -616,7 +617,7 @@ def test_nobody_there(backend: str):
 # -- bounds
 
 
-@both_backends
+@mostly_asyncio
 @pytest.mark.parametrize(
     "piece",
     [b"data: x", b"data: x\n", event({"choices": [{"delta": {"content": "blah " * 2000}}]})],
@@ -644,7 +645,7 @@ def test_big_body():
     assert "compressed" in str(failure)
 
 
-@both_backends
+@mostly_asyncio
 def test_cancelled_calls_leave_the_pool_whole(backend: str):
     """After hundreds of calls cancelled at all stages, as many calls as there are connections still get through."""
     draw = random.Random(5)

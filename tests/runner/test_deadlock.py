@@ -114,9 +114,9 @@ def test_a_run_without_a_time_limit_ends_when_all_agents_have_stopped(start):
 
 def test_an_interrupted_run_without_a_time_limit_is_resumed_to_its_end(start):
     """Interrupted on the way, such a run ends as one that was not."""
-    text = WORKER.replace("left: 3", "left: 30000").replace("40s", "1s")
+    text = WORKER.replace("left: 3", "left: 8000").replace("40s", "1s")
     whole = start(text)
-    part = start(text, max_wall="0.1s")
+    part = start(text, max_wall="0.05s")
     assert part.status == "interrupted"
     assert part.run is not None
 

@@ -64,8 +64,15 @@ def _only_run(folder: Path) -> Path:
     return run
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code", "backend"),
+    [
+        (signal.SIGINT, -signal.SIGINT, "asyncio"),
+        (signal.SIGTERM, 143, "trio"),
+        pytest.param(signal.SIGINT, -signal.SIGINT, "trio", marks=pytest.mark.proof),
+        pytest.param(signal.SIGTERM, 143, "asyncio", marks=pytest.mark.proof),
+    ],
+)
 def test_a_signal_ends_the_program_that_called_run(tmp_path, backend, number, code):
     """In a host program Ctrl-C raises KeyboardInterrupt and SIGTERM SystemExit(143), after the record is closed."""
     (tmp_path / "slow.yaml").write_text(SLOW)
@@ -92,7 +99,7 @@ def test_a_caller_may_ask_for_the_partial_result(tmp_path, number):
     assert (process.returncode, out, err) == (0, "0 interrupted\n", "")
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", [pytest.param("asyncio", marks=pytest.mark.proof), "trio"])
 def test_a_run_that_is_interrupted_twice_can_be_resumed(tmp_path, monkeypatch, backend):
     """A second Ctrl-C within a step leaves an interrupted run: no traceback, no event of the unwinding, resumable."""
     (tmp_path / "hanging_agents.py").write_text(HANGING)

@@ -48,6 +48,12 @@ POLICIES = (
 )
 
 
+@pytest.fixture(params=[1, pytest.param(5, marks=pytest.mark.proof)], ids=["a seed", "more seeds"])
+def seeds(request: pytest.FixtureRequest) -> range:
+    """The seeds that a scenario is run with under all rules; most of them are a proof."""
+    return range(request.param)
+
+
 @pytest.mark.proof
 def test_walkers_that_see_each_other():
     """Agents that see each other, walk accordingly and ask models at random leave one record under all rules."""
@@ -55,21 +61,21 @@ def test_walkers_that_see_each_other():
     assert last.service["calls"] > 20
 
 
-def test_a_mix_of_all_that_there_is():
+def test_a_mix_of_all_that_there_is(seeds):
     """Beside walkers there are agents that publish, transfer, send, sleep, ask and stand in line, events that are
     injected, and sampled metrics: one record under all rules.
     """
     text = scene(walkers(5, "{pays: 0.1, rests: 0.1}", more="balance: 5"), *POLICIES, until="5m", more=MIX)
-    last = assert_equal(text, range(3))
+    last = assert_equal(text, seeds)
     kinds = last.result.kinds
     assert all(kinds.get(kind, 0) for kind in ("publish", "transfer", "send", "sleep", "ask", "walk", "rest")), kinds
     assert last.result.metrics["met"][-1] > 0
 
 
-def test_a_stop_condition_ends_all_rules_at_one_moment():
+def test_a_stop_condition_ends_all_rules_at_one_moment(seeds):
     """A stop condition is looked at with nobody ahead of it, so it ends the run at the same moment under all rules."""
     more = MIX + "stop: {when: \"total('w', 'met') > 12\"}\n"
-    last = assert_equal(scene(walkers(5), *POLICIES, until="20m", more=more), range(3))
+    last = assert_equal(scene(walkers(5), *POLICIES, until="20m", more=more), seeds)
     assert last.result.stopped_by is not None
     assert last.result.sim_seconds % 35 == 0
 
@@ -114,10 +120,10 @@ def test_who_is_still_there_shows_alike(state):
     assert last.result.states["stopped"] > 0
 
 
-def test_each_agent_is_greeted_once_before_its_first_step():
+def test_each_agent_is_greeted_once_before_its_first_step(seeds):
     """`on_start`, which may ask models too, is a part of an agent's first step, whenever that is."""
     text = scene(walkers(5, kind="greeter", more="start: '=choice([0, 10, 25])'"))
-    last = assert_equal(text, range(3))
+    last = assert_equal(text, seeds)
     greeted = [agent.state["greeted"] for agent in last.runner.simulation.world.agents.values()]
     assert set(greeted) <= {0, 10, 30}
 
@@ -133,13 +139,13 @@ def test_on_a_graph_distance_is_counted_in_hops():
     assert any(row[6] == "action.walk" and b'met":["' in encode(row[7]) for row in last.rows)
 
 
-def test_partners_are_seen_wherever_they_are():
+def test_partners_are_seen_wherever_they_are(seeds):
     """A declared partner is looked at across any distance, as it was when the step began, under all rules that know of
     partners.
     """
     partners = "partners: [w-1, w-2], state: {partners: [w-1, w-2], rests: 0.2}"
     text = scene(walkers(5).replace("state: {}", partners))
-    last = assert_equal(text, range(5), ("sequential", "barrier", "causal"))
+    last = assert_equal(text, seeds, ("sequential", "barrier", "causal"))
     assert last.runner.simulation.world.agents["w-5"].state["w-1"]
 
 
@@ -157,23 +163,23 @@ def test_a_rest_that_is_known_holds_nobody_up():
 
 @pytest.mark.parametrize("limit", ["llm_calls: {agent: 3 per 1m", "llm_tokens: {agent: 100 per 1m"])
 @pytest.mark.parametrize("policy", ["block", "skip"])
-def test_agents_that_wait_for_their_own_limits(limit, policy):
+def test_agents_that_wait_for_their_own_limits(limit, policy, seeds):
     """A limit of each agent alone is waited for in its own time, also in the middle of a chain, and ends there."""
-    assert_equal(scene(walkers(6, "{busy: 0.4}"), more=f"limits: {{{limit}, policy: {policy}}}}}\n"), range(3))
+    assert_equal(scene(walkers(6, "{busy: 0.4}"), more=f"limits: {{{limit}, policy: {policy}}}}}\n"), seeds)
 
 
-def test_budgets_and_prices_of_agents():
+def test_budgets_and_prices_of_agents(seeds):
     """What each agent has for itself (a budget with a reset, a priced action) is spent alike under all rules."""
     more = "budgets: {llm_calls: {amount: 4, reset: 1m}}\nlimits: {steps: {agent: 3 per 1m, policy: block}}\n"
     more += "costs: {walk: {steps: 1}}\n"
-    assert_equal(scene(walkers(6, "{busy: 0.4}", more=ROUGH), more=more), range(3))
+    assert_equal(scene(walkers(6, "{busy: 0.4}", more=ROUGH), more=more), seeds)
 
 
-def test_rules_draw_while_they_run_ahead():
+def test_rules_draw_while_they_run_ahead(seeds):
     """Rules of agents that share nothing draw by agent and iteration, and leave one record under all rules."""
     rules = '[{when: chance(0.5), do: {ask: {prompt: "=str(randint(1, 9))"}}}, {do: noop}]'
     text = scene(walkers(3), f"{{name: r, count: 3, position: {ANYWHERE}, rules: {rules}}}")
-    last = assert_equal(text, range(3))
+    last = assert_equal(text, seeds)
     assert last.result.errors == 0
     assert last.service["calls"] > 0
 
@@ -193,19 +199,19 @@ def test_lines_and_events_while_others_run_ahead():
     assert_equal(scene(walkers(5), *sharers, more=more), range(3))
 
 
-def test_what_happens_in_the_middle_of_a_tick_happens_then():
+def test_what_happens_in_the_middle_of_a_tick_happens_then(seeds):
     """Who is let go on by one that acts in the middle of a tick goes on at that moment, not at the tick's start."""
     text = scene(trader("put", 2), trader("get", 3), more="pools: {store: {kind: store}}\n", until="10m")
-    last = assert_equal(text, range(3))
+    last = assert_equal(text, seeds)
     put = [row[0] for row in last.rows if row[6] == "action.put"]
     got = [row[0] for row in last.rows if row[6] == "action.get"]
     assert any(time % 10**10 for time in put)
     assert got == put[: len(got)]
 
 
-def test_actions_on_what_all_share_apply_in_the_order_of_agents():
+def test_actions_on_what_all_share_apply_in_the_order_of_agents(seeds):
     """However long their calls took, the actions of a tick apply in the order of the agents when all have decided."""
-    last = assert_equal(scene("{name: c, count: 4, kind: counter}", walkers(3)), range(3))
+    last = assert_equal(scene("{name: c, count: 4, kind: counter}", walkers(3)), seeds)
     writers = [row[5] for row in last.rows if row[6] == "action.write"]
     assert writers == ["c-1", "c-2", "c-3", "c-4"] * 24
 
@@ -241,9 +247,9 @@ agents:
         """{agent: ant-3, call: {t: {n: "=level('wood')"}}}, {agent: bee, say: "=str(level('wood'))"}, {say: a}""",
     ],
 )
-def test_an_answer_may_depend_on_what_all_share(answer):
+def test_an_answer_may_depend_on_what_all_share(answer, seeds):
     """Agents that ask a scripted model that looks at the world do not run ahead of what it looks at."""
-    last = assert_equal(ASKING.replace("ANSWER", answer), range(3))
+    last = assert_equal(ASKING.replace("ANSWER", answer), seeds)
     assert last.service["calls"] > 100
 
 
@@ -281,14 +287,14 @@ def test_the_record_is_in_the_order_of_keys(rule):
     assert len(set(keys)) == len(keys)
 
 
-def test_without_models_the_end_is_that_of_the_tick_mode():
+def test_without_models_the_end_is_that_of_the_tick_mode(seeds):
     """A world of rules alone (transfers, sleeps, events, messages) comes to the same end as in ordinary ticks in which
     all decide first (`concurrency: parallel`).
     """
     policies = [policy.replace("n % 7 == 3", "n < 0") for policy in POLICIES]
     text = scene(*policies, until="10m", more=MIX.replace("total('w', 'met')", "total('trader', 'n')"))
     for rule in EXACT:
-        for seed in range(3):
+        for seed in seeds:
             assert trial(text, rule, seed).digest() == trial(text, "null", seed).digest()
 
 
