@@ -5,6 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import redirect_stderr, redirect_stdout
 
+import pytest
+
 from sim.cli import main
 from sim.kernel import Kernel
 from sim.kernel.ports import Recorder
@@ -13,12 +15,9 @@ from sim.kernel.ports import Recorder
 def command(*arguments: object) -> tuple[int, str, str]:
     """Call `sim` inside this process; return its exit code, and what it wrote to stdout and to stderr."""
     out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        try:
-            main([str(argument) for argument in arguments])
-        except SystemExit as ended:
-            return int(ended.code or 0), out.getvalue(), err.getvalue()
-    return 0, out.getvalue(), err.getvalue()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return int(ended.value.code or 0), out.getvalue(), err.getvalue()
 
 
 def as_host(kernel: Kernel, callback: Callable[[], object]) -> None:
