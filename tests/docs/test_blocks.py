@@ -96,3 +96,16 @@ def test_console_blocks_run(page, folder):
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         run += 1
     assert run
+
+
+def test_examples_have_names_of_their_own():
+    """No two pages show a scenario of the same name: their commands would run the wrong one."""
+    shown = [
+        re.search(r"^name: (\w+)$", text, re.MULTILINE)
+        for page in PAGES
+        for language, text in BLOCK.findall(page.read_text(encoding="utf-8"))
+        if language == "yaml"
+    ]
+    names = [found[1] for found in shown if found]
+    assert len(names) > 20
+    assert sorted({name for name in names if names.count(name) > 1}) == []
