@@ -36,7 +36,9 @@ def contents(run: Path) -> dict[str, list[Any]]:
     """Return all rows of a run, to tell whether a changed byte has changed anything."""
     with closing(sqlite3.connect(f"file:{run / 'run.db'}?mode=ro", uri=True)) as client:
         found = {table: client.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES}  # noqa: S608 - constant
-        found["definitions"] = client.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY name").fetchall()
+        # Without the indexes that SQLite names by itself, which have no definition.
+        definitions = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name"
+        found["definitions"] = client.execute(definitions).fetchall()
         return found
 
 
