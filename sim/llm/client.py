@@ -186,7 +186,7 @@ class _Call:
         """Return the seconds to wait before the next request to this model, or None to give up."""
         if len(self.attempts) + 1 + keep >= self._policy.requests:
             return None
-        pause = self._policy.pause(error, tries, self._clock.random())
+        pause = self._policy.pause(error, tries, self._clock.random(), immediate=self._request.immediate)
         return None if pause is None or self.spent + pause >= self._policy.deadline else pause
 
     async def _turn(self, target: Target, *, wait: bool) -> Permit | ModelError:

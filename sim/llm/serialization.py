@@ -126,7 +126,7 @@ def _usage(value: Mapping[str, Any] | None) -> TokenUsage | None:
 
 
 _NESTED = ("messages", "tools", "sampling")
-_OPTIONS = ("use", "tier", "stream", "response_format", "tool_choice", "extra_body", "dimensions")
+_OPTIONS = ("use", "tier", "stream", "response_format", "tool_choice", "extra_body", "dimensions", "immediate")
 
 
 def _brief(record: Any) -> Json:

@@ -130,6 +130,7 @@ class ModelRequest:
         extra_body: further fields of the request body, for extensions of a server.
         texts: texts to embed, instead of messages. The answer has one vector for each, and no text.
         dimensions: the length of a vector; None: the default of the model.
+        immediate: whether only immediate retries are made, because the caller itself tries again later.
     """
 
     messages: tuple[ChatMessage, ...]
@@ -143,6 +144,7 @@ class ModelRequest:
     extra_body: Mapping[str, Any] | None = None
     texts: tuple[str, ...] = ()
     dimensions: int | None = None
+    immediate: bool = False
 
 
 @attrs.frozen

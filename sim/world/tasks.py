@@ -155,6 +155,7 @@ class Tasks(Service):
     def __init__(self, world: "World") -> None:
         self._world = world
         self._tasks: dict[int, Task] = {}
+        self._last = 0  # the number of the newest task
         self._words: dict[str, Mapping[str, TaskStatus]] = {}
         self._timers: dict[int, list[Timer]] = {}
         self._warned: dict[int, int] = {}  # task → the due time that was missed
@@ -235,11 +236,12 @@ class Tasks(Service):
         self.check_new(title, description, parent, depends_on)
         links = tuple(dict.fromkeys(depends_on))
         task = Task(
-            len(self._tasks) + 1, title, description, "pending", self._word(kind, "pending"), priority, creator,
+            self._last + 1, title, description, "pending", self._word(kind, "pending"), priority, creator,
             assignee, parent, kind, now, now, due_ns, stalled_after_ns, links, freeze(data),
             history=(TaskChange(now, creator, "created"),),
         )  # fmt: skip
         self._tasks[task.id] = task
+        self._last = task.id
         self._counts["pending"] += 1
         self._arm(task)
         more: dict[str, Any] = {
@@ -320,6 +322,27 @@ class Tasks(Service):
         self._arm(changed)
         self._tell(task, changed, by, note)
         return changed
+
+    def remove_ended(self, kind: str, before_ns: int) -> list[int]:
+        """Delete tasks that ended long ago, so that they take no memory; the record of the run keeps them.
+
+        Args:
+            kind: only tasks of this kind.
+            before_ns: only those that have not changed since this simulated time (nanoseconds).
+
+        Returns:
+            Their numbers. A task to which another one refers is kept.
+        """
+        used = {id for task in self._tasks.values() for id in (task.parent, *task.depends_on)}
+        gone = [
+            task for task in self._tasks.values()
+            if task.kind == kind and not task.open and task.updated_ns < before_ns and task.id not in used
+        ]  # fmt: skip
+        for task in gone:
+            self._world.event_bus.tell("task.removed", {"id": task.id})
+            del self._tasks[task.id]
+            self._warned.pop(task.id, None)
+        return [task.id for task in gone]
 
     def _check_move(self, task: Task, after: TaskStatus) -> None:
         if after != task.status and after not in _MOVES[task.status]:

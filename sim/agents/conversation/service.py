@@ -6,7 +6,7 @@ There are two views of the same messages: the *thread*, which a person sees, and
 
 import hashlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, ClassVar, Final
 
@@ -104,6 +104,7 @@ class Conversations(Service):
         self._held: dict[str, _Held] = {}
         self._due: dict[str, int] = {}  # conversation that waits for an answer → since or from when, in nanoseconds
         self._total = self._sessions = self._summaries = 0
+        self._last = 0  # the number of the newest conversation
         Tools.on(world).context = self.context
 
     @property
@@ -201,7 +202,8 @@ class Conversations(Service):
             return self._held[id].conversation
         check_place(platform, channel, thread)
         now = self._world.kernel.now
-        id = f"conversation-{len(self._held) + 1}"
+        self._last += 1
+        id = f"conversation-{self._last}"
         made = Conversation(id, user.id, platform, channel, thread, now, now)
         place = {"platform": platform, "channel": channel, "thread": thread}
         self._tell("conversation.started", {"conversation": id, "user": user.id, **place})
@@ -284,6 +286,23 @@ class Conversations(Service):
                 due = next(m.time_ns for m in held.messages if m.role == "user" and m.id > message.seen)
             self._wait(id, due)
 
+    def settle(self, conversation_id: str) -> None:
+        """Note that nobody waits for an answer, for example because the agent chose not to answer."""
+        self._wait(conversation_id, None)
+
+    def remove(self, conversation_id: str) -> None:
+        """Delete a conversation, so that it takes no memory; the record of the run keeps it.
+
+        Raises:
+            UsageError: if there is no such conversation, or an agent works on it.
+        """
+        one = self.find(conversation_id)
+        if conversation_id in self.claims:
+            raise UsageError(f"{self.claims[conversation_id].agent} works on {conversation_id}")
+        self._tell("conversation.removed", {"conversation": conversation_id})
+        del self._held[conversation_id], self._places[one.platform, one.channel, one.thread]
+        self._wait(conversation_id, None)
+
     def _wait(self, conversation_id: str, due_ns: int | None) -> None:
         if due_ns is None:
             self._due.pop(conversation_id, None)
@@ -317,13 +336,16 @@ class Conversations(Service):
         self._tell("conversation.revised", record)
         return new
 
-    def note(self, conversation_id: str, author: str, *, audience: Audience = "all") -> Callable[[ChatMessage], None]:
+    def note(
+        self, conversation_id: str, author: str, *, audience: Audience = "all", quiet: Collection[str] = ()
+    ) -> Callable[[ChatMessage], None]:
         """Return a function that keeps what the engine adds to a model history; see `CoreLoop.note`.
 
         Args:
             conversation_id: the conversation.
             author: the agent.
             audience: who sees the texts of the model; `model` for agents that speak through a tool only.
+            quiet: names of tools whose use the person does not see, because the person sees what they do.
         """
 
         def keep(message: ChatMessage) -> None:
@@ -335,8 +357,10 @@ class Conversations(Service):
                 final = not message.tool_calls
                 self.append(conversation_id, "assistant", author, message.content, audience=audience, answers=final)
             for call in message.tool_calls:
-                about = {"tool": self._tool_name(call.name), "tool_use_id": call.id}
-                self.append(conversation_id, "tool_call", author, call.arguments, about)
+                tool = self._tool_name(call.name)
+                about = {"tool": tool, "tool_use_id": call.id}
+                shown: Audience = "model" if tool in quiet else "all"
+                self.append(conversation_id, "tool_call", author, call.arguments, about, audience=shown)
 
         return keep
 

@@ -98,7 +98,7 @@ class RetryPolicy:
     immediate_delay: float = attrs.field(default=1.5, validator=_is_time)
     longest: float = attrs.field(default=120.0, validator=_is_time)
 
-    def pause(self, error: ModelError, tries: int, draw: float) -> float | None:
+    def pause(self, error: ModelError, tries: int, draw: float, *, immediate: bool = False) -> float | None:
         """Return the seconds to wait before the next attempt with the same model, or None to give up.
 
         If an endpoint asks for a wait of 0 (or names a date in the past), the backoff applies instead: otherwise the
@@ -108,9 +108,10 @@ class RetryPolicy:
             error: the latest failure.
             tries: how often this model has failed in this class, including this failure.
             draw: a number in [0, 1) for the jitter.
+            immediate: whether only immediate retries are made, because the caller itself tries again later.
         """
         rule = self.rules.get(error.kind)
-        if rule is None or tries >= rule.requests:
+        if rule is None or tries >= rule.requests or (immediate and tries > rule.immediate):
             return None
         if error.retry_after is not None and (error.retry_after > 0 or error.kind == "network"):
             return error.retry_after * (1 + OVER_ADVICE * draw)

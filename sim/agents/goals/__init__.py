@@ -1,0 +1,20 @@
+"""Goals, tasks and user agents: assistants that work for people (seed 001).
+
+Modules: `kinds` (what each kind can do), `settings` (what a scenario says of them), `records` and `service` (all that
+is known of them), `agents` and `orchestrator` (one run), `prompts` and `texts`, `tools`, `retries`, `archive` (past
+sessions), `health` (the monitor), `actions` (what people do), `section` and `views`.
+"""
+
+from sim.agents.goals import health, views  # noqa: F401 - registers the monitor and the views
+from sim.agents.goals.agents import OrchestratedAgent, define_agent_kind
+from sim.agents.goals.health import HealthMonitor
+from sim.agents.goals.kinds import AgentKind
+from sim.agents.goals.records import AgentRecord
+from sim.agents.goals.section import GOALS
+from sim.agents.goals.service import Goals
+from sim.agents.goals.settings import AgentSettings, GoalsSettings, HealthSettings, RetrySettings
+
+__all__ = [
+    "GOALS", "AgentKind", "AgentRecord", "AgentSettings", "Goals", "GoalsSettings", "HealthMonitor", "HealthSettings",
+    "OrchestratedAgent", "RetrySettings", "define_agent_kind",
+]  # fmt: skip

@@ -1,0 +1,136 @@
+"""The agents: goals, tasks, user agents, and kinds that others define.
+
+One class serves all kinds. An agent keeps nothing between two runs; what it knows is in services.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sim.actors import Agent
+from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
+from sim.agents.goals.actions import take_message
+from sim.agents.goals.kinds import AGENT_TASK, CREATE_TASK, GOAL, USER_AGENT, AgentKind
+from sim.agents.goals.orchestrator import orchestrate
+from sim.agents.goals.service import TASK_KIND, WAKE_UP, Goals
+from sim.agents.goals.settings import AgentSettings
+from sim.agents.goals.tools import TOOLS
+from sim.errors import UsageError
+from sim.expressions import did_you_mean
+from sim.kernel import to_seconds
+from sim.permissions import Permission
+from sim.world import Action, World
+
+_KINDS = ("context", "note", "learning")
+"""The kinds of memories that are needed."""
+
+
+class OrchestratedAgent(Agent):
+    """An agent that runs when there is a reason: a message, a retry, a check-in, a feed, or the end of a task.
+
+    Args:
+        agent_id, world, group, permission: see `Agent`.
+        what: what its kind can do.
+        settings: what it is for; those of its template, if it is made during the run.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        world: World,
+        *,
+        group: str | None = None,
+        permission: Permission = Permission.USER,
+        what: AgentKind,
+        settings: AgentSettings,
+    ) -> None:
+        super().__init__(agent_id, world, group=group, permission=permission)
+        self.what = what
+        self.settings = settings
+
+    async def on_start(self) -> None:
+        """Make an agent known that the scenario declares, and make the user agent of its user."""
+        goals = Goals.of(self.world)
+        if self.agent_id not in goals.records:
+            goals.register(self.agent_id, self.what, self.settings, available=self.settings.tools)
+            goals.welcome(self.settings.user)
+
+    async def decide_action(self) -> Action:
+        """Pick a message from the mailbox, else run if there is a reason, else sleep until there is one."""
+        goals = Goals.of(self.world)
+        record = goals.records[self.agent_id]
+        while (message := self.mailbox.take()) is not None:
+            if message.topic != WAKE_UP:
+                return Action("take_message", {"sender": message.sender, "text": str(message.data)})
+        reason = goals.work(record)
+        if reason is not None:
+            return Action("orchestrate", {"reason": reason})
+        wake: list[Mapping[str, Any]] = [{"message": True}]
+        due = goals.next_due_ns(record)
+        if due is not None:
+            wake.append({"until": to_seconds(due)})
+        return Action("sleep", {"condition": {"any": wake}})
+
+
+def define_agent_kind(kind: AgentKind) -> Family:
+    """Make a kind of agent known: an entry of a scenario can name it as `kind`.
+
+    Args:
+        kind: what such agents can do.
+
+    Raises:
+        UsageError: if there is a family of this name.
+    """
+
+    def prepare(plan: WorldPlan) -> Make:
+        goals, entries = Goals.of(plan.world), plan.scenario.agents
+        templates = {entry.name: entry for entry in entries if entry.kind == kind.name and entry.template}
+        goals.templates[kind.name] = list(templates)
+        goals.offers |= {name: (entry.settings or AgentSettings()).tools for name, entry in templates.items()}
+
+        def make(agent: AgentPlan) -> Agent:
+            given: AgentSettings = agent.settings or AgentSettings()
+            return OrchestratedAgent(
+                agent.name, agent.world, group=agent.group, permission=agent.permission, what=kind, settings=given
+            )
+
+        return make
+
+    def check(scenario: Any, until_ns: int | None) -> None:
+        for entry in scenario.agents:
+            if entry.kind == kind.name:
+                _check(scenario, entry, kind)
+
+    return define_family(
+        Family(
+            kind.name, OrchestratedAgent, settings=AgentSettings, prepare=prepare, check=check,
+            actions=(orchestrate, take_message), tools=TOOLS,
+        )
+    )  # fmt: skip
+
+
+def _check(scenario: Any, entry: Any, kind: AgentKind) -> None:
+    """Refuse an entry that cannot work, before the run."""
+    where, settings = f"agents.{entry.name}", entry.settings or AgentSettings()
+    for section, why in (("goals", "is one of `goals`"), ("conversations", "has a thread"), ("memory", "keeps notes")):
+        if section not in scenario.sections:
+            raise UsageError(f"{where} {why}, but the scenario has no `{section}`", hint=f"add `{section}:`")
+    if scenario.models is None:
+        raise UsageError(f"{where} asks language models, but the scenario has none", hint="add `models:`")
+    for word in _KINDS:
+        if word not in (known := scenario.sections["memory"].kinds):
+            hint = did_you_mean(word, known) or f"add `{word}: 6` to `memory.kinds`"
+            raise UsageError(f"{where} has memories of the kind {word!r}, which `memory.kinds` lacks", hint=hint)
+    if entry.template and settings.user:
+        raise UsageError(f"{where}.settings.user: a template works for nobody yet", hint="leave it out")
+    if not entry.template and not settings.user:
+        raise UsageError(f"{where} works for nobody", hint="give `user` in its settings, or make it a `template`")
+    tasks = any(one.kind == TASK_KIND and one.template for one in scenario.agents)
+    if CREATE_TASK in kind.tools and not tasks:
+        hint = f"add {{name: task, kind: {TASK_KIND}, template: true}} to `agents`"
+        raise UsageError(f"{where} makes tasks, but no entry says what a task is", hint=hint)
+    if kind.finishes and not entry.template:
+        raise UsageError(f"{where} is made by other agents", hint="make it a `template`")
+
+
+for _kind in (GOAL, AGENT_TASK, USER_AGENT):
+    define_agent_kind(_kind)

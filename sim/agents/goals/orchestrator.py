@@ -1,0 +1,162 @@
+"""The orchestrator: one run of an agent is one action, `orchestrate` (seed 001).
+
+A run takes in what is pending, builds the context (messages, notes, learnings, summaries), and lets the engine work:
+model → tools → results → model. What the model says between tools is in its history only; the person sees messages that
+it sends, and that it uses tools.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult
+from sim.agents.goals import archive, retries
+from sim.agents.goals.kinds import SEARCH_HISTORY, SEND_MESSAGE
+from sim.agents.goals.prompts import system_prompt
+from sim.agents.goals.records import AgentRecord, Job, Reason
+from sim.agents.goals.service import ORCHESTRATOR, Goals
+from sim.agents.goals.texts import context_message, stopped
+from sim.errors import Interrupt
+from sim.llm.service import Skipped
+from sim.llm.types import ChatMessage, ModelRequest
+from sim.tools import Tool, Tools
+from sim.world import Inhabitant, World
+from sim.world.action import action
+
+
+@attrs.frozen
+class Stuck:
+    """The cause of the interrupt with which the health monitor cancels a run."""
+
+    job: str
+
+
+@attrs.frozen
+class Ran:
+    """What a run did.
+
+    Attributes:
+        job: the name of the run.
+        reason: why the agent ran.
+        ending: why it ended: an ending of the engine, or `stuck`.
+        iterations: the number of model calls.
+        tools: the number of tool calls.
+        tokens: the tokens of all calls.
+        cost_micro: their cost in micro-units.
+    """
+
+    job: str
+    reason: Reason
+    ending: str
+    iterations: int = 0
+    tools: int = 0
+    tokens: int = 0
+    cost_micro: int = 0
+
+
+async def _orchestrate(world: World, agent: Inhabitant, reason: Reason) -> Ran:
+    """Do one run. This is the whole of it, in order."""
+    goals = Goals.of(world)
+    record = goals.get(agent.agent_id)
+    _begin_with(goals, record, reason)
+    job = goals.claim_execution_lock(record, reason)
+    try:
+        await archive.archive_ended_sessions(world, goals, record)
+        result = await _run(world, agent, goals, record, job)
+        ran = _conclude(world, goals, record, job, result)
+        if reason == "feed_generation" and result.ending in FINISHED:
+            await archive.close_feed(world, goals, record)
+    except Interrupt as interrupt:
+        if not isinstance(interrupt.cause, Stuck):
+            raise
+        ran = _stuck(goals, record, job)
+    finally:
+        goals.release_execution_lock(record)
+    goals.tell("run_ended", record, user=record.user, **attrs.asdict(ran))
+    return ran
+
+
+@action("orchestrate", wait=_orchestrate, ends=True, everywhere=False)
+def orchestrate(world: World, agent: Inhabitant, ran: Ran, reason: str) -> Mapping[str, Any]:
+    """Do one run of a goal, task or user agent: build the context, and let its model work.
+
+    Args:
+        reason: why it runs: message, start, child_ended, retry, agent_check_in or feed_generation.
+    """
+    return attrs.asdict(ran)
+
+
+def _begin_with(goals: Goals, record: AgentRecord, reason: Reason) -> None:
+    """Write the message with which a check-in or a feed begins; other runs begin with what is pending."""
+    text = context_message(reason)
+    if text is not None and record.job is None:
+        goals.conversations.append(record.conversation, "user", ORCHESTRATOR, text, audience="model")
+
+
+async def _run(world: World, agent: Inhabitant, goals: Goals, record: AgentRecord, job: Job) -> LoopResult:
+    """Build the context and run the engine on it."""
+    conversations, settings = goals.conversations, goals.settings
+    tools = offered_tools(world, agent, goals, record)
+    names = [tool.name for tool in tools]
+    goals.tell("run_started", record, job=job.id, reason=job.reason, seen=job.seen, context=job.context, tools=names)
+    goals.counts["runs"] += 1
+    system = system_prompt(world, goals, record, names)
+    stops = record.kind.conversational and settings.stop_after_message
+    loop = CoreLoop(
+        world, agent, tools, limits=_limits(goals, record), stop_tools=frozenset([SEND_MESSAGE] if stops else []),
+        request=ModelRequest((), use=record.use, immediate=True), behalf=(record.user_id,),
+        note=conversations.note(record.conversation, record.agent_id, audience="model", quiet=(SEND_MESSAGE,)),
+    )  # fmt: skip
+    history = conversations.history(record.conversation, session=record.kind.archives and settings.archive)
+    try:
+        result = await loop.run([ChatMessage("system", system), *history])
+    except Skipped as error:  # a limit of the scenario; it passes, like a rate limit of an endpoint
+        return LoopResult("model_error", error=str(error), retryable=True, cause=error)
+    goals.spend(record, result.iterations, result.tokens, result.cost_micro)
+    archive.count_saved(goals, record, result.iterations)
+    return result
+
+
+def offered_tools(world: World, agent: Inhabitant, goals: Goals, record: AgentRecord) -> list[Tool]:
+    """Return the tools of an agent: its system tools, and those that are enabled for it.
+
+    `search_agent_history` is offered only when there is history.
+    """
+    system = [name for name in record.kind.tools if name != SEARCH_HISTORY or goals.memories.sessions(record.agent_id)]
+    return Tools.of(world).offered(agent, [*system, *record.tools], (record.user_id,))
+
+
+def _limits(goals: Goals, record: AgentRecord) -> LoopLimits:
+    limits = goals.settings.limits
+    return attrs.evolve(limits, history=goals.settings.task_history) if record.kind.finishes else limits
+
+
+def _conclude(world: World, goals: Goals, record: AgentRecord, job: Job, result: LoopResult) -> Ran:
+    """Decide what follows from a run: a retry, the end of a task, or that the agent waits."""
+    ended = record.ended  # somebody ended it during the run
+    goals.take_in(record, job)
+    if result.ending == "model_error" and not ended:
+        retries.schedule(world, goals, record, result)
+    elif not ended:
+        retries.recovered(goals, record)
+        if result.ending not in FINISHED:
+            said = stopped(result.ending, result.error)
+            goals.conversations.append(record.conversation, "error", record.agent_id, said, {"retryable": False})
+        if record.kind.finishes and not record.pending and not record.children:
+            goals.end(record, "finished", result.text or stopped_or_done(result))
+    return Ran(job.id, job.reason, result.ending, result.iterations, result.tools, result.tokens, result.cost_micro)
+
+
+def stopped_or_done(result: LoopResult) -> str:
+    """Return the result of a task whose last answer has no text."""
+    return "done" if result.ending in FINISHED else stopped(result.ending, result.error)
+
+
+def _stuck(goals: Goals, record: AgentRecord, job: Job) -> Ran:
+    """Give up a run that the health monitor has cancelled. Its messages stay in the history."""
+    goals.take_in(record, job)
+    minutes = goals.settings.health.stuck / 60e9
+    text = f"Cancelled: the run was stuck for more than {minutes:g} minutes."
+    goals.conversations.append(record.conversation, "error", record.agent_id, text, {"retryable": False})
+    return Ran(job.id, job.reason, "stuck")

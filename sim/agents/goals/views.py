@@ -1,0 +1,81 @@
+"""The SQL views of goals, tasks and user agents. The import of `sim.agents.goals` registers them with the store."""
+
+from sim.store.views import VIEWS
+
+VIEWS["goal_agents"] = """
+    WITH latest AS MATERIALIZED (
+        SELECT data ->> '$.agent' AS agent, data ->> '$.status' AS status, max(id)
+        FROM events WHERE topic = 'goals.status' GROUP BY 1
+    )
+    SELECT made.data ->> '$.agent' AS agent, made.data ->> '$.kind' AS kind, made.data ->> '$.user' AS user,
+           made.data ->> '$.parent' AS parent, made.data ->> '$.title' AS title,
+           coalesce(latest.status, made.data ->> '$.status') AS status,
+           made.data ->> '$.conversation' AS conversation, made.time AS created
+    FROM events AS made LEFT JOIN latest ON latest.agent = made.data ->> '$.agent'
+    WHERE made.topic = 'goals.created'
+"""
+"""One row an agent."""
+
+VIEWS["goal_runs"] = """
+    SELECT id, time, time_ns, data ->> '$.agent' AS agent, data ->> '$.user' AS user, data ->> '$.job' AS job,
+           data ->> '$.reason' AS reason, data ->> '$.ending' AS "ending", data ->> '$.iterations' AS iterations,
+           data ->> '$.tools' AS tools, data ->> '$.tokens' AS tokens, (data ->> '$.cost_micro') / 1e6 AS cost
+    FROM events WHERE topic = 'goals.run_ended'
+"""
+"""One row a run that has ended."""
+
+VIEWS["user_costs"] = """
+    SELECT user, count(*) AS runs, sum(iterations) AS calls, sum(tokens) AS tokens, sum(cost) AS cost
+    FROM goal_runs GROUP BY user
+"""
+"""One row a user: what the runs of all agents that work for the user cost. Summaries are not in it."""
+
+VIEWS["thread_messages"] = """
+    WITH made AS MATERIALIZED (
+        SELECT data ->> '$.agent' AS agent, data ->> '$.conversation' AS conversation
+        FROM events WHERE topic = 'goals.created'
+    ), latest AS MATERIALIZED (
+        SELECT data ->> '$.conversation' AS conversation, data ->> '$.id' AS message,
+               data ->> '$.content' AS content, data -> '$.metadata' AS metadata, max(id)
+        FROM events WHERE topic = 'conversation.revised' GROUP BY 1, 2
+    ), runs AS MATERIALIZED (
+        SELECT data ->> '$.agent' AS agent, max(data ->> '$.seen') AS seen
+        FROM events WHERE topic = 'goals.run_started' GROUP BY 1
+    ), said AS MATERIALIZED (
+        SELECT id, time, time_ns, data ->> '$.conversation' AS conversation, data ->> '$.id' AS message,
+               data ->> '$.role' AS role, data ->> '$.content' AS content, data -> '$.metadata' AS metadata
+        FROM events
+        WHERE topic = 'conversation.message' AND data ->> '$.role' <> 'tool_result'
+          AND coalesce(data ->> '$.audience', 'all') <> 'model'
+    )
+    SELECT said.id AS id, said.time AS time, said.time_ns AS time_ns, made.agent AS agent, said.message AS message,
+           CASE said.role WHEN 'user' THEN 'user' WHEN 'error' THEN 'error' ELSE 'agent' END AS source,
+           CASE said.role WHEN 'tool_call' THEN 'tool' ELSE 'text' END AS message_type,
+           coalesce(latest.content, said.content) AS content, coalesce(latest.metadata, said.metadata) AS metadata,
+           said.role <> 'user' OR coalesce(runs.seen, 0) >= said.message AS processed
+    FROM said
+    JOIN made ON made.conversation = said.conversation
+    LEFT JOIN latest ON latest.conversation = said.conversation AND latest.message = said.message
+    LEFT JOIN runs ON runs.agent = made.agent
+"""
+"""One row a message of a thread: what a person sees, as it is at the end. Tool activity has the type `tool`."""
+
+VIEWS["model_history"] = """
+    WITH made AS MATERIALIZED (
+        SELECT data ->> '$.agent' AS agent, data ->> '$.conversation' AS conversation
+        FROM events WHERE topic = 'goals.created'
+    ), said AS MATERIALIZED (
+        SELECT id, time, time_ns, data ->> '$.conversation' AS conversation, data ->> '$.session' AS session,
+               data ->> '$.role' AS role, data ->> '$.metadata.tool' AS tool,
+               data ->> '$.metadata.tool_use_id' AS tool_use_id, data ->> '$.content' AS content
+        FROM events
+        WHERE topic = 'conversation.message' AND data ->> '$.role' <> 'error'
+          AND coalesce(data ->> '$.audience', 'all') <> 'person'
+    )
+    SELECT said.id AS id, said.time AS time, said.time_ns AS time_ns, made.agent AS agent, said.session AS session,
+           CASE WHEN said.role IN ('user', 'tool_result') THEN 'user' ELSE 'assistant' END AS role,
+           CASE said.role WHEN 'tool_call' THEN 'tool_use' WHEN 'tool_result' THEN 'tool_result' ELSE 'text' END AS type,
+           said.tool AS tool, said.tool_use_id AS tool_use_id, said.content AS content
+    FROM said JOIN made ON made.conversation = said.conversation
+"""
+"""One row an entry of the history of a model: what the model sees. Sessions that ended were archived."""
