@@ -11,6 +11,7 @@ import click
 import sim.llm.views  # noqa: F401  # registers the views of model calls
 from sim.cli.render.channel import print_channel, print_channels
 from sim.cli.render.event_lines import choose, event_json, line
+from sim.cli.render.goal import print_history, print_runtime, print_thread
 from sim.cli.render.output import OUT, common, print_json, reading, say
 from sim.cli.render.summary import print_summary
 from sim.cli.render.table import print_table
@@ -33,6 +34,7 @@ _COUNT = click.IntRange(0)
       sim show queue-1 --conversation conversation-1
       sim show office-1 --task 3
       sim show office-1 --channel '#ops-log'
+      sim show houston-1 --thread goal-user-1-1
       sim show queue-1 --sql 'SELECT kind, count(*) FROM actions GROUP BY kind'""",
 )
 @click.argument("run")
@@ -42,6 +44,9 @@ _COUNT = click.IntRange(0)
 @click.option("--view", metavar="NAME", help="The rows of a view: events, actions, messages, llm_calls, ...")
 @click.option("--conversation", metavar="ID", help="A conversation as people read it; list: all conversations.")
 @click.option("--channel", metavar="NAME", help="The posts of a channel; list: all channels.")
+@click.option("--thread", metavar="AGENT", help="What the person of a goal, task or user agent sees.")
+@click.option("--history", metavar="AGENT", help="What the model of a goal, task or user agent sees, entry by entry.")
+@click.option("--runtime", metavar="AGENT", help="The runtime state, the tools and the runs of such an agent.")
 @click.option("--sql", metavar="QUERY", help="A SELECT over the views.")
 @click.option("--task", type=int, metavar="ID", help="A task: what it is, and its history.")
 @click.option("--limit", type=_COUNT, default=50, show_default=True, help="The most lines to print; 0: all.")
@@ -49,17 +54,20 @@ _COUNT = click.IntRange(0)
 @common
 def command(
     run: str, events: int | None, topic: str | None, agent: str | None, view: str | None,
-    conversation: str | None, channel: str | None, task: int | None, sql: str | None, limit: int, out: Path,
-    as_json: bool,
+    conversation: str | None, channel: str | None, thread: str | None, history: str | None, runtime: str | None,
+    task: int | None, sql: str | None, limit: int, out: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Show a summary of RUN, some of its events, or a table. RUN is a folder, or the beginning of a name in
     `sim list`.
     """
     wants_events = events is not None or topic is not None or agent is not None
-    if wants_events + sum(given is not None for given in (view, conversation, channel, sql, task)) > 1:
-        raise UsageError(
-            "events, --view, --conversation, --channel, --task and --sql cannot be combined", hint="use one of them"
-        )
+    others = {
+        "--view": view, "--conversation": conversation, "--channel": channel, "--thread": thread,
+        "--history": history, "--runtime": runtime, "--task": task, "--sql": sql,
+    }  # fmt: skip
+    if wants_events + sum(given is not None for given in others.values()) > 1:
+        *most, last = others
+        raise UsageError(f"events, {', '.join(most)} and {last} cannot be combined", hint="use one of them")
     first = limit or None
     with reading(out, run) as stored:
         if task is not None:
@@ -76,6 +84,12 @@ def command(
             print_channels(stored, as_json)
         elif channel is not None:
             print_channel(stored, channel, first, as_json)
+        elif thread is not None:
+            print_thread(stored, thread, first, as_json)
+        elif history is not None:
+            print_history(stored, history, first, as_json)
+        elif runtime is not None:
+            print_runtime(stored, runtime, as_json)
         elif sql is not None:
             rows = stored.query(sql)
             _rows(stored.headings(sql), rows[:first], len(rows), as_json)

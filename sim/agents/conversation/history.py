@@ -73,15 +73,16 @@ def history_of(messages: Sequence[ConversationMessage], names: Mapping[str, str]
     Args:
         messages: the messages.
         names: the names of users by id. If several users wrote, each text is in a section that names its author, in
-            which it is escaped, so that nobody can speak for another.
+            which it is escaped, so that nobody can speak for another. What the runtime wrote for the model alone is not
+            in such a section.
     """
-    several = len({m.author for m in messages if m.role == "user"}) > 1
+    several = len({m.author for m in messages if _of_person(m)}) > 1
     calls = _Calls(messages)
     made: list[ChatMessage] = []
     shown = (m for m in messages if m.role == "tool_call" or (m.role != "tool_result" and m.content.strip()))
     for person, group in groupby(shown, key=lambda m: m.role == "user"):
         if person:
-            texts = [_signed(m, names or {}) if several else m.content for m in group]
+            texts = [_signed(m, names or {}) if several and _of_person(m) else m.content for m in group]
             made.append(ChatMessage("user", _BREAK.join(texts)))
         else:
             if not made:
@@ -89,6 +90,11 @@ def history_of(messages: Sequence[ConversationMessage], names: Mapping[str, str]
             for answer in calls.answers(group):
                 made += calls.chat(answer)
     return made
+
+
+def _of_person(message: ConversationMessage) -> bool:
+    """Return whether a person wrote a message, and not the runtime for the model alone."""
+    return message.role == "user" and message.audience != "model"
 
 
 def _signed(message: ConversationMessage, names: Mapping[str, str]) -> str:

@@ -35,7 +35,9 @@ def task_instructions(record: AgentRecord) -> str:
 
 def task_result(record: AgentRecord, result: str) -> str:
     """Return the message to the model of a goal when a task of it has ended."""
-    return section("task_result", cut(result, 4000), task=record.agent_id, status=record.status or record.stage)
+    return section(
+        "task_result", cut(result, 4000), task=record.agent_id, title=record.title, status=record.status or record.stage
+    )
 
 
 def stopped(ending: Ending, error: str | None) -> str:

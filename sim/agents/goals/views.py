@@ -2,8 +2,10 @@
 
 from sim.store.views import VIEWS
 
+# In joins, the side that is grouped is computed once, and `CROSS JOIN` keeps the order: one pass over all events.
+
 VIEWS["goal_agents"] = """
-    WITH latest AS MATERIALIZED (
+    WITH latest AS (
         SELECT data ->> '$.agent' AS agent, data ->> '$.status' AS status, max(id)
         FROM events WHERE topic = 'goals.status' GROUP BY 1
     )
@@ -31,17 +33,17 @@ VIEWS["user_costs"] = """
 """One row a user: what the runs of all agents that work for the user cost. Summaries are not in it."""
 
 VIEWS["thread_messages"] = """
-    WITH made AS MATERIALIZED (
+    WITH made AS (
         SELECT data ->> '$.agent' AS agent, data ->> '$.conversation' AS conversation
-        FROM events WHERE topic = 'goals.created'
-    ), latest AS MATERIALIZED (
+        FROM events WHERE topic = 'goals.created' GROUP BY 1
+    ), latest AS (
         SELECT data ->> '$.conversation' AS conversation, data ->> '$.id' AS message,
                data ->> '$.content' AS content, data -> '$.metadata' AS metadata, max(id)
         FROM events WHERE topic = 'conversation.revised' GROUP BY 1, 2
-    ), runs AS MATERIALIZED (
+    ), runs AS (
         SELECT data ->> '$.agent' AS agent, max(data ->> '$.seen') AS seen
         FROM events WHERE topic = 'goals.run_started' GROUP BY 1
-    ), said AS MATERIALIZED (
+    ), said AS (
         SELECT id, time, time_ns, data ->> '$.conversation' AS conversation, data ->> '$.id' AS message,
                data ->> '$.role' AS role, data ->> '$.content' AS content, data -> '$.metadata' AS metadata
         FROM events
@@ -54,17 +56,17 @@ VIEWS["thread_messages"] = """
            coalesce(latest.content, said.content) AS content, coalesce(latest.metadata, said.metadata) AS metadata,
            said.role <> 'user' OR coalesce(runs.seen, 0) >= said.message AS processed
     FROM said
-    JOIN made ON made.conversation = said.conversation
+    CROSS JOIN made ON made.conversation = said.conversation
     LEFT JOIN latest ON latest.conversation = said.conversation AND latest.message = said.message
     LEFT JOIN runs ON runs.agent = made.agent
 """
 """One row a message of a thread: what a person sees, as it is at the end. Tool activity has the type `tool`."""
 
 VIEWS["model_history"] = """
-    WITH made AS MATERIALIZED (
+    WITH made AS (
         SELECT data ->> '$.agent' AS agent, data ->> '$.conversation' AS conversation
-        FROM events WHERE topic = 'goals.created'
-    ), said AS MATERIALIZED (
+        FROM events WHERE topic = 'goals.created' GROUP BY 1
+    ), said AS (
         SELECT id, time, time_ns, data ->> '$.conversation' AS conversation, data ->> '$.session' AS session,
                data ->> '$.role' AS role, data ->> '$.metadata.tool' AS tool,
                data ->> '$.metadata.tool_use_id' AS tool_use_id, data ->> '$.content' AS content
@@ -76,6 +78,6 @@ VIEWS["model_history"] = """
            CASE WHEN said.role IN ('user', 'tool_result') THEN 'user' ELSE 'assistant' END AS role,
            CASE said.role WHEN 'tool_call' THEN 'tool_use' WHEN 'tool_result' THEN 'tool_result' ELSE 'text' END AS type,
            said.tool AS tool, said.tool_use_id AS tool_use_id, said.content AS content
-    FROM said JOIN made ON made.conversation = said.conversation
+    FROM said CROSS JOIN made ON made.conversation = said.conversation
 """
 """One row an entry of the history of a model: what the model sees. Sessions that ended were archived."""
