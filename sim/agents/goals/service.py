@@ -397,8 +397,6 @@ class Goals(Service):
         parent.children.pop(record.agent_id, None)
         if parent.ended:
             return
-        if parent.stage == "delegating" and not parent.children:
-            self.set_stage(parent, "idle")
         self.instruct(parent, task_result(record, result), "child_ended")
 
     def pause(self, record: AgentRecord, why: str) -> None:

@@ -1,0 +1,146 @@
+"""Runs small houses: a person with goals, and assistants that work for the person. It says what they did."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import yaml
+
+import sim
+from sim.agents.goals import Goals
+from sim.runner import SimulationRunner
+from sim.store import open_run
+from sim.world import World
+from tests.agents.sop.company import company
+
+GOAL = "goal-ana-1"
+ASSISTANT = "helper-ana-1"
+TASK = "task-goal-ana-1-1"
+
+AGENTS: list[dict[str, Any]] = [
+    {"name": "goal", "kind": "goal", "template": True},
+    {"name": "task", "kind": "agent_task", "template": True},
+    {"name": "monitor", "kind": "health_monitor"},
+]
+HELPER = {"name": "helper", "kind": "user_agent", "template": True}
+
+Step = tuple[float, str, Mapping[str, Any]]
+"""When a person acts, in seconds; the kind of action; its arguments."""
+
+MAKE: Step = (0, "create_goal", {"title": "Trip to Tokyo", "description": "In spring"})
+
+
+def write(at: float, text: str, to: str = GOAL) -> Step:
+    """Return the step of a person who writes to an agent."""
+    return at, "write_to_agent", {"to": to, "text": text}
+
+
+@attrs.frozen
+class House:
+    """A run that has ended."""
+
+    world: World
+    result: sim.RunResult
+    folder: Path
+
+    def rows(self, sql: str) -> list[Any]:
+        """Return the rows of a query; of single values if it has one column."""
+        with open_run(self.folder, verify=False) as stored:
+            found = stored.query(sql)
+        return [row[0] if len(row) == 1 else tuple(row) for row in found]
+
+    def thread(self, agent: str = GOAL) -> list[tuple[str, str, str]]:
+        """Return source, type and content of the messages of a thread."""
+        columns = "source, message_type, content"
+        return self.rows(f"SELECT {columns} FROM thread_messages WHERE agent = '{agent}' ORDER BY id")  # noqa: S608
+
+    def history(self, agent: str = GOAL) -> list[tuple[str, str, str]]:
+        """Return role, type and content of the entries of the history of a model."""
+        return self.rows(f"SELECT role, type, content FROM model_history WHERE agent = '{agent}' ORDER BY id")  # noqa: S608
+
+    def runs(self, agent: str = GOAL) -> list[tuple[str, str]]:
+        """Return why each run began and how it ended."""
+        return self.rows(f"SELECT reason, \"ending\" FROM goal_runs WHERE agent = '{agent}' ORDER BY id")  # noqa: S608
+
+    def statuses(self, agent: str = GOAL) -> list[tuple[float, str]]:
+        """Return when the status of an agent changed, and to what."""
+        where = f"topic = 'goals.status' AND data ->> '$.agent' = '{agent}'"
+        return self.rows(f"SELECT time, data ->> '$.status' FROM events WHERE {where} ORDER BY id")  # noqa: S608
+
+    def found(self) -> list[tuple[float, str, str]]:
+        """Return when the health monitor found what about which agent."""
+        columns = "time, data ->> '$.agent', data ->> '$.found'"
+        return self.rows(f"SELECT {columns} FROM events WHERE topic = 'goals.health' ORDER BY id")  # noqa: S608
+
+    @property
+    def goals(self) -> Goals:
+        """The service."""
+        return Goals.of(self.world)
+
+
+class Person(sim.Agent):
+    """A person who does what a list says. How far it is, is in its state."""
+
+    steps: Sequence[Step] = ()
+
+    async def decide_action(self) -> sim.Action:
+        """Do the next step if its time has come; else sleep until then."""
+        done = self.state.setdefault("done", 0)
+        if done == len(self.steps):
+            return sim.Action("sleep", {"condition": {"event": "nothing.happens"}})
+        at, kind, arguments = self.steps[done]
+        if self.world.now < at:
+            return sim.Action("sleep", {"condition": {"until": at}})
+        self.state["done"] = done + 1
+        return sim.Action(kind, arguments)
+
+
+def scenario(
+    rules: Sequence[Mapping[str, Any]],
+    *,
+    until: str = "1h",
+    goals: Mapping[str, Any] | None = None,
+    models: Mapping[str, Any] | None = None,
+    agents: Sequence[Mapping[str, Any]] = (),
+    **others: Any,
+) -> str:
+    """Return the text of a scenario with a person, a goal, tasks and a health monitor.
+
+    Args:
+        rules: the scripted answers of the model.
+        until: the end of the run.
+        goals: the section `goals`.
+        models: further keys of `models`.
+        agents: further agents.
+        others: further sections.
+    """
+    whole = {
+        "until": until, "conversations": {"level": "user", "window": 10000},
+        "memory": {"kinds": {"context": 6, "note": 6, "learning": 7}}, "goals": dict(goals or {}),
+        "models": {"rules": list(rules), **(models or {})}, **others,
+        "agents": [*AGENTS, *agents, {"name": "ana", "kind": "person", "loop": {"min_loop_delay": "1ms"}}],
+    }  # fmt: skip
+    return yaml.safe_dump(whole, sort_keys=False)
+
+
+def house(
+    folder: Path,
+    rules: Sequence[Mapping[str, Any]],
+    steps: Sequence[Step],
+    *,
+    kinds: Mapping[str, type[sim.Agent]] | None = None,
+    **options: Any,
+) -> House:
+    """Run a scenario; see `scenario` for the arguments.
+
+    Args:
+        folder: where its record goes.
+        rules: the scripted answers.
+        steps: what the person does.
+        kinds: classes of further agents.
+        options: further arguments of `scenario`.
+    """
+    person = type("Person", (Person,), {"steps": tuple(steps)})
+    ran = company(folder, scenario(rules, **options), kinds={"person": person, **(kinds or {})})
+    return House(ran.world, ran.result, ran.folder)
