@@ -84,12 +84,8 @@ def command(
             print_channels(stored, as_json)
         elif channel is not None:
             print_channel(stored, channel, first, as_json)
-        elif thread is not None:
-            print_thread(stored, thread, first, as_json)
-        elif history is not None:
-            print_history(stored, history, first, as_json)
-        elif runtime is not None:
-            print_runtime(stored, runtime, as_json)
+        elif thread is not None or history is not None or runtime is not None:
+            _goal(stored, thread, history, runtime, first, as_json)
         elif sql is not None:
             rows = stored.query(sql)
             _rows(stored.headings(sql), rows[:first], len(rows), as_json)
@@ -109,6 +105,18 @@ def _events(
         click.echo(line(row, agent))
     if last is None:
         _say_rest(len(rows), count)
+
+
+def _goal(
+    stored: StoredRun, thread: str | None, history: str | None, runtime: str | None, last: int | None, as_json: bool
+) -> None:
+    """Show one of the pages about a goal, task or user agent."""
+    if thread is not None:
+        print_thread(stored, thread, last, as_json)
+    elif history is not None:
+        print_history(stored, history, last, as_json)
+    elif runtime is not None:
+        print_runtime(stored, runtime, as_json)
 
 
 def _view(stored: StoredRun, view: str, first: int | None, as_json: bool) -> None:

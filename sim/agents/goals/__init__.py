@@ -1,7 +1,7 @@
 """Goals, tasks and user agents: assistants that work for people (seed 001).
 
 Modules: `kinds` (what each kind can do), `settings` (what a scenario says of them), `records` and `service` (all that
-is known of them), `agents` and `orchestrator` (one run), `prompts` and `texts`, `tools`, `retries`, `archive` (past
+is known of them), `agents` and `orchestrator` (one run), `prompts` and `texts`, `tools`, `retry`, `archive` (past
 sessions), `health` (the monitor), `actions` (what people do), `section` and `views`.
 """
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 from sim.actors.inputs import PERSON
-from sim.agents.goals.kinds import GOAL
 from sim.agents.goals.records import AgentRecord
 from sim.agents.goals.service import Goals
 from sim.agents.goals.settings import AgentSettings
@@ -17,7 +16,7 @@ from sim.world.action import action
 @action("create_goal", permission=Permission.GUEST, everywhere=False)
 def create_goal(
     world: World, agent: Inhabitant, title: str, description: str = "", instructions: str = "", tools: Any = None,
-    kind: str = "goal", template: str | None = None,
+    template: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Make a goal of the agent, with an agent of its own; the first one makes the user agent too.
 
@@ -26,8 +25,7 @@ def create_goal(
         description: what the person wants.
         instructions: further instructions for the agent of the goal.
         tools: the names of the enabled tools; by default all that the template offers.
-        kind: the kind of the agent, for kinds other than goal.
-        template: the entry of which the agent is made; by default the only one of the kind.
+        template: the entry of `agents` of which the agent is made; by default the only one that there is.
     """
     goals, user = Goals.of(world), agent.agent_id
     if not title.strip():
@@ -36,11 +34,12 @@ def create_goal(
     open_goals = [one for one in goals.agents_of(user) if not one.ended and not one.kind.overview]
     if len(open_goals) >= (most := goals.settings.goals_per_user):
         raise Refused(f"{user} has {most} goals already; archive one first")
-    offered = goals.offered_by(kind, template)
+    entry = goals.template("goal", template)
+    offered = goals.offers[entry]
     enabled = offered if tools is None else _enabled(tools, offered)
     goals.welcome(user)
     given = AgentSettings(user, title.strip(), description, instructions, enabled)
-    record = goals.spawn(user, kind, given, entry=template)
+    record = goals.spawn(user, entry, given)
     return {"agent": record.agent_id, "thread": record.conversation}
 
 
@@ -88,7 +87,7 @@ def set_goal_tools(world: World, agent: Inhabitant, goal: str, tools: Any) -> li
     goals = Goals.of(world)
     record = goals.owned(agent.agent_id, goal)
     enabled = _enabled(tools, record.available)
-    goals.tell("tools", record, tools=list(enabled))
+    goals.report("tools", record, tools=list(enabled))
     record.tools = enabled
     return list(enabled)
 
@@ -103,7 +102,7 @@ def archive_goal(world: World, agent: Inhabitant, goal: str) -> None:
     goals = Goals.of(world)
     record = goals.owned(agent.agent_id, goal)
     if "ended" not in record.kind.statuses or record.kind.finishes:
-        raise Refused(f"{goal} cannot be archived: it is no {GOAL.name}")
+        raise Refused(f"{goal} cannot be archived: it is no goal")
     goals.end(record, "ended", "archived by its user")
 
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.actors import Agent
-from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
+from sim.agents.family import FAMILIES, AgentPlan, Family, Make, WorldPlan, define_family
 from sim.agents.goals.actions import take_message
 from sim.agents.goals.kinds import AGENT_TASK, CREATE_TASK, GOAL, USER_AGENT, AgentKind
 from sim.agents.goals.orchestrator import orchestrate
-from sim.agents.goals.service import TASK_KIND, WAKE_UP, Goals
+from sim.agents.goals.service import WAKE_UP, Goals
 from sim.agents.goals.settings import AgentSettings
 from sim.agents.goals.tools import TOOLS
 from sim.errors import UsageError
@@ -20,8 +20,11 @@ from sim.kernel import to_seconds
 from sim.permissions import Permission
 from sim.world import Action, World
 
-_KINDS = ("context", "note", "learning")
+_MEMORIES = ("context", "note", "learning")
 """The kinds of memories that are needed."""
+
+_KINDS: dict[str, AgentKind] = {}
+"""All kinds by name."""
 
 
 class OrchestratedAgent(Agent):
@@ -82,10 +85,11 @@ def define_agent_kind(kind: AgentKind) -> Family:
     """
 
     def prepare(plan: WorldPlan) -> Make:
-        goals, entries = Goals.of(plan.world), plan.scenario.agents
-        templates = {entry.name: entry for entry in entries if entry.kind == kind.name and entry.template}
-        goals.templates[kind.name] = list(templates)
-        goals.offers |= {name: (entry.settings or AgentSettings()).tools for name, entry in templates.items()}
+        goals = Goals.of(plan.world)
+        for entry in plan.scenario.agents:
+            if _kind_of(entry) == kind and entry.template:
+                goals.templates[entry.name] = kind
+                goals.offers[entry.name] = (entry.settings or AgentSettings()).tools
 
         def make(agent: AgentPlan) -> Agent:
             given: AgentSettings = agent.settings or AgentSettings()
@@ -97,15 +101,23 @@ def define_agent_kind(kind: AgentKind) -> Family:
 
     def check(scenario: Any, until_ns: int | None) -> None:
         for entry in scenario.agents:
-            if entry.kind == kind.name:
+            if _kind_of(entry) == kind:
                 _check(scenario, entry, kind)
 
-    return define_family(
+    family = define_family(
         Family(
             kind.name, OrchestratedAgent, settings=AgentSettings, prepare=prepare, check=check,
             actions=(orchestrate, take_message), tools=TOOLS,
         )
     )  # fmt: skip
+    _KINDS[kind.name] = kind
+    return family
+
+
+def _kind_of(entry: Any) -> AgentKind | None:
+    """Return what the agents of an entry can do; None if it is no kind of this family."""
+    family = FAMILIES.get(entry.kind)  # an entry can name it as module:NAME too
+    return None if family is None else _KINDS.get(family.kind)
 
 
 def _check(scenario: Any, entry: Any, kind: AgentKind) -> None:
@@ -116,7 +128,7 @@ def _check(scenario: Any, entry: Any, kind: AgentKind) -> None:
             raise UsageError(f"{where} {why}, but the scenario has no `{section}`", hint=f"add `{section}:`")
     if scenario.models is None:
         raise UsageError(f"{where} asks language models, but the scenario has none", hint="add `models:`")
-    for word in _KINDS:
+    for word in _MEMORIES:
         if word not in (known := scenario.sections["memory"].kinds):
             hint = did_you_mean(word, known) or f"add `{word}: 6` to `memory.kinds`"
             raise UsageError(f"{where} has memories of the kind {word!r}, which `memory.kinds` lacks", hint=hint)
@@ -124,9 +136,9 @@ def _check(scenario: Any, entry: Any, kind: AgentKind) -> None:
         raise UsageError(f"{where}.settings.user: a template works for nobody yet", hint="leave it out")
     if not entry.template and not settings.user:
         raise UsageError(f"{where} works for nobody", hint="give `user` in its settings, or make it a `template`")
-    tasks = any(one.kind == TASK_KIND and one.template for one in scenario.agents)
+    tasks = any(one.template and (what := _kind_of(one)) is not None and what.finishes for one in scenario.agents)
     if CREATE_TASK in kind.tools and not tasks:
-        hint = f"add {{name: task, kind: {TASK_KIND}, template: true}} to `agents`"
+        hint = f"add {{name: task, kind: {AGENT_TASK.name}, template: true}} to `agents`"
         raise UsageError(f"{where} makes tasks, but no entry says what a task is", hint=hint)
     if kind.finishes and not entry.template:
         raise UsageError(f"{where} is made by other agents", hint="make it a `template`")

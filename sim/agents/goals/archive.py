@@ -43,7 +43,7 @@ async def archive_ended_sessions(world: World, goals: Goals, record: AgentRecord
 async def close_feed(world: World, goals: Goals, record: AgentRecord) -> None:
     """End and archive the session in which a feed was generated."""
     goals.counts["feeds"] += 1
-    goals.tell("feed", record, user=record.user)
+    goals.report("feed", record, user=record.user)
     if record.kind.archives and goals.settings.archive:
         goals.conversations.end_session(record.conversation, FEED_COMPLETE)
         await archive_ended_sessions(world, goals, record)

@@ -68,7 +68,7 @@ def _cancel(world: World, goals: Goals, record: AgentRecord) -> bool:
 
 
 def _tell(goals: Goals, record: AgentRecord, found: str) -> bool:
-    goals.tell("health", record, found=found)
+    goals.report("health", record, found=found)
     return True
 
 

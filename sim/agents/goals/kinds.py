@@ -15,6 +15,9 @@ Stage = Literal["idle", "running", "delegating", "paused", "finished", "ended"]
 """Where an agent stands, whatever its kind: it waits for work; a run is under way; it waits for its tasks; it waits for
 a retry; it has done what it was made for; somebody has ended it. The last two are ends."""
 
+Made = Literal["goal", "task", "user agent"]
+"""What an agent of a kind is made as: by a person, by another agent, or once for each person."""
+
 SEND_MESSAGE: Final = "goals.send_message"
 CREATE_TASK: Final = "goals.create_task"
 CREATE_NOTE: Final = "goals.create_note"
@@ -61,6 +64,13 @@ class AgentKind:
         for tool in self.tools:
             if tool not in SYSTEM_TOOLS:
                 raise UsageError(f"{self.name}: there is no tool {tool!r}", hint=did_you_mean(tool, SYSTEM_TOOLS))
+
+    @property
+    def made_as(self) -> Made:
+        """What such an agent is made as."""
+        if self.finishes:
+            return "task"
+        return "user agent" if self.overview else "goal"
 
     @property
     def pauses(self) -> bool:

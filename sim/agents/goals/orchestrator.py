@@ -11,13 +11,13 @@ from typing import Any
 import attrs
 
 from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult
-from sim.agents.goals import archive, retries
+from sim.agents.goals import archive, retry
 from sim.agents.goals.kinds import SEARCH_HISTORY, SEND_MESSAGE
 from sim.agents.goals.prompts import system_prompt
 from sim.agents.goals.records import AgentRecord, Job, Reason
 from sim.agents.goals.service import ORCHESTRATOR, Goals
 from sim.agents.goals.texts import context_message, stopped
-from sim.errors import Interrupt
+from sim.errors import Cancelled, Interrupt
 from sim.llm.service import Skipped
 from sim.llm.types import ChatMessage, ModelRequest
 from sim.tools import Tool, Tools
@@ -39,7 +39,7 @@ class Ran:
     Attributes:
         job: the name of the run.
         reason: why the agent ran.
-        ending: why it ended: an ending of the engine, or `stuck`.
+        ending: why it ended: an ending of the engine, `stuck`, or `cancelled`, because the agent was stopped.
         iterations: the number of model calls.
         tools: the number of tool calls.
         tokens: the tokens of all calls.
@@ -71,9 +71,12 @@ async def _orchestrate(world: World, agent: Inhabitant, reason: Reason) -> Ran:
         if not isinstance(interrupt.cause, Stuck):
             raise
         ran = _stuck(goals, record, job)
+    except Cancelled:  # the agent was stopped: what is pending stays pending
+        goals.report("run_ended", record, user=record.user, **attrs.asdict(Ran(job.id, reason, "cancelled")))
+        raise
     finally:
         goals.release_execution_lock(record)
-    goals.tell("run_ended", record, user=record.user, **attrs.asdict(ran))
+    goals.report("run_ended", record, user=record.user, **attrs.asdict(ran))
     return ran
 
 
@@ -99,7 +102,7 @@ async def _run(world: World, agent: Inhabitant, goals: Goals, record: AgentRecor
     conversations, settings = goals.conversations, goals.settings
     tools = offered_tools(world, agent, goals, record)
     names = [tool.name for tool in tools]
-    goals.tell("run_started", record, job=job.id, reason=job.reason, seen=job.seen, context=job.context, tools=names)
+    goals.report("run_started", record, job=job.id, reason=job.reason, seen=job.seen, context=job.context, tools=names)
     goals.counts["runs"] += 1
     system = system_prompt(world, goals, record, names)
     stops = record.kind.conversational and settings.stop_after_message
@@ -137,9 +140,9 @@ def _conclude(world: World, goals: Goals, record: AgentRecord, job: Job, result:
     ended = record.ended  # somebody ended it during the run
     goals.take_in(record, job)
     if result.ending == "model_error" and not ended:
-        retries.schedule(world, goals, record, result)
+        retry.schedule(world, goals, record, result)
     elif not ended:
-        retries.recovered(goals, record)
+        retry.recovered(goals, record)
         if result.ending not in FINISHED:
             said = stopped(result.ending, result.error)
             goals.conversations.append(record.conversation, "error", record.agent_id, said, {"retryable": False})

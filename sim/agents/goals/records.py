@@ -74,6 +74,7 @@ class AgentRecord:
         retry: the retry that is due later.
         check_in_ns, feed_ns: when the next check-in and the next feed are due; None: never.
         children: its tasks that have not ended.
+        day, made: the number of a day of the run, and the number of tasks that it made on this day.
         archived: the number of sessions that were archived.
         archived_tokens: about how many tokens their messages have.
         calls, tokens, cost_micro: the calls of its model, their tokens, and their cost in micro-units.
@@ -104,6 +105,8 @@ class AgentRecord:
     check_in_ns: int | None = None
     feed_ns: int | None = None
     children: dict[str, None] = attrs.field(factory=dict)
+    day: int = 0
+    made: int = 0
     archived: int = 0
     archived_tokens: int = 0
     calls: int = 0

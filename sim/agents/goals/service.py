@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 import attrs
 
 from sim.agents.conversation import Conversations
-from sim.agents.goals.kinds import AgentKind, Stage
+from sim.agents.goals.kinds import AgentKind, Made, Stage
 from sim.agents.goals.records import AgentRecord, Job, Reason
 from sim.agents.goals.settings import DAY_NS, AgentSettings, GoalsSettings
 from sim.agents.goals.texts import task_result
@@ -31,9 +31,6 @@ ORCHESTRATOR: Final = "orchestrator"
 WAKE_UP: Final = "orchestrate"
 """The topic of the message that wakes an agent."""
 
-USER_AGENT_KIND: Final = "user_agent"
-TASK_KIND: Final = "agent_task"
-
 _BOARD: Final[Mapping[Stage, TaskStatus]] = {
     "idle": "active", "running": "active", "delegating": "active", "paused": "paused", "finished": "done",
     "ended": "cancelled",
@@ -53,7 +50,7 @@ class Goals(Service):
     Attributes:
         records: all agents by name.
         costs: the money spent for each user, in micro-units.
-        templates: by kind of agent: the entries of the scenario of which agents are made during the run.
+        templates: the entries of the scenario of which agents are made during the run, with what these can do.
         offers: the tools that each template offers.
         counts: how often things happened.
         next_check_ns: when the health monitor checks next, in simulated nanoseconds.
@@ -65,7 +62,7 @@ class Goals(Service):
         self.settings = settings
         self.records: dict[str, AgentRecord] = {}
         self.costs: dict[str, int] = {}
-        self.templates: dict[str, list[str]] = {}
+        self.templates: dict[str, AgentKind] = {}
         self.offers: dict[str, tuple[str, ...]] = {}
         self.counts: Counter[str] = Counter()
         self.next_check_ns = 0
@@ -112,27 +109,24 @@ class Goals(Service):
     def spawn(
         self,
         parent: str,
-        kind: str,
+        template: str,
         settings: AgentSettings,
         *,
         made_by: AgentRecord | None = None,
-        entry: str | None = None,
         context: Mapping[str, Any] | None = None,
     ) -> AgentRecord:
         """Make an agent of a template, and start it.
 
         Args:
             parent: the agent, or the account of the person, that makes it.
-            kind: the kind of agent.
-            settings: what it is for; without `tools`, it has all that the template offers.
+            template: the entry of the scenario; see `template`.
+            settings: what it is for, with its tools.
             made_by: the agent for which it works; None: it works for the person.
-            entry: the template; None: the only one of the kind.
             context: the data that its parent gives it.
 
         Raises:
-            Refused: if there is no such template, or no more agents can be made.
+            Refused: if no more agents can be made.
         """
-        template = self._template(kind, entry)
         if self._world.spawner is None:
             raise Refused("agents cannot be made during this run")
         name = self._world.spawner(parent, template, 1)[0]
@@ -142,23 +136,23 @@ class Goals(Service):
         given = attrs.evolve(settings, instructions=settings.instructions or offered.instructions, use=offered.use)
         return self.register(name, agent.what, given, available=available, made_by=made_by, context=context)
 
-    def offered_by(self, kind: str, entry: str | None) -> tuple[str, ...]:
-        """Return the tools that a template offers.
+    def template(self, made: Made, entry: str | None = None) -> str:
+        """Return an entry of the scenario of which agents are made during the run.
+
+        Args:
+            made: what is made: a goal of a person, a task, or the user agent of a person.
+            entry: its name; None: the only one.
 
         Raises:
-            Refused: if there is no such template.
+            Refused: if there is no such entry, or none was named and there are several.
         """
-        return self.offers[self._template(kind, entry)]
-
-    def _template(self, kind: str, entry: str | None) -> str:
-        known = self.templates.get(kind, [])
+        known = [name for name, kind in self.templates.items() if kind.made_as == made]
         if entry is None and len(known) == 1:
             return known[0]
         if entry in known:
             return str(entry)
-        names = ", ".join(known) or "none"
-        wanted = f"the template {entry!r:.60}" if entry is not None else "one template"
-        raise Refused(f"{wanted} of the kind {kind} is needed; the scenario has {names}")
+        wanted = "one template" if entry is None else f"the template {entry!r:.60}"
+        raise Refused(f"{wanted} for a {made} is needed; the scenario has {', '.join(known) or 'none'}")
 
     def register(
         self,
@@ -196,7 +190,7 @@ class Goals(Service):
             made_by.children[agent_id] = None
         self._set_clocks(record)
         about = {"kind": kind.name, "user": user, "parent": record.parent, "title": settings.title}
-        self._tell("created", record, **about, conversation=thread.id, status=record.status, task=record.task)
+        self.report("created", record, **about, conversation=thread.id, status=record.status, task=record.task)
         return record
 
     def _add_to_board(self, record: AgentRecord, parent: AgentRecord) -> int:
@@ -221,9 +215,10 @@ class Goals(Service):
     def welcome(self, user: str) -> AgentRecord | None:
         """Make the user agent of a user who has none, if the scenario has a template for it; return the user agent."""
         own = next((one for one in self.agents_of(user) if one.kind.overview), None)
-        if own is not None or not self.templates.get(USER_AGENT_KIND):
+        if own is not None or not any(kind.overview for kind in self.templates.values()):
             return own
-        return self.spawn(user, USER_AGENT_KIND, AgentSettings(user=user, title="All goals"))
+        template = self.template("user agent")
+        return self.spawn(user, template, AgentSettings(user, "All goals", tools=self.offers[template]))
 
     def agents_of(self, user: str) -> list[AgentRecord]:
         """Return the agents of a user, without tasks: user agent and goals, oldest first."""
@@ -272,7 +267,7 @@ class Goals(Service):
             self.counts["reply_ns"] += waited
             record.asked_ns = None
         seconds = None if waited is None else waited / 1e9
-        self._tell("reply", record, user=record.user, seconds=seconds)
+        self.report("reply", record, user=record.user, seconds=seconds)
 
     # -- work
 
@@ -360,7 +355,7 @@ class Goals(Service):
         self.stages.setdefault(stage, {})[record.agent_id] = None
         record.updated_ns = self._world.kernel.now
         if record.status != before:
-            self._tell("status", record, status=record.status, before=before)
+            self.report("status", record, status=record.status, before=before)
 
     def end(self, record: AgentRecord, stage: Stage, result: str) -> None:
         """End an agent: its tasks are cancelled, its parent is told, and its loop stops after the present iteration.
@@ -422,12 +417,9 @@ class Goals(Service):
 
     # -- the service
 
-    def _tell(self, what: str, record: AgentRecord, **data: Any) -> None:
+    def report(self, what: str, record: AgentRecord, **data: Any) -> None:
+        """Publish an event about an agent, under `goals.` and a word."""
         self._world.event_bus.tell(f"goals.{what}", {"agent": record.agent_id, **data})
-
-    def tell(self, what: str, record: AgentRecord, **data: Any) -> None:
-        """Publish an event about an agent."""
-        self._tell(what, record, **data)
 
     def state(self) -> Any:
         """Return what is known of each agent, and the money spent for each user."""

@@ -73,6 +73,8 @@ class GoalsSettings:
         check_in: the time after its last run when a goal looks by itself; null: never.
         feed: the time of day when the user agents generate their feeds; null: never.
         open_tasks: the most tasks of one agent that have not ended.
+        tasks_per_day: the most tasks that one agent makes in 24 hours, so that an agent and its tasks cannot keep each
+            other busy for ever.
         goals_per_user: the most goals of one user that are not archived.
     """
 
@@ -87,6 +89,7 @@ class GoalsSettings:
     check_in: PositiveDuration | None = None
     feed: str | None = None
     open_tasks: Annotated[int, Range(1, 1000)] = 10
+    tasks_per_day: Annotated[int, Range(1, 100_000)] = 100
     goals_per_user: Annotated[int, Range(1, 10_000)] = 100
 
     def __attrs_post_init__(self) -> None:

@@ -12,8 +12,8 @@ from sim.agents.goals.kinds import (
     SEND_MESSAGE,
 )
 from sim.agents.goals.records import AgentRecord
-from sim.agents.goals.service import TASK_KIND, Goals
-from sim.agents.goals.settings import AgentSettings
+from sim.agents.goals.service import Goals
+from sim.agents.goals.settings import DAY_NS, AgentSettings
 from sim.agents.goals.texts import task_instructions
 from sim.errors import LimitError, UsageError
 from sim.kernel import to_seconds
@@ -51,13 +51,23 @@ def create_task(world: Given[World], agent: Given[Inhabitant], title: str, instr
     goals = Goals.of(world)
     parent = goals.get(agent.agent_id)
     _require(title, "task title"), _require(instructions, "task instructions")
-    most = goals.settings.open_tasks
-    if len(parent.children) >= most:
-        raise Refused(f"{most} tasks are open already: wait until one has ended")
+    _check_limits(world, goals, parent)
     given = AgentSettings(parent.user, title.strip(), "", instructions.strip(), parent.tools)
-    made = goals.spawn(parent.agent_id, TASK_KIND, given, made_by=parent, context=_inherited(parent))
+    made = goals.spawn(parent.agent_id, goals.template("task"), given, made_by=parent, context=_inherited(parent))
+    parent.made += 1
     goals.instruct(made, task_instructions(made), "start")
     return f"Task created: {made.agent_id}"
+
+
+def _check_limits(world: World, goals: Goals, parent: AgentRecord) -> None:
+    """Refuse a task if its parent has too many, or has made too many today."""
+    settings, today = goals.settings, world.kernel.now // DAY_NS
+    if len(parent.children) >= settings.open_tasks:
+        raise Refused(f"{settings.open_tasks} tasks are open already: wait until one has ended")
+    if parent.day != today:
+        parent.day, parent.made = today, 0
+    if parent.made >= settings.tasks_per_day:
+        raise Refused(f"{settings.tasks_per_day} tasks were made today already: no more until tomorrow")
 
 
 def _inherited(parent: AgentRecord) -> dict[str, Any]:

@@ -76,7 +76,7 @@ VIEWS["model_history"] = """
     )
     SELECT said.id AS id, said.time AS time, said.time_ns AS time_ns, made.agent AS agent, said.session AS session,
            CASE WHEN said.role IN ('user', 'tool_result') THEN 'user' ELSE 'assistant' END AS role,
-           CASE said.role WHEN 'tool_call' THEN 'tool_use' WHEN 'tool_result' THEN 'tool_result' ELSE 'text' END AS type,
+           CASE said.role WHEN 'tool_call' THEN 'tool_use' WHEN 'tool_result' THEN said.role ELSE 'text' END AS type,
            said.tool AS tool, said.tool_use_id AS tool_use_id, said.content AS content
     FROM said CROSS JOIN made ON made.conversation = said.conversation
 """

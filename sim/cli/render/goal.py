@@ -18,7 +18,8 @@ _NAMES = "SELECT agent FROM goal_agents LIMIT 100000"
 _HISTORY = "SELECT time_ns, session, role, type, tool, content FROM model_history WHERE agent = ? ORDER BY id"
 _RUNS = 'SELECT "ending", count(*), sum(iterations), sum(tokens), sum(cost) FROM goal_runs WHERE agent = ? GROUP BY 1'
 _STARTED = """
-    SELECT time_ns, data FROM events WHERE topic = 'goals.run_started' AND data ->> '$.agent' = ? ORDER BY id DESC LIMIT 1
+    SELECT time_ns, data FROM events
+    WHERE topic = 'goals.run_started' AND data ->> '$.agent' = ? ORDER BY id DESC LIMIT 1
 """
 _ENDED = "SELECT count(*) FROM goal_runs WHERE agent = ? AND job = ?"
 _PENDING = "SELECT count(*) FROM thread_messages WHERE agent = ? AND NOT processed"

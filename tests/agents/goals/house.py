@@ -1,28 +1,23 @@
 """Runs small houses: a person with goals, and assistants that work for the person. It says what they did."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
-import yaml
 
 import sim
 from sim.agents.goals import Goals
 from sim.runner import SimulationRunner
 from sim.store import open_run
 from sim.world import World
-from tests.agents.sop.company import company
 
 GOAL = "goal-ana-1"
 ASSISTANT = "helper-ana-1"
 TASK = "task-goal-ana-1-1"
 
-AGENTS: list[dict[str, Any]] = [
-    {"name": "goal", "kind": "goal", "template": True},
-    {"name": "task", "kind": "agent_task", "template": True},
-    {"name": "monitor", "kind": "health_monitor"},
-]
+MONITOR = {"name": "monitor", "kind": "health_monitor"}
 HELPER = {"name": "helper", "kind": "user_agent", "template": True}
 
 Step = tuple[float, str, Mapping[str, Any]]
@@ -97,15 +92,18 @@ class Person(sim.Agent):
 
 
 def scenario(
-    rules: Sequence[Mapping[str, Any]],
+    rules: Sequence[Any],
     *,
     until: str = "1h",
     goals: Mapping[str, Any] | None = None,
     models: Mapping[str, Any] | None = None,
     agents: Sequence[Mapping[str, Any]] = (),
+    goal: Mapping[str, Any] | None = None,
+    task: Mapping[str, Any] | None = None,
+    monitor: bool = True,
     **others: Any,
-) -> str:
-    """Return the text of a scenario with a person, a goal, tasks and a health monitor.
+) -> dict[str, Any]:
+    """Return a scenario with a person, a goal, tasks and a health monitor.
 
     Args:
         rules: the scripted answers of the model.
@@ -113,20 +111,26 @@ def scenario(
         goals: the section `goals`.
         models: further keys of `models`.
         agents: further agents.
+        goal, task: the settings of the templates.
+        monitor: whether there is a health monitor.
         others: further sections.
     """
-    whole = {
-        "until": until, "conversations": {"level": "user", "window": 10000},
+    templates = [
+        {"name": "goal", "kind": "goal", "template": True, "settings": dict(goal or {})},
+        {"name": "task", "kind": "agent_task", "template": True, "settings": dict(task or {})},
+        *([MONITOR] if monitor else []),
+    ]
+    return {
+        "name": "house", "until": until, "conversations": {"level": "user", "window": 10000},
         "memory": {"kinds": {"context": 6, "note": 6, "learning": 7}}, "goals": dict(goals or {}),
         "models": {"rules": list(rules), **(models or {})}, **others,
-        "agents": [*AGENTS, *agents, {"name": "ana", "kind": "person", "loop": {"min_loop_delay": "1ms"}}],
+        "agents": [*templates, *agents, {"name": "ana", "kind": "person", "loop": {"min_loop_delay": "1ms"}}],
     }  # fmt: skip
-    return yaml.safe_dump(whole, sort_keys=False)
 
 
 def house(
     folder: Path,
-    rules: Sequence[Mapping[str, Any]],
+    rules: Sequence[Any],
     steps: Sequence[Step],
     *,
     kinds: Mapping[str, type[sim.Agent]] | None = None,
@@ -141,6 +145,9 @@ def house(
         kinds: classes of further agents.
         options: further arguments of `scenario`.
     """
+    folder.mkdir(exist_ok=True)
+    path, kept = folder / "house.yaml", list[SimulationRunner]()
+    path.write_text(json.dumps(scenario(rules, **options), indent=1), encoding="utf-8")  # JSON is YAML, too
     person = type("Person", (Person,), {"steps": tuple(steps)})
-    ran = company(folder, scenario(rules, **options), kinds={"person": person, **(kinds or {})})
-    return House(ran.world, ran.result, ran.folder)
+    result = sim.run(path, out=folder / "runs", begun=kept.append, kinds={"person": person, **(kinds or {})})
+    return House(kept[0].simulation.world, result, Path(result.run or ""))

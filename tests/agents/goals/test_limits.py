@@ -17,7 +17,7 @@ EACH_ANOTHER = [{"when": "turn % 2 == 0", "call": LOOKUP}, {"call": NOTE}]
 def ended(ran: House, agent: str = "goal-ana-1") -> tuple[str, int]:
     """Return how the only run of an agent ended, and its model calls."""
     (row,) = ran.rows(f"SELECT \"ending\", iterations FROM goal_runs WHERE agent = '{agent}'")  # noqa: S608
-    return row
+    return row[0], row[1]
 
 
 def test_at_most_twenty_iterations(tmp_path: Path) -> None:

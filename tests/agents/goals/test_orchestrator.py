@@ -11,8 +11,9 @@ from sim.world import Refused
 from tests.agents.goals.house import ASSISTANT, GOAL, HELPER, MAKE, TASK, house, write
 
 MESSAGE = {"goals.send_message": {"text": "ok"}}
+NOTE = {"goals.create_note": {"title": "Hotels", "content": "Three"}}
 TASK_RULES: list[dict[str, Any]] = [
-    {"system": "*You do one task*", "text": "*<task>*", "call": {"goals.create_note": {"title": "Hotels", "content": "Three"}}},
+    {"system": "*You do one task*", "text": "*<task>*", "call": NOTE},
     {"system": "*You do one task*", "say": "Found three hotels."},
     {"text": "Find hotels", "call": {"goals.create_task": {"title": "Hotels", "instructions": "Find three hotels"}}},
     {"text": "*<check_in>*", "call": {"goals.create_task": {"title": "Look", "instructions": "Look"}}},
@@ -108,9 +109,10 @@ def test_check_ins_are_counted_from_the_last_run(tmp_path: Path) -> None:
 
 def test_the_user_agent_generates_a_feed_each_day(tmp_path: Path) -> None:
     """At the time of the feed the user agent looks at all goals; the session is archived when the feed is done."""
+    goals = "*<goals_context>\n{all*}\n</goals_context>*"
     rules = [
         {"use": "summarize", "say": "A feed was sent."},
-        {"text": "*<feed_request>*", "system": "*<goals_context>\n{all*}\n</goals_context>*", "call": {"goals.send_message": {"text": "=all"}}},
+        {"text": "*<feed_request>*", "system": goals, "call": {"goals.send_message": {"text": "=all"}}},
         {"call": MESSAGE},
     ]  # fmt: skip
     steps = [MAKE, (1, "create_goal", {"title": "Marathon"})]

@@ -68,7 +68,7 @@ def schedule(world: World, goals: Goals, record: AgentRecord, result: LoopResult
     message = _write(goals, record, retry_in(error, attempt, most, delay / NS), about)
     record.retry = Retry(attempt, error, due, message)
     goals.counts["retries"] += 1
-    goals.tell("retry", record, attempt=attempt, error=error, due=due / NS)
+    goals.report("retry", record, attempt=attempt, error=error, due=due / NS)
     if record.kind.pauses:
         goals.pause(record, f"{error}, retry {attempt} of {most}")
 

@@ -1,0 +1,148 @@
+"""The scenario `houston`: the same in every way of running it, with outcomes that a researcher would ask for."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sim
+from sim.runner.options import Backend
+from sim.store import open_run
+from tests.agents.renewed import renewed_agents
+from tests.helpers import command
+
+ROOT = Path(__file__).parents[3]
+FILE = ROOT / "scenarios" / "houston.yaml"
+KILLS = 20
+
+
+def _same(mode: Any, until: str, seeds: tuple[str, ...]) -> None:
+    hashes = {sim.run(FILE, until=until, mode=mode, backend=backend, out=None).hash for backend in ("asyncio", "trio")}
+    code = f"import sim; print(sim.run({str(FILE)!r}, until={until!r}, mode={mode!r}, out=None).hash)"
+    for seed in seeds:
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, cwd=ROOT
+        )
+        hashes.add(done.stdout.strip())
+    assert len(hashes) == 1
+
+
+@pytest.mark.parametrize(("mode", "until"), [("autonomous", "1d"), ("tick", "10h")])
+def test_it_is_the_same_on_backends_hash_seeds_and_processes(mode: str, until: str) -> None:
+    """Two backends, and a process with another hash seed, give the same hash."""
+    _same(mode, until, ("271828",))
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("mode", "until"), [("autonomous", "14d"), ("tick", "36h")])
+def test_long_runs_are_the_same_everywhere(mode: str, until: str) -> None:
+    """The whole scenario, and many ticks, have one hash, with more hash seeds."""
+    _same(mode, until, ("1", "271828"))
+
+
+@pytest.mark.parametrize(("mode", "until"), [("autonomous", "1d"), ("tick", "9h")])
+def test_the_agents_keep_nothing_in_themselves(mode: Any, until: str) -> None:
+    """Goals, tasks, user agents and the monitor that are made anew before each run give the same hash."""
+    plain = sim.run(FILE, until=until, mode=mode, out=None)
+    with renewed_agents() as replaced:
+        renewed = sim.run(FILE, until=until, mode=mode, out=None)
+    assert any(name.startswith("goal-") for name in replaced)
+    assert any(name.startswith("assistant-") for name in replaced)
+    assert renewed.hash == plain.hash
+
+
+@pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
+def test_a_replay_is_exact(tmp_path: Path, backend: Backend) -> None:
+    """A run is the same when it is replayed from its record."""
+    result = sim.run(FILE, until="1d", out=tmp_path)
+    replayed = sim.replay(result.run or "", backend=backend)
+    assert replayed.same, replayed.difference
+    assert replayed.complete
+
+
+def _kill_and_resume(folder: Path, kills: int, seed: int, until: str) -> None:
+    """Kill the process of a run at random moments, resume it each time, and compare the end with a run in one go."""
+    whole = sim.run(FILE, until=until, out=folder / "whole")
+    chance, runs = random.Random(seed), folder / "killed"
+    arguments = ["run", str(FILE), "--set", f"until={until}", "--out", str(runs), "--json"]
+    for _ in range(kills):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "sim", *arguments],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        while not any(runs.glob("[!.]*/run.db")):
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 1.5))
+        process.kill()
+        process.communicate()
+        arguments = ["resume", str(next(runs.glob("[!.]*/"))), "--json"]
+    run = next(runs.glob("[!.]*/"))
+    code, _, err = command("resume", run)
+    assert code == 0, err
+    with open_run(run) as stored:
+        assert stored.info.hash == whole.hash
+        stored.verify()
+        assert stored.query("SELECT count(*), count(DISTINCT job) FROM goal_runs") == [
+            (count := stored.query("SELECT count(*) FROM goal_runs")[0][0], count)
+        ]
+
+
+def test_a_killed_run_resumes_to_the_same_hash(tmp_path: Path) -> None:
+    """Killed at random and resumed, the run ends with the same hash, and no run was made twice."""
+    _kill_and_resume(tmp_path, 1, 1, "2d")
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(900)
+def test_many_kills_resume_to_the_same_hash(tmp_path: Path) -> None:
+    """As the short test, with many more kills."""
+    _kill_and_resume(tmp_path, KILLS, 2, "14d")
+
+
+def test_its_outcomes(tmp_path: Path) -> None:
+    """In four days people get replies, tasks are finished, sessions archived, feeds sent, and an outage is survived."""
+    result = sim.run(FILE, until="4d", out=tmp_path)
+    found = result.services["goals"]
+    assert found["replies"] > 300
+    assert found["tasks_completed"] > 50
+    assert found["sessions_archived"] > 100
+    assert found["feeds"] == 12 * 4
+    assert found["tokens_saved"] > 0
+    assert 0 < found["cost_per_user"] <= found["highest_cost_of_a_user"] < 1
+    assert found["retries"] > 0
+    with open_run(Path(result.run or "")) as stored:
+        failed = stored.query("SELECT content FROM thread_messages WHERE content GLOB 'Failed permanently*'")
+        assert failed  # in the outage of the fourth day
+        assert stored.query("SELECT count(*) FROM thread_messages WHERE NOT processed")[0][0] <= 12
+        costs = stored.query("SELECT count(*), round(sum(cost), 3) FROM user_costs")
+    assert costs[0][0] == 12
+    assert costs[0][1] <= found["cost"]  # which has the summaries too
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(900)
+def test_a_hundred_users_with_a_thousand_goals(tmp_path: Path) -> None:
+    """1,000 goals of 100 users run for two weeks; calls late in the run have no more tokens than in its middle."""
+    large = sim.load(FILE, ["agents.user.count=100", "agents.user.state.wanted=10"])
+    result = sim.run(large, out=tmp_path)
+    with open_run(Path(result.run or "")) as stored:
+        goals = stored.query("SELECT count(*) FROM goal_agents WHERE kind = 'goal'")
+        middle, late = (
+            stored.query(
+                "SELECT avg(input_tokens) FROM llm_calls WHERE use = 'agent' AND time BETWEEN ? AND ?",
+                (day * 86_400, (day + 2) * 86_400),
+            )[0][0]
+            for day in (6, 12)
+        )
+    assert goals == [(1000,)]
+    assert late < 1.1 * middle
