@@ -1,4 +1,4 @@
-"""Draws docs/contagion.svg and docs/live.svg from runs of the scenarios: `uv run python docs/pictures.py`.
+"""Draws docs/contagion.svg, docs/goals.svg and docs/live.svg from runs of scenarios: `uv run python docs/pictures.py`.
 
 docs/report.png is the beginning of the report of scenarios/ecology.yaml, docs/bench.png that of the page of a bench of
 scenarios/town.yaml (docs/bench.md says which), docs/sop.png that of a bench of scenarios/lead_response.yaml over
@@ -7,6 +7,7 @@ scenarios/town.yaml (docs/bench.md says which), docs/sop.png that of a bench of 
 
 import io
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -28,12 +29,39 @@ COLOURS = {"S": ("#4878a8", "susceptible"), "I": ("#c8503c", "ill"), "R": ("#5a9
 def contagion() -> str:
     """Return the epidemic curve as an SVG."""
     metrics = sim.run(ROOT / "scenarios" / "contagion.yaml").metrics
-    days = [seconds / 86400 for seconds in metrics["time"]]
-    parts = [_frame(days[-1], 34)]
-    for number, (name, (colour, label)) in enumerate(COLOURS.items()):
-        points = " ".join(f"{_x(d, days[-1]):.1f},{_y(v, 34):.1f}" for d, v in zip(days, metrics[name], strict=True))
+    return _chart(
+        metrics["time"], {label: (colour, metrics[name]) for name, (colour, label) in COLOURS.items()}, 34, 10
+    )
+
+
+def goals() -> str:
+    """Return the tokens of a call over two weeks of `houston.yaml`, with and without the archive, as an SVG."""
+    curves, times = {}, list[float]()
+    for label, colour, archive in (("with the archive", "#4878a8", "true"), ("without", "#c8503c", "false")):
+        metrics = sim.run(load(ROOT / "scenarios" / "houston.yaml", [f"goals.archive={archive}"])).metrics
+        times, curves[label] = metrics["time"], (colour, metrics["tokens_per_call"])
+    return _chart(times, curves, 9000, 2000)
+
+
+Curve = tuple[str, Sequence[float]]
+"""A colour, and a value for each time."""
+
+
+def _chart(times: Sequence[float], curves: Mapping[str, Curve], most: int, step: int) -> str:
+    """Return curves over simulated time as an SVG.
+
+    Args:
+        times: in seconds.
+        curves: the curves by their labels.
+        most: the highest value of the axis.
+        step: the distance of the lines of the grid.
+    """
+    days = [seconds / 86400 for seconds in times]
+    parts = [_frame(days[-1], most, step)]
+    for number, (label, (colour, values)) in enumerate(curves.items()):
+        points = " ".join(f"{_x(d, days[-1]):.1f},{_y(v, most):.1f}" for d, v in zip(days, values, strict=True))
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
-        parts.append(f'<text x="{LEFT + 20 + 110 * number}" y="18" fill="{colour}" font-weight="bold">{label}</text>')
+        parts.append(f'<text x="{LEFT + 20 + 150 * number}" y="18" fill="{colour}" font-weight="bold">{label}</text>')
     body = "\n".join(parts)
     style = 'font-family="sans-serif" font-size="13" fill="#444"'
     return (
@@ -64,13 +92,13 @@ def live(hours: float = 41.5, speed: float = 3600.0) -> str:
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # they would come from another machine
 
 
-def _frame(days: float, people: int) -> str:
+def _frame(days: float, most: int, step: int) -> str:
     marks = [
         f'<text x="{_x(day, days):.1f}" y="{HEIGHT - 14}" text-anchor="middle">{day}</text>'
         for day in range(0, int(days) + 1, 2)
     ]
-    for count in range(0, people + 1, 10):
-        y = _y(count, people)
+    for count in range(0, most + 1, step):
+        y = _y(count, most)
         marks.append(f'<line x1="{LEFT}" x2="{WIDTH - 14}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>')
         marks.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{count}</text>')
     marks.append(f'<text x="{WIDTH - 14}" y="{HEIGHT - 2}" text-anchor="end">simulated days</text>')
@@ -81,10 +109,11 @@ def _x(day: float, days: float) -> float:
     return LEFT + day / days * (WIDTH - LEFT - 14)
 
 
-def _y(count: float, people: int) -> float:
-    return HEIGHT - BOTTOM - count / people * (HEIGHT - BOTTOM - 30)
+def _y(count: float, most: int) -> float:
+    return HEIGHT - BOTTOM - count / most * (HEIGHT - BOTTOM - 30)
 
 
 if __name__ == "__main__":
     (ROOT / "docs" / "contagion.svg").write_text(contagion(), encoding="utf-8")
+    (ROOT / "docs" / "goals.svg").write_text(goals(), encoding="utf-8")
     (ROOT / "docs" / "live.svg").write_text(live(), encoding="utf-8")

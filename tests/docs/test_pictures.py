@@ -3,6 +3,8 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -26,3 +28,9 @@ def test_the_live_view_is_what_a_run_shows():
     svg = _pictures().live()
     assert svg == (DOCS / "live.svg").read_text(encoding="utf-8")
     assert "url(http" not in svg
+
+
+@pytest.mark.proof
+def test_the_tokens_with_and_without_the_archive_are_what_runs_give():
+    """The picture of the archive is drawn from two runs of the scenario."""
+    assert _pictures().goals() == (DOCS / "goals.svg").read_text(encoding="utf-8")
