@@ -2,10 +2,8 @@
 
 import json
 import os
-import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 import sim
 from sim.runner.options import Backend
 from sim.store import open_run
+from tests.agents.kills import killed_and_resumed
 from tests.agents.renewed import renewed_agents
 from tests.agents.sop.company import PEOPLE, company
 from tests.helpers import command
@@ -95,45 +94,23 @@ sop: {procedures: {call: {title: call, steps: [{name: call, post: {text: called}
     assert ran.rows("SELECT count(*), round(sum(cost), 6), max(cost) FROM llm_calls") == [(288, 0.288, 0.001)]
 
 
-def _kill_and_resume(folder: Path, kills: int, seed: int, until: str) -> None:
-    """Kill the process of a run at random moments, resume it each time, and compare the end with a run in one go."""
-    whole = sim.run(FILE, until=until, out=folder / "whole")
-    chance, runs = random.Random(seed), folder / "killed"
-    arguments = ["run", str(FILE), "--set", f"until={until}", "--out", str(runs), "--json"]
-    for _ in range(kills):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "sim", *arguments],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        while not any(runs.glob("[!.]*/run.db")):
-            time.sleep(0.01)
-        time.sleep(chance.uniform(0, 1))
-        process.kill()
-        process.communicate()
-        arguments = ["resume", str(next(runs.glob("[!.]*/"))), "--json"]
-    run = next(runs.glob("[!.]*/"))
-    code, _, err = command("resume", run)
-    assert code == 0, err
+def _no_step_twice(run: Path) -> None:
+    """Check that no step of a task was done twice."""
     with open_run(run) as stored:
-        assert stored.info.hash == whole.hash
-        stored.verify()
         steps = "SELECT count(*) FROM steps WHERE what = 'done' GROUP BY task, step"
         assert {count for (count,) in stored.query(steps)} == {1}
 
 
 def test_a_killed_run_resumes_to_the_same_hash(tmp_path: Path) -> None:
     """Killed at random and resumed, the run ends with the same hash, and no step was done twice."""
-    _kill_and_resume(tmp_path, 1, 1, "8h")
+    _no_step_twice(killed_and_resumed(FILE, tmp_path, kills=1, seed=1, until="4d"))
 
 
 @pytest.mark.proof
 @pytest.mark.timeout(600)
 def test_many_kills_resume_to_the_same_hash(tmp_path: Path) -> None:
     """As the short test, with many more kills."""
-    _kill_and_resume(tmp_path, KILLS, 2, "28d")
+    _no_step_twice(killed_and_resumed(FILE, tmp_path, kills=KILLS, seed=2, until="28d"))
 
 
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
