@@ -32,7 +32,21 @@ OWN_TOPICS = frozenset({
     "message.refused", "message.sent", "metric.sample", "observation", "place.entered", "session.archived",
 })  # fmt: skip
 OWN_WORDS = frozenset(
-    {"action", "agent", "alert", "audit", "conversation", "gate", "goals", "model", "pool", "sop", "task", "user"}
+    {
+        "action",
+        "agent",
+        "alert",
+        "audit",
+        "chat",
+        "conversation",
+        "gate",
+        "goals",
+        "model",
+        "pool",
+        "sop",
+        "task",
+        "user",
+    }
 )
 """Topics, and first words of topics, that the simulation itself publishes.
 

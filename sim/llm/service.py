@@ -239,6 +239,11 @@ class Models(Service):
         route = self._router.route(agent.agent_id, agent.group, request, input_tokens)
         return CallPlan(route, input_tokens, max_tokens, self._most(route.targets, request, input_tokens, max_tokens))
 
+    def context_window(self, agent: Caller, request: ModelRequest) -> int | None:
+        """Return the context window in tokens of the model that a request goes to first; None if it is not known."""
+        price = self._prices.find(self.plan(agent, request).route.targets[0].model)
+        return None if price is None else price.context
+
     def _most(self, targets: Sequence[Target], request: ModelRequest, input_tokens: int, max_tokens: int) -> int:
         """Return the highest possible cost; uses the cautious tokenizer, as digits need more tokens than prose."""
         if not any(self._prices.find(target.model) for target in targets):

@@ -8,7 +8,7 @@ unknown tool, arguments that do not fit, an answer that was cut off) is not run:
 again. The loop keeps no state: its messages go in and come out.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -104,6 +104,8 @@ class CoreLoop:
         behalf: agents and users for whom the agent works; see `Access.refusal`.
         observe: called with each part of an answer as it arrives. It must not change the world.
         note: called with each message that the loop adds, in order, so that a conversation can keep it.
+        complete: called for each model call instead of `Models.complete`, for example to keep a budget of a user. It
+            raises as that does.
     """
 
     world: World
@@ -116,6 +118,7 @@ class CoreLoop:
     behalf: tuple[str, ...] = ()
     observe: Observer | None = None
     note: Callable[[ChatMessage], None] | None = None
+    complete: Callable[[ModelRequest], Awaitable[Answer]] | None = None
 
     async def run(self, messages: Sequence[ChatMessage]) -> LoopResult:
         """Run the loop. This is its main loop.
@@ -153,7 +156,10 @@ class CoreLoop:
         """Ask the model and add its answer; return why the answer cannot be used, or None."""
         offered = (*(ToolSpec(t.wire_name, t.description, t.parameters) for t in self.tools), *self.decisions)
         request = attrs.evolve(self.request, messages=tuple(done.messages), tools=offered)
-        answer: Answer = await Models.of(self.world).complete(self.agent, request, self.observe)
+        if self.complete is not None:
+            answer = await self.complete(request)
+        else:
+            answer = await Models.of(self.world).complete(self.agent, request, self.observe)
         completion = done.completion = answer.completion
         done.tokens += completion.usage.input_tokens + completion.usage.output_tokens
         done.cost_micro += answer.cost_micro

@@ -1,0 +1,93 @@
+"""The context builder: the prompt for an answer, within a number of tokens (seed 002, step 7)."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from sim.agents.chat.service import Chats
+from sim.agents.chat.settings import Persona
+from sim.agents.conversation import Conversation, User
+from sim.agents.engine import prompt
+from sim.llm.service import Models
+from sim.llm.tokens import APPROXIMATE, count_request
+from sim.llm.types import ChatMessage, ModelRequest, ToolSpec
+from sim.world import Inhabitant, World
+
+_CUT: Final = "\n... [cut]"
+
+
+def build_context(
+    world: World, chats: Chats, agent: Inhabitant, user: User, conversation: Conversation, persona: Persona | None,
+    incoming: str, request: ModelRequest,
+) -> list[ChatMessage]:  # fmt: skip
+    """Return the messages of the prompt: the system prompt of the persona, what is remembered, and recent messages.
+
+    It is never longer than the context window of the model, if that is known, minus the longest answer.
+
+    Args:
+        world: the world.
+        chats: the service.
+        agent: the agent that answers.
+        user: who asks.
+        conversation: the conversation, whose last message is what is asked.
+        persona: the persona; None: the default prompt.
+        incoming: the text that is asked, to which memories must fit.
+        request: the options of the call, with its tools.
+    """
+    system = system_prompt(world, chats, user, conversation, persona, incoming)
+    history = chats.conversations.history(conversation.id)
+    answer = request.sampling.max_tokens or Models.of(world).plan(agent, request).max_tokens
+    window = Models.of(world).context_window(agent, request)
+    most = chats.settings.context if window is None else min(chats.settings.context, window - answer)
+    return fitted(ChatMessage("system", system), history, request.tools, chats.settings.window, most)
+
+
+def system_prompt(
+    world: World, chats: Chats, user: User, conversation: Conversation, persona: Persona | None, incoming: str
+) -> str:
+    """Return the system prompt: of the persona, then the time, memories and the summary of the conversation."""
+    calendar = world.calendar
+    now = f"{world.now:g} s" if calendar is None else calendar.at(world.kernel.now).isoformat()
+    remembered = []
+    if chats.memories is not None and chats.settings.memories:
+        hits = chats.memories.recall(user.id, incoming, kind="semantic", limit=chats.settings.memories)
+        remembered = [" ".join(hit.memory.content.split()) for hit in hits]
+    sections = [
+        ("time_context", now),
+        ("user_context", [f"name: {' '.join(user.shown_name.split())}", f"level: {user.permission.name.lower()}"]),
+        ("memories", remembered),
+        ("conversation_summary", conversation.summary),
+    ]
+    return prompt(chats.settings.prompt if persona is None else persona.prompt, sections)
+
+
+def fitted(
+    system: ChatMessage, history: Sequence[ChatMessage], tools: Sequence[ToolSpec], window: int, most: int
+) -> list[ChatMessage]:
+    """Return a prompt with as many recent turns as fit; at least the last turn, cut if it must be.
+
+    Args:
+        system: the system prompt.
+        history: the messages, oldest first.
+        tools: the tools that are offered, which take tokens too.
+        window: the most tokens of the history.
+        most: the most tokens of all.
+    """
+    room = min(window, most - tokens([system], tools))
+    starts = [place for place, message in enumerate(history) if message.role == "user"] or [0]
+    first = next((start for start in starts if tokens(history[start:]) <= room), starts[-1])
+    shown = list(history[first:])
+    excess = tokens(shown) - room
+    if excess > 0:  # one message is longer than the window
+        last = shown[0]
+        kept = max(0, len(last.content) - 4 * excess - len(_CUT))
+        while kept and tokens([attrs.evolve(last, content=last.content[:kept] + _CUT), *shown[1:]]) > room:
+            kept = kept * 9 // 10
+        shown[0] = attrs.evolve(last, content=last.content[:kept] + _CUT)
+    return [system, *shown]
+
+
+def tokens(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> int:
+    """Return about how many tokens messages and tools have."""
+    return count_request(APPROXIMATE, ModelRequest(tuple(messages), tools=tuple(tools)))

@@ -1,0 +1,141 @@
+"""The records of chat agents: messages that come in, answers, files, jobs, budgets."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+Refusal = Literal["budget", "internal_error", "no_model", "not_finished"]
+"""Why an answer is not what was asked for: the budget was used up; something failed; no model answered; a limit of the
+answer was reached."""
+
+
+@attrs.frozen
+class IncomingMessage:
+    """A message of a person on a platform.
+
+    Args:
+        platform: the platform.
+        platform_user_id: the account of the person there.
+        platform_server_id: the server, such as a guild or a workspace; None: there is none.
+        platform_channel_id: the channel.
+        platform_thread_id: the thread of the channel; None: the channel itself.
+        content: the text.
+        attachments: files with `filename`, `mime_type`, `size_bytes` and, if it is text, `content`.
+        sent_ns: when it was sent, in simulated nanoseconds.
+        job: the scheduled job that sent it; None: a person did.
+    """
+
+    platform: str
+    platform_user_id: str
+    platform_server_id: str | None
+    platform_channel_id: str
+    platform_thread_id: str | None
+    content: str
+    attachments: tuple[Mapping[str, Any], ...] = ()
+    sent_ns: int = 0
+    job: str | None = None
+
+    @property
+    def place(self) -> tuple[str, str, str | None]:
+        """Where its conversation is: platform, channel and thread."""
+        return self.platform, self.platform_channel_id, self.platform_thread_id
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {**attrs.asdict(self), "attachments": [dict(one) for one in self.attachments]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "IncomingMessage":
+        """Return the message that `to_json` wrote."""
+        return cls(**{**data, "attachments": tuple(data["attachments"])})
+
+
+@attrs.frozen
+class AgentResponse:
+    """The answer to a message.
+
+    Args:
+        content: the text.
+        files: the files that tools made: `filename`, `url` and `file_id`.
+        error: the cause of an answer that is not what was asked for; None: it is.
+        refusal: what kind of cause that is.
+        iterations: the number of model calls.
+        tools: the number of tool calls.
+        tokens: the tokens of all calls.
+        cost_micro: their cost, in micro-units.
+        models: the models that answered, without repetition.
+    """
+
+    content: str
+    files: tuple[Mapping[str, Any], ...] = ()
+    error: str | None = None
+    refusal: Refusal | None = None
+    iterations: int = 0
+    tools: int = 0
+    tokens: int = 0
+    cost_micro: int = 0
+    models: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class FileRecord:
+    """A file of a user.
+
+    Args:
+        id: its id, such as `file-3`.
+        user: the id of the user to whom it belongs.
+        filename: its name; only shown.
+        mime_type: its type.
+        size_bytes: its size.
+        url: its address.
+        created_ns: when it was made, in simulated nanoseconds.
+        content: its text; None if only its name is known.
+    """
+
+    id: str
+    user: str
+    filename: str
+    mime_type: str
+    size_bytes: int
+    url: str
+    created_ns: int
+    content: str | None = None
+
+    def shown(self) -> dict[str, Any]:
+        """Return it as tools return it."""
+        return {"file_id": self.id, "filename": self.filename, "url": self.url, "size_bytes": self.size_bytes}
+
+
+@attrs.frozen
+class Job:
+    """A message that is sent at a later time, to go on with a conversation.
+
+    Args:
+        id: its id, such as `job-2`.
+        user: the id of the user for whom it is.
+        message: what is sent.
+        due_ns: when, in simulated nanoseconds; None for a job that waits for a place.
+        place: the place of the user at which it is sent; None: it waits for a time.
+    """
+
+    id: str
+    user: str
+    message: IncomingMessage
+    due_ns: int | None = None
+    place: str | None = None
+
+
+@attrs.define
+class Account:
+    """The tokens of a user in the present period.
+
+    Attributes:
+        used: the tokens that were used.
+        held: the tokens that are set aside for calls under way.
+        reset_ns: when the period ends, in simulated nanoseconds.
+    """
+
+    reset_ns: int
+    used: int = 0
+    held: int = 0

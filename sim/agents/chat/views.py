@@ -1,0 +1,53 @@
+"""The SQL views of chats. The import of `sim.agents.chat` registers them with the store."""
+
+from sim.store.views import VIEWS
+
+VIEWS["token_log"] = """
+    SELECT id, time, time_ns, data ->> '$.user' AS user, data ->> '$.conversation' AS conversation,
+           data ->> '$.model' AS model, data ->> '$.input_tokens' AS input_tokens,
+           data ->> '$.output_tokens' AS output_tokens, (data ->> '$.cost_micro') / 1e6 AS cost
+    FROM events WHERE topic = 'chat.tokens'
+"""  # noqa: S105 - no password: a name of the seed
+"""One row a model call for a user. Summaries are not in it."""
+
+VIEWS["chat_responses"] = """
+    SELECT id, time, time_ns, actor AS agent, data ->> '$.platform' AS platform, data ->> '$.account' AS account,
+           data ->> '$.channel' AS channel, data ->> '$.thread' AS thread, data ->> '$.content' AS content,
+           data ->> '$.refusal' AS refusal, data ->> '$.error' AS error, data ->> '$.iterations' AS iterations,
+           data ->> '$.tools' AS tools, data ->> '$.tokens' AS tokens, (data ->> '$.cost_micro') / 1e6 AS cost,
+           data -> '$.files' AS files, data ->> '$.seconds' AS seconds, data ->> '$.job' AS job
+    FROM events WHERE topic = 'chat.response'
+"""
+"""One row an answer."""
+
+VIEWS["user_tokens"] = """
+    SELECT user, count(*) AS calls, sum(input_tokens + output_tokens) AS tokens, sum(cost) AS cost
+    FROM token_log GROUP BY user
+"""
+"""One row a user: calls, tokens and cost of all periods."""
+
+VIEWS["platform_links"] = """
+    SELECT u.user AS user, l.value ->> '$.platform' AS platform, l.value ->> '$.platform_user_id' AS account,
+           l.value ->> '$.platform_username' AS name
+    FROM users AS u, json_each(u.links) AS l
+"""
+"""One row an account of a user on a platform."""
+
+VIEWS["files"] = """
+    SELECT id, time, time_ns, data ->> '$.id' AS file, data ->> '$.user' AS user, data ->> '$.filename' AS filename,
+           data ->> '$.mime_type' AS mime_type, data ->> '$.size_bytes' AS size_bytes, data ->> '$.url' AS url
+    FROM events WHERE topic = 'chat.file'
+"""
+"""One row a file."""
+
+VIEWS["scheduled_jobs"] = """
+    SELECT e.data ->> '$.job' AS job, e.data ->> '$.user' AS user, e.data ->> '$.content' AS content,
+           e.time AS added, e.data ->> '$.due' AS due, e.data ->> '$.place' AS place, ends.what AS "end",
+           ends.time AS ended
+    FROM events AS e
+    LEFT JOIN (SELECT data ->> '$.job' AS job, data ->> '$.what' AS what, time, max(id)
+               FROM events WHERE topic = 'chat.job' AND data ->> '$.what' <> 'added' GROUP BY 1) AS ends
+      ON ends.job = e.data ->> '$.job'
+    WHERE e.topic = 'chat.job' AND e.data ->> '$.what' = 'added'
+"""
+"""One row a job, with how it ended: `done`, `refused`, `cancelled`, or null."""
