@@ -24,7 +24,7 @@ from sim.world.actions.messages import deliver
 INCOMING: Final = "chat.incoming"
 """The topic of the message with which an incoming message reaches the agent of its conversation."""
 
-DESK: Final = "chat-desk"
+DESK: Final = "desk"
 """The sender of these messages, and who makes the agents."""
 
 

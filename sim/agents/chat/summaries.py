@@ -40,10 +40,11 @@ async def summarise(world: World, agent: Inhabitant, chats: Chats, user: User, c
         old.append(text)
         return await _ask(world, agent, "summarize", _SUMMARY, text)
 
-    heard = chats.conversations.behalf(conversation.id)
     if await chats.conversations.summarise(conversation.id, write):
         chats.counts["summaries"] += 1
-        if heard == (user.id,):  # what others say of a person is not kept about the person
+        if chats.conversations.behalf(conversation.id) == (
+            user.id,
+        ):  # what others say of a person is not kept about the person
             await _remember(world, agent, chats, user, old[0])
 
 
