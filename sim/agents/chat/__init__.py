@@ -2,7 +2,7 @@
 
 Modules: `settings` (what a scenario says of them), `records` (messages, answers, files, jobs), `service` (all that is
 known, and who answers where), `budget`, `agents` (who answers, and what people do), `steps` (the nine steps from a
-message to its answer), `context` (the prompt), `summaries`, `tools` (the modules), `section` and `views`.
+message to its answer), `context` (the prompt), `summary`, `tools` (the modules), `section` and `views`.
 """
 
 from sim.agents.chat import views  # noqa: F401 - registers the views

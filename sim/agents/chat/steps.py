@@ -11,7 +11,7 @@ from sim.agents.chat.context import build_context
 from sim.agents.chat.records import AgentResponse, FileRecord, IncomingMessage
 from sim.agents.chat.service import Chats
 from sim.agents.chat.settings import Persona
-from sim.agents.chat.summaries import summarise
+from sim.agents.chat.summary import summarise
 from sim.agents.conversation import Conversation, User
 from sim.agents.conversation.records import MessageRole
 from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult

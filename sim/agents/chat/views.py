@@ -11,7 +11,8 @@ VIEWS["token_log"] = """
 """One row a model call for a user. Summaries are not in it."""
 
 VIEWS["chat_responses"] = """
-    SELECT id, time, time_ns, actor AS agent, data ->> '$.platform' AS platform, data ->> '$.account' AS account,
+    SELECT id, time, time_ns, actor AS agent, data ->> '$.user' AS user,
+           data ->> '$.level' AS level, data ->> '$.platform' AS platform, data ->> '$.account' AS account,
            data ->> '$.channel' AS channel, data ->> '$.thread' AS thread, data ->> '$.content' AS content,
            data ->> '$.refusal' AS refusal, data ->> '$.error' AS error, data ->> '$.iterations' AS iterations,
            data ->> '$.tools' AS tools, data ->> '$.tokens' AS tokens, (data ->> '$.cost_micro') / 1e6 AS cost,

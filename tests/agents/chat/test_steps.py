@@ -93,7 +93,8 @@ def test_the_same_tool_again_and_again(tmp_path: Path) -> None:
 
 def test_ten_iterations(tmp_path: Path) -> None:
     """With two tools in turn, the most iterations are ten."""
-    search, files = {"research.web_search": {"query": "=str(turn)"}}, {"file_manager.list_files": {}}
+    search = {"research.web_search": {"query": "=str(turn)"}}
+    files: dict[str, Any] = {"file_manager.list_files": {}}
     rules = [{"when": "turn % 2 == 0", "call": search}, {"call": files}]
     ran = community(
         tmp_path, rules, [say(1, "go")], chat={"budget": {"guest": None}, "guest_modules": ["research", "file_manager"]}
