@@ -86,7 +86,8 @@ def answer_chat(world: World, agent: Inhabitant, response: AgentResponse, incomi
     data = {**attrs.asdict(response), "files": [dict(one) for one in response.files], "models": list(response.models)}
     user = chats.conversations.resolve_user(message.platform, message.platform_user_id)
     about = {
-        "user": user.id, "level": user.permission.name.lower(), "platform": message.platform, "account": message.platform_user_id, "channel": message.platform_channel_id,
+        "user": user.id, "level": user.permission.name.lower(), "platform": message.platform,
+        "account": message.platform_user_id, "channel": message.platform_channel_id,
         "thread": message.platform_thread_id, "seconds": (now - message.sent_ns) / 1e9, "job": message.job,
     }  # fmt: skip
     world.event_bus.tell("chat.response", {**about, **data})
