@@ -96,7 +96,7 @@ def answer_chat(world: World, agent: Inhabitant, response: AgentResponse, incomi
 
 async def _wait_in_line(world: World, agent: Inhabitant, **given: Any) -> IncomingMessage:
     """Check a message, and wait until the line of its conversation has room."""
-    incoming = _incoming(agent, **given)
+    incoming = attrs.evolve(_incoming(agent, **given), sent_ns=world.kernel.now)
     while True:
         worker = Chats.of(world).worker_of(incoming)
         if worker is None:
@@ -105,8 +105,8 @@ async def _wait_in_line(world: World, agent: Inhabitant, **given: Any) -> Incomi
             await worker.wait_for_room()
             break
         except ClosedError:  # it was let go meanwhile: another one answers
-            Chats.of(world).workers.pop(incoming.place, None)
-    return attrs.evolve(incoming, sent_ns=world.kernel.now)
+            Chats.of(world).let_go(incoming.place)
+    return incoming
 
 
 @action("send_chat_message", permission=Permission.GUEST, wait=_wait_in_line, everywhere=False)

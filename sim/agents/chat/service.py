@@ -62,6 +62,7 @@ class Chats(Service):
         self.counts: Counter[str] = Counter()
         self._world = world
         self._timers: dict[str, Timer] = {}
+        self._places: dict[str, tuple[str, str, str | None]] = {}  # agent → the place whose messages it answers
         self._servers: dict[tuple[str, str, str | None], str] = {}  # place → the server of its latest message
         self._pages = list(settings.corpus.items())
         self._index = Index()
@@ -103,7 +104,7 @@ class Chats(Service):
                 return str(worker.agent_id)
             if not why.endswith("has stopped"):
                 raise Refused(why)
-            self.workers.pop(incoming.place, None)
+            self.let_go(incoming.place)
         raise Refused("no agent takes the message")
 
     def _make(self, incoming: IncomingMessage) -> Any:
@@ -111,17 +112,18 @@ class Chats(Service):
             raise Refused("nobody answers here: the scenario has no template of the kind chat_agent")
         name = self._world.spawner(DESK, self.template, 1)[0]
         self.workers[incoming.place] = name
+        self._places[name] = incoming.place
         self.active[incoming.place] = self._world.kernel.now
         self.counts["made"] += 1
         return self._world.agents[name]
 
     def place_of(self, agent_id: str) -> tuple[str, str, str | None] | None:
         """Return the place whose messages an agent answers; None if it has been let go."""
-        return next((place for place, name in self.workers.items() if name == agent_id), None)
+        return self._places.get(agent_id)
 
     def let_go(self, place: tuple[str, str, str | None]) -> None:
         """Let the agent of a place go. The next message makes another one."""
-        del self.workers[place], self.active[place]
+        del self._places[self.workers.pop(place)], self.active[place]
         self.counts["let_go"] += 1
 
     def server_of(self, platform: str, channel: str, thread: str | None) -> str | None:

@@ -101,7 +101,6 @@ class ChatSettings:
         context: the most tokens of a prompt; a model with a smaller context window has less.
         summarise: whether what is older than the window is summarised, and semantic memories are taken from it.
         idle: the silence after which the agent of a conversation is let go; the next message makes another one.
-        line: the most messages that wait in a conversation; who writes more, waits.
         corpus: the pages that can be searched, by name.
         jobs: the most scheduled jobs of a user.
         files: the most files of a user.
@@ -120,7 +119,6 @@ class ChatSettings:
     context: Tokens = 16_000
     summarise: bool = True
     idle: PositiveDuration = 1800 * NS
-    line: Count = 100
     corpus: Mapping[str, Page] = attrs.field(factory=dict)
     jobs: Count = 20
     files: Count = 100

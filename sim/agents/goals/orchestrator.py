@@ -65,7 +65,7 @@ async def _orchestrate(world: World, agent: Inhabitant, reason: Reason) -> Ran:
         await archive.archive_ended_sessions(world, goals, record)
         result = await _run(world, agent, goals, record, job)
         ran = _conclude(world, goals, record, job, result)
-        if reason == "feed_generation" and result.ending in FINISHED:
+        if job.context.get("type") == "feed_generation" and result.ending in FINISHED:
             await archive.close_feed(world, goals, record)
     except Interrupt as interrupt:
         if not isinstance(interrupt.cause, Stuck):
@@ -140,7 +140,7 @@ def _conclude(world: World, goals: Goals, record: AgentRecord, job: Job, result:
     ended = record.ended  # somebody ended it during the run
     goals.take_in(record, job)
     if result.ending == "model_error" and not ended:
-        retry.schedule(world, goals, record, result)
+        retry.schedule(world, goals, record, job, result)
     elif not ended:
         retry.recovered(goals, record)
         if result.ending not in FINISHED:

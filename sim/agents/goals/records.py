@@ -20,12 +20,14 @@ class Retry:
         error: the class of the error.
         due_ns: when, in simulated nanoseconds.
         message: the number of the error in the thread.
+        context: the context of the run that failed, which the retry has too.
     """
 
     attempt: int
     error: str
     due_ns: int
     message: int
+    context: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 @attrs.frozen

@@ -7,7 +7,7 @@ comes here: goals and user agents schedule a retry, tasks are paused, and the he
 from typing import Any
 
 from sim.agents.engine import LoopResult
-from sim.agents.goals.records import AgentRecord, Retry
+from sim.agents.goals.records import AgentRecord, Job, Retry
 from sim.agents.goals.service import Goals
 from sim.agents.goals.settings import RetrySettings
 from sim.agents.goals.texts import failed_permanently, recovered_after, retry_in
@@ -41,14 +41,15 @@ def delay_ns(settings: RetrySettings, attempt: int, draw: float, least: float = 
     return max(backoff + round(backoff * settings.jitter * draw), round(least * NS))
 
 
-def schedule(world: World, goals: Goals, record: AgentRecord, result: LoopResult) -> None:
+def schedule(world: World, goals: Goals, record: AgentRecord, job: Job, result: LoopResult) -> None:
     """Schedule a retry of a run, or give up; the thread says which.
 
     Args:
         world: the world.
         goals: the service.
         record: the agent.
-        result: the run that failed.
+        job: the run that failed.
+        result: what its engine returned.
     """
     error = result.cause.kind if isinstance(result.cause, ModelError) else "limit"
     before, settings = record.retry, goals.settings.retries
@@ -66,7 +67,7 @@ def schedule(world: World, goals: Goals, record: AgentRecord, result: LoopResult
         "retry_at": due / NS,
     }  # fmt: skip
     message = _write(goals, record, retry_in(error, attempt, most, delay / NS), about)
-    record.retry = Retry(attempt, error, due, message)
+    record.retry = Retry(attempt, error, due, message, job.context)
     goals.counts["retries"] += 1
     goals.report("retry", record, attempt=attempt, error=error, due=due / NS)
     if record.kind.pauses:

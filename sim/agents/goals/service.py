@@ -188,7 +188,9 @@ class Goals(Service):
         else:
             record.task = self._add_to_board(record, made_by)
             made_by.children[agent_id] = None
-        self._set_clocks(record)
+        self._set_check_in(record)
+        if kind.overview and self.settings.feed is not None:
+            record.feed_ns = self._next_feed_ns()
         about = {"kind": kind.name, "user": user, "parent": record.parent, "title": settings.title}
         self.report("created", record, **about, conversation=thread.id, status=record.status, task=record.task)
         return record
@@ -203,14 +205,15 @@ class Goals(Service):
         )  # fmt: skip
         return board.update(task.id, parent.agent_id, status="active").id
 
-    def _set_clocks(self, record: AgentRecord) -> None:
-        """Set when an agent runs by itself next."""
-        now, settings = self._world.kernel.now, self.settings
-        if record.kind.checks_in and settings.check_in is not None:
-            record.check_in_ns = now + settings.check_in
-        if record.kind.overview and settings.feed is not None:
-            calendar = self._world.calendar or Calendar.parse("2000-01-01T00:00")
-            record.feed_ns = Daily.parse(settings.feed).after(now, calendar) or now + DAY_NS
+    def _set_check_in(self, record: AgentRecord) -> None:
+        """Set when an agent checks in next, if it does."""
+        if record.kind.checks_in and self.settings.check_in is not None:
+            record.check_in_ns = self._world.kernel.now + self.settings.check_in
+
+    def _next_feed_ns(self) -> int:
+        """Return when the next feed is due; without a calendar, days begin with the run."""
+        now, calendar = self._world.kernel.now, self._world.calendar or Calendar.parse("2000-01-01T00:00")
+        return Daily.parse(self.settings.feed or "00:00").after(now, calendar) or now + DAY_NS
 
     def welcome(self, user: str) -> AgentRecord | None:
         """Make the user agent of a user who has none, if the scenario has a template for it; return the user agent."""
@@ -303,8 +306,13 @@ class Goals(Service):
             raise Refused(f"{record.agent_id} is running: {record.job.id}", skip=True)
         claim = self.conversations.claim(record.conversation, record.agent_id)
         record.jobs += 1
-        own = {"type": reason} if reason in ("agent_check_in", "feed_generation") else {}
-        context = {**record.context, **own}
+        context = dict(record.context)
+        if reason in ("agent_check_in", "feed_generation"):
+            context["type"] = reason
+        elif reason == "retry" and record.retry is not None:
+            context = dict(record.retry.context)
+        if reason == "feed_generation":
+            record.feed_ns = self._next_feed_ns()
         job = Job(f"{record.agent_id}:{record.jobs}", self._world.kernel.now, reason, claim.seen, context)
         record.job = job
         self.set_stage(record, "running")
@@ -322,7 +330,7 @@ class Goals(Service):
         record.pending = [one for one in record.pending if one[0] > job.seen]
         if not record.pending:
             self.conversations.settle(record.conversation)
-        self._set_clocks(record)
+        self._set_check_in(record)
 
     def spend(self, record: AgentRecord, calls: int, tokens: int, cost_micro: int) -> None:
         """Count model calls for an agent and for its user."""

@@ -149,3 +149,29 @@ def test_the_goal_of_a_scenario_works_for_somebody_outside(tmp_path: Path) -> No
     ran = house(tmp_path, [{"call": MESSAGE}], [], agents=[tokyo, HELPER])
     assert ran.goals.get("tokyo").user == "ben"
     assert [one.agent_id for one in ran.goals.agents_of("ben")] == ["tokyo", "helper-ben-1"]
+
+
+def test_a_message_at_the_time_of_the_feed_does_not_replace_it(tmp_path: Path) -> None:
+    """A run for a message that goes on when the feed is due does not skip the feed of the day."""
+    rules = [{"text": "<feed_request>", "call": {"goals.send_message": {"text": "feed"}}}, {"call": MESSAGE}]
+    steps = [MAKE, write(7 * 3600 - 5, "hello", ASSISTANT)]
+    ran = house(
+        tmp_path, rules, steps, agents=[HELPER], goals={"feed": "07:00"}, until="8h", models=SLOW,
+        calendar={"start": "2026-03-02T00:00", "zone": "UTC"},
+    )  # fmt: skip
+    assert ran.runs(ASSISTANT) == [("message", "stop_tool"), ("feed_generation", "stop_tool")]
+
+
+def test_a_feed_that_failed_is_a_feed_still(tmp_path: Path) -> None:
+    """A retry of a feed has its type, and its session is archived when it is done."""
+    rules = [
+        {"use": "summarize", "say": "s"}, {"when": "now < 25205", "fail": "network"},
+        {"text": "<feed_request>", "call": {"goals.send_message": {"text": "feed"}}}, {"call": MESSAGE},
+    ]  # fmt: skip
+    ran = house(
+        tmp_path, rules, [MAKE], agents=[HELPER], goals={"feed": "07:00"}, until="8h",
+        calendar={"start": "2026-03-02T00:00", "zone": "UTC"},
+    )  # fmt: skip
+    assert ran.runs(ASSISTANT) == [("feed_generation", "model_error"), ("retry", "stop_tool")]
+    assert ran.rows("SELECT reason FROM sessions") == ["feed_generation_complete"]
+    assert ran.goals.counts["feeds"] == 1
