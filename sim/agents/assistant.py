@@ -13,6 +13,7 @@ from sim.actors import Agent
 from sim.agents.conversation import CONVERSATIONS, Conversation, Conversations, User
 from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult, prompt
 from sim.agents.family import Family, define_family
+from sim.agents.tool_check import check_tools
 from sim.errors import UsageError
 from sim.kernel import to_seconds
 from sim.kernel.duration import NS
@@ -172,6 +173,8 @@ def _check(scenario: Any, until_ns: int | None) -> None:
         return
     if scenario.models is None:
         raise UsageError(f"agents.{entry.name} asks language models, but the scenario has none", hint="add `models:`")
+    for one in (one for one in scenario.agents if one.kind == "assistant" and one.settings is not None):
+        check_tools(scenario, f"agents.{one.name}.settings.tools", one.settings.tools)
     if CONVERSATIONS.key not in scenario.sections:
         raise UsageError(f"agents.{entry.name} answers in conversations", hint="add `conversations: {}`")
 

@@ -128,7 +128,7 @@ class Tools(Service):
         """Return the tool that offers an action of the world, if the name is that of one."""
         name = name.replace("__", ".", 1) if name.startswith(wire_name(WORLD)) else name
         handler = self._world.actions.find(name.removeprefix(WORLD)) if name.startswith(WORLD) else None
-        if handler is None or handler.kind in _NEVER:
+        if handler is None or handler.kind in NEVER_TOOLS:
             return None
         made = tool_of_action(handler, name)
         self.add(made)
@@ -263,7 +263,7 @@ class Tools(Service):
         return {"calls": dict(sorted(self.calls.items())), "failures": dict(sorted(self.failures.items()))}
 
 
-_NEVER: Final = ("use_tool", "ask", "answer")
+NEVER_TOOLS: Final = ("use_tool", "ask", "answer", "answer_chat", "orchestrate", "work_cycle", "run_step")
 """Actions that are no tools: they would let a model call tools or models around its limits, or for other people."""
 
 

@@ -13,6 +13,7 @@ from sim.agents.chat.tools import TOOLS, run_python
 from sim.agents.conversation import CONVERSATIONS
 from sim.agents.conversation.service import check_place
 from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
+from sim.agents.tool_check import check_modules, check_tools
 from sim.errors import ClosedError, UsageError
 from sim.expressions import did_you_mean
 from sim.kernel import to_seconds
@@ -67,7 +68,7 @@ async def _answer(world: World, agent: Inhabitant, incoming: Any) -> AgentRespon
     return await run(world, agent, IncomingMessage.from_json(incoming), agent.settings.use)
 
 
-@action("answer_chat", wait=_answer, ends=True, everywhere=False)
+@action("answer_chat", permission=Permission.GUEST, wait=_answer, ends=True, everywhere=False)
 def answer_chat(world: World, agent: Inhabitant, response: AgentResponse, incoming: Any) -> dict[str, Any]:
     """Answer a message in a chat: the nine steps from the message to the answer.
 
@@ -218,6 +219,10 @@ def _check(scenario: Any, until_ns: int | None) -> None:
     memory = scenario.sections.get("memory")
     if memory is not None and "semantic" not in memory.kinds:
         raise UsageError(f"{where} keeps semantic memories", hint="add `semantic: 6` to `memory.kinds`")
+    check_tools(scenario, "chat.tools", settings.tools)
+    check_modules(scenario, "chat.guest_modules", settings.guest_modules)
+    for name, persona in settings.personas.items():
+        check_modules(scenario, f"chat.personas.{name}.modules", persona.modules)
     tiers = scenario.models.tiers
     for name, persona in settings.personas.items():
         if persona.model is not None and persona.model not in tiers:

@@ -106,7 +106,7 @@ def archive_goal(world: World, agent: Inhabitant, goal: str) -> None:
     goals.end(record, "ended", "archived by its user")
 
 
-@action("take_message", everywhere=False)
+@action("take_message", permission=Permission.GUEST, everywhere=False)
 def take_message(world: World, agent: Inhabitant, sender: str, text: str) -> dict[str, Any]:
     """Take a message from the mailbox into the thread, if it is from the agent's user or from a person outside.
 

@@ -14,6 +14,7 @@ from sim.agents.goals.orchestrator import orchestrate
 from sim.agents.goals.service import WAKE_UP, Goals
 from sim.agents.goals.settings import AgentSettings
 from sim.agents.goals.tools import TOOLS
+from sim.agents.tool_check import check_tools
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
 from sim.kernel import to_seconds
@@ -132,6 +133,7 @@ def _check(scenario: Any, entry: Any, kind: AgentKind) -> None:
         if word not in (known := scenario.sections["memory"].kinds):
             hint = did_you_mean(word, known) or f"add `{word}: 6` to `memory.kinds`"
             raise UsageError(f"{where} has memories of the kind {word!r}, which `memory.kinds` lacks", hint=hint)
+    check_tools(scenario, f"{where}.settings.tools", settings.tools)
     if entry.template and settings.user:
         raise UsageError(f"{where}.settings.user: a template works for nobody yet", hint="leave it out")
     if not entry.template and not settings.user:

@@ -20,6 +20,7 @@ from sim.agents.goals.texts import context_message, stopped
 from sim.errors import Cancelled, Interrupt
 from sim.llm.service import Skipped
 from sim.llm.types import ChatMessage, ModelRequest
+from sim.permissions import Permission
 from sim.tools import Tool, Tools
 from sim.world import Inhabitant, World
 from sim.world.action import action
@@ -80,7 +81,7 @@ async def _orchestrate(world: World, agent: Inhabitant, reason: Reason) -> Ran:
     return ran
 
 
-@action("orchestrate", wait=_orchestrate, ends=True, everywhere=False)
+@action("orchestrate", permission=Permission.GUEST, wait=_orchestrate, ends=True, everywhere=False)
 def orchestrate(world: World, agent: Inhabitant, ran: Ran, reason: str) -> Mapping[str, Any]:
     """Do one run of a goal, task or user agent: build the context, and let its model work.
 

@@ -12,6 +12,7 @@ from sim.agents.sop.cycle import work_cycle
 from sim.agents.sop.service import Sops
 from sim.agents.sop.settings import EmployeeSettings, SopSettings, Step, Watcher
 from sim.agents.sop.worker import run_step
+from sim.agents.tool_check import check_tools
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
 from sim.kernel import to_seconds
@@ -126,6 +127,8 @@ def _check_watcher(scenario: Any, where: str, watcher: Watcher, *, alone: bool) 
 def _check_step(scenario: Any, where: str, step: Step) -> None:
     if step.action is not None:
         _check_action(where, step.action, step.args)
+    if step.tool is not None:
+        check_tools(scenario, where, [step.tool])
     if step.model is not None and scenario.models is None:
         raise UsageError(f"{where} asks a model, but there is none", hint="add `models:`")
     if step.approval is not None and "approvals" not in scenario.sections:

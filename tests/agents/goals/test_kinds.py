@@ -126,6 +126,8 @@ def _change(whole: dict[str, Any], path: str, value: Any) -> None:
             "make it",
         ),
         ("agents.0.settings", {"user": "ben"}, "a template works for nobody yet", "leave it out"),
+        ("agents.0.settings", {"tools": ["world.pubish"]}, "there is no tool 'world.pubish'", "'world.publish'"),
+        ("agents.0.settings", {"tools": ["world.ask"]}, "there is no tool 'world.ask'", ""),
         ("agents.0.settings", {"tools": 7}, "agents[0].settings.tools", ""),
         ("agents.0.template", False, "works for nobody", "give `user`"),
         ("agents.2.count", 2, "one health monitor is enough", "remove the others"),

@@ -41,6 +41,7 @@ def refused(text: str) -> str:
             SOP.replace("}}}\n", "}}, watchers: {w: {agent: clerk, sop: call, pool: stok}}}\n") + STOCK + PEOPLE,
             "sop.watchers.w: there is no pool 'stok'",
         ),
+        (SOP.replace("post: {text: called}", "tool: orders.lokup") + PEOPLE, "there is no tool 'orders.lokup'"),
         (SOP.replace("post: {text: called}", "approval: may I") + PEOPLE, "needs a person who approves"),
         (SOP.replace("post: {text: called}", "model: {prompt: hi}") + PEOPLE, "asks a model, but there is none"),
         (SOP + PEOPLE.replace("interval: 5m", "assess: {}"), "agents.clerk asks a model in each cycle, but there is"),

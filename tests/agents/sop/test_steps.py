@@ -177,7 +177,6 @@ events: [{at: 1s, every: 1s, times: 20, topic: rung}]
         (f"{{name: bad, approval: {'x' * 9000}, retries: 1}}", "bytes"),
         ('{name: bad, post: {text: "=data.nothing"}, retries: 1}', "nothing"),
         ("{name: bad, action: publish, args: {topic: sop.queued}, retries: 1}", "sop.queued"),
-        ("{name: bad, tool: no.tool, args: {}, retries: 1}", "no.tool"),
     ],
 )
 def test_whatever_goes_wrong_in_a_step_fails_the_step_and_not_the_worker(tmp_path: Path, step: str, why: str) -> None:
