@@ -80,16 +80,18 @@ def answer_chat(world: World, agent: Inhabitant, response: AgentResponse, incomi
     if message.place in chats.active:
         chats.active[message.place] = now
     counts["answered"] += 1
-    counts["answer_ns"] += now - message.sent_ns
+    counts["answer_ns"] += response.answered_ns - message.sent_ns
     counts["tools"] += response.tools
     if response.refusal is not None:
         counts[f"refused_{response.refusal}"] += 1
-    data = {**attrs.asdict(response), "files": [dict(one) for one in response.files], "models": list(response.models)}
+    plain = attrs.asdict(response, filter=lambda field, value: field.name != "answered_ns")
+    data = {**plain, "files": [dict(one) for one in response.files], "models": list(response.models)}
     user = chats.conversations.resolve_user(message.platform, message.platform_user_id)
     about = {
         "user": user.id, "level": user.permission.name.lower(), "platform": message.platform,
         "account": message.platform_user_id, "channel": message.platform_channel_id,
-        "thread": message.platform_thread_id, "seconds": (now - message.sent_ns) / 1e9, "job": message.job,
+        "thread": message.platform_thread_id, "seconds": (response.answered_ns - message.sent_ns) / 1e9,
+        "job": message.job,
     }  # fmt: skip
     world.event_bus.tell("chat.response", {**about, **data})
     return {key: data[key] for key in ("refusal", "error", "iterations", "tools", "tokens", "cost_micro")}

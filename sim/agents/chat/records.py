@@ -65,6 +65,7 @@ class AgentResponse:
         tokens: the tokens of all calls.
         cost_micro: their cost, in micro-units.
         models: the models that answered, without repetition.
+        answered_ns: when the person could read it, in simulated nanoseconds.
     """
 
     content: str
@@ -76,6 +77,7 @@ class AgentResponse:
     tokens: int = 0
     cost_micro: int = 0
     models: tuple[str, ...] = ()
+    answered_ns: int = 0
 
 
 @attrs.frozen

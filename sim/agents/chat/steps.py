@@ -1,13 +1,12 @@
 """The answer to a message, in the nine steps of seed 002: `run(IncomingMessage) → AgentResponse`."""
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
+from sim.agents.chat import context
 from sim.agents.chat.budget import USER_BUDGET
-from sim.agents.chat.context import build_context
 from sim.agents.chat.records import AgentResponse, FileRecord, IncomingMessage
 from sim.agents.chat.service import Chats
 from sim.agents.chat.settings import Persona
@@ -20,7 +19,7 @@ from sim.llm.service import Models
 from sim.llm.types import Answer, ChatMessage, ModelRequest, Sampling, ToolSpec
 from sim.text import of_error
 from sim.tools import Tool, Tools
-from sim.world import Inhabitant, Refused, World
+from sim.world import ActionResult, Inhabitant, Refused, World
 
 BUDGET_MESSAGE: Final = "Your token budget for this period is used up. It is renewed on {when}."
 ERROR_MESSAGE: Final = "I encountered an internal error. Please try again."
@@ -31,6 +30,42 @@ FILES_HINT: Final = (
     "Use file_manager.read_document(file_id) to read text files, or code_executor.load_file(file_id) then run_python "
     "to process them."
 )
+
+
+@attrs.frozen
+class Turn:
+    """What is known when a message is answered.
+
+    Attributes:
+        world: the world.
+        agent: the agent of the conversation.
+        user: who wrote.
+        persona: who answers; None: the default prompt.
+        conversation: the conversation.
+        content: the text, with the list of attachments.
+        message: the number of the message in the conversation.
+        use: the use case of the model calls.
+    """
+
+    world: World
+    agent: Inhabitant
+    user: User
+    persona: Persona | None
+    conversation: Conversation
+    content: str
+    message: int
+    use: str
+
+    @property
+    def chats(self) -> Chats:
+        """The service."""
+        return Chats.of(self.world)
+
+    @property
+    def behalf(self) -> tuple[str, ...]:
+        """For whom the agent works: the user, and all whose texts the model sees. The least of them counts."""
+        heard = self.chats.conversations.behalf(self.conversation.id)
+        return tuple(dict.fromkeys((self.user.id, *heard)))
 
 
 async def run(world: World, agent: Inhabitant, incoming: IncomingMessage, use: str) -> AgentResponse:
@@ -45,31 +80,31 @@ async def run(world: World, agent: Inhabitant, incoming: IncomingMessage, use: s
     chats = Chats.of(world)
     user = resolve_user(chats, incoming)
     allowed = check_budget(chats, user)
-    named = resolve_persona(chats, incoming)
-    persona = None if named is None else named[1]
+    persona = resolve_persona(chats, incoming)
     conversation = resolve_conversation(chats, user, incoming)
     content = register_attachments(chats, user, incoming)
-    message = chats.conversations.append(conversation.id, "user", user.id, content, _about(incoming, named))
+    message = chats.conversations.append(conversation.id, "user", user.id, content, _about(incoming, persona))
+    turn = Turn(world, agent, user, persona and persona[1], conversation, content, message.id, use)
     chats.conversations.claim(conversation.id, agent.agent_id)
     try:
-        if not allowed:
-            response = over_budget(world, chats, user)
-        else:
-            tools = get_available_tools(world, agent, chats, user, conversation, persona)
-            request = _request(use, persona, tools)
-            context = build_context(world, chats, agent, user, conversation, persona, content, request)
-            response = await loop(world, agent, chats, user, conversation, context, tools, request, message.id)
-        response = save(chats, agent, conversation, response, message.id)
+        response = save(turn, await _answer(turn) if allowed else over_budget(turn))
         if response.refusal is None:
             await summarise(world, agent, chats, user, conversation)
-    except (Cancelled, Interrupt, RunError, MemoryError):
-        raise  # these concern the agent, the process or the run, not the message
-    except Exception as error:  # whatever fails, the person gets a polite answer, and the record the cause
-        failed = AgentResponse(ERROR_MESSAGE, error=of_error(error), refusal="internal_error")
-        response = save(chats, agent, conversation, failed, message.id)
     finally:
         chats.conversations.release(conversation.id)
     return response
+
+
+async def _answer(turn: Turn) -> AgentResponse:
+    """Do the steps from the tools to the answer. Whatever fails, the answer is polite, and the record has the cause."""
+    try:
+        tools = get_available_tools(turn)
+        request = _request(turn, tools)
+        return await loop(turn, build_context(turn, request), tools, request)
+    except (Cancelled, Interrupt, RunError, MemoryError):
+        raise  # these concern the agent, the process or the run, not the message
+    except Exception as error:  # of a tool, a model or this code
+        return AgentResponse(ERROR_MESSAGE, error=of_error(error), refusal="internal_error")
 
 
 # -- 1. to 5.
@@ -86,7 +121,7 @@ def check_budget(chats: Chats, user: User) -> bool:
 
 
 def resolve_persona(chats: Chats, incoming: IncomingMessage) -> tuple[str, Persona] | None:
-    """3. Return the persona: of the server, else of the platform, else the default; None: there is none."""
+    """3. Return the persona and its name: of the server, else of the platform, else the default; None: there is none."""
     return chats.persona(incoming)
 
 
@@ -97,31 +132,25 @@ def resolve_conversation(chats: Chats, user: User, incoming: IncomingMessage) ->
     )
 
 
-def get_available_tools(
-    world: World, agent: Inhabitant, chats: Chats, user: User, conversation: Conversation, persona: Persona | None
-) -> list[Tool]:
+def get_available_tools(turn: Turn) -> list[Tool]:
     """5. Return the tools: those of the modules of the persona that the levels of all who are heard allow."""
-    modules = chats.settings.guest_modules if persona is None else persona.modules
-    registry = Tools.of(world)
-    for name in chats.settings.tools:
+    settings, registry = turn.chats.settings, Tools.of(turn.world)
+    modules = settings.guest_modules if turn.persona is None else turn.persona.modules
+    for name in settings.tools:
         registry.find(name)  # tools of actions exist once they were asked for
     names = [name for name, tool in registry.known.items() if tool.module in modules]
-    return registry.offered(agent, names, _behalf(chats, user, conversation))
+    return registry.offered(turn.agent, names, turn.behalf)
 
 
-def _behalf(chats: Chats, user: User, conversation: Conversation) -> tuple[str, ...]:
-    """Return for whom the agent works: the user, and all whose texts the model sees. The least of them counts."""
-    return tuple(dict.fromkeys((user.id, *chats.conversations.behalf(conversation.id))))
-
-
-def _request(use: str, persona: Persona | None, tools: Sequence[Tool]) -> ModelRequest:
+def _request(turn: Turn, tools: Sequence[Tool]) -> ModelRequest:
     specs = tuple(ToolSpec(tool.wire_name, tool.description, tool.parameters) for tool in tools)
-    if persona is None:
-        return ModelRequest((), tools=specs, use=use)
-    return ModelRequest((), tools=specs, use=use, tier=persona.model, sampling=Sampling(max_tokens=persona.max_tokens))
+    if turn.persona is None:
+        return ModelRequest((), tools=specs, use=turn.use)
+    sampling = Sampling(max_tokens=turn.persona.max_tokens)
+    return ModelRequest((), tools=specs, use=turn.use, tier=turn.persona.model, sampling=sampling)
 
 
-# -- 6. attachments
+# -- 6. and 7.
 
 
 def register_attachments(chats: Chats, user: User, incoming: IncomingMessage) -> str:
@@ -149,55 +178,61 @@ def _about(incoming: IncomingMessage, persona: tuple[str, Persona] | None) -> Ma
     return {key: value for key, value in about.items() if value is not None}
 
 
+def build_context(turn: Turn, request: ModelRequest) -> list[ChatMessage]:
+    """7. Return the prompt: of the persona, with memories, the summary and recent messages."""
+    return context.build_context(
+        turn.world, turn.chats, turn.agent, turn.user, turn.conversation, turn.persona, turn.content, request
+    )
+
+
 # -- 8. the loop
 
 
 async def loop(
-    world: World, agent: Inhabitant, chats: Chats, user: User, conversation: Conversation,
-    context: list[ChatMessage], tools: Sequence[Tool], request: ModelRequest, seen: int,
-) -> AgentResponse:  # fmt: skip
+    turn: Turn, messages: Sequence[ChatMessage], tools: Sequence[Tool], request: ModelRequest
+) -> AgentResponse:
     """8. Call the model, run the tools that it calls, and repeat, up to the most iterations."""
-    settings, models, results = chats.settings, list[str](), list[str]()
-    keep = chats.conversations.note(conversation.id, agent.agent_id)
+    settings, files, models = turn.chats.settings, dict[str, Mapping[str, Any]](), list[str]()
+    keep = turn.chats.conversations.note(turn.conversation.id, turn.agent.agent_id)
 
     def note(message: ChatMessage) -> None:
         if message.tool_calls or message.role == "tool":  # the final text is kept by `save`, with what belongs to it
             keep(message)
-        if message.role == "tool":
-            results.append(message.content)
+
+    def on_result(tool: Tool, result: ActionResult) -> None:
+        for one in extract_files(result.data if result.success else None):
+            files.setdefault(str(one["url"]), one)
 
     engine = CoreLoop(
-        world, agent, tools, limits=LoopLimits(iterations=settings.iterations, result_length=settings.result_length),
-        request=request, behalf=_behalf(chats, user, conversation), note=note,
-        complete=log_token_usage(world, agent, chats, user, conversation, models),
+        turn.world, turn.agent, tools, request=request, behalf=turn.behalf, note=note, on_result=on_result,
+        limits=LoopLimits(iterations=settings.iterations, result_length=settings.result_length),
+        complete=log_token_usage(turn, models),
     )  # fmt: skip
-    result = await engine.run(context)
-    files = extract_files(chats, world, agent, seen, conversation)
+    result = await engine.run(messages)
     response = AgentResponse(
-        result.text, files, iterations=result.iterations, tools=result.tools, tokens=result.tokens,
+        result.text, tuple(files.values()), iterations=result.iterations, tools=result.tools, tokens=result.tokens,
         cost_micro=result.cost_micro, models=tuple(dict.fromkeys(models)),
     )  # fmt: skip
-    return response if result.ending in FINISHED else _without_end(world, chats, user, result, response)
+    return response if result.ending in FINISHED else _without_end(turn, result, response)
 
 
-def log_token_usage(
-    world: World, agent: Inhabitant, chats: Chats, user: User, conversation: Conversation, models: list[str]
-) -> Callable[[ModelRequest], Awaitable[Answer]]:
-    """8b. Return what makes a call within the budget of a user, and logs its tokens.
+def log_token_usage(turn: Turn, models: list[str]) -> Callable[[ModelRequest], Awaitable[Answer]]:
+    """8b. Return what makes a call within the budget of the user, and logs its tokens.
 
     Args:
-        world, agent, chats, user, conversation: see `loop`.
+        turn: what is answered.
         models: gets the models that answer.
     """
+    chats, user = turn.chats, turn.user
 
     async def complete(request: ModelRequest) -> Answer:
-        service = Models.of(world)
-        plan = service.plan(agent, request)
+        service = Models.of(turn.world)
+        plan = service.plan(turn.agent, request)
         most = chats.budgets.hold(user, plan.input_tokens, plan.max_tokens)
         held, used = plan.input_tokens + most, 0
         try:
             given = attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=most))
-            answer: Answer = await service.complete(agent, given)
+            answer: Answer = await service.complete(turn.agent, given)
             usage = answer.completion.usage
             used = usage.input_tokens + usage.output_tokens
         finally:
@@ -205,8 +240,8 @@ def log_token_usage(
         models.append(answer.completion.model)
         chats.counts["tokens"] += used
         chats.counts["fallbacks"] += bool(answer.fallbacks)
-        world.event_bus.tell("chat.tokens", {
-            "user": user.id, "conversation": conversation.id, "model": answer.completion.model,
+        turn.world.event_bus.tell("chat.tokens", {
+            "user": user.id, "conversation": turn.conversation.id, "model": answer.completion.model,
             "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "cost_micro": answer.cost_micro,
         })  # fmt: skip
         return answer
@@ -214,10 +249,10 @@ def log_token_usage(
     return complete
 
 
-def _without_end(world: World, chats: Chats, user: User, result: LoopResult, response: AgentResponse) -> AgentResponse:
+def _without_end(turn: Turn, result: LoopResult, response: AgentResponse) -> AgentResponse:
     """Return the answer of a loop that has not come to its end, with the cause."""
     if isinstance(result.cause, LimitError) and result.cause.kind == USER_BUDGET:
-        over = over_budget(world, chats, user)
+        over = over_budget(turn)
         return attrs.evolve(response, content=over.content, error=over.error, refusal=over.refusal)
     if result.ending == "model_error":
         return attrs.evolve(response, content=NO_MODEL_MESSAGE, error=result.error, refusal="no_model")
@@ -225,9 +260,9 @@ def _without_end(world: World, chats: Chats, user: User, result: LoopResult, res
     return attrs.evolve(response, content=content, error=error, refusal="not_finished")
 
 
-def over_budget(world: World, chats: Chats, user: User) -> AgentResponse:
+def over_budget(turn: Turn) -> AgentResponse:
     """Return the answer to a user whose budget is used up."""
-    reset, calendar = chats.budgets.account(user).reset_ns, world.calendar
+    reset, calendar = turn.chats.budgets.account(turn.user).reset_ns, turn.world.calendar
     when = f"second {reset / 1e9:g}" if calendar is None else f"{calendar.at(reset):%Y-%m-%d %H:%M}"
     return AgentResponse(BUDGET_MESSAGE.format(when=when), error="the token budget is used up", refusal="budget")
 
@@ -235,38 +270,20 @@ def over_budget(world: World, chats: Chats, user: User) -> AgentResponse:
 # -- 9. files and messages
 
 
-def extract_files(
-    chats: Chats, world: World, agent: Inhabitant, seen: int, conversation: Conversation
-) -> tuple[Mapping[str, Any], ...]:
-    """9. Return the files in the results of tools: a `url` of a result, or in its list `files`. Each is named once."""
-    found: dict[str, Mapping[str, Any]] = {}
-    for message in chats.conversations.messages(conversation.id):
-        if message.role == "tool_result" and message.id > seen:
-            for one in files_of(message.content):
-                found.setdefault(str(one["url"]), one)
-    return tuple(found.values())
-
-
-def files_of(result: str) -> list[Mapping[str, Any]]:
-    """Return the files in the result of a tool, as the engine writes it; none if it was cut."""
-    try:
-        observation = json.loads(result).get("observation")
-    except (ValueError, AttributeError):
+def extract_files(result: Any) -> list[Mapping[str, Any]]:
+    """9. Return the files in the whole result of a tool: a `url` at its top, and those in its list `files`."""
+    if not isinstance(result, Mapping):
         return []
-    if not isinstance(observation, dict):
-        return []
-    listed = observation.get("files")
-    parts = [observation, *(listed if isinstance(listed, list) else [])]
+    listed = result.get("files")
+    parts = [result, *(listed if isinstance(listed, list | tuple) else [])]
     return [
         {"filename": str(part.get("filename", "file")), "url": part["url"], "file_id": part.get("file_id")}
         for part in parts
-        if isinstance(part, dict) and isinstance(part.get("url"), str)
+        if isinstance(part, Mapping) and isinstance(part.get("url"), str)
     ]
 
 
-def save(
-    chats: Chats, agent: Inhabitant, conversation: Conversation, response: AgentResponse, seen: int
-) -> AgentResponse:
+def save(turn: Turn, response: AgentResponse) -> AgentResponse:
     """9. Keep the answer as a message of the conversation, with its files, model and tokens."""
     role: MessageRole = "error" if response.refusal in ("internal_error", "no_model", "budget") else "assistant"
     about: dict[str, Any] = {"tokens": response.tokens}
@@ -279,5 +296,5 @@ def save(
     if response.refusal == "not_finished":
         about["incomplete"] = True
     text = response.content or UNFINISHED_MESSAGE
-    chats.conversations.append(conversation.id, role, agent.agent_id, text, about, seen=seen)
-    return attrs.evolve(response, content=text)
+    turn.chats.conversations.append(turn.conversation.id, role, turn.agent.agent_id, text, about, seen=turn.message)
+    return attrs.evolve(response, content=text, answered_ns=turn.world.kernel.now)

@@ -104,6 +104,7 @@ class CoreLoop:
         behalf: agents and users for whom the agent works; see `Access.refusal`.
         observe: called with each part of an answer as it arrives. It must not change the world.
         note: called with each message that the loop adds, in order, so that a conversation can keep it.
+        on_result: called with each tool that was run and its whole result, of which the model sees the beginning.
         complete: called for each model call instead of `Models.complete`, for example to keep a budget of a user. It
             raises as that does.
     """
@@ -118,6 +119,7 @@ class CoreLoop:
     behalf: tuple[str, ...] = ()
     observe: Observer | None = None
     note: Callable[[ChatMessage], None] | None = None
+    on_result: Callable[[Tool, ActionResult], None] | None = None
     complete: Callable[[ModelRequest], Awaitable[Answer]] | None = None
 
     async def run(self, messages: Sequence[ChatMessage]) -> LoopResult:
@@ -186,6 +188,8 @@ class CoreLoop:
                 made.add(key)
                 result = await self._use(tool, call.parsed() or {})
                 done.tools += 1
+                if self.on_result is not None:
+                    self.on_result(tool, result)
                 stop = stop or (result.success and tool.name in self.stop_tools)
             done.in_a_row = done.in_a_row + 1 if tool.name == done.last_tool else 1
             done.last_tool = tool.name

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.agents.chat import context, steps
+from sim.agents.chat import context
 from sim.agents.chat.context import fitted, tokens
-from sim.agents.chat.steps import files_of
+from sim.agents.chat.steps import extract_files
 from sim.llm.types import ChatMessage
 from tests.agents.chat.community import community, say
 
@@ -133,7 +133,7 @@ def test_an_internal_error(tmp_path: Path) -> None:
             raise ValueError("the shelf is empty")
         return build(*given)
 
-    with patch.object(steps, "build_context", broken):
+    with patch.object(context, "build_context", broken):
         ran = community(tmp_path, [{"say": "ok"}], [say(1, "go"), say(60, "again")])
     assert ran.answers() == ["I encountered an internal error. Please try again.", "ok"]
     assert ran.rows("SELECT refusal, error FROM chat_responses")[0] == (
@@ -197,17 +197,29 @@ def test_a_single_message_is_cut_to_the_window(length: int, window: int) -> None
 @pytest.mark.parametrize(
     ("result", "expected"),
     [
-        ('{"observation": {"url": "u", "filename": "f"}, "success": true}', [("f", "u")]),
-        ('{"observation": {"files": [{"url": "a"}, {"name": "b"}, 7]}}', [("file", "a")]),
-        ('{"observation": {"url": "u", "files": [{"url": "v"}]}}', [("file", "u"), ("file", "v")]),
-        ('{"observation": [{"url": "a page, no file"}]}', []),
-        ('{"observation": {"url": 7}}', []),
-        ('{"error": "no", "success": false}', []),
-        ('{"observation": {"url": "u"}\n... [cut: 9 more characters]', []),
-        ("no json", []),
-        ("[1]", []),
+        ({"url": "u", "filename": "f"}, [("f", "u")]),
+        ({"files": [{"url": "a"}, {"name": "b"}, 7]}, [("file", "a")]),
+        ({"url": "u", "files": [{"url": "v"}]}, [("file", "u"), ("file", "v")]),
+        ([{"url": "a page, no file"}], []),
+        ({"url": 7}, []),
+        ({"url": "u", "files": {"url": "v"}}, [("file", "u")]),
+        ("text", []),
+        (None, []),
     ],
 )
-def test_files_in_results(result: str, expected: list[tuple[str, str]]) -> None:
+def test_files_in_results(result: Any, expected: list[tuple[str, str]]) -> None:
     """Files are a `url` at the top of a result, and those in its list `files`."""
-    assert [(one["filename"], one["url"]) for one in files_of(result)] == expected
+    assert [(one["filename"], one["url"]) for one in extract_files(result)] == expected
+
+
+def test_files_are_taken_from_whole_results(tmp_path: Path) -> None:
+    """A file at the end of a result that is too long for the model is in the answer; the model sees the beginning."""
+    make = {"description": "x", "parameters": {}, "returns": "content", "artifact": "page"}
+    rules = [{"when": "turn == 0", "call": {"big.make": {}}}, {"say": "done"}]
+    chat = {"guest_modules": ["big"], "budget": {"guest": None}}
+    tools = {"functions": {"big.make": {**make, "permission": "guest"}}}
+    page = {"id": "page", "owner": "desk", "content": {"a": "x" * 9000, "filename": "f", "url": "u"}}
+    ran = community(tmp_path, rules, [say(1, "go")], chat=chat, tools=tools, artifacts=[page], accounts={"desk": 0})
+    (files,) = ran.rows("SELECT files FROM chat_responses")
+    assert '"url":"u"' in files
+    assert '"url"' not in next(content for role, content in ran.messages() if role == "tool_result")
