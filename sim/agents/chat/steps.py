@@ -121,7 +121,7 @@ def check_budget(chats: Chats, user: User) -> bool:
 
 
 def resolve_persona(chats: Chats, incoming: IncomingMessage) -> tuple[str, Persona] | None:
-    """3. Return the persona and its name: of the server, else of the platform, else the default; None: there is none."""
+    """3. Return the persona and its name: of the server, else of the platform, else the default."""
     return chats.persona(incoming)
 
 

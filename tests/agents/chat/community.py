@@ -10,11 +10,8 @@ import attrs
 import sim
 from sim.agents.chat import Chats
 from sim.runner import SimulationRunner
-from sim.store import open_run
 from sim.world import World
-
-Step = tuple[float, str, Mapping[str, Any]]
-"""When a person acts, in seconds; the kind of action; its arguments."""
+from tests.agents.people import Step, people, rows_of
 
 
 def say(at: float, text: str, channel: str = "general", **more: Any) -> Step:
@@ -32,9 +29,7 @@ class Community:
 
     def rows(self, sql: str) -> list[Any]:
         """Return the rows of a query; of single values if it has one column."""
-        with open_run(self.folder, verify=False) as stored:
-            found = stored.query(sql)
-        return [row[0] if len(row) == 1 else tuple(row) for row in found]
+        return rows_of(self.folder, sql)
 
     def answers(self, account: str = "ana") -> list[str]:
         """Return the answers to a person, in order."""
@@ -54,23 +49,6 @@ class Community:
     def chats(self) -> Chats:
         """The service."""
         return Chats.of(self.world)
-
-
-class Person(sim.Agent):
-    """A person who does what a list says. How far it is, is in its state."""
-
-    steps: Mapping[str, Sequence[Step]] = {}
-
-    async def decide_action(self) -> sim.Action:
-        """Do the next step if its time has come; else sleep until then."""
-        done, steps = self.state.setdefault("done", 0), self.steps[self.agent_id]
-        if done == len(steps):
-            return sim.Action("sleep", {"condition": {"event": "nothing.happens"}})
-        at, kind, arguments = steps[done]
-        if self.world.now < at:
-            return sim.Action("sleep", {"condition": {"until": at}})
-        self.state["done"] = done + 1
-        return sim.Action(kind, arguments)
 
 
 def scenario(
@@ -122,6 +100,6 @@ def community(
     folder.mkdir(exist_ok=True)
     path, kept = folder / "community.yaml", list[SimulationRunner]()
     path.write_text(json.dumps(scenario(rules, tuple(by_name), **options), indent=1), encoding="utf-8")
-    person = type("Person", (Person,), {"steps": by_name})
+    person = people(by_name)
     result = sim.run(path, out=folder / "runs", begun=kept.append, kinds={"person": person}, **run)
     return Community(kept[0].simulation.world, result, Path(result.run or ""))

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.agents.chat.community import Community, Step, community, say
+from tests.agents.chat.community import Community, community, say
+from tests.agents.people import Step
 
 PERIOD = 30 * 86_400
 ANSWER = [{"say": "word " * 60}]

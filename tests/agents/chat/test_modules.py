@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from sim.tools.process import sandbox_fault
-from tests.agents.chat.community import Community, Step, community, say
+from tests.agents.chat.community import Community, community, say
+from tests.agents.people import Step
 
 MODULES = ["scheduler", "file_manager", "code_executor", "research", "location"]
 OPEN: dict[str, Any] = {

@@ -10,8 +10,8 @@ import attrs
 import sim
 from sim.agents.goals import Goals
 from sim.runner import SimulationRunner
-from sim.store import open_run
 from sim.world import World
+from tests.agents.people import Step, people, rows_of
 
 GOAL = "goal-ana-1"
 ASSISTANT = "helper-ana-1"
@@ -19,9 +19,6 @@ TASK = "task-goal-ana-1-1"
 
 MONITOR = {"name": "monitor", "kind": "health_monitor"}
 HELPER = {"name": "helper", "kind": "user_agent", "template": True}
-
-Step = tuple[float, str, Mapping[str, Any]]
-"""When a person acts, in seconds; the kind of action; its arguments."""
 
 MAKE: Step = (0, "create_goal", {"title": "Trip to Tokyo", "description": "In spring"})
 
@@ -41,9 +38,7 @@ class House:
 
     def rows(self, sql: str) -> list[Any]:
         """Return the rows of a query; of single values if it has one column."""
-        with open_run(self.folder, verify=False) as stored:
-            found = stored.query(sql)
-        return [row[0] if len(row) == 1 else tuple(row) for row in found]
+        return rows_of(self.folder, sql)
 
     def thread(self, agent: str = GOAL) -> list[tuple[str, str, str]]:
         """Return source, type and content of the messages of a thread."""
@@ -72,23 +67,6 @@ class House:
     def goals(self) -> Goals:
         """The service."""
         return Goals.of(self.world)
-
-
-class Person(sim.Agent):
-    """A person who does what a list says. How far it is, is in its state."""
-
-    steps: Sequence[Step] = ()
-
-    async def decide_action(self) -> sim.Action:
-        """Do the next step if its time has come; else sleep until then."""
-        done = self.state.setdefault("done", 0)
-        if done == len(self.steps):
-            return sim.Action("sleep", {"condition": {"event": "nothing.happens"}})
-        at, kind, arguments = self.steps[done]
-        if self.world.now < at:
-            return sim.Action("sleep", {"condition": {"until": at}})
-        self.state["done"] = done + 1
-        return sim.Action(kind, arguments)
 
 
 def scenario(
@@ -148,6 +126,6 @@ def house(
     folder.mkdir(exist_ok=True)
     path, kept = folder / "house.yaml", list[SimulationRunner]()
     path.write_text(json.dumps(scenario(rules, **options), indent=1), encoding="utf-8")  # JSON is YAML, too
-    person = type("Person", (Person,), {"steps": tuple(steps)})
+    person = people({"ana": tuple(steps)})
     result = sim.run(path, out=folder / "runs", begun=kept.append, kinds={"person": person, **(kinds or {})})
     return House(kept[0].simulation.world, result, Path(result.run or ""))

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from sim.agents.goals.kinds import SYSTEM_TOOLS
-from tests.agents.goals.house import ASSISTANT, GOAL, HELPER, MAKE, House, Step, house, write
+from tests.agents.goals.house import ASSISTANT, GOAL, HELPER, MAKE, House, house, write
+from tests.agents.people import Step
 
 MESSAGE = {"goals.send_message": {"text": "ok"}}
 
