@@ -50,7 +50,8 @@ def create_task(world: Given[World], agent: Given[Inhabitant], title: str, instr
     """
     goals = Goals.of(world)
     parent = goals.get(agent.agent_id)
-    _require(title, "task title"), _require(instructions, "task instructions")
+    _require(title, "task title")
+    _require(instructions, "task instructions")
     _check_limits(world, goals, parent)
     given = AgentSettings(parent.user, title.strip(), "", instructions.strip(), parent.tools)
     made = goals.spawn(parent.agent_id, goals.template("task"), given, made_by=parent, context=_inherited(parent))

@@ -1,8 +1,5 @@
 """The scenario `community`: the same in every way of running it, with outcomes that a researcher would ask for."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +10,7 @@ from sim.runner.options import Backend
 from sim.store import open_run
 from tests.agents.chat.community import community, say
 from tests.agents.kills import killed_and_resumed
-from tests.agents.renewed import renewed_agents
+from tests.agents.same import same_everywhere, same_in_a_replay, same_when_renewed
 
 ROOT = Path(__file__).parents[3]
 PLACES = """
@@ -25,33 +22,19 @@ FILE = ROOT / "scenarios" / "community.yaml"
 @pytest.mark.parametrize(("mode", "until"), [("autonomous", "12d"), ("tick", "20h")])
 def test_it_is_the_same_on_backends_hash_seeds_and_processes(mode: Any, until: str) -> None:
     """Two backends, and a process with another hash seed, give the same hash."""
-    hashes = {sim.run(FILE, until=until, mode=mode, backend=backend, out=None).hash for backend in ("asyncio", "trio")}
-    code = f"import sim; print(sim.run({str(FILE)!r}, until={until!r}, mode={mode!r}, out=None).hash)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": "271828"}, capture_output=True, text=True,
-        check=True, cwd=ROOT,
-    )  # fmt: skip
-    assert {*hashes, done.stdout.strip()} == hashes
-    assert len(hashes) == 1
+    same_everywhere(FILE, mode=mode, until=until)
 
 
 @pytest.mark.parametrize(("mode", "until"), [("autonomous", "12d"), ("tick", "10h")])
 def test_the_agents_keep_nothing_in_themselves(mode: Any, until: str) -> None:
     """Agents that are made anew before each message give the same hash."""
-    plain = sim.run(FILE, until=until, mode=mode, out=None)
-    with renewed_agents() as replaced:
-        renewed = sim.run(FILE, until=until, mode=mode, out=None)
-    assert any(name.startswith("agent-") for name in replaced)
-    assert renewed.hash == plain.hash
+    assert any(name.startswith("agent-") for name in same_when_renewed(FILE, mode=mode, until=until))
 
 
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def test_a_replay_is_exact(tmp_path: Path, backend: Backend) -> None:
     """A run is the same when it is replayed from its record."""
-    result = sim.run(FILE, until="12d", out=tmp_path)
-    replayed = sim.replay(result.run or "", backend=backend)
-    assert replayed.same, replayed.difference
-    assert replayed.complete
+    same_in_a_replay(FILE, tmp_path, until="12d", backend=backend)
 
 
 def _each_message_answered_once(run: Path) -> None:

@@ -1,8 +1,5 @@
 """The scenario `houston`: the same in every way of running it, with outcomes that a researcher would ask for."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +9,17 @@ import sim
 from sim.runner.options import Backend
 from sim.store import open_run
 from tests.agents.kills import killed_and_resumed
-from tests.agents.renewed import renewed_agents
+from tests.agents.same import same_everywhere, same_in_a_replay, same_when_renewed
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "scenarios" / "houston.yaml"
 KILLS = 20
 
 
-def _same(mode: Any, until: str, seeds: tuple[str, ...]) -> None:
-    hashes = {sim.run(FILE, until=until, mode=mode, backend=backend, out=None).hash for backend in ("asyncio", "trio")}
-    code = f"import sim; print(sim.run({str(FILE)!r}, until={until!r}, mode={mode!r}, out=None).hash)"
-    for seed in seeds:
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, cwd=ROOT
-        )
-        hashes.add(done.stdout.strip())
-    assert len(hashes) == 1
-
-
 @pytest.mark.parametrize(("mode", "until"), [("autonomous", "1d"), ("tick", "10h")])
 def test_it_is_the_same_on_backends_hash_seeds_and_processes(mode: str, until: str) -> None:
     """Two backends, and a process with another hash seed, give the same hash."""
-    _same(mode, until, ("271828",))
+    same_everywhere(FILE, mode=mode, until=until)
 
 
 @pytest.mark.proof
@@ -42,27 +27,21 @@ def test_it_is_the_same_on_backends_hash_seeds_and_processes(mode: str, until: s
 @pytest.mark.parametrize(("mode", "until"), [("autonomous", "14d"), ("tick", "36h")])
 def test_long_runs_are_the_same_everywhere(mode: str, until: str) -> None:
     """The whole scenario, and many ticks, have one hash, with more hash seeds."""
-    _same(mode, until, ("1", "271828"))
+    same_everywhere(FILE, mode=mode, until=until, salts=("1", "271828"))
 
 
 @pytest.mark.parametrize(("mode", "until"), [("autonomous", "1d"), ("tick", "9h")])
 def test_the_agents_keep_nothing_in_themselves(mode: Any, until: str) -> None:
     """Goals, tasks, user agents and the monitor that are made anew before each run give the same hash."""
-    plain = sim.run(FILE, until=until, mode=mode, out=None)
-    with renewed_agents() as replaced:
-        renewed = sim.run(FILE, until=until, mode=mode, out=None)
+    replaced = same_when_renewed(FILE, mode=mode, until=until)
     assert any(name.startswith("goal-") for name in replaced)
     assert any(name.startswith("assistant-") for name in replaced)
-    assert renewed.hash == plain.hash
 
 
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def test_a_replay_is_exact(tmp_path: Path, backend: Backend) -> None:
     """A run is the same when it is replayed from its record."""
-    result = sim.run(FILE, until="1d", out=tmp_path)
-    replayed = sim.replay(result.run or "", backend=backend)
-    assert replayed.same, replayed.difference
-    assert replayed.complete
+    same_in_a_replay(FILE, tmp_path, until="1d", backend=backend)
 
 
 def _no_run_twice(run: Path) -> None:

@@ -1,9 +1,6 @@
 """The scenario `lead_response`: the same in every way of running it, with the numbers of the seed."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +10,7 @@ import sim
 from sim.runner.options import Backend
 from sim.store import open_run
 from tests.agents.kills import killed_and_resumed
-from tests.agents.renewed import renewed_agents
+from tests.agents.same import same_everywhere, same_in_a_replay, same_when_renewed
 from tests.agents.sop.company import PEOPLE, company
 from tests.helpers import command
 from tests.llm.endpoint import Endpoint, Reply, Seen, fitting
@@ -29,22 +26,10 @@ def rows(result: sim.RunResult, sql: str) -> list[Any]:
         return stored.query(sql)
 
 
-def _same(mode: Any, until: str, seeds: tuple[str, ...] = ("1", "271828")) -> None:
-    hashes = {sim.run(FILE, until=until, mode=mode, backend=backend, out=None).hash for backend in ("asyncio", "trio")}
-    code = f"import sim; print(sim.run({str(FILE)!r}, until={until!r}, mode={mode!r}, out=None).hash)"
-    for seed in seeds:
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, cwd=ROOT
-        )
-        hashes.add(done.stdout.strip())
-    assert len(hashes) == 1
-
-
 @pytest.mark.parametrize("mode", ["autonomous", "tick"])
 def test_it_is_the_same_on_backends_hash_seeds_and_processes(mode: str) -> None:
     """Two backends, and a process with another hash seed, give the same hash."""
-    _same(mode, "2h", ("271828",))
+    same_everywhere(FILE, mode=mode, until="2h")
 
 
 @pytest.mark.proof
@@ -52,26 +37,19 @@ def test_it_is_the_same_on_backends_hash_seeds_and_processes(mode: str) -> None:
 @pytest.mark.parametrize(("mode", "until"), [("autonomous", "28d"), ("tick", "6h")])
 def test_long_runs_are_the_same_everywhere(mode: str, until: str) -> None:
     """The whole scenario, and many ticks, have one hash, with more hash seeds."""
-    _same(mode, until)
+    same_everywhere(FILE, mode=mode, until=until, salts=("1", "271828"))
 
 
 @pytest.mark.parametrize(("mode", "until", "cycles"), [("autonomous", "8h", 96), ("tick", "2h", 24)])
 def test_an_employee_keeps_nothing_in_itself(mode: Any, until: str, cycles: int) -> None:
     """Employees, workers and jobs that are made anew before each cycle give the same hash (stateless between runs)."""
-    plain = sim.run(FILE, until=until, mode=mode, out=None)
-    with renewed_agents() as replaced:
-        renewed = sim.run(FILE, until=until, mode=mode, out=None)
-    assert replaced.count("lead-response") > cycles
-    assert renewed.hash == plain.hash
+    assert same_when_renewed(FILE, mode=mode, until=until).count("lead-response") > cycles
 
 
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def test_a_replay_is_exact(tmp_path: Path, backend: Backend) -> None:
     """A run is the same when it is replayed from its record."""
-    result = sim.run(FILE, until="8h", out=tmp_path)
-    replayed = sim.replay(result.run or "", backend=backend)
-    assert replayed.same, replayed.difference
-    assert replayed.complete
+    same_in_a_replay(FILE, tmp_path, until="8h", backend=backend)
 
 
 def test_assessments_cost_what_the_seed_says(tmp_path: Path) -> None:
