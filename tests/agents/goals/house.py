@@ -112,6 +112,7 @@ def house(
     steps: Sequence[Step],
     *,
     kinds: Mapping[str, type[sim.Agent]] | None = None,
+    run: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> House:
     """Run a scenario; see `scenario` for the arguments.
@@ -121,11 +122,13 @@ def house(
         rules: the scripted answers.
         steps: what the person does.
         kinds: classes of further agents.
+        run: further arguments of `sim.run`.
         options: further arguments of `scenario`.
     """
     folder.mkdir(exist_ok=True)
     path, kept = folder / "house.yaml", list[SimulationRunner]()
     path.write_text(json.dumps(scenario(rules, **options), indent=1), encoding="utf-8")  # JSON is YAML, too
     person = people({"ana": tuple(steps)})
-    result = sim.run(path, out=folder / "runs", begun=kept.append, kinds={"person": person, **(kinds or {})})
+    classes = {"person": person, **(kinds or {})}
+    result = sim.run(path, out=folder / "runs", begun=kept.append, kinds=classes, **(run or {}))
     return House(kept[0].simulation.world, result, Path(result.run or ""))
