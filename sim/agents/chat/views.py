@@ -27,6 +27,26 @@ VIEWS["user_tokens"] = """
 """
 """One row a user: calls, tokens and cost of all periods."""
 
+VIEWS["user_budgets"] = """
+    WITH resets AS (
+        SELECT data ->> '$.user' AS user, max(id) AS latest, count(*) AS resets
+        FROM events WHERE topic = 'chat.budget_reset' GROUP BY 1
+    )
+    SELECT calls.data ->> '$.user' AS user, coalesce(resets.resets, 0) AS resets,
+           sum(CASE WHEN calls.id > coalesce(resets.latest, 0)
+               THEN calls.data ->> '$.input_tokens' + calls.data ->> '$.output_tokens' ELSE 0 END) AS used
+    FROM events AS calls LEFT JOIN resets ON resets.user = calls.data ->> '$.user'
+    WHERE calls.topic = 'chat.tokens' GROUP BY 1
+"""
+"""One row a user: how often the budget was renewed, and the tokens that were used since then."""
+
+VIEWS["personas"] = """
+    SELECT data ->> '$.metadata.persona' AS persona, count(*) AS messages, count(DISTINCT data ->> '$.author') AS users,
+           min(time) AS first, max(time) AS last
+    FROM events WHERE topic = 'conversation.message' AND data ->> '$.metadata.persona' IS NOT NULL GROUP BY 1
+"""
+"""One row a persona that answered: the messages, and how many users wrote them."""
+
 VIEWS["platform_links"] = """
     SELECT u.user AS user, l.value ->> '$.platform' AS platform, l.value ->> '$.platform_user_id' AS account,
            l.value ->> '$.platform_username' AS name

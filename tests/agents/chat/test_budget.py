@@ -62,6 +62,9 @@ def test_a_budget_is_renewed_thirty_days_after_the_user_was_made(tmp_path: Path)
     ran = community(tmp_path, ANSWER, steps, chat={"budget": {"rule": "seed", "guest": 100}}, until="100d")
     assert ran.refusals == [None, "budget", "budget", None, "budget", None]
     assert ran.chats.budgets.resets == 2
+    assert ran.rows("SELECT user, resets, used FROM user_budgets") == [
+        ("user:1", 2, ran.chats.budgets.accounts["user:1"].used)
+    ]
     resets = ran.rows("SELECT time FROM events WHERE topic = 'chat.budget_reset'")
     assert resets == [first + PERIOD, first + 3 * PERIOD]
 
