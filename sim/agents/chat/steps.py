@@ -12,7 +12,6 @@ from sim.agents.chat.service import Chats
 from sim.agents.chat.settings import Persona
 from sim.agents.chat.summary import summarise
 from sim.agents.conversation import Conversation, User
-from sim.agents.conversation.records import MessageRole
 from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult
 from sim.errors import Cancelled, Interrupt, LimitError, RunError
 from sim.llm.service import Models
@@ -284,8 +283,10 @@ def extract_files(result: Any) -> list[Mapping[str, Any]]:
 
 
 def save(turn: Turn, response: AgentResponse) -> AgentResponse:
-    """9. Keep the answer as a message of the conversation, with its files, model and tokens."""
-    role: MessageRole = "error" if response.refusal in ("internal_error", "no_model", "budget") else "assistant"
+    """9. Keep the answer as a message of the conversation, with its files, model and tokens.
+
+    A refusal is an answer too: the next model call must not take the question for an open one.
+    """
     about: dict[str, Any] = {"tokens": response.tokens}
     if response.models:
         about["model"] = response.models[-1]
@@ -296,5 +297,7 @@ def save(turn: Turn, response: AgentResponse) -> AgentResponse:
     if response.refusal == "not_finished":
         about["incomplete"] = True
     text = response.content or UNFINISHED_MESSAGE
-    turn.chats.conversations.append(turn.conversation.id, role, turn.agent.agent_id, text, about, seen=turn.message)
+    turn.chats.conversations.append(
+        turn.conversation.id, "assistant", turn.agent.agent_id, text, about, seen=turn.message
+    )
     return attrs.evolve(response, content=text, answered_ns=turn.world.kernel.now)

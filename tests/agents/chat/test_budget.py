@@ -95,11 +95,23 @@ def test_a_call_that_fails_gives_its_tokens_back(tmp_path: Path) -> None:
 
 
 def test_two_users_have_two_budgets(tmp_path: Path) -> None:
-    """What one user uses is not taken from another, in the same channel either."""
-    steps = {"ana": [say(60 * n, "Tell me a story") for n in range(1, 9)], "bo": [say(1000, "Tell me a story")]}
+    """What one user uses is not taken from another."""
+    often = [say(60 * n, "Tell me a story") for n in range(1, 9)]
+    steps = {"ana": often, "bo": [say(1000, "Tell me a story", "other")]}
     ran = community(tmp_path, ANSWER, steps, chat={"budget": {"guest": 500}}, models=SLOW)
     answers = dict(
         ran.rows("SELECT account, group_concat(coalesce(refusal, 'answered')) FROM chat_responses GROUP BY 1")
     )
     assert "budget" in answers["ana"]
     assert answers["bo"] == "answered"
+
+
+def test_what_was_refused_is_not_answered_later(tmp_path: Path) -> None:
+    """The prompt of the next person in a channel has the refusal, so the question is not open any more."""
+    rules = [{"text": "{all*}", "say": "=str(len(text))"}]
+    steps = {"ana": [say(60 * n, "What is this?") for n in range(1, 5)], "bo": [say(1000, "And this?")]}
+    ran = community(tmp_path, rules, steps, chat={"budget": {"guest": 100}}, levels={"bo": "user"}, models=SLOW)
+    assert "budget" in ran.refusals
+    assert [role for role, _ in ran.messages()] == ["user", "assistant"] * 5
+    (asked,) = ran.answers("bo")
+    assert int(asked) < 100  # the text of one message, with its author
