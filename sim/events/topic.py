@@ -39,6 +39,7 @@ OWN_WORDS = frozenset(
         "audit",
         "chat",
         "conversation",
+        "execution",
         "gate",
         "goals",
         "model",

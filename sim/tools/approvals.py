@@ -318,7 +318,21 @@ class Approvals(Service):
         Raises:
             Refused: if the call was denied, nobody decided in time, or too many gates are open.
         """
-        gate = self.ask(agent, tool, arguments, reason)
+        gate = await self.decided(agent, self.ask(agent, tool, arguments, reason))
+        if (why := ending_of(gate)) is not None:
+            raise Refused(why)
+        try:
+            return self.use(gate.id, agent.agent_id, tool, arguments)
+        finally:
+            self._give_up(gate.id)  # unless it is used: the arguments have changed, and nobody else may use it
+
+    async def decided(self, agent: "Inhabitant", gate: Gate) -> Gate:
+        """Wait until a pending gate is decided or expires, and return it as it is then.
+
+        Args:
+            agent: the agent that asked. Its loop, if it has one, is PAUSED with the reason approval meanwhile.
+            gate: the gate that `ask` returned in this step.
+        """
         loop = _loop_of(agent)
         self._world.waits.begin(agent.agent_id)
         if loop is not None:
@@ -332,12 +346,7 @@ class Approvals(Service):
         finally:
             self._world.waits.end(agent.agent_id)
         _go_on(loop)
-        if (why := _ending(self.gates[gate.id])) is not None:
-            raise Refused(why)
-        try:
-            return self.use(gate.id, agent.agent_id, tool, arguments)
-        finally:
-            self._give_up(gate.id)  # unless it is used: the arguments have changed, and nobody else may use it
+        return self.gates[gate.id]
 
     def ask(self, agent: "Inhabitant", tool: str, arguments: Mapping[str, Any], reason: str) -> Gate:
         """Make a gate, for code that does not wait for it here: `gate.approved` and other events say what became of it.
@@ -404,7 +413,7 @@ class Approvals(Service):
             return f"{id} is for other arguments of {tool}"
         if gate.status == "approved":
             return None if self._kernel.now < gate.expires_ns else f"{id} has expired"
-        return _ending(gate) or f"{id} is {gate.status}"
+        return ending_of(gate) or f"{id} is {gate.status}"
 
     # -- for the person
 
@@ -580,7 +589,7 @@ def _loop_of(agent: "Inhabitant") -> "AgentLoop | None":
         return None
 
 
-def _ending(gate: Gate) -> str | None:
+def ending_of(gate: Gate) -> str | None:
     """Return why the call of a gate was not approved; None if it was, or is not decided."""
     if gate.status == "denied":
         return f"{gate.tool} was denied by {gate.decided_by}{f': {gate.note}' if gate.note else ''}"

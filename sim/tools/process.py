@@ -114,7 +114,7 @@ def _files(value: Mapping[str, str]) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise UsageError(f"the files of a command must be texts by name, not {type(value).__name__}")
     for name, text in value.items():
-        _check_name(name)
+        check_file_name(name)
         if not _is_text(text):
             raise UsageError(f"the file {name!r} of a command must hold text")
     for name in value:
@@ -125,8 +125,12 @@ def _files(value: Mapping[str, str]) -> dict[str, str]:
     return dict(value)
 
 
-def _check_name(name: object) -> None:
-    """Refuse a name that does not stay in the folder, or that no file system would take."""
+def check_file_name(name: object) -> None:
+    """Check the name of a file of a command: it stays in its folder, and a file system takes it.
+
+    Raises:
+        UsageError: if it does not.
+    """
     if not _is_text(name) or not isinstance(name, str) or not name or not name.isprintable() or "\\" in name:
         raise UsageError(f"the name of a file must be printable text without backslashes, not {name!r}")
     parts = name.split("/")

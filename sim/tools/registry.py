@@ -263,7 +263,8 @@ class Tools(Service):
         return {"calls": dict(sorted(self.calls.items())), "failures": dict(sorted(self.failures.items()))}
 
 
-NEVER_TOOLS: Final = ("use_tool", "ask", "answer", "answer_chat", "orchestrate", "work_cycle", "run_step")
+NEVER_TOOLS: Final = ("use_tool", "ask", "answer", "answer_chat", "orchestrate", "work_cycle", "run_step",
+                      "execute_step")  # fmt: skip
 """Actions that are no tools: they would let a model call tools or models around its limits, or for other people."""
 
 

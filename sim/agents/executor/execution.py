@@ -1,0 +1,98 @@
+"""One execution while a step of it is under way, and the calls of models that are made for it."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from sim.agents.engine import prompt
+from sim.agents.executor.records import LLMCall, TaskState
+from sim.agents.executor.service import Executors
+from sim.agents.executor.settings import ExecutorSettings
+from sim.errors import LimitError
+from sim.llm.service import Models
+from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest
+from sim.world import Inhabitant, World
+
+TASK_COST: Final = "cost of the task"
+"""The kind of the `LimitError` when a call could exceed the cost limit of a task."""
+
+_NUMBER: Final = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?|\.\d+)\s*(%?)")
+
+
+@attrs.frozen
+class Execution:
+    """A task, the executor that works on it, and their world.
+
+    Attributes:
+        world: the world.
+        agent: the executor.
+        executors: the service.
+        state: the task.
+        settings: what the executor is.
+    """
+
+    world: World
+    agent: Inhabitant
+    executors: Executors
+    state: TaskState
+    settings: ExecutorSettings
+
+    def is_over(self) -> bool:
+        """Return whether the step under way must not go on: its time or money is used up, or a person is needed."""
+        state = self.state
+        state.timeout_reached = state.timeout_reached or self.executors.used_ns(state) >= state.timeout_ns
+        return state.timeout_reached or state.resource_limit_hit or state.escalation_triggered
+
+    async def complete(self, request: ModelRequest) -> Answer:
+        """Call a model for the task, if the call cannot exceed the cost limit.
+
+        Args:
+            request: the request.
+
+        Raises:
+            LimitError: if it could, or a limit of the scenario does not allow the call.
+            ModelError: if no model answers.
+        """
+        state, models = self.state, Models.of(self.world)
+        most, left = models.plan(self.agent, request).cost_micro, state.cost_limit_micro - state.total_cost_micro
+        if most > left:
+            state.resource_limit_hit = True
+            raise LimitError(TASK_COST, most, left, self.agent.agent_id)
+        answer = await models.complete(self.agent, request)
+        usage = answer.completion.usage
+        tokens = usage.input_tokens + usage.output_tokens
+        state.token_usage.append(tokens)
+        state.llm_calls.append(LLMCall(request.use, tokens, answer.cost_micro))
+        state.total_cost_micro += answer.cost_micro
+        self.executors.spend(answer.cost_micro)
+        return answer
+
+    async def rate(self, use: str, instructions: str, sections: Mapping[str, Any]) -> tuple[float | None, str]:
+        """Ask a model for a number from 0 to 1.
+
+        Args:
+            use: the use case of the call.
+            instructions: what the number says.
+            sections: the data to judge.
+
+        Returns:
+            The number, None if there is none or no model answered; and the whole answer or the error.
+        """
+        system = f"{instructions} Begin with one number from 0.0 to 1.0, then say why in one sentence."
+        messages = (ChatMessage("system", system), ChatMessage("user", prompt("", sections)))
+        try:
+            answer = await self.complete(ModelRequest(messages, use=use, immediate=True))
+        except (ModelError, LimitError) as error:
+            return None, str(error)
+        return number_of(answer.completion.text), answer.completion.text
+
+
+def number_of(text: str) -> float | None:
+    """Return the first number of a text if it is from 0 to 1, or from 0 to 100 per cent; else None."""
+    found = _NUMBER.search(text)
+    if found is None:
+        return None
+    value = float(found[1]) / (100 if found[2] else 1)
+    return value if 0 <= value <= 1 else None

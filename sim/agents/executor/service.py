@@ -1,0 +1,368 @@
+"""The service of executors: all tasks with their states, who works on which, and what waits for what.
+
+It is the part of the orchestrator that knows; `orchestrator` is the part that acts. The executors keep nothing
+themselves.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from sim.agents.executor.records import FINAL, Ending, Step, TaskState
+from sim.agents.executor.settings import Criterion, ExecutionTask, ExecutorSettings, ExecutorsSettings
+from sim.agents.executor.workspace import Workspace
+from sim.kernel import to_seconds
+from sim.kernel.codec import freeze
+from sim.resources import MICRO, to_micro
+from sim.world import Message, Refused, Service, World
+from sim.world.actions.messages import deliver
+from sim.world.tasks import TaskStatus
+
+ORCHESTRATOR: Final = "orchestrator"
+"""The sender of the message that wakes an executor, and the creator of tasks of the scenario and of help."""
+
+WAKE_UP: Final = "execute"
+"""The topic of the message that wakes an executor."""
+
+KIND: Final = "execution"
+"""The kind of the tasks on the board."""
+
+WORDS: Final[Mapping[str, TaskStatus]] = {
+    "planned": "pending", "running": "active", "waiting": "waiting", "paused": "paused", "success": "done",
+    "failed": "failed", "escalated": "failed",
+}  # fmt: skip
+"""The words of executions for the statuses of the board."""
+
+_MOST_NOTES: Final = 20
+_LONGEST_NOTE: Final = 4_000
+
+
+class Executors(Service):
+    """The executions of one world.
+
+    Args:
+        world: the world.
+        settings: tasks, projects and limits.
+
+    Attributes:
+        states: all tasks by number.
+        agents: what each executor is, by name, in the order in which they began.
+        current: the task of each executor whose step is under way.
+        workspace: the files of all projects.
+        tests_fault: why no tests can be run; None: they can, as far as is known.
+        counts: how often things happened.
+    """
+
+    name: ClassVar[str] = "executor"
+
+    def __init__(self, world: World, settings: ExecutorsSettings) -> None:
+        self.settings = settings
+        self.states: dict[int, TaskState] = {}
+        self.agents: dict[str, ExecutorSettings] = {}
+        self.current: dict[str, int] = {}
+        self.workspace = Workspace(world, settings)
+        self.tests_fault: str | None = None
+        self.counts: Counter[str] = Counter()
+        self._world = world
+        self._numbers: dict[str, int] = {}  # name of a task → its number
+        self._own: dict[str, dict[int, None]] = {}  # executor → its tasks that have not ended
+        self._ready: dict[str, dict[int, None]] = {}  # type → tasks that nobody has yet
+        self._idle: dict[str, dict[str, None]] = {}  # type → executors that sleep
+        self._dependents: dict[int, list[int]] = {}
+        self._spent_micro = 0
+        world.tasks.define_words(KIND, WORDS)
+
+    # -- executors
+
+    def register(self, agent_id: str, settings: ExecutorSettings) -> None:
+        """Make an executor known."""
+        self.agents[agent_id] = settings
+        self._own.setdefault(agent_id, {})
+
+    def leave(self, agent_id: str) -> None:
+        """Give the tasks of an executor that stops back, so that others of its type can go on with them."""
+        settings = self.agents.pop(agent_id)
+        self._idle.get(settings.type, {}).pop(agent_id, None)
+        self.current.pop(agent_id, None)
+        for number in self._own.pop(agent_id):
+            self.states[number].agent_id = ""
+            self._offer(self.states[number])
+
+    def next_task(self, agent_id: str) -> TaskState | None:
+        """Return the task on which an executor works next, or None: it then counts as idle.
+
+        Its own tasks that can go on come first, help for others before; then the tasks of its type that nobody has.
+        """
+        settings, now = self.agents[agent_id], self._world.kernel.now
+        own = [self.states[number] for number in self._own[agent_id]]
+        can = [state for state in own if self._due_ns(state) <= now]
+        if can:
+            return min(can, key=_urgency)
+        ready = [self.states[number] for number in self._ready.get(settings.type, ())]
+        if ready:
+            return min(ready, key=_urgency)
+        self._idle.setdefault(settings.type, {})[agent_id] = None
+        return None
+
+    def next_due_ns(self, agent_id: str) -> int | None:
+        """Return when a task of an executor can go on by itself, in simulated nanoseconds; None: none can."""
+        due = [self._due_ns(self.states[number]) for number in self._own[agent_id]]
+        return min((one for one in due if one < _NEVER), default=None)
+
+    def _due_ns(self, state: TaskState) -> int:
+        if "waits_for" in state.metadata:
+            return _NEVER
+        return int(state.metadata.get("retry_ns", 0))
+
+    def claim(self, agent_id: str, state: TaskState) -> None:
+        """Give a task to an executor that begins a step of it."""
+        self._idle.get(self.agents[agent_id].type, {}).pop(agent_id, None)
+        self.current[agent_id] = state.number
+        if state.agent_id == agent_id:
+            return
+        self._ready[state.type].pop(state.number, None)
+        self._own[agent_id][state.number] = None
+        state.agent_id = agent_id
+        self._world.tasks.update(state.number, ORCHESTRATOR, status="active", assignee=agent_id)
+        if state.started_ns is None:
+            state.started_ns = self._world.kernel.now
+            limits = {"max_steps": state.max_steps, "timeout": to_seconds(state.timeout_ns)}
+            about = {"goal": state.goal, "criteria": state.acceptance_criteria, "constraints": dict(state.constraints)}
+            money = {"cost_limit": state.cost_limit_micro / MICRO}
+            self.report("started", state, **about, **limits, **money)
+
+    def release(self, agent_id: str) -> None:
+        """Note that no step of an executor is under way."""
+        self.current.pop(agent_id, None)
+
+    def state_of(self, agent_id: str) -> TaskState:
+        """Return the task whose step an executor does at present.
+
+        Raises:
+            Refused: if it does none.
+        """
+        number = self.current.get(agent_id)
+        if number is None:
+            raise Refused(f"{agent_id} works on no task at present")
+        return self.states[number]
+
+    def wake(self, agent_id: str) -> None:
+        """Wake an executor, unless it works or is about to look for work anyway."""
+        agent: Any = self._world.agents.get(agent_id)
+        if agent is None or agent_id in self.current or len(agent.mailbox):
+            return
+        deliver(self._world, Message(ORCHESTRATOR, agent_id, WAKE_UP, freeze(None), self._world.kernel.now))
+
+    # -- tasks
+
+    def add(
+        self,
+        creator: str,
+        name: str,
+        given: ExecutionTask,
+        *,
+        depends_on: Sequence[int] | None = None,
+        parent: int | None = None,
+        helps: int | None = None,
+    ) -> TaskState:
+        """Add a task. It is done by an executor of its type as soon as the tasks that it depends on have succeeded.
+
+        Args:
+            creator: who makes it.
+            name: its name, for the record; a number is added if there is one of this name.
+            given: what has to be done.
+            depends_on: the numbers of the tasks before it; None: those that `given` names.
+            parent: the number of the task of which it is a part.
+            helps: the number of the task that waits for it.
+
+        Raises:
+            Refused: if there are too many tasks, or no executor of its type.
+        """
+        settings, world = self.settings, self._world
+        if sum(state.ending is None for state in self.states.values()) >= settings.open_tasks:
+            raise Refused(f"there are {settings.open_tasks} open tasks already")
+        self.require_type(given.type)
+        before = [self._numbers[other] for other in given.depends_on] if depends_on is None else list(depends_on)
+        task = world.tasks.create(
+            creator, given.title or name, description=given.goal, kind=KIND, priority=given.priority, parent=parent,
+            depends_on=before, data={"type": given.type, "project": given.project},
+        )  # fmt: skip
+        known = name if name not in self._numbers else f"{name}-{task.id}"
+        money = settings.cost_limit if given.cost_limit is None else given.cost_limit
+        state = self.states[task.id] = TaskState(
+            task.id, known, given.project, given.type, given.goal, given.criteria, dict(given.constraints),
+            given.max_steps or settings.max_steps, given.timeout or settings.timeout, to_micro(money), creator, parent,
+            helps, given.priority, given.start,
+        )  # fmt: skip
+        self._numbers[known] = task.id
+        self.counts["tasks"] += 1
+        self.report("added", state, type=given.type, creator=creator, parent=parent, helps=helps, depends_on=before)
+        for other in before:
+            self._dependents.setdefault(other, []).append(task.id)
+        if given.start > world.kernel.now:
+            world.kernel.call_at(given.start, lambda: self._offer(state), world.kernel.supervisor)
+        else:
+            self._offer(state)
+        return state
+
+    def require_type(self, wanted: str) -> None:
+        """Check that there are executors of a type.
+
+        Raises:
+            Refused: if there are none.
+        """
+        known = sorted({one.type for one in self.agents.values()})
+        if wanted not in known:
+            raise Refused(f"there are no executors of the type {wanted!r:.60}; there are {', '.join(known) or 'none'}")
+
+    def number_of(self, name: str) -> int:
+        """Return the number of a task of a name.
+
+        Raises:
+            Refused: if there is none.
+        """
+        number = self._numbers.get(name)
+        if number is None:
+            raise Refused(f"there is no task {name!r:.60}")
+        return number
+
+    def _offer(self, state: TaskState) -> None:
+        """Let executors of its type take a task, if it can begin; end it if a task that it depends on has failed."""
+        if state.ending is not None or state.start_ns > self._world.kernel.now:
+            return
+        missing = self._world.tasks.blockers(self._world.tasks.get(state.number))
+        if lost := [other for other in missing if not other.open]:
+            self.end(state, "dependency", f"task {lost[0].id} ended with {lost[0].word}")
+        if missing:
+            return
+        self._ready.setdefault(state.type, {})[state.number] = None
+        if sleeping := next(iter(self._idle.get(state.type, ())), None):
+            del self._idle[state.type][sleeping]
+            self.wake(sleeping)
+
+    def end(self, state: TaskState, ending: Ending, reason: str) -> None:
+        """End a task: keep its state, tell who waits for it, and free what depends on it.
+
+        Args:
+            state: the task.
+            ending: why it ended.
+            reason: the same in words.
+        """
+        status, now = FINAL[ending], self._world.kernel.now
+        state.ending, state.completed_ns = ending, now
+        state.metadata["reason"] = reason
+        self.counts[status] += 1
+        self.counts[f"ended_{ending}"] += 1
+        self.counts["steps"] += state.current_step
+        self._own.get(state.agent_id, {}).pop(state.number, None)
+        result = {"status": status, "ending": ending, "reason": reason, "steps": state.current_step}
+        if (task := self._world.tasks.get(state.number)).status == "paused":
+            self._world.tasks.update(task.id, ORCHESTRATOR, status="active")
+        self._world.tasks.update(state.number, state.agent_id or ORCHESTRATOR, status=status, result=result)
+        money = {"cost": state.total_cost_micro / MICRO, "tokens": sum(state.token_usage)}
+        self.report("ended", state, **result, **money, snapshot=state.to_json())
+        self._tell_waiting(state)
+        for number in self._dependents.pop(state.number, ()):
+            self._offer(self.states[number])
+
+    def _tell_waiting(self, state: TaskState) -> None:
+        """Give the result of a task of help to the task that waits for it, which goes on."""
+        if state.helps is None:
+            return
+        waiting = self.states[state.helps]
+        if waiting.metadata.get("waits_for") != state.number:
+            return
+        del waiting.metadata["waits_for"]
+        self.count_pause(waiting, waiting.metadata.pop("waits_since_ns"))
+        outputs = [step.execution_result.output for step in state.steps_history if step.success]
+        helped = {"task": state.task_id, "status": state.final_status, "output": outputs[-2:]}
+        waiting.metadata.setdefault("help", []).append(helped)
+        self._world.tasks.update(waiting.number, ORCHESTRATOR, status="active")
+        self.report("resumed", waiting, help=state.task_id, status=state.final_status)
+        self.wake(waiting.agent_id)
+
+    def wait_for(self, state: TaskState, other: TaskState) -> None:
+        """Let a task wait until a task of help has ended. Its executor can do other tasks meanwhile."""
+        state.metadata |= {"waits_for": other.number, "waits_since_ns": self._world.kernel.now}
+        self._world.tasks.update(state.number, ORCHESTRATOR, status="waiting", note=f"waits for task {other.number}")
+
+    def count_pause(self, state: TaskState, since_ns: int) -> None:
+        """Add the time since a moment to the time that does not count for the timeout of a task."""
+        paused = int(state.metadata.get("paused_ns", 0))
+        state.metadata["paused_ns"] = paused + self._world.kernel.now - since_ns
+
+    def used_ns(self, state: TaskState) -> int:
+        """Return the time since a task began, without waiting for people and help, in simulated nanoseconds."""
+        began = self._world.kernel.now if state.started_ns is None else state.started_ns
+        return self._world.kernel.now - began - int(state.metadata.get("paused_ns", 0))
+
+    def note(self, agent_id: str, author: str, text: str) -> bool:
+        """Keep a note of a person for the prompts of the tasks of an executor; return whether it has any task."""
+        own = [self.states[number] for number in self._own[agent_id]]
+        for state in own:
+            notes = state.metadata.setdefault("notes", [])
+            notes.append({"from": author, "text": text[:_LONGEST_NOTE]})
+            del notes[:-_MOST_NOTES]
+        return bool(own)
+
+    def spend(self, cost_micro: int) -> None:
+        """Count what a call of a model cost."""
+        self._spent_micro += cost_micro
+
+    # -- the record
+
+    def log(self, state: TaskState, step: Step) -> None:
+        """Put a step on record."""
+        self.report("step", state, **step.to_json())
+
+    def report(self, what: str, state: TaskState, **more: Any) -> None:
+        """Publish what happened to a task."""
+        about = {"execution": state.execution_id, "task": state.number, "name": state.task_id}
+        about |= {"agent": state.agent_id, "project": state.project_id}
+        self._world.event_bus.tell(f"execution.{what}", {**about, **more})
+
+    def state(self) -> Any:
+        """Return everything that is known, for the final digest."""
+        if not self.states and not self.workspace.files:
+            return None
+        return {
+            "states": {str(number): [state.ending, state.to_json()] for number, state in self.states.items()},
+            "waiting": {wanted: list(tasks) for wanted, tasks in sorted(self._ready.items()) if tasks},
+            "tests": self.tests_fault, "counts": dict(sorted(self.counts.items())),
+        }  # fmt: skip
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return how tasks ended and why, what that took, and how often people and help were needed."""
+        counts, ended = self.counts, sum(self.counts[status] for status in ("success", "failed", "escalated"))
+        names = (
+            "tasks", "success", "failed", "escalated", *(f"ended_{ending}" for ending in FINAL), "replans",
+            "same_plans", "denied", "alternatives", "help", "gates", "gates_approved", "confidence_checks", "loops",
+            "test_runs",
+        )  # fmt: skip
+        found = {name: float(counts[name]) for name in names}
+        per_task = counts["steps"] / ended if ended else 0.0
+        cost = self._spent_micro / MICRO
+        per_success = cost / counts["success"] if counts["success"] else 0.0
+        return {**found, "steps_per_task": per_task, "cost": cost, "cost_per_success": per_success}
+
+    def summary(self) -> Mapping[str, Any]:
+        """Return the same numbers; empty without tasks."""
+        return self.metrics() if self.states else {}
+
+
+_NEVER: Final = 2**62
+
+
+def _urgency(state: TaskState) -> tuple[bool, int, int]:
+    return state.helps is None, -state.priority, state.number
+
+
+def criteria_of(texts: Sequence[str], files: Sequence[str], tests: str | None) -> tuple[Criterion, ...]:
+    """Return criteria that an agent gives: texts that a model judges, files that must exist, and tests that pass.
+
+    Raises:
+        UsageError: if one is not valid.
+    """
+    found = [Criterion(text) for text in texts]
+    found += [Criterion(f"{name} exists", file=name) for name in files]
+    return (*found, *([] if tests is None else [Criterion(f"the tests in {tests} pass", tests=tests)]))

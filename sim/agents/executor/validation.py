@@ -1,0 +1,169 @@
+"""Validation: how far a goal is reached, by tests, artifacts, and the judgement of a model, in this order."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sim.agents.executor.execution import Execution
+from sim.agents.executor.records import CriterionResult, Method, PlannedAction, Result, ValidationResult
+from sim.agents.executor.settings import Criterion
+from sim.agents.executor.testing import keep_report, perform_tests
+from sim.agents.executor.tools import FINISH
+from sim.agents.executor.workspace import metrics_of
+from sim.world import Refused
+
+_JUDGE: Final = "You check the work of an agent. How far are these criteria met? 1.0 means that all of them are."
+_SHOWN: Final = 20_000  # characters of files that a judgement is based on
+_METHODS: Final[tuple[Method, ...]] = ("tests", "artifacts", "model")
+
+
+async def validate_step(execution: Execution, action: PlannedAction, result: Result) -> ValidationResult:
+    """Return what a step has changed.
+
+    Tests run again if the files have changed. A model judges only what nothing else can show, and only when all other
+    criteria are met, and the files have changed or the executor says that it has finished.
+
+    Args:
+        execution: the execution.
+        action: the action of the step.
+        result: what became of it.
+    """
+    state = execution.state
+    if result.success:
+        await _refresh_tests(execution)
+    found = [_checked(execution, one) for one in state.criteria]
+    if None in found:
+        open_ones = [one for one, known in zip(state.criteria, found, strict=True) if known is None]
+        others = all(one.met for one in found if one is not None)
+        judged = await _judged(execution, open_ones, ask=others and result.success, finished=action.tool_name == FINISH)
+        found = [next(judged) if one is None else one for one in found]
+    criteria = tuple(one for one in found if one is not None)
+    progress = round(sum(one.progress for one in criteria) / len(criteria), 4)
+    methods = [one.method for one in criteria]
+    metrics = _metrics(execution, methods)
+    fault = _fault(action, result, criteria, state.progress_score, progress)
+    return ValidationResult(min(methods, key=_METHODS.index), criteria, progress, metrics, fault)
+
+
+def _fault(
+    action: PlannedAction, result: Result, criteria: Sequence[CriterionResult], before: float, progress: float
+) -> str | None:
+    """Return why a step counts as failed although its action succeeded."""
+    if not result.success:
+        return None
+    missing = next((one for one in criteria if not one.met), None)
+    if action.tool_name == FINISH and missing is not None:
+        return f"the criteria are not met: {missing.text}" + (f" ({missing.detail})" if missing.detail else "")
+    return f"the progress fell from {before:g} to {progress:g}" if progress < before else None
+
+
+def _checked(execution: Execution, criterion: Criterion) -> CriterionResult | None:
+    """Return how far a criterion is met by tests or artifacts; None if only a model can say that."""
+    state, executors = execution.state, execution.executors
+    if criterion.tests is not None and executors.tests_fault is None:
+        return _by_tests(criterion, state.metadata.get("tests"))
+    if criterion.file is not None:
+        return _by_file(execution, criterion, criterion.file)
+    if criterion.tool is not None:
+        calls = sum(one.tool_name == criterion.tool and one.status == "ok" for one in state.tool_executions)
+        share, met = min(1.0, round(calls / criterion.times, 4)), calls >= criterion.times
+        return CriterionResult(criterion.text, "artifacts", share, met, "" if met else f"{calls} calls so far")
+    return None
+
+
+def _by_tests(criterion: Criterion, report: Mapping[str, Any] | None) -> CriterionResult:
+    path = criterion.tests or ""
+    tests = [] if report is None else [one for one in report["tests"] if _is_in(one["name"], path)]
+    counted = [one for one in tests if one["outcome"] != "skipped"]
+    failed = [one for one in counted if one["outcome"] == "failed"]
+    share = (len(counted) - len(failed)) / len(counted) if counted else 0.0
+    detail = "there are no tests yet" if not counted else ""
+    if failed:
+        detail = f"{len(failed)} of {len(counted)} tests fail: {failed[0]['name']}: {failed[0]['message']}"
+    return CriterionResult(criterion.text, "tests", round(share, 4), bool(counted) and not failed, detail)
+
+
+def _is_in(name: str, path: str) -> bool:
+    """Return whether a test is in a file or folder."""
+    file = name.partition("::")[0]
+    return file == path or file.startswith(f"{path.rstrip('/')}/")
+
+
+def _by_file(execution: Execution, criterion: Criterion, name: str) -> CriterionResult:
+    workspace, project = execution.executors.workspace, execution.state.project_id
+    if name not in workspace.files.get(project, ()):
+        return CriterionResult(criterion.text, "artifacts", 0.0, False, f"there is no file {name}")
+    if criterion.contains is not None and criterion.contains not in workspace.text(project, name):
+        return CriterionResult(criterion.text, "artifacts", 0.5, False, f"{name} does not have the text")
+    return CriterionResult(criterion.text, "artifacts", 1.0, True)
+
+
+async def _refresh_tests(execution: Execution) -> None:
+    """Run the tests if criteria need them, they exist, and the files have changed since the last run."""
+    state, executors = execution.state, execution.executors
+    paths = [one.tests for one in state.criteria if one.tests is not None]
+    files = executors.workspace.files.get(state.project_id, ())
+    if executors.tests_fault is not None or not any(_is_in(name, path) for path in paths for name in files):
+        return
+    known = state.metadata.get("tests")
+    changes = executors.workspace.changes.get(state.project_id, 0)
+    if known is not None and known["changes"] == changes and not known["path"]:
+        return
+    try:
+        report = await perform_tests(execution.world, state, "")
+    except Refused:
+        return  # `tests_fault` says why
+    keep_report(executors, state, "", report)
+
+
+async def _judged(execution: Execution, criteria: Sequence[Criterion], *, ask: bool, finished: bool) -> Any:
+    """Return the results of criteria that a model judges together.
+
+    Args:
+        execution: the execution.
+        criteria: the criteria.
+        ask: whether it is time to ask a model.
+        finished: whether the executor says that it has finished.
+    """
+    state, workspace = execution.state, execution.executors.workspace
+    changes = workspace.changes.get(state.project_id, 0)
+    verdict = state.metadata.get("verdict")
+    if ask and (finished or (state.artifacts and (verdict is None or verdict["changes"] != changes))):
+        number, said = await execution.rate("judge", _JUDGE, {
+            "task": f"{state.task_id}: {state.goal}",
+            "acceptance_criteria": [one.text for one in criteria],
+            "summary": str(state.metadata.get("summary", "")) if finished else "",
+            "files": _texts(execution),
+        })  # fmt: skip
+        score = 0.0 if number is None else round(number, 4)
+        verdict = state.metadata["verdict"] = {"changes": changes, "score": score, "said": said[:500]}
+    score = 0.0 if verdict is None else float(verdict["score"])
+    met = score >= execution.executors.settings.accept
+    detail = "not judged yet" if verdict is None else str(verdict["said"])
+    return iter([CriterionResult(one.text, "model", score, met, "" if met else detail) for one in criteria])
+
+
+def _texts(execution: Execution) -> list[str]:
+    """Return the files that a task made or changed, else those of its project, as far as there is room."""
+    state, left, found = execution.state, _SHOWN, list[str]()
+    texts = execution.executors.workspace.texts(state.project_id)
+    for name in [name for name in texts if name in state.artifacts] or list(texts):
+        found.append(f"== {name}\n{texts[name][:left]}")
+        left = max(0, left - len(texts[name]))
+    return found
+
+
+def _metrics(execution: Execution, methods: Sequence[Method]) -> dict[str, Any]:
+    """Return what was counted, and how the tests changed since the step before."""
+    state, known = execution.state, execution.state.progress_metrics
+    metrics: dict[str, Any] = dict(metrics_of(state, execution.executors.workspace))
+    report = state.metadata.get("tests")
+    if "tests" not in methods or report is None:
+        return metrics
+    passed, failed, coverage = report["passed"], report["failed"], report["coverage"]
+    rate = round(failed / (passed + failed), 4) if passed + failed else 0.0
+    metrics |= {"tests_passed": passed, "tests_failed": failed, "failure_rate": rate, "coverage": coverage}
+    return metrics | {
+        "passed_increase": passed - known.get("tests_passed", 0),
+        "failure_rate_decrease": round(known.get("failure_rate", rate) - rate, 4),
+        "coverage_increase": round((coverage or 0.0) - (known.get("coverage") or 0.0), 1),
+    }

@@ -1,0 +1,124 @@
+"""The workspace: the files of projects as artifacts, which executors read, write, edit and test through tools."""
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from sim.agents.executor.settings import ExecutorsSettings
+from sim.errors import UsageError
+from sim.tools.process import check_file_name
+from sim.world import Refused, World
+from sim.world.artifact import make
+
+if TYPE_CHECKING:
+    from sim.agents.executor.records import TaskState
+
+_DEPENDENCY: Final = re.compile(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)
+
+
+class Workspace:
+    """The files of all projects of a world. A file is the artifact `project/name`, which everybody can read.
+
+    Args:
+        world: the world.
+        settings: the projects, and the limits of files.
+
+    Attributes:
+        files: the names of the files of each project, in the order in which they were made.
+        changes: how often the files of each project changed.
+    """
+
+    def __init__(self, world: World, settings: ExecutorsSettings) -> None:
+        self.files: dict[str, dict[str, None]] = {}
+        self.changes: dict[str, int] = {}
+        self._world = world
+        self._settings = settings
+
+    def fill(self) -> None:
+        """Make the files that the scenario gives."""
+        for project, given in self._settings.projects.items():
+            for name, text in given.files.items():
+                self.write(project, name, text, by="")
+
+    def text(self, project: str, name: str) -> str:
+        """Return the text of a file.
+
+        Raises:
+            Refused: if it does not exist.
+        """
+        if name not in self.files.get(project, ()):
+            known = ", ".join(list(self.files.get(project, ()))[:20]) or "none"
+            raise Refused(f"there is no file {name!r:.100}; there are {known}")
+        found = self._world.artifacts.get(f"{project}/{name}")
+        return "" if found is None else str(found.content)
+
+    def texts(self, project: str) -> dict[str, str]:
+        """Return the texts of all files of a project by name."""
+        return {name: self.text(project, name) for name in self.files.get(project, ())}
+
+    def write(self, project: str, name: str, text: str, *, by: str, state: "TaskState | None" = None) -> int:
+        """Make a file or replace its text; return its version.
+
+        Args:
+            project: the project.
+            name: the name of the file, with its folders.
+            text: the text.
+            by: who does it.
+            state: the task for which it is done.
+
+        Raises:
+            Refused: if the name is not valid, the text too long, or there are too many files.
+        """
+        own = self.files.setdefault(project, {})
+        try:
+            check_file_name(name)
+        except UsageError as error:
+            raise Refused(str(error)) from error
+        if len(text) > (most := self._settings.file_length):
+            raise Refused(f"a file has at most {most:,} characters, not {len(text):,}")
+        if name not in own and len(own) >= (most := self._settings.files):
+            raise Refused(f"a project has at most {most:,} files")
+        id, artifacts = f"{project}/{name}", self._world.artifacts
+        before = artifacts.get(id)
+        artifact = make(id, project, text)
+        if before is not None:
+            artifact = before.rewritten(artifact.raw)
+        data = {"project": project, "file": name, "version": artifact.version, "by": by, "text": text}
+        self._world.event_bus.tell("execution.file", {**data, "task": None if state is None else state.number})
+        artifacts.put(artifact)
+        own[name] = None
+        self.changes[project] = self.changes.get(project, 0) + 1
+        if state is not None:
+            made = state.artifacts.get(name, {}).get("made", before is None)
+            lines = text.count("\n") + (not text.endswith("\n") and bool(text))
+            size = {"bytes": len(text.encode()), "lines": lines}
+            state.artifacts[name] = {"version": artifact.version, **size, "made": made}
+        return artifact.version
+
+    def delete(self, project: str, name: str, *, by: str, state: "TaskState") -> None:
+        """Delete a file.
+
+        Raises:
+            Refused: if it does not exist.
+        """
+        self.text(project, name)
+        self._world.artifacts.remove(f"{project}/{name}")
+        data = {"project": project, "file": name, "version": None, "by": by, "text": None, "task": state.number}
+        self._world.event_bus.tell("execution.file", data)
+        del self.files[project][name]
+        self.changes[project] += 1
+        state.artifacts.pop(name, None)
+
+    def dependencies(self, project: str) -> int:
+        """Return the number of packages that the file `requirements.txt` of a project lists."""
+        if "requirements.txt" not in self.files.get(project, ()):
+            return 0
+        return len(set(_DEPENDENCY.findall(self.text(project, "requirements.txt"))))
+
+
+def metrics_of(state: "TaskState", workspace: Workspace) -> Mapping[str, int]:
+    """Return what a task made: files, lines of Python, and the dependencies of its project."""
+    lines = sum(one["lines"] for name, one in state.artifacts.items() if name.endswith(".py"))
+    made = sum(bool(one["made"]) for one in state.artifacts.values())
+    dependencies = workspace.dependencies(state.project_id)
+    return {"files_created": made, "lines_written": lines, "dependencies": dependencies}
