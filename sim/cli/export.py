@@ -1,4 +1,4 @@
-"""`sim export`: write a view of a run to a file."""
+"""`sim export`: write a view of a run to a file, or the files of its workspaces to a folder."""
 
 from pathlib import Path
 from typing import Any
@@ -7,30 +7,42 @@ import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading
+from sim.cli.render.story import export_files
+from sim.errors import UsageError
 from sim.store import export
 
 
 @click.command(
     "export",
-    epilog="""Example:
+    epilog="""Examples:
 
     \b
-      sim export queue-1 observations --format csv --to waits.csv""",
+      sim export queue-1 observations --format csv --to waits.csv
+      sim export software-team-1 files --to team""",
 )
 @click.argument("run")
 @click.argument("view")
-@click.option("--format", "form", type=click.Choice(["csv", "parquet", "json"]), required=True)
-@click.option("--to", "target", type=PATH, required=True, metavar="FILE", help="The file to write.")
+@click.option("--format", "form", type=click.Choice(["csv", "parquet", "json"]), help="Of a view.")
+@click.option("--to", "target", type=PATH, required=True, metavar="PATH", help="The file or folder to write.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @OUT
 @common
 def command(run: str, view: str, form: Any, target: Path, force: bool, out: Path, as_json: bool) -> None:
-    """Write VIEW of RUN to a file. RUN is a folder, or the beginning of a name in `sim list`.
+    """Write VIEW of RUN to a file; or, if VIEW is `files`, the files of its projects to a new folder. RUN is a folder,
+    or the beginning of a name in `sim list`.
 
     Views: events, transitions, actions, messages, samples, observations.
     """
+    if view != "files" and form is None:
+        raise UsageError("a view needs a format", hint="give --format csv, parquet or json")
     with reading(out, run) as stored:
-        rows = export(stored, view, target, form, force=force)
+        if view == "files":
+            count = export_files(stored, target)
+        else:
+            rows = export(stored, view, target, form, force=force)
+    if view == "files":
+        print_json({"folder": target, "files": count}) if as_json else click.echo(f"{count:,} files in {plain(target)}")
+        return
     if as_json:
         print_json({"file": target, "rows": rows})
     else:

@@ -13,6 +13,7 @@ from sim.cli.render.channel import print_channel, print_channels
 from sim.cli.render.event_lines import choose, event_json, line
 from sim.cli.render.goal import print_history, print_runtime, print_thread
 from sim.cli.render.output import OUT, common, print_json, reading, say
+from sim.cli.render.story import show_files
 from sim.cli.render.summary import print_summary
 from sim.cli.render.table import print_table
 from sim.cli.render.task import show_task
@@ -35,6 +36,7 @@ _COUNT = click.IntRange(0)
       sim show office-1 --task 3
       sim show office-1 --channel '#ops-log'
       sim show houston-1 --thread goal-user-1-1
+      sim show software-team-1 --files textkit
       sim show queue-1 --sql 'SELECT kind, count(*) FROM actions GROUP BY kind'""",
 )
 @click.argument("run")
@@ -48,14 +50,15 @@ _COUNT = click.IntRange(0)
 @click.option("--history", metavar="AGENT", help="What the model of a goal, task or user agent sees, entry by entry.")
 @click.option("--runtime", metavar="AGENT", help="The runtime state, the tools and the runs of such an agent.")
 @click.option("--sql", metavar="QUERY", help="A SELECT over the views.")
-@click.option("--task", type=int, metavar="ID", help="A task: what it is, and its history.")
+@click.option("--task", type=int, metavar="ID", help="A task: what it is, and its history; of executors, as a story.")
+@click.option("--files", metavar="PROJECT", help="The files of a project of executors; list: their names.")
 @click.option("--limit", type=_COUNT, default=50, show_default=True, help="The most lines to print; 0: all.")
 @OUT
 @common
 def command(
     run: str, events: int | None, topic: str | None, agent: str | None, view: str | None,
     conversation: str | None, channel: str | None, thread: str | None, history: str | None, runtime: str | None,
-    task: int | None, sql: str | None, limit: int, out: Path, as_json: bool,
+    task: int | None, files: str | None, sql: str | None, limit: int, out: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Show a summary of RUN, some of its events, or a table. RUN is a folder, or the beginning of a name in
     `sim list`.
@@ -63,7 +66,7 @@ def command(
     wants_events = events is not None or topic is not None or agent is not None
     others = {
         "--view": view, "--conversation": conversation, "--channel": channel, "--thread": thread,
-        "--history": history, "--runtime": runtime, "--task": task, "--sql": sql,
+        "--history": history, "--runtime": runtime, "--files": files, "--task": task, "--sql": sql,
     }  # fmt: skip
     if wants_events + sum(given is not None for given in others.values()) > 1:
         *most, last = others
@@ -72,6 +75,8 @@ def command(
     with reading(out, run) as stored:
         if task is not None:
             show_task(stored, task, as_json=as_json)
+        elif files is not None:
+            show_files(stored, files, as_json=as_json)
         elif wants_events:
             _events(stored, agent, topic, first, events, as_json)
         elif view is not None:

@@ -7,7 +7,7 @@ from sim.errors import SimError
 from sim.events.coerce import mapping
 from sim.kernel.codec import decode
 from sim.kernel.rows import RecordedEvent
-from sim.report import conversations
+from sim.report import conversations, executions
 from sim.report.bins import Bins
 from sim.report.channels import ChannelPosts
 from sim.report.errors import ErrorList
@@ -62,9 +62,10 @@ class _Collector:
         self.tasks = TaskBoard()
         self.channels = ChannelPosts()
         self.conversations = conversations.collector()
+        self.executions = executions.collector()
         self.followers: dict[str, Any] = {  # by the first word of the topics that each follows
             "gate": self.gates, "task": self.tasks, "channel": self.channels, "conversation": self.conversations,
-            "user": self.conversations,
+            "user": self.conversations, "execution": self.executions,
         }  # fmt: skip
 
     def collect(self) -> dict[str, Any]:
@@ -91,6 +92,7 @@ class _Collector:
             "gates": self.gates.to_json(),
             "tasks": self.tasks.to_json(),
             "channels": self.channels.to_json(),
+            "executions": executions.to_json(self.executions),
             "conversations": conversations.to_json(self.conversations),
             "services": [
                 {"service": service, "name": name, "value": value}

@@ -133,9 +133,9 @@ ACTIONS = (run_task, check_confidence)
 def _prepare(plan: WorldPlan) -> Make:
     """Fill the workspaces, and add the tasks of the scenario when the run begins."""
     executors, world = Executors.of(plan.world), plan.world
-    executors.workspace.fill()
 
     def begin() -> None:
+        executors.workspace.fill()
         for name, task in _in_order(executors.settings):
             executors.add("scenario", name, task)
 

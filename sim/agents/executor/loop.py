@@ -163,11 +163,12 @@ async def execute_with_retry(execution: Execution, planner: Planner, plan: Plan 
     attempts: list[Attempt] = []
     most, backoff = execution.executors.settings.attempts, execution.executors.settings.backoff
     while plan is not None:
+        made_ns = execution.world.kernel.now
         result = await execute_tool(execution, plan.action)
         only: Sequence[str] = ()
         if result.status == "denied":
             result, only = await handle_denial(execution, plan.action, result)
-        attempts.append(Attempt(plan.reasoning, plan.action, result, plan.refused))
+        attempts.append(Attempt(plan.reasoning, plan.action, result, plan.refused, made_ns))
         if result.success or len(attempts) >= most or execution.is_over():
             return attempts
         if result.status == "failed":
@@ -175,7 +176,8 @@ async def execute_with_retry(execution: Execution, planner: Planner, plan: Plan 
         plan = None if execution.is_over() else await planner.again(result, only)
     if not attempts:
         nothing = PlannedAction(NO_PLAN, NO_PLAN, {})
-        attempts = [Attempt("", nothing, Result(False, "failed", error=f"no valid plan: {planner.fault}"))]
+        failed = Result(False, "failed", error=f"no valid plan: {planner.fault}")
+        attempts = [Attempt("", nothing, failed, time_ns=execution.world.kernel.now)]
     return attempts
 
 

@@ -47,7 +47,8 @@ def _message(report: Any) -> str:
     crash = getattr(report.longrepr, "reprcrash", None)
     text = str(report.longrepr) if crash is None else str(crash.message)
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
-    return _ADDRESS.sub("0x", lines[0] if crash is not None else lines[-1])[:_LONGEST]
+    line = lines[0] if crash is not None else lines[-1].removeprefix("E").strip()
+    return _ADDRESS.sub("0x", line)[:_LONGEST]
 
 
 class Coverage:

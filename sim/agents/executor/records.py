@@ -101,18 +101,21 @@ class Attempt:
         action: what it planned.
         result: what became of it.
         refused_plans: how many plans before it were refused, because they had been tried.
+        time_ns: when it was made, in simulated nanoseconds.
     """
 
     reasoning: str
     action: PlannedAction
     result: Result
     refused_plans: int = 0
+    time_ns: int = 0
 
     def to_json(self, longest: int = _LONGEST) -> dict[str, Any]:
         """Return the attempt with texts of at most `longest` characters."""
         return {
             "reasoning": cut(self.reasoning, longest), "action": self.action.to_json(longest),
             "result": self.result.to_json(longest), "refused_plans": self.refused_plans,
+            "timestamp": to_seconds(self.time_ns),
         }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ It is the part of the orchestrator that knows; `orchestrator` is the part that a
 themselves.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
@@ -182,6 +183,8 @@ class Executors(Service):
         if sum(state.ending is None for state in self.states.values()) >= settings.open_tasks:
             raise Refused(f"there are {settings.open_tasks} open tasks already")
         self.require_type(given.type)
+        if not _PROJECT.fullmatch(given.project):
+            raise Refused(f"{given.project!r:.60} is not the name of a project: small letters, digits, _ and -")
         before = [self._numbers[other] for other in given.depends_on] if depends_on is None else list(depends_on)
         task = world.tasks.create(
             creator, given.title or name, description=given.goal, kind=KIND, priority=given.priority, parent=parent,
@@ -351,6 +354,7 @@ class Executors(Service):
 
 
 _NEVER: Final = 2**62
+_PROJECT: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
 def _urgency(state: TaskState) -> tuple[bool, int, int]:

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from sim.cli.render.output import plain, print_json
+from sim.cli.render.story import show_story
 from sim.cli.render.table import print_pairs
 from sim.errors import UsageError
 from sim.kernel.codec import decode, encode
@@ -19,11 +20,13 @@ _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM tasks"  # noqa: S608 - constants
 
 
 def show_task(stored: StoredRun, id: int, *, as_json: bool) -> None:
-    """Print a task with its history, the tasks that it depends on, and its parts.
+    """Print a task with its history, the tasks that it depends on, and its parts; a task of an executor as a story.
 
     Raises:
         UsageError: if the run has no task of this number.
     """
+    if show_story(stored, id, as_json=as_json):
+        return
     tasks = {row[0]: dict(zip(_COLUMNS, row, strict=True)) for row in stored.query(_SELECT)}
     if id not in tasks:
         known = f"its tasks are numbered 1 to {len(tasks)}" if tasks else "it has no tasks"

@@ -170,6 +170,30 @@ function tasks() {
     ], rows)));
 }
 
+function executions() {
+  if (!DATA.executions) return null;
+  const { total, shown, roots } = DATA.executions;
+  const left = total > shown ? `; the first ${number(shown)} of ${number(total)} are shown` : "";
+  return section("executions", "Plan tree", `tasks of executors with their parts and their help; click on one to read it${left}`, roots.map(execution));
+}
+
+function execution(one) {
+  const line = ({ time: at, kind, text }) => kind === "step" ? h("h4", {}, "step " + text) : h("div", { class: "said told " + kind },
+    h("span", { class: "note" }, time(at, true)), h("b", {}, kind), h("div", {}, text));
+  const colour = { success: "var(--good)", failed: "var(--bad)", escalated: "var(--bad)" }[one.status] || "var(--accent)";
+  const what = one.ending ? `${one.status} (${one.ending.replaceAll("_", " ")})` : one.agent ? "under way" : "waits";
+  return h("div", { class: "task" },
+    h("details", { class: "conversation" },
+      h("summary", {}, h("b", {}, `${one.number} ${one.name} `), h("span", { style: { color: colour } }, what), h("span", { class: "note" },
+        ` ${one.agent || one.type}, ${number(one.steps)} steps, ${number(one.tokens)} tokens, ${money(one.cost)}`),
+        h("div", { class: "bar" }, h("i", { style: { width: one.progress * 100 + "%", background: colour } }))),
+      h("p", {}, one.goal),
+      one.criteria.map(([text, met]) => h("div", { class: met ? "" : "error" }, (met ? "☑ " : "☐ ") + text)),
+      one.lines.map(line),
+      one.left_out > 0 && h("p", { class: "note" }, `${number(one.left_out)} further lines are in the record`)),
+    one.parts.map(execution));
+}
+
 function channels() {
   if (!DATA.channels) return null;
   return section("channels", "Channels", "click on one to read its latest posts", DATA.channels.map(({ name, total, posts }) =>
@@ -208,7 +232,7 @@ function footer() {
   return h("footer", {}, scenario && h("details", {}, h("summary", {}, "The scenario as run"), h("pre", { class: "mono whole" }, scenario)), h("p", {}, `${id} · started ${started} · ${made}`), hash && h("p", {}, "hash ", h("code", {}, hash)));
 }
 
-const SECTIONS = [outcome, states, events, limits, models, effects, tasks, gates, channels, conversations, services,
+const SECTIONS = [outcome, states, events, limits, models, effects, executions, tasks, gates, channels, conversations, services,
   () => DATA.graphs.length ? section("graph", "Messages and payments", null, graphs()) : null,
   errors, () => section("agents", "Agents", "click on an agent to see its history", agentTable())];
 
