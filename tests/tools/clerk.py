@@ -1,6 +1,6 @@
 """Clerks who ask for approval, and the command in a process of its own, which tests kill at a crash point.
 
-The variable `SIM_CLERK` holds JSON: `point` and `n` (the process is killed at the n-th reach of the point), `ledger` (a
+The variable `SIM_KILL` holds JSON: `point` and `n` (the process is killed at the n-th reach of the point), `ledger` (a
 file to which the tool appends a line each time it is carried out) and `person` (whether a real person decides).
 """
 
@@ -20,7 +20,7 @@ from sim.cli import main
 from sim.tools import Approvals, Tool, Tools
 from sim.tools.approvals import DECISION
 
-PLAN = json.loads(os.environ.get("SIM_CLERK", "{}"))
+PLAN = json.loads(os.environ.get("SIM_KILL", "{}"))
 CALLS = (70, 20, 90)
 """The amounts that a clerk pays back, one after the other; those above 50 need approval."""
 
@@ -29,7 +29,7 @@ async def refund(arguments: Any) -> Any:
     """Pay back: a deed outside that must be done once."""
     async with await anyio.open_file(PLAN["ledger"], "a") as file:
         await file.write(f"{arguments['order']} {arguments['amount']}\n")
-    return {"paid": arguments["amount"]}
+    return {"done": f"{arguments['order']} {arguments['amount']}"}
 
 
 PARAMETERS = {

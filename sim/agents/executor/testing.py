@@ -37,7 +37,7 @@ async def perform_tests(world: World, state: TaskState, path: str) -> dict[str, 
 
     Returns:
         `passed`, `failed`, `skipped`, `coverage` in per cent, `exit_code` of pytest, and `tests`: name, outcome and
-        message of each.
+        message of each; `ended`: why the run was ended from outside, if it was.
 
     Raises:
         Refused: if no tests can be run. Then `Executors.tests_fault` says why.
@@ -82,8 +82,9 @@ def _report(result: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(found, dict) and "fault" in found:
             raise RunError(str(found["fault"]))
         why = f"the test run was ended: {result['killed_by'] or result['exit_code']}"
-        one = {"name": "all tests", "outcome": "failed", "message": why}
-        return {"exit_code": -1, "passed": 0, "failed": 1, "skipped": 0, "coverage": None, "tests": [one]}
+        return {
+            "exit_code": -1, "passed": 0, "failed": 1, "skipped": 0, "coverage": None, "tests": [], "ended": why,
+        }  # fmt: skip
     return {**found, "tests": found["tests"][:_MOST_TESTS]}
 
 

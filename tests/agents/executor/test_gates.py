@@ -1,0 +1,236 @@
+"""Confidence, loops seen from inside and outside, and the people who decide whether a task goes on."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim.agents.executor.execution import number_of
+from sim.agents.executor.loop_detection import is_looping, overlap, seen_from_outside
+from sim.agents.executor.records import PlannedAction, Result, Step, TaskState, ValidationResult
+from sim.agents.executor.settings import Criterion, Monitoring
+from tests.agents.executor.team import ASKED, Team, team, write
+
+UNSURE = {"executor.report_uncertainty": {"reason": "Which file?"}}
+CHECK: dict[str, Any] = {"executor.request_confidence_check": {}}
+DENIED = {"person": "simulated", "simulated": {"name": "lead", "policy": "deny", "latency": "2m"}}
+BROKEN: dict[str, Any] = {
+    "functions": {"data.fetch": {"description": "Fetch.", "parameters": {"n": {"type": "integer"}}, "returns": "1 / 0"}}
+}
+
+
+def notes(count: int) -> list[Any]:
+    """Return plans that write different files."""
+    words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "my", "ny", "xi"]
+    return [write(f"{words[n]}.txt", f"{words[n]} {words[-n]}") for n in range(count)]
+
+
+def checks(ran: Team) -> list[Any]:
+    """Return after which step the confidence was checked."""
+    sql = "SELECT (SELECT max(data ->> '$.step_number') FROM events AS one WHERE one.topic = 'execution.step' AND "
+    return ran.rows(sql + "one.id < events.id) FROM events WHERE topic = 'execution.confidence' ORDER BY id")
+
+
+# -- when the confidence is checked
+
+
+def test_every_five_steps(tmp_path: Path) -> None:
+    """Without another reason the confidence is checked after every fifth step."""
+    monitoring = {"monitoring": {"stalled_steps": 50}}
+    ran = team(tmp_path, {"job": [*notes(12), write()]}, executor=monitoring)
+    assert checks(ran) == [5, 10]
+    assert ran.state().last_confidence_score == 0.9
+    assert ran.state().last_confidence_check_step == 10
+
+
+def test_on_uncertainty_and_on_request(tmp_path: Path) -> None:
+    """An executor that is not sure, or asks for it, is checked after this step; then the interval begins anew."""
+    ran = team(tmp_path, {"job": [UNSURE, CHECK, *notes(5), write()]}, executor={"monitoring": {"stalled_steps": 50}})
+    assert checks(ran) == [1, 2, 7]
+
+
+def test_a_person_can_ask_for_it(tmp_path: Path) -> None:
+    """The action `check_confidence` of a person has the confidence checked after the next step."""
+    slow = {"provider": "simulated", "simulated": {"first_token": 10, "per_token": 0}}
+    steps = {"ana": [(5, "check_confidence", {"task": "job"})]}
+    ran = team(tmp_path, {"job": [*notes(1), write()]}, models=slow, steps=steps)
+    assert checks(ran) == [1]
+
+
+def test_a_task_that_has_reached_its_goal_is_not_checked(tmp_path: Path) -> None:
+    """After the step that meets all criteria nothing else is asked."""
+    assert checks(team(tmp_path, {"job": [*notes(4), write()]})) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0.7", 0.7), ("0.45 because", 0.45), ("I say 80%.", 0.8), (".5", 0.5), ("1", 1.0), ("Confidence: 0.2", 0.2),
+     ("2.5", None), ("none", None), ("", None), ("v1.0", None)],
+)  # fmt: skip
+def test_what_a_model_says_of_its_confidence(text: str, number: float | None) -> None:
+    """The first number counts if it is from 0 to 1, or up to 100 per cent."""
+    assert number_of(text) == number
+
+
+def test_an_answer_without_a_number_counts_as_no_confidence(tmp_path: Path) -> None:
+    """What cannot be read is a reason to ask a person, not to go on."""
+    ran = team(tmp_path, {"job": [UNSURE]}, confidence="all is well", approvals=DENIED)
+    assert ran.ended() == ("escalated", "escalation")
+    assert ran.rows("SELECT data ->> '$.readable' FROM events WHERE topic = 'execution.confidence'") == [0]
+
+
+# -- gates
+
+
+def test_low_confidence_pauses_the_task_until_a_person_approves(tmp_path: Path) -> None:
+    """Approved: the same state goes on with a fresh interval, and without a note of an escalation."""
+    ran = team(tmp_path, {"job": [UNSURE, write()]}, confidence="0.3 lost", approvals=ASKED)
+    state = ran.state()
+    assert ran.ended() == ("success", "criteria_met")
+    assert (state.escalation_triggered, state.last_confidence_check_step) == (False, 1)
+    assert len(state.steps_history) == 2
+    assert ran.rows("SELECT status, tool, decided - time FROM gates") == [("used", "executor.continue", 120.0)]
+    asked, went_on = (
+        ran.rows(f"SELECT time FROM events WHERE topic = 'execution.{what}'")[0]  # noqa: S608 - constants
+        for what in ("escalated", "approved")
+    )
+    board = ran.rows("SELECT status FROM task_history WHERE task = 1 AND status IS NOT NULL ORDER BY id")
+    assert board == ["pending", "active", "paused", "active", "done"]
+    told = f"topic = 'agent.state' AND actor = 'coder' AND time BETWEEN {asked} AND {went_on}"
+    states = ran.rows(f"SELECT data ->> '$.to', data ->> '$.reason' FROM events WHERE {told} ORDER BY id")  # noqa: S608
+    assert ("paused", "approval:gate-1") in states
+
+
+def test_denied_means_escalated(tmp_path: Path) -> None:
+    """A person who does not agree ends the task, and the reason names the person."""
+    ran = team(tmp_path, {"job": [UNSURE, write()]}, confidence="0.49", approvals=DENIED)
+    assert ran.ended() == ("escalated", "escalation")
+    assert ran.state().escalation_reason == "Low confidence: 0.49; executor.continue was denied by lead"
+
+
+def test_nobody_in_time_means_escalated(tmp_path: Path) -> None:
+    """A gate that expires ends the task as well."""
+    late = {"person": "simulated", "expires": "10m", "simulated": {"latency": "3h"}}
+    ran = team(tmp_path, {"job": [UNSURE, write()]}, confidence="0.0", approvals=late)
+    assert ran.ended() == ("escalated", "escalation")
+    assert "was not approved within 10m" in (ran.state().escalation_reason or "")
+
+
+def test_at_the_threshold_nobody_is_asked(tmp_path: Path) -> None:
+    """Only a confidence below 0.5 needs a person."""
+    ran = team(tmp_path, {"job": [UNSURE, write()]}, confidence="0.5", approvals=DENIED)
+    assert ran.ended() == ("success", "criteria_met")
+    assert ran.count("gates") == 0
+
+
+def test_the_gates_of_a_task_are_limited(tmp_path: Path) -> None:
+    """A person can let a task go on three times by default; then it is escalated without a question."""
+    ran = team(tmp_path, {"job": [UNSURE]}, confidence="0.1", approvals=ASKED, executor={"gates": 2})
+    assert ran.ended() == ("escalated", "escalation")
+    assert ran.count("gates") == ran.count("gates_approved") == 2
+
+
+def test_waiting_for_a_person_takes_no_time_of_the_task(tmp_path: Path) -> None:
+    """A gate that takes longer than the timeout does not end the task."""
+    slow = {"person": "simulated", "simulated": {"latency": "5h"}}
+    ran = team(tmp_path, {"job": [UNSURE, write()]}, confidence="0.1", approvals=slow, executor={"timeout": "1m"})
+    assert ran.ended() == ("success", "criteria_met")
+
+
+# -- loops
+
+
+def state_with(errors: list[str]) -> TaskState:
+    """Return the state of a task with these errors in a row."""
+    made = TaskState(1, "job", "p", "coder", "g", (Criterion("c"),), {}, 20, 1, 1, "me")
+    made.last_errors = errors
+    return made
+
+
+@pytest.mark.parametrize(
+    ("errors", "looping"),
+    [(["a"], False), (["a", "a"], False), (["a", "a", "a"], True), (["a", "a", "b"], False),
+     (["b", "a", "a", "a"], True), (["a", "b", "a", "a"], False), ([], False)],
+)  # fmt: skip
+def test_three_identical_errors_in_a_row_are_a_loop(errors: list[str], looping: bool) -> None:
+    """They are compared exactly, and only the last three count."""
+    assert is_looping(state_with(errors), Monitoring()) is looping
+
+
+def test_a_step_that_succeeds_ends_a_series(tmp_path: Path) -> None:
+    """Errors count only in a row."""
+    fetch = {"data.fetch": {"n": 1}}
+    options = {"attempts": 1, "monitoring": {"stalled_steps": 50}}
+    plans = [fetch, fetch, write("a", "1"), fetch, fetch, write()]
+    ran = team(tmp_path, {"job": plans}, offered=["data.fetch", "workspace.write_file"], tools=BROKEN, executor=options)
+    assert ran.ended() == ("success", "criteria_met")
+    assert ran.state().failure_count == 4
+
+
+def test_a_loop_leads_to_a_gate(tmp_path: Path) -> None:
+    """A person sees the error; approved, the task goes on with a clean slate."""
+    fetch = {"data.fetch": {"n": 1}}
+    plans = [fetch, fetch, fetch, write()]
+    given: dict[str, Any] = {
+        "offered": ["data.fetch", "workspace.write_file"], "tools": BROKEN, "executor": {"attempts": 1},
+    }  # fmt: skip
+    ran = team(tmp_path / "approved", {"job": plans}, approvals=ASKED, **given)
+    assert ran.ended() == ("success", "criteria_met")
+    assert ran.rows("SELECT reason FROM gates")[0].startswith("Loop detected: 3 identical errors in a row: Failed")
+    ran = team(tmp_path / "denied", {"job": plans}, approvals=DENIED, **given)
+    assert ran.ended() == ("escalated", "loop_detected")
+    assert ran.state().current_step == 3
+
+
+def seen(*steps: tuple[str, float]) -> str | None:
+    """Return what the monitor sees of steps with an action in words, and the progress after it."""
+    state = state_with([])
+    for number, (words, progress) in enumerate(steps, 1):
+        action = PlannedAction("t.x", "x", {"text": words})
+        checked = ValidationResult("artifacts", (), progress)
+        made = Step(number, 0, "", action, Result(True, "ok"), 1, (), checked, progress, True)
+        state.steps_history.append(made)
+    return seen_from_outside(state, Monitoring())
+
+
+def test_actions_that_are_alike_are_seen_from_outside() -> None:
+    """Four actions with nine tenths of their words in common, without progress, are a loop; fewer or others are not."""
+    words = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+    alike = [f"{words} {end}" for end in ("a", "a", "b", "b")]
+    assert seen(*((text, 0.0) for text in alike)) == "the last 4 actions are alike"
+    assert seen(*((text, 0.0) for text in alike[:3])) is None
+    assert seen(*((text, 0.1 * n) for n, text in enumerate(alike, 1))) is None
+    assert seen(*((f"{text} {n} x{n} y{n}", 0.0) for n, text in enumerate(alike))) is None
+
+
+def test_five_steps_without_progress_are_seen_from_outside() -> None:
+    """The progress must grow within five steps; falling back and coming back is no progress."""
+    words = ["one two", "three four", "five six", "seven eight", "nine ten"]
+    assert seen(*((text, 0.0) for text in words)) == "no progress in 5 steps"
+    assert seen(("z", 0.5), *((text, at) for text, at in zip(words, (0.2, 0.5, 0.2, 0.5, 0.5), strict=True)))
+    assert seen(*((text, at) for text, at in zip(words, (0, 0, 0, 0, 0.1), strict=True))) is None
+    assert seen(*((text, 0.0) for text in words[:4])) is None
+
+
+def test_what_is_seen_from_outside_leads_to_a_gate(tmp_path: Path) -> None:
+    """The monitor's view ends a task that succeeds in each step and reaches nothing."""
+    ran = team(tmp_path, {"job": notes(8)}, approvals=DENIED)
+    assert ran.ended() == ("escalated", "loop_detected")
+    assert (ran.state().escalation_reason or "").startswith("Loop detected: no progress in 5 steps")
+    again = team(tmp_path / "again", {"job": [write("same", "x")]}, approvals=DENIED)
+    assert (again.state().escalation_reason or "").startswith("Loop detected: the last 4 actions are alike")
+
+
+def test_an_approved_loop_is_not_seen_again_at_once(tmp_path: Path) -> None:
+    """What a person has seen does not count for the next look."""
+    ran = team(tmp_path, {"job": [*notes(9), write()]}, approvals=ASKED, executor={"check_every": 100})
+    assert ran.ended() == ("success", "criteria_met")
+    assert ran.count("loops") == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "share"), [("a b", "a b", 1), ("a b", "c", 0), ("a b", "b c", 1 / 3), ("", "", 1)]
+)
+def test_the_overlap_of_words(one: str, other: str, share: float) -> None:
+    """It is the share of all words that both have."""
+    assert overlap(frozenset(one.split()), frozenset(other.split())) == pytest.approx(share)

@@ -1,0 +1,221 @@
+"""The loop: plan, execute, validate, update; its six ends, retries with other plans, and the state that it keeps."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim.agents.executor.records import FINAL
+from tests.agents.executor.team import DONE, FILE, read, team, write
+
+BROKEN: dict[str, Any] = {
+    "functions": {"data.fetch": {"description": "Fetch.", "parameters": {"n": {"type": "integer"}}, "returns": "1 / 0"}}
+}
+
+
+def fetch(number: int) -> dict[str, Any]:
+    """Return the plan that calls a tool that always fails in the same way."""
+    return {"data.fetch": {"n": number}}
+
+
+# -- iterations
+
+
+def test_a_task_takes_several_steps_each_planned_executed_and_validated(tmp_path: Path) -> None:
+    """A step has its reasoning, its action, its result, its validation and its progress; the last one meets all."""
+    criteria = [FILE, {"text": "b.txt says yes", "file": "b.txt", "contains": "yes"}]
+    tasks = {"job": {"goal": "Do it", "type": "coder", "criteria": criteria}}
+    ran = team(tmp_path, {"job": [write(), write("b.txt", "no"), write("b.txt", "yes")]}, tasks=tasks)
+    state = ran.state()
+    assert ran.ended() == ("success", "criteria_met")
+    assert [step.step_number for step in state.steps_history] == [1, 2, 3]
+    assert [step.reasoning for step in state.steps_history] == ["job 1.1", "job 2.1", "job 3.1"]
+    assert [step.acceptance_progress for step in state.steps_history] == [0.5, 0.75, 1.0]
+    assert [step.validation.met for step in state.steps_history] == [False, False, True]
+    assert all(step.success and step.execution_result.status == "ok" for step in state.steps_history)
+    assert state.steps_history[0].planned_action.operation == "write_file"
+
+
+def test_the_model_does_not_decide_that_it_has_finished(tmp_path: Path) -> None:
+    """`finish` while a criterion is not met is a failed step, and the task goes on."""
+    ran = team(tmp_path, {"job": [DONE, {"say": "I have finished."}, write()]})
+    first, second, third = ran.state().steps_history
+    assert (first.success, second.success, third.success) == (False, False, True)
+    assert "the criteria are not met: out.txt exists (there is no file out.txt)" in (first.error_if_failed or "")
+    assert second.planned_action.tool_name == "executor.finish"  # a text without a call says the same
+    assert second.planned_action.parameters == {"summary": "I have finished."}
+    assert ran.ended() == ("success", "criteria_met")
+
+
+def test_the_state_has_everything_that_happened(tmp_path: Path) -> None:
+    """Calls of models and tools, tokens, cost, reasoning, failures and artifacts are in the state."""
+    money = {"provider": "simulated", "prices": {"simulated": {"input": 1, "output": 1}}}
+    ran = team(tmp_path, {"job": [[read("a"), read("b"), read("c")], write(text="one\ntwo\n")]}, models=money)
+    state = ran.state()
+    assert (state.failure_count, state.consecutive_failures, state.last_errors) == (1, 0, [])
+    assert [call.use for call in state.llm_calls] == ["agent"] * 4
+    assert sum(state.token_usage) == sum(call.tokens for call in state.llm_calls) > 0
+    assert state.total_cost_micro == sum(call.cost_micro for call in state.llm_calls) > 0
+    assert [one.status for one in state.tool_executions] == ["failed", "failed", "failed", "ok"]
+    assert state.decision_reasoning == ["job 1.1", "job 1.2", "job 1.3", "job 2.1"]
+    assert state.artifacts == {"out.txt": {"version": 1, "bytes": 8, "lines": 2, "made": True}}
+    assert sum(step.tokens_used for step in state.steps_history) == sum(state.token_usage)
+    assert sum(step.cost_micro for step in state.steps_history) == state.total_cost_micro
+
+
+def test_a_file_that_was_there_counts_as_changed_and_not_as_made(tmp_path: Path) -> None:
+    """A task knows which of its files it made."""
+    ran = team(tmp_path, {"job": [write("a.txt"), write()]}, files={"a.txt": "old"})
+    assert {name: one["made"] for name, one in ran.state().artifacts.items()} == {"a.txt": False, "out.txt": True}
+    assert ran.state().progress_metrics["files_created"] == 1
+
+
+# -- the six ends
+
+
+def test_the_criteria_are_met(tmp_path: Path) -> None:
+    """The end is success."""
+    assert team(tmp_path, {"job": [write()]}).ended() == ("success", "criteria_met")
+
+
+def test_all_steps_are_used(tmp_path: Path) -> None:
+    """After the last step the task fails, also if the goal is near."""
+    ran = team(tmp_path, {"job": [write("a", "1"), write("b", "2"), write("c", "3")]}, executor={"max_steps": 2})
+    assert ran.ended() == ("failed", "max_steps")
+    assert ran.state().current_step == 2
+    assert ran.state().metadata["reason"] == "all 2 steps are used"
+
+
+def test_a_loop_is_detected(tmp_path: Path) -> None:
+    """Three failed steps with the same error end as escalated where nobody can be asked."""
+    plans = [[fetch(1), fetch(2), fetch(3)]]
+    ran = team(tmp_path, {"job": plans}, offered=["data.fetch"], tools=BROKEN)
+    assert ran.ended() == ("escalated", "loop_detected")
+    assert ran.state().current_step == 3
+
+
+def test_a_person_is_needed_and_does_not_agree(tmp_path: Path) -> None:
+    """A low confidence that nobody lets pass ends as escalated."""
+    ran = team(tmp_path, {"job": [{"executor.report_uncertainty": {"reason": "?"}}]}, confidence="0.1 lost")
+    assert ran.ended() == ("escalated", "escalation")
+    assert ran.state().escalation_reason == "Low confidence: 0.10"
+
+
+def test_the_time_is_up(tmp_path: Path) -> None:
+    """The timeout is in simulated time, and ends a task between the attempts of a step too."""
+    ran = team(tmp_path, {"job": [[read("a"), read("b"), read("c")]]}, executor={"timeout": "5s", "backoff": "1s"})
+    assert ran.ended() == ("failed", "timeout")
+    assert ran.state().steps_history[0].attempt_number == 2  # after 2 s and 4 s
+
+
+def test_the_next_call_could_exceed_the_cost_limit(tmp_path: Path) -> None:
+    """Nothing is spent above the limit: a call that could exceed it is not made."""
+    money = {"provider": "simulated", "prices": {"simulated": {"input": 100, "output": 100}}, "max_tokens": 100}
+    ran = team(tmp_path, {"job": [write("a", "1"), write("b", "2")]}, models=money, executor={"cost_limit": 0.2})
+    state = ran.state()
+    assert ran.ended() == ("failed", "cost_limit")
+    assert 0 < state.total_cost_micro <= 200_000
+    assert state.resource_limit_hit
+
+
+def test_each_end_has_a_status() -> None:
+    """The six ends of the seed, and two that it does not have, map to success, failed and escalated."""
+    assert [end for end, status in FINAL.items() if status == "success"] == ["criteria_met"]
+    assert [end for end, status in FINAL.items() if status == "escalated"] == ["loop_detected", "escalation"]
+    assert len(FINAL) == 8
+
+
+# -- retries
+
+
+def test_each_retry_is_another_plan_after_a_longer_wait(tmp_path: Path) -> None:
+    """Three attempts by default, after 2 and 4 seconds, with three different plans."""
+    ran = team(tmp_path, {"job": [[read("a"), read("b"), write()]]})
+    step = ran.state().steps_history[0]
+    assert (step.success, step.attempt_number) == (True, 3)
+    plans = {str(one.action.parameters) for one in step.attempts}
+    assert len(plans) == 3
+    times = [one.time_ns / 1e9 for one in step.attempts]
+    assert [after - before for before, after in pairwise(times)] == pytest.approx([2, 4], abs=0.1)
+    assert ran.count("replans") == 2
+
+
+def test_an_identical_plan_is_refused_counted_and_planned_again(tmp_path: Path) -> None:
+    """A plan with the same tool, operation and canonical arguments is not tried twice in a step."""
+    same = {"workspace.read_file": {"path": "a"}}
+    ran = team(tmp_path, {"job": [[same, same, same, write()]]})
+    step = ran.state().steps_history[0]
+    assert step.attempt_number == 2
+    assert [one.refused_plans for one in step.attempts] == [0, 2]
+    assert ran.count("same_plans") == 2
+    assert ran.ended() == ("success", "criteria_met")
+
+
+def test_the_order_of_arguments_makes_no_other_plan(tmp_path: Path) -> None:
+    """Plans are compared by their canonical arguments."""
+    one = {"workspace.edit_file": {"path": "a", "old": "1", "new": "2"}}
+    other = {"workspace.edit_file": {"new": "2", "old": "1", "path": "a"}}
+    ran = team(tmp_path, {"job": [[one, other, write()]]})
+    assert ran.count("same_plans") == 1
+
+
+def test_without_another_plan_the_step_fails(tmp_path: Path) -> None:
+    """A model that only repeats itself ends the step, and its error says so."""
+    ran = team(tmp_path, {"job": [read("a"), write()]})
+    first = ran.state().steps_history[0]
+    assert (first.success, first.attempt_number) == (False, 1)
+    assert "no further plan: no different approach was found" in (first.error_if_failed or "")
+    assert ran.count("same_plans") == 4
+    assert ran.ended() == ("success", "criteria_met")
+
+
+def test_the_attempts_are_limited(tmp_path: Path) -> None:
+    """After the last attempt the step fails, with the last error."""
+    ran = team(tmp_path, {"job": [[read("a"), read("b"), read("c")], write()]}, executor={"attempts": 2})
+    step = ran.state().steps_history[0]
+    assert step.attempt_number == 2
+    assert (step.error_if_failed or "").startswith("Failed after 2 attempts: the tool 'workspace.read_file' failed")
+
+
+def test_a_plan_with_a_tool_that_was_not_offered_is_no_plan(tmp_path: Path) -> None:
+    """The model is told; if it goes on like this, the step fails without a call of a tool."""
+    ran = team(tmp_path, {"job": [{"workspace.delete_file": {"path": "a"}}, write()]})
+    first = ran.state().steps_history[0]
+    assert (first.planned_action.tool_name, first.success) == ("none", False)
+    assert "no valid plan" in (first.error_if_failed or "")
+    assert ran.ended() == ("success", "criteria_met")
+
+
+def test_further_calls_of_one_answer_are_not_run(tmp_path: Path) -> None:
+    """A step is one action, so a model that calls two tools gets the first."""
+    both = {"workspace.read_file": {"path": "a"}, "workspace.write_file": {"path": "out.txt", "text": "x"}}
+    ran = team(tmp_path, {"job": [[both, write()]]})
+    assert [one.tool_name for one in ran.state().tool_executions] == ["workspace.read_file", "workspace.write_file"]
+
+
+# -- models that do not answer
+
+
+def test_a_model_that_does_not_answer_is_asked_later(tmp_path: Path) -> None:
+    """An outage is no step and no failure of the step: the plan is made after 10, 20, ... seconds."""
+    outage = {"provider": "simulated", "faults": [{"kind": "network", "start": 0, "end": "25s"}]}
+    ran = team(tmp_path, {"job": [write()]}, models=outage)
+    assert ran.ended() == ("success", "criteria_met")
+    assert ran.state().failure_count == 0
+    delays = ran.rows("SELECT data ->> '$.delay' FROM events WHERE topic = 'execution.retry' ORDER BY id")
+    assert delays == [10.0, 20.0]
+
+
+def test_after_many_outages_the_task_ends(tmp_path: Path) -> None:
+    """After the retries the task fails, with the reason."""
+    ran = team(tmp_path, {"job": [{"fail": "overload"}]}, executor={"retries": 2})
+    assert ran.ended() == ("failed", "no_model")
+    assert "no model answers" in ran.state().metadata["reason"]
+
+
+def test_an_error_that_stays_is_not_repeated(tmp_path: Path) -> None:
+    """A request that is refused for good ends the task at once."""
+    ran = team(tmp_path, {"job": [{"fail": "auth"}]})
+    assert ran.ended() == ("failed", "no_model")
+    assert ran.rows("SELECT count(*) FROM events WHERE topic = 'execution.retry'") == [0]
