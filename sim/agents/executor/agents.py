@@ -133,6 +133,8 @@ ACTIONS = (run_task, check_confidence)
 def _prepare(plan: WorldPlan) -> Make:
     """Fill the workspaces, and add the tasks of the scenario when the run begins."""
     executors, world = Executors.of(plan.world), plan.world
+    entries = [entry for entry in plan.scenario.agents if isinstance(entry.settings, ExecutorSettings)]
+    executors.types = tuple(sorted({entry.settings.type for entry in entries}))
 
     def begin() -> None:
         executors.workspace.fill()

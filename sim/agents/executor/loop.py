@@ -43,7 +43,7 @@ async def _turn(world: World, agent: Inhabitant, task: int) -> Turned:
     """Do one turn of the loop. This is the main loop of an executor; its action repeats it."""
     executors = Executors.of(world)
     state = executors.states.get(task)
-    if state is None or agent.agent_id not in executors.agents or state.ending is not None:
+    if state is None or state.agent_id != agent.agent_id or state.ending is not None:
         raise Refused(f"{agent.agent_id} cannot work on the task {task!r:.20}")
     executors.claim(agent.agent_id, state)
     execution = Execution(world, agent, executors, state, executors.agents[agent.agent_id])

@@ -13,6 +13,7 @@ from sim.agents.executor.execution import Execution
 from sim.agents.executor.records import PlannedAction, Result, ToolExecution
 from sim.agents.executor.service import ORCHESTRATOR
 from sim.agents.executor.settings import Criterion, ExecutionTask
+from sim.errors import Cancelled
 from sim.kernel.codec import encode
 from sim.tools import Tools
 from sim.tools.access import Access
@@ -206,6 +207,9 @@ async def create_gate(execution: Execution, reason: str, **context: Any) -> str 
     world.tasks.update(state.number, ORCHESTRATOR, status="paused", note=reason[:500])
     try:
         gate = await approvals.decided(execution.agent, gate)
+    except (Cancelled, Exception):  # the executor was stopped: nobody has decided, so another one goes on
+        state.escalation_triggered = False
+        raise
     finally:
         executors.count_pause(state, since)
         world.tasks.update(state.number, ORCHESTRATOR, status="active")

@@ -7,6 +7,7 @@ themselves.
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
 from typing import Any, ClassVar, Final
 
 from sim.agents.executor.records import FINAL, Ending, Step, TaskState
@@ -47,6 +48,7 @@ class Executors(Service):
 
     Attributes:
         states: all tasks by number.
+        types: the types of executors that the scenario has.
         agents: what each executor is, by name, in the order in which they began.
         current: the task of each executor whose step is under way.
         workspace: the files of all projects.
@@ -59,6 +61,7 @@ class Executors(Service):
     def __init__(self, world: World, settings: ExecutorsSettings) -> None:
         self.settings = settings
         self.states: dict[int, TaskState] = {}
+        self.types: tuple[str, ...] = ()
         self.agents: dict[str, ExecutorSettings] = {}
         self.current: dict[str, int] = {}
         self.workspace = Workspace(world, settings)
@@ -67,7 +70,7 @@ class Executors(Service):
         self._world = world
         self._numbers: dict[str, int] = {}  # name of a task → its number
         self._own: dict[str, dict[int, None]] = {}  # executor → its tasks that have not ended
-        self._ready: dict[str, dict[int, None]] = {}  # type → tasks that nobody has yet
+        self._ready: dict[str, list[tuple[bool, int, int]]] = {}  # type → tasks that nobody has, as a heap
         self._idle: dict[str, dict[str, None]] = {}  # type → executors that sleep
         self._dependents: dict[int, list[int]] = {}
         self._spent_micro = 0
@@ -82,26 +85,35 @@ class Executors(Service):
 
     def leave(self, agent_id: str) -> None:
         """Give the tasks of an executor that stops back, so that others of its type can go on with them."""
-        settings = self.agents.pop(agent_id)
+        settings = self.agents.pop(agent_id, None)
+        if settings is None:
+            return
         self._idle.get(settings.type, {}).pop(agent_id, None)
         self.current.pop(agent_id, None)
         for number in self._own.pop(agent_id):
-            self.states[number].agent_id = ""
-            self._offer(self.states[number])
+            state = self.states[number]
+            state.agent_id = ""
+            if "waits_for" in state.metadata:
+                continue  # it is offered again when the help has ended
+            self._world.tasks.update(number, ORCHESTRATOR, status="planned", note=f"{agent_id} has stopped")
+            self._offer(state)
 
     def next_task(self, agent_id: str) -> TaskState | None:
         """Return the task on which an executor works next, or None: it then counts as idle.
 
-        Its own tasks that can go on come first, help for others before; then the tasks of its type that nobody has.
+        Its own tasks that can go on come first, help for others before; then the most urgent task of its type that
+        nobody has, which is its own from now on.
         """
         settings, now = self.agents[agent_id], self._world.kernel.now
         own = [self.states[number] for number in self._own[agent_id]]
         can = [state for state in own if self._due_ns(state) <= now]
         if can:
             return min(can, key=_urgency)
-        ready = [self.states[number] for number in self._ready.get(settings.type, ())]
-        if ready:
-            return min(ready, key=_urgency)
+        if ready := self._ready.get(settings.type):
+            state = self.states[heappop(ready)[-1]]
+            state.agent_id = agent_id
+            self._own[agent_id][state.number] = None
+            return state
         self._idle.setdefault(settings.type, {})[agent_id] = None
         return None
 
@@ -116,15 +128,12 @@ class Executors(Service):
         return int(state.metadata.get("retry_ns", 0))
 
     def claim(self, agent_id: str, state: TaskState) -> None:
-        """Give a task to an executor that begins a step of it."""
+        """Note that an executor begins a step of a task."""
         self._idle.get(self.agents[agent_id].type, {}).pop(agent_id, None)
         self.current[agent_id] = state.number
-        if state.agent_id == agent_id:
-            return
-        self._ready[state.type].pop(state.number, None)
-        self._own[agent_id][state.number] = None
-        state.agent_id = agent_id
-        self._world.tasks.update(state.number, ORCHESTRATOR, status="active", assignee=agent_id)
+        task = self._world.tasks.get(state.number)
+        if task.status != "active" or task.assignee != agent_id:
+            self._world.tasks.update(state.number, ORCHESTRATOR, status="active", assignee=agent_id)
         if state.started_ns is None:
             state.started_ns = self._world.kernel.now
             limits = {"max_steps": state.max_steps, "timeout": to_seconds(state.timeout_ns)}
@@ -180,7 +189,7 @@ class Executors(Service):
             Refused: if there are too many tasks, or no executor of its type.
         """
         settings, world = self.settings, self._world
-        if sum(state.ending is None for state in self.states.values()) >= settings.open_tasks:
+        if self.counts["tasks"] - self._ended() >= settings.open_tasks:
             raise Refused(f"there are {settings.open_tasks} open tasks already")
         self.require_type(given.type)
         if not _PROJECT.fullmatch(given.project):
@@ -214,9 +223,8 @@ class Executors(Service):
         Raises:
             Refused: if there are none.
         """
-        known = sorted({one.type for one in self.agents.values()})
-        if wanted not in known:
-            raise Refused(f"there are no executors of the type {wanted!r:.60}; there are {', '.join(known) or 'none'}")
+        if wanted not in self.types:
+            raise Refused(f"there are no executors of the type {wanted!r:.60}; there are {', '.join(self.types)}")
 
     def number_of(self, name: str) -> int:
         """Return the number of a task of a name.
@@ -238,7 +246,7 @@ class Executors(Service):
             self.end(state, "dependency", f"task {lost[0].id} ended with {lost[0].word}")
         if missing:
             return
-        self._ready.setdefault(state.type, {})[state.number] = None
+        heappush(self._ready.setdefault(state.type, []), _urgency(state))
         if sleeping := next(iter(self._idle.get(state.type, ())), None):
             del self._idle[state.type][sleeping]
             self.wake(sleeping)
@@ -282,7 +290,10 @@ class Executors(Service):
         waiting.metadata.setdefault("help", []).append(helped)
         self._world.tasks.update(waiting.number, ORCHESTRATOR, status="active")
         self.report("resumed", waiting, help=state.task_id, status=state.final_status)
-        self.wake(waiting.agent_id)
+        if waiting.agent_id:
+            self.wake(waiting.agent_id)
+        else:  # its executor has stopped meanwhile
+            self._offer(waiting)
 
     def wait_for(self, state: TaskState, other: TaskState) -> None:
         """Let a task wait until a task of help has ended. Its executor can do other tasks meanwhile."""
@@ -330,13 +341,16 @@ class Executors(Service):
             return None
         return {
             "states": {str(number): [state.ending, state.to_json()] for number, state in self.states.items()},
-            "waiting": {wanted: list(tasks) for wanted, tasks in sorted(self._ready.items()) if tasks},
+            "ready": {wanted: sorted(tasks) for wanted, tasks in sorted(self._ready.items()) if tasks},
             "tests": self.tests_fault, "counts": dict(sorted(self.counts.items())),
         }  # fmt: skip
 
+    def _ended(self) -> int:
+        return sum(self.counts[status] for status in ("success", "failed", "escalated"))
+
     def metrics(self) -> Mapping[str, float]:
         """Return how tasks ended and why, what that took, and how often people and help were needed."""
-        counts, ended = self.counts, sum(self.counts[status] for status in ("success", "failed", "escalated"))
+        counts, ended = self.counts, self._ended()
         names = (
             "tasks", "success", "failed", "escalated", *(f"ended_{ending}" for ending in FINAL), "replans",
             "same_plans", "denied", "alternatives", "help", "gates", "gates_approved", "confidence_checks", "loops",

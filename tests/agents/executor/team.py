@@ -151,6 +151,6 @@ def team(
     path, kept = folder / "team.yaml", list[SimulationRunner]()
     persons = tuple(steps or ())
     path.write_text(json.dumps(scenario(plans, persons=persons, **options), indent=1), encoding="utf-8")
-    kinds = {"person": people(steps or {})} if steps else {}
-    result = sim.run(path, out=folder / "runs", begun=kept.append, kinds=kinds, **(run or {}))
+    given: dict[str, Any] = {"kinds": {"person": people(steps)} if steps else {}, **(run or {})}
+    result = sim.run(path, out=folder / "runs", begun=kept.append, **given)
     return Team(kept[0].simulation.world, result, Path(result.run or ""), path)

@@ -33,7 +33,7 @@ def published(ran: Team) -> list[str]:
 def test_an_alternative_is_planned_with_what_is_allowed(tmp_path: Path) -> None:
     """Only the allowed alternatives are offered then, the denied tool is not offered again in this task."""
     alternatives = {"alternatives": {"files.remove": ["release.publish", "workspace.write_file"]}}
-    plans = {"job": [[{"files.remove": {}}, write()]]}
+    plans: Any = {"job": [[{"files.remove": {}}, write()]]}
     ran = team(tmp_path, plans, offered=OFFERED, tools=TOOLS, access=only("nobody"), executor=alternatives, audit={})
     first = ran.state().steps_history[0]
     assert [one.result.status for one in first.attempts] == ["denied", "ok"]
@@ -45,7 +45,7 @@ def test_an_alternative_is_planned_with_what_is_allowed(tmp_path: Path) -> None:
 
 def test_a_specialist_helps(tmp_path: Path) -> None:
     """Who may call the tool gets a task, plans for itself, and the one who asked goes on with the result."""
-    plans = {"job": [PUBLISH, write()], "help-job": [PUBLISH]}
+    plans: Any = {"job": [PUBLISH, write()], "help-job": [PUBLISH]}
     ran = team(tmp_path, plans, offered=OFFERED, tools=TOOLS, access=only("reviewer"), agents=[REVIEWER])
     state, help = ran.state(), ran.state("help-job")  # noqa: A001 - the word of the domain
     assert state.steps_history[0].execution_result.status == "passed_on"
@@ -78,7 +78,7 @@ def test_while_a_task_waits_its_executor_does_others(tmp_path: Path) -> None:
                         {"allow": True, "agents": ["coder"], "tools": ["mail.send"]}]}  # fmt: skip
     own = ["release.publish", "mail.send", "workspace.write_file"]
     reviewer = {"name": "reviewer", "kind": "executor", "settings": {"type": "reviewer", "tools": own}}
-    plans = {
+    plans: Any = {
         "help-one": [PUBLISH], "help-two": [{"mail.send": {}}],
         "one": [PUBLISH, write("a.txt")], "two": [{"mail.send": {}}, write("b.txt")],
     }  # fmt: skip
@@ -103,7 +103,7 @@ def test_the_last_resort_is_a_person(tmp_path: Path) -> None:
 
 def test_help_is_not_passed_on_for_ever(tmp_path: Path) -> None:
     """Help for help is limited in depth; then a person is needed."""
-    plans = {"job": [PUBLISH], "help-job": [{"release.publish": {"version": "2"}}]}
+    plans: Any = {"job": [PUBLISH], "help-job": [{"release.publish": {"version": "2"}}]}
     ran = team(
         tmp_path, plans, offered=OFFERED, tools=TOOLS, access=only("reviewer"), agents=[REVIEWER], executor={"help": 0}
     )
