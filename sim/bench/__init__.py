@@ -8,16 +8,15 @@ The modules, from the plan to the page:
     trial             one run and its measurements
     concurrency       calls of language models in flight, over simulated time
     outcome_distance  the distance of the outcomes of two runs
-    estimate          means over seeds, with confidence intervals
     rows              the results by combination and mode
     files             the folder: page, JSON, CSV
-    page              the page, with `charts`, `page_parts`, and the sections `outcomes` and `page_notes`
+    page              the page, with `page_parts`, and the sections `outcomes` and `page_notes`
 """
 
 from sim.bench.files import PAGE, make_folder, to_json, write
 from sim.bench.modes import MODES
 from sim.bench.plan import TrialPlan, make_plan, overrides_of
-from sim.bench.processes import cores, machine, measure
+from sim.bench.processes import machine, measure
 from sim.bench.rows import FIGURES, Bench, Row, evaluate, problems_of
 from sim.bench.trial import BASES, Trial
 
@@ -30,7 +29,6 @@ __all__ = [
     "Row",
     "Trial",
     "TrialPlan",
-    "cores",
     "evaluate",
     "machine",
     "make_folder",

@@ -1,10 +1,10 @@
 """The sections of the page about the outcomes of a scenario: by swept value, and in each mode."""
 
-from sim.bench.charts import Bar, bars, half, number
-from sim.bench.estimate import Estimate
 from sim.bench.modes import PARALLEL
 from sim.bench.page_parts import card, colour, figure, label_of, section, table
 from sim.bench.rows import Bench, Outcome, Row
+from sim.experiments.charts import Bar, bars, half, number
+from sim.experiments.estimate import Estimate
 from sim.pages import Markup, tag
 from sim.pages.markup import Child
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
-from sim.bench.charts import Bar, Series, bands, bars, half, lines, number
-from sim.bench.estimate import Estimate
 from sim.bench.modes import PARALLEL
 from sim.bench.outcomes import outcomes, swept_outcomes
 from sim.bench.page_notes import about, meaning
 from sim.bench.page_parts import card, colour, figure, label_of, section, short, spread, table
 from sim.bench.rows import FIGURES, Bench, Row
 from sim.bench.trial import BASES
+from sim.experiments.charts import Bar, Series, bands, bars, half, lines, number
+from sim.experiments.estimate import Estimate
 from sim.pages import Markup, document, tag
 
 _CARDS = 8

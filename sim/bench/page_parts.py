@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from sim.bench.charts import half, number
-from sim.bench.estimate import Estimate
 from sim.bench.modes import MODES
 from sim.bench.plan import Point
 from sim.bench.rows import Row
+from sim.experiments.charts import half, number
+from sim.experiments.estimate import Estimate
 from sim.pages import Markup, tag
 from sim.pages.markup import Child
 

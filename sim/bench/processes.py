@@ -2,15 +2,10 @@
 
 import contextlib
 import gc
-import os
 import platform
-import signal
 import sys
 import time
-from collections import deque
 from collections.abc import Generator, Mapping
-from multiprocessing import connection, get_context
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +16,8 @@ from sim.bench.modes import ORACLE, PARALLEL, Mode
 from sim.bench.plan import Job, TrialPlan
 from sim.bench.trial import Status, Trial, figures_of, sentence
 from sim.errors import UsageError
+from sim.experiments.pool import Ended, cores, run_jobs
 from sim.runner import SimulationRunner, run
-
-_SPAWN = get_context("spawn")
-
 
 Seen = dict[tuple[str, int], tuple[str, ...]]
 """The agents that an agent saw, by agent and tick."""
@@ -64,11 +57,6 @@ class _Meter:
         return {} if sync is None or sync.seen is None else sync.seen
 
 
-def cores() -> int:
-    """Return the number of CPU cores for this process."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def machine() -> dict[str, Any]:
     """Return a description of the machine."""
     return {"processor": _processor(), "cores": cores(), "system": platform.system(), "release": platform.release()}
@@ -83,7 +71,7 @@ def _processor() -> str:
 
 
 def measure(plan: TrialPlan, processes: int) -> Generator[Trial]:
-    """Execute a plan and yield each run when it is done.
+    """Execute a plan and yield each run when its job is done.
 
     Running processes are killed when the generator is closed. They leave nothing on disk.
 
@@ -91,73 +79,37 @@ def measure(plan: TrialPlan, processes: int) -> Generator[Trial]:
         plan: the plan.
         processes: the number of parallel processes.
     """
-    waiting = deque(plan.jobs)
-    working: dict[connection.Connection, _Work] = {}
-    try:
-        while waiting or working:
-            while waiting and len(working) < processes:
-                work = _Work.start(waiting.popleft())
-                working[work.receiver] = work
-            for receiver in connection.wait(list(working)):
-                work = working[receiver]  # type: ignore[index]
-                try:
-                    trial = work.receiver.recv()
-                    work.missing.remove(trial.mode)
-                    yield trial
-                except (EOFError, OSError):  # OSError: it ended while it was sending
-                    del working[work.receiver]
-                    yield from work.end()
-    finally:
-        for work in working.values():
-            work.process.kill()
-        for work in working.values():
-            work.end()
+    with contextlib.closing(run_jobs(_work, plan.jobs, processes)) as done:
+        for job, trials in done:
+            if isinstance(trials, Ended):
+                yield from (
+                    Trial(job.point, job.seed, mode.name, turn, "failed", trials.problem)
+                    for turn, mode in enumerate(job.modes)
+                )
+            else:
+                yield from trials
 
 
-@attrs.frozen
-class _Work:
-    """A process with one job. `missing` are the modes without a result."""
-
-    job: Job
-    process: SpawnProcess
-    receiver: connection.Connection
-    missing: list[str]
-
-    @classmethod
-    def start(cls, job: Job) -> "_Work":
-        receiver, sender = _SPAWN.Pipe(duplex=False)
-        process = _SPAWN.Process(target=_work, args=(job, sender), name="sim-bench", daemon=True)
-        process.start()
-        sender.close()
-        return cls(job, process, receiver, [mode.name for mode in job.modes])
-
-    def end(self) -> list[Trial]:
-        """Wait for the process, close its pipe, and return a failed trial for each missing mode."""
-        self.process.join()
-        self.receiver.close()
-        problem = f"the process of the run ended early (exit code {self.process.exitcode})"
-        turns = [mode.name for mode in self.job.modes]
-        return [
-            Trial(self.job.point, self.job.seed, mode, turns.index(mode), "failed", problem) for mode in self.missing
-        ]
+_warmed: set[Path] = set()
+"""The scenarios that this process has run."""
 
 
-def _work(job: Job, sender: connection.Connection) -> None:
-    """Run a job in all its modes. This is the main function of a process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.redirect_stdout(sys.stderr):  # output of agents is not part of the result
-        if not job.synchronised:  # the makespan can be real time, in which imports must not count
-            _warm(job)
-        seen: Seen | None = None
-        asked = any(mode.name == ORACLE for mode in job.modes)
-        for turn, mode in enumerate(job.modes):
-            if mode.name == ORACLE and seen is None:
-                seen = _study(job)
-            meter = _Meter(seen if mode.name == ORACLE else None, study=asked and mode.name == PARALLEL)
-            sender.send(_trial(job, mode, turn, meter))
-            if meter.study:
-                seen = meter.studied()
-    sender.close()
+def _work(job: Job) -> list[Trial]:
+    """Run a job in all its modes, in a worker process."""
+    if not job.synchronised and job.scenario not in _warmed:  # the makespan can be real time, without imports
+        _warm(job)
+        _warmed.add(job.scenario)
+    seen: Seen | None = None
+    trials = []
+    asked = any(mode.name == ORACLE for mode in job.modes)
+    for turn, mode in enumerate(job.modes):
+        if mode.name == ORACLE and seen is None:
+            seen = _study(job)
+        meter = _Meter(seen if mode.name == ORACLE else None, study=asked and mode.name == PARALLEL)
+        trials.append(_trial(job, mode, turn, meter))
+        if meter.study:
+            seen = meter.studied()
+    return trials
 
 
 def _warm(job: Job) -> None:

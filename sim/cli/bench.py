@@ -19,7 +19,6 @@ from sim.bench import (
     Row,
     Trial,
     TrialPlan,
-    cores,
     evaluate,
     machine,
     make_folder,
@@ -35,6 +34,7 @@ from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
 from sim.cli.render.table import Cell as Entry
 from sim.cli.render.table import number, print_table
 from sim.cli.run import MAX_SEED, allow_imports
+from sim.experiments.pool import cores
 from sim.store.files import versions, wall_label
 
 _COLUMNS = (

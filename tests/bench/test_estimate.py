@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.bench.estimate import Estimate, student
+from sim.experiments.estimate import Estimate, student
 
 
 @pytest.mark.parametrize(

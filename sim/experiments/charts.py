@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
-from sim.bench.estimate import Estimate
+from sim.experiments.estimate import Estimate
 from sim.pages import Markup, svg, tag
 
 WIDTH = 560.0
