@@ -15,10 +15,10 @@ The modules, from the plan to the page:
 
 from sim.bench.files import PAGE, make_folder, to_json, write
 from sim.bench.modes import MODES
-from sim.bench.plan import TrialPlan, make_plan, overrides_of
+from sim.bench.plan import TrialPlan, make_plan
 from sim.bench.processes import machine, measure
 from sim.bench.rows import FIGURES, Bench, Row, evaluate, problems_of
-from sim.bench.trial import BASES, Trial
+from sim.experiments.trial import BASES, Trial
 
 __all__ = [
     "BASES",
@@ -34,7 +34,6 @@ __all__ = [
     "make_folder",
     "make_plan",
     "measure",
-    "overrides_of",
     "problems_of",
     "to_json",
     "write",

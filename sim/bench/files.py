@@ -11,10 +11,10 @@ from typing import Any
 import attrs
 
 from sim.bench.page import render
-from sim.bench.plan import Point
 from sim.bench.rows import Bench, Row
-from sim.bench.trial import Trial
 from sim.errors import UsageError
+from sim.experiments.points import Point
+from sim.experiments.trial import Trial
 from sim.store.export import csv_cell
 from sim.store.files import DATABASE, failure, private_file
 
@@ -93,7 +93,8 @@ def to_csv(bench: Bench) -> str:
     Text that a spreadsheet would interpret as a formula gets a ' in front. None is an empty cell, as in `sim export`.
     """
     keys = list(bench.plan.points[0])
-    names = [field.name for field in attrs.fields(Trial) if field.name not in ("point", "concurrency", "outcomes")]
+    left_out = ("point", "concurrency", "outcomes", "own")
+    names = [field.name for field in attrs.fields(Trial) if field.name not in left_out]
     outcomes = list(dict.fromkeys(name for trial in bench.trials for name in trial.outcomes))
     text = io.StringIO(newline="")
     writer = csv.writer(text)

@@ -1,27 +1,14 @@
 """The distance of the outcomes of two runs.
 
-An outcome is a number at the end of a run: the last value of a metric, the mean of an observation, the number of
-actions of a kind that were done or refused, or the number of agents in a final state. The distance of two values is
-|a - b| / (|a| + |b|): 0 if a and b are equal, 1/3 if one is twice the other, 1 if one of them is 0 or they have
-different signs. The distance of two runs is the mean over their outcomes, without outcomes that are 0 in both.
+The distance of two values of an outcome (see `outcomes_of`) is |a - b| / (|a| + |b|): 0 if a and b are equal, 1/3 if
+one is twice the other, 1 if one of them is 0 or they have different signs. The distance of two runs is the mean over
+their outcomes, without outcomes that are 0 in both.
 """
 
-import math
 import statistics
 from collections.abc import Mapping
 
-from sim.runner import RunResult
-
 Outcomes = Mapping[str, float]
-
-
-def outcomes_of(result: RunResult) -> Outcomes:
-    """Return the outcomes of a run: numbers by name."""
-    found = {f"metric {name}": series[-1] for name, series in result.metrics.items() if name != "time" and series}
-    found |= {f"mean {name}": distribution.mean for name, distribution in result.observations.items()}
-    for words, counts in (("done", result.kinds), ("refused", result.refused), ("at the end", result.states)):
-        found |= {f"{words} {name}": count for name, count in counts.items()}
-    return {name: float(value) for name, value in found.items() if _is_number(value)}
 
 
 def distance(one: float, other: float) -> float:
@@ -41,7 +28,3 @@ def relative(base: Outcomes, other: Outcomes, name: str) -> float | None:
     """Return the relative difference of an outcome from its base value; None if the base value is 0."""
     before = base.get(name, 0.0)
     return (other.get(name, 0.0) - before) / abs(before) if before else None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)

@@ -1,32 +1,30 @@
 """The sections of the page about the outcomes of a scenario: by swept value, and in each mode."""
 
 from sim.bench.modes import PARALLEL
-from sim.bench.page_parts import card, colour, figure, label_of, section, table
+from sim.bench.page_parts import card, colour, figure, section, table
 from sim.bench.rows import Bench, Outcome, Row
 from sim.experiments.charts import Bar, bars, half, number
 from sim.experiments.estimate import Estimate
+from sim.experiments.points import label_of
 from sim.pages import Markup, tag
 from sim.pages.markup import Child
 
 _CHARTS, _POINTS, _ROWS = 8, 24, 60
 _SWEPT = 16
 """The most charts of outcomes by swept value."""
-_OWN = ("metric ", "mean ")
-"""How the names of outcomes begin that a scenario defines: its metrics, and the means of its observations."""
 _HEAT = (0.02, 0.1, 0.25, 0.5)
 """Lower bounds of the distances for each heat level of a cell."""
 
 
 def swept_outcomes(bench: Bench) -> Markup | None:
-    """Return the outcomes that the scenario itself defines, by swept value and mode; None if nothing is swept."""
-    if len(bench.plan.points) < 2:
-        return None
-    names = dict.fromkeys(name for row in bench.rows for name in row.outcomes if name.startswith(_OWN))
+    """Return the outcomes that the scenario itself defines, by swept value and mode; None if there are none."""
+    own = {name for trial in bench.trials for name in trial.own}
+    names = dict.fromkeys(name for row in bench.rows for name in row.outcomes if name in own)
     cards = [_by_value(bench, name) for name in [name for name in names if _tells_apart(bench, name)][:_SWEPT]]
     if not cards:
         return None
     note = "mean over seeds, with its 95 % interval; metrics are values at the end of a run"
-    return section("Outcomes by swept value", note, tag("div", cards, class_="cards wide"))
+    return section("Outcomes of the scenario", note, tag("div", cards, class_="cards wide"))
 
 
 def _tells_apart(bench: Bench, name: str) -> bool:
@@ -35,13 +33,13 @@ def _tells_apart(bench: Bench, name: str) -> bool:
 
 
 def _by_value(bench: Bench, name: str) -> Markup:
-    kind, _, word = name.partition(" ")
     given = []
     for row in bench.rows[:_POINTS]:
         if name in row.outcomes:
             value, label = row.outcomes[name].value, ", ".join(bench.plan.points[row.point].values())
-            given.append(Bar(f"{label}, {row.mode}", colour(row.mode), value, f"{number(value.mean)} {half(value)}"))
-    return card(word.replace("_", " "), kind, bars(f"{name} by swept value and mode", given))
+            named = ", ".join(part for part in (label, row.mode) if part)
+            given.append(Bar(named, colour(row.mode), value, f"{number(value.mean)} {half(value)}"))
+    return card(name, "", bars(f"{name} by swept value and mode", given))
 
 
 def outcomes(bench: Bench) -> Markup | None:

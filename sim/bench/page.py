@@ -6,11 +6,12 @@ from importlib.resources import files
 from sim.bench.modes import PARALLEL
 from sim.bench.outcomes import outcomes, swept_outcomes
 from sim.bench.page_notes import about, meaning
-from sim.bench.page_parts import card, colour, figure, label_of, section, short, spread, table
+from sim.bench.page_parts import card, colour, figure, section, spread, table
 from sim.bench.rows import FIGURES, Bench, Row
-from sim.bench.trial import BASES
 from sim.experiments.charts import Bar, Series, bands, bars, half, lines, number
 from sim.experiments.estimate import Estimate
+from sim.experiments.points import as_number, label_of, short
+from sim.experiments.trial import BASES
 from sim.pages import Markup, document, tag
 
 _CARDS = 8
@@ -20,8 +21,13 @@ _TABLES = 100
 
 def render(bench: Bench) -> str:
     """Return the page."""
-    style = (files("sim.bench") / "web" / "style.css").read_text(encoding="utf-8")
-    made = (_swept(bench), swept_outcomes(bench), _makespans(bench), _flights(bench), _figures(bench))
+    style = (files("sim.experiments") / "web" / "style.css").read_text(encoding="utf-8")
+    own = swept_outcomes(bench)
+    swept = len(bench.plan.points) > 1 or len(bench.plan.modes) == 1  # then they are what was asked for
+    made = (
+        _swept(bench), own if swept else None, _makespans(bench), _flights(bench), None if swept else own,
+        _figures(bench),
+    )  # fmt: skip
     shown = [part for part in made if part]
     body = tag("main", _header(bench), _tiles(bench), shown, outcomes(bench), meaning(bench), about(bench))
     return document(f"{bench.plan.scenario.name}: bench", body, style=style)
@@ -62,6 +68,9 @@ def _tiles(bench: Bench) -> Markup | None:
 
 
 def _makespans(bench: Bench) -> Markup | None:
+    """Return the makespans by mode; None if there is one mode only, which is compared with nothing."""
+    if len(bench.plan.modes) == 1:
+        return None
     cards: list[Markup] = []
     for index, point in enumerate(bench.plan.points[:_CARDS]):
         rows = [row for row in bench.of_point(index) if "makespan" in row.figures]
@@ -130,7 +139,7 @@ def _overview(bench: Bench, name: str, unit: str) -> Markup | None:
 def _over(bench: Bench, key: str) -> Iterator[Markup]:
     """Yield a chart over one key for each combination of the other keys."""
     points = bench.plan.points
-    places = [_number(point[key]) for point in points]
+    places = [as_number(point[key]) for point in points]
     if None in places or len(set(places)) < 2:
         return
     others = [{name: value for name, value in point.items() if name != key} for point in points]
@@ -145,13 +154,6 @@ def _over(bench: Bench, key: str) -> Iterator[Markup]:
                 given.append(Series(mode.name, colour(mode.name), sorted(values, key=lambda pair: pair[0])))
         if given:
             yield card(f"over {name}", label_of(other), lines("speed-up", given, name, mark=1))
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def _flights(bench: Bench) -> Markup | None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from sim.bench.modes import MODES
-from sim.bench.plan import Point
 from sim.bench.rows import Row
 from sim.experiments.charts import half, number
 from sim.experiments.estimate import Estimate
@@ -54,17 +53,6 @@ def figure(value: Estimate | None, unit: str = "") -> Child:
     if value is None:
         return None
     return [number(value.mean) + unit, tag("span", f" {half(value)}", class_="half") if value.half else None]
-
-
-def label_of(point: Point) -> str:
-    """Return the name of a combination of swept values."""
-    return ", ".join(f"{short(key, point)}={value}" for key, value in point.items())
-
-
-def short(key: str, among: Point) -> str:
-    """Return the last two parts of a key, or the whole key if another key ends with them."""
-    end = ".".join(key.split(".")[-2:])
-    return end if sum(f".{other}".endswith(f".{end}") for other in among) == 1 else key
 
 
 def spread(rows: Sequence[Row], figure: str) -> str:

@@ -1,7 +1,7 @@
 """The plan of a bench: each combination of swept values, with each seed, in each mode."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import attrs
 from sim.assembly.build import check_families, check_kinds
 from sim.bench.modes import Mode, modes_of
 from sim.errors import UsageError
+from sim.experiments.points import Point, overrides_of
 from sim.scenario import Scenario, load
 
 MAX_CELLS = 10_000
@@ -17,9 +18,6 @@ SEEDS = 5
 _MAX_SEED = 2**63 - 1  # the limit of `sim run --seed`
 
 _SET_BY_MODES = frozenset({"execution.use_autonomous_loops", "execution.tick.concurrency"})
-
-Point = Mapping[str, str]
-"""One combination of swept values: the text of the value by key."""
 
 
 @attrs.frozen
@@ -89,11 +87,6 @@ class TrialPlan:
                 first = turn % len(self.modes)
                 order = self.modes[first:] + self.modes[:first]
                 yield Job(self.file, changes, number, seed, order, self.synchronised[number], self.allow)
-
-
-def overrides_of(point: Point) -> tuple[str, ...]:
-    """Return a combination as overrides of a scenario."""
-    return tuple(f"{key}={value}" for key, value in point.items())
 
 
 def make_plan(

@@ -1,7 +1,6 @@
 """The runs of a bench, in parallel processes, and a description of the machine (edge)."""
 
 import contextlib
-import gc
 import platform
 import sys
 import time
@@ -14,9 +13,10 @@ import attrs
 from sim.bench.concurrency import Concurrency
 from sim.bench.modes import ORACLE, PARALLEL, Mode
 from sim.bench.plan import Job, TrialPlan
-from sim.bench.trial import Status, Trial, figures_of, sentence
 from sim.errors import UsageError
-from sim.experiments.pool import Ended, cores, run_jobs
+from sim.experiments.measure import attempt
+from sim.experiments.pool import Ended, Pool, cores
+from sim.experiments.trial import Trial, figures_of
 from sim.runner import SimulationRunner, run
 
 Seen = dict[tuple[str, int], tuple[str, ...]]
@@ -79,8 +79,8 @@ def measure(plan: TrialPlan, processes: int) -> Generator[Trial]:
         plan: the plan.
         processes: the number of parallel processes.
     """
-    with contextlib.closing(run_jobs(_work, plan.jobs, processes)) as done:
-        for job, trials in done:
+    with Pool(processes) as pool:
+        for job, trials in pool.run(_work, plan.jobs):
             if isinstance(trials, Ended):
                 yield from (
                     Trial(job.point, job.seed, mode.name, turn, "failed", trials.problem)
@@ -129,25 +129,20 @@ def _study(job: Job) -> Seen:
 
 
 def _trial(job: Job, mode: Mode, turn: int, meter: _Meter) -> Trial:
-    run_mode, changes = mode.settings(synchronised=job.synchronised)
     trial = Trial(job.point, job.seed, mode.name, turn)
-    gc.collect()  # so that garbage of earlier runs is not collected during this one
-    try:
-        result = run(
-            job.scenario, seed=job.seed, mode=run_mode, overrides=job.overrides + changes, allow=job.allow, begun=meter,
-            on_interrupt="return",
-        )  # fmt: skip
-        if result.status != "finished":
-            sys.exit(1)  # the process is being ended from outside
-        figures: Mapping[str, Any] = figures_of(
-            result, time.process_time() - meter.began, with_models=meter.with_models,
-        )  # fmt: skip
-        if figures["basis"] == "simulated" and meter.concurrency is not None:
-            mean, parts = meter.concurrency.over_time()
-            figures = {**figures, "in_flight": mean, "concurrency": parts}
-        return attrs.evolve(trial, **figures)
-    except UsageError as error:
-        status: Status = "refused" if mode.may_refuse else "failed"
-        return attrs.evolve(trial, status=status, problem=sentence(error))
-    except Exception as error:
-        return attrs.evolve(trial, status="failed", problem=sentence(error))
+    return attempt(trial, lambda: _figures(job, mode, meter), may_refuse=mode.may_refuse)
+
+
+def _figures(job: Job, mode: Mode, meter: _Meter) -> Mapping[str, Any]:
+    run_mode, changes = mode.settings(synchronised=job.synchronised)
+    result = run(
+        job.scenario, seed=job.seed, mode=run_mode, overrides=job.overrides + changes, allow=job.allow, begun=meter,
+        on_interrupt="return",
+    )  # fmt: skip
+    if result.status != "finished":
+        sys.exit(1)  # the process is being ended from outside
+    figures = figures_of(result, time.process_time() - meter.began, with_models=meter.with_models)
+    if figures["basis"] == "simulated" and meter.concurrency is not None:
+        mean, parts = meter.concurrency.over_time()
+        return {**figures, "in_flight": mean, "concurrency": parts}
+    return figures

@@ -11,8 +11,8 @@ import attrs
 from sim.bench.modes import ORACLE, PARALLEL
 from sim.bench.outcome_distance import distance, outcome_distance, relative
 from sim.bench.plan import TrialPlan
-from sim.bench.trial import Basis, Trial
 from sim.experiments.estimate import Estimate
+from sim.experiments.trial import Basis, Trial
 
 T = TypeVar("T")
 

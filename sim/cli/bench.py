@@ -24,16 +24,17 @@ from sim.bench import (
     make_folder,
     make_plan,
     measure,
-    overrides_of,
     problems_of,
     to_json,
     write,
 )
+from sim.cli.render.estimates import Line, print_estimates
 from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
 from sim.cli.render.table import Cell as Entry
 from sim.cli.render.table import number, print_table
 from sim.cli.run import MAX_SEED, allow_imports
+from sim.experiments.points import overrides_of, short
 from sim.experiments.pool import cores
 from sim.store.files import versions, wall_label
 
@@ -155,7 +156,12 @@ class Progress:
 
 
 def _print(bench: Bench) -> None:
-    """Print a table for each combination of swept values, with noise and problems."""
+    """Print a table for each combination of swept values, with noise and problems, then the outcomes."""
+    if len(bench.plan.modes) == 1:  # there is nothing to compare
+        _print_outcomes(bench)
+        for problem, modes in problems_of(bench.rows).items():
+            click.echo(f"{', '.join(modes)}: {plain(problem)}")
+        return
     for index, point in enumerate(bench.plan.points):
         rows = bench.of_point(index)
         if index:
@@ -170,6 +176,24 @@ def _print(bench: Bench) -> None:
             click.echo(f"{', '.join(modes)}: {plain(problem)}")
     if len(bench.plan.points) > 1:
         _print_speed_ups(bench)
+    _print_outcomes(bench)
+
+
+def _print_outcomes(bench: Bench) -> None:
+    """Print the outcomes that the scenario itself defines, with their intervals, by combination and mode."""
+    own = {name for trial in bench.trials for name in trial.own}
+    several = len(bench.plan.modes) > 1
+    first = bench.plan.points[0]
+    lines = []
+    for row in bench.rows:
+        cells: list[Entry] = [*bench.plan.points[row.point].values(), *([row.mode] if several else []), row.measured]
+        told = {name: row.outcomes[name].value for name in sorted(own) if name in row.outcomes}
+        lines.append(Line(cells, told))
+    if several and own:
+        click.echo(f"\noutcomes, mean over {len(bench.plan.seeds)} seeds")
+    if own or not several:
+        headings = [*(short(key, first) for key in first), *(["mode"] if several else []), "seeds"]
+        print_estimates(headings, lines)
 
 
 def _print_speed_ups(bench: Bench) -> None:

@@ -1,15 +1,15 @@
 """Jobs in long-lived worker processes (edge)."""
 
-import contextlib
 import os
 import signal
 import sys
-from collections import deque
+import threading
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
-from typing import Any, TypeVar
+from itertools import islice
+from multiprocessing import active_children, get_context, parent_process
+from typing import Any, Self, TypeVar
 
 import attrs
 
@@ -33,79 +33,92 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_jobs(
-    work: Callable[[Job], Result], jobs: Iterable[Job], processes: int
-) -> Generator[tuple[Job, Result | Ended]]:
-    """Run jobs in parallel processes, and yield each job with its result when it is done.
+class Pool:
+    """Worker processes that do many jobs, one after another, until the `with` block ends.
 
-    A worker does many jobs, one after another. If one of them ends early, those jobs that were under way are done
-    again, each in a process of its own, so that only the guilty one is lost.
+    If the block is left by an error, the workers are killed. They leave nothing on disk.
 
     Args:
-        work: a function of a module, called with each job in a worker.
-        jobs: the jobs; they are taken as they are needed.
         processes: the number of parallel processes.
     """
-    waiting = iter(jobs)
-    suspects: deque[Job] = deque()
-    more = True
-    while more or suspects:
-        if suspects:
-            job = suspects.popleft()
-            yield job, _alone(work, job)
-            continue
-        with _workers(processes) as pool:
-            running: dict[Future[Result], Job] = {}
-            while True:
-                while more and len(running) < processes * _AHEAD:
-                    for job in waiting:
-                        running[pool.submit(work, job)] = job
-                        break
-                    else:
-                        more = False
-                if not running:
-                    break
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    job = running.pop(future)
-                    try:
-                        yield job, future.result()
-                    except BrokenProcessPool:
-                        suspects.append(job)
-                if suspects:
-                    suspects.extend(running.values())
-                    break
+
+    def __init__(self, processes: int) -> None:
+        self._processes = processes
+        self._executor: ProcessPoolExecutor | None = None
+        self._others = set(active_children())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._end(kill=kind is not None)
+
+    def _end(self, *, kill: bool) -> None:
+        executor, self._executor = self._executor, None
+        if executor is None:
+            return
+        if kill:
+            workers = set(active_children()) - self._others
+            executor.shutdown(wait=False, cancel_futures=True)
+            for worker in workers:
+                worker.kill()
+            for worker in workers:
+                worker.join()
+        executor.shutdown(cancel_futures=True)
+
+    def run(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Generator[tuple[Job, Result | Ended]]:
+        """Run jobs, and yield each with its result when it is done.
+
+        If a worker ends early, the jobs that were under way are done again, each in a process of its own, so that only
+        the guilty one is lost.
+
+        Args:
+            work: a function of a module, called with each job in a worker.
+            jobs: the jobs; they are taken as they are needed.
+        """
+        waiting, running = iter(jobs), dict[Future[Result], Job]()
+        while True:
+            for job in islice(waiting, self._processes * _AHEAD - len(running)):
+                running[self._started().submit(work, job)] = job
+            if not running:
+                return
+            suspects = []
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                job = running.pop(future)
+                try:
+                    yield job, future.result()
+                except BrokenProcessPool:
+                    suspects.append(job)
+            if suspects:
+                suspects += running.values()
+                running.clear()
+                self._end(kill=True)
+                for job in suspects:
+                    yield job, _alone(work, job)
+
+    def _started(self) -> ProcessPoolExecutor:
+        if self._executor is None:
+            self._executor = ProcessPoolExecutor(self._processes, mp_context=_SPAWN, initializer=_begin)
+        return self._executor
 
 
 def _alone(work: Callable[[Job], Result], job: Job) -> Result | Ended:
-    with _workers(1) as pool:
+    with Pool(1) as pool:
         try:
-            return pool.submit(work, job).result()
+            return pool._started().submit(work, job).result()
         except BrokenProcessPool:
             return Ended()
 
 
-@contextlib.contextmanager
-def _workers(processes: int) -> Generator[ProcessPoolExecutor]:
-    """Give a pool of workers. If the block is left early, they are killed; they leave nothing on disk."""
-    born = _SPAWN.SimpleQueue()
-    pool = ProcessPoolExecutor(processes, mp_context=_SPAWN, initializer=_begin, initargs=(born,))
-    try:
-        yield pool
-        pool.shutdown()
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        while not born.empty():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(born.get(), signal.SIGKILL)
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-        born.close()
-
-
-def _begin(born: Any) -> None:
+def _begin() -> None:
     """Prepare a worker: Ctrl-C is for the main process, and output of agents is not part of a result."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdout = sys.stderr
-    born.put(os.getpid())
+    parent = parent_process()
+    if parent is not None:  # a worker whose parent was killed would wait for ever
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: Any) -> None:
+    parent.join()
+    os._exit(1)

@@ -30,7 +30,7 @@ def cell_of(point: int, seed: int, mode: str, **figures: Any) -> Trial:
         "basis": "service", "makespan": 100.0, "wall_seconds": 2.0, "cpu_seconds": 1.0, "agents": 2, "iterations": 50,
         "actions": 40, "events": 90, "errors": 0, "calls": 20, "in_flight": 2.0,
         "concurrency": ((0.0, 1.0), (50.0, 3.0)),
-        "waiting": 10.0, "waits": 0.1, "hash": "h", "outcomes": {"metric m": 5.0},
+        "waiting": 10.0, "waits": 0.1, "hash": "h", "outcomes": {"m": 5.0},
     }  # fmt: skip
     return attrs.evolve(Trial(point, seed, mode, 0), **(plain | figures))
 

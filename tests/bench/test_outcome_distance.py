@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sim
-from sim.bench.outcome_distance import distance, outcome_distance, outcomes_of, relative
+from sim.bench.outcome_distance import distance, outcome_distance, relative
+from sim.experiments.trial import outcomes_of
 
 NUMBERS = st.floats(-1e9, 1e9)
 OUTCOMES = st.dictionaries(st.sampled_from("abcdef"), NUMBERS)
@@ -56,9 +57,10 @@ def test_outcomes_of_a_run(tmp_path):
         " rules: [{do: {publish: {topic: x}}, record: {now: '=now'}}]}]\n"
         "metrics: {every: 4s, values: {told: \"published('x')\"}}\n"
     )
-    told = outcomes_of(sim.run(file))
-    assert told["metric told"] == 20
-    assert told["mean now"] == 4.5
-    assert told["done publish"] == 20
-    assert told["at the end running"] == 2
-    assert told["at the end sleeping"] == 0
+    told, own = outcomes_of(sim.run(file))
+    assert own == ("mean_now", "told")
+    assert told["told"] == 20
+    assert told["mean_now"] == 4.5
+    assert told["done_publish"] == 20
+    assert told["agents_running"] == 2
+    assert told["agents_sleeping"] == 0

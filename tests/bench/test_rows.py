@@ -16,7 +16,7 @@ def figures(point, seed, mode):
     return {
         "makespan": base / share,
         "hash": "h" if mode != "autonomous" else "other",
-        "outcomes": {"metric m": 5.0 + seed if mode != "autonomous" else 10.0 + 2 * seed, "done x": 3.0},
+        "outcomes": {"m": 5.0 + seed if mode != "autonomous" else 10.0 + 2 * seed, "done_x": 3.0},
     }
 
 
@@ -60,8 +60,8 @@ def test_outcomes_and_hashes_are_compared_with_the_barrier(made):
     bench = made(MODES, figures)
     free, oracle = row_of(bench, "autonomous"), row_of(bench, "oracle")
     assert free.figures["outcome_distance"].mean == pytest.approx(100 / 6)
-    assert free.outcomes["metric m"].relative.mean == pytest.approx(1)
-    assert free.outcomes["metric m"].distance.mean == pytest.approx(1 / 3)
+    assert free.outcomes["m"].relative.mean == pytest.approx(1)
+    assert free.outcomes["m"].distance.mean == pytest.approx(1 / 3)
     assert (free.equal, free.compared) == (0, 3)
     assert oracle.figures["outcome_distance"].mean == 0
     assert (oracle.equal, oracle.compared) == (3, 3)

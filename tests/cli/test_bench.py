@@ -67,7 +67,7 @@ def test_a_bench_of_a_small_scenario(sim, tiny, tmp_path):
     with (folder / "bench.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 8
-    assert float(rows[2]["done publish"]) == told["trials"][2]["outcomes"]["done publish"]
+    assert float(rows[2]["done_publish"]) == told["trials"][2]["outcomes"]["done_publish"]
     assert "8 of 8 runs" in done.err
 
 

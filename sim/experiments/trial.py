@@ -1,4 +1,4 @@
-"""One run of a bench and its measurements."""
+"""Trials: single runs of an experiment, and their measurements."""
 
 import math
 from collections.abc import Mapping
@@ -6,7 +6,6 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from sim.bench.outcome_distance import outcomes_of
 from sim.errors import ScenarioError
 from sim.runner import RunResult
 
@@ -45,6 +44,7 @@ class Trial:
         critical_path: seconds of the longest chain of dependent calls, without other load.
         hash: the hash of the run.
         outcomes: the outcomes by name.
+        own: the names of those that the scenario itself defines: its metrics, and the means of its observations.
     """
 
     point: int
@@ -74,6 +74,26 @@ class Trial:
     critical_path: float | None = None
     hash: str | None = None
     outcomes: Mapping[str, float] = attrs.field(factory=dict)
+    own: tuple[str, ...] = ()
+
+
+def outcomes_of(result: RunResult) -> tuple[Mapping[str, float], tuple[str, ...]]:
+    """Return the outcomes of a run, and the names of those that its scenario defines.
+
+    An outcome is a number at the end of a run: the last value of a metric under its own name, the mean of an
+    observation as `mean_NAME`, the number of actions as `done_KIND` and `refused_KIND`, of agents as `agents_STATE`. A
+    metric with such a name hides the other number.
+    """
+    own = {f"mean_{name}": distribution.mean for name, distribution in result.observations.items()}
+    own |= {name: series[-1] for name, series in result.metrics.items() if name != "time" and series}
+    counts = (("done", result.kinds), ("refused", result.refused), ("agents", result.states))
+    others = {f"{word}_{name}": count for word, given in counts for name, count in given.items()}
+    told = {name: float(value) for name, value in {**others, **own}.items() if _is_number(value)}
+    return told, tuple(sorted(name for name in own if name in told))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def figures_of(result: RunResult, cpu_seconds: float, *, with_models: bool = True) -> dict[str, Any]:
@@ -92,7 +112,8 @@ def figures_of(result: RunResult, cpu_seconds: float, *, with_models: bool = Tru
     plain |= {name: total.get(name, 0) for name in ("calls", "input_tokens", "output_tokens")}
     basis: Basis = "simulated" if _takes_simulated_time(result) else "wall"
     makespan = result.sim_seconds if basis == "simulated" else result.wall_seconds
-    plain |= {"basis": basis, "makespan": makespan, "cpu_seconds": cpu_seconds, "outcomes": outcomes_of(result)}
+    plain |= {"basis": basis, "makespan": makespan, "cpu_seconds": cpu_seconds}
+    plain["outcomes"], plain["own"] = outcomes_of(result)
     if with_models:
         plain |= _service(result.service)
     return {name: value if _is_finite(value) else None for name, value in plain.items()}

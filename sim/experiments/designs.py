@@ -1,0 +1,139 @@
+"""Designs: which combinations of values an experiment tries.
+
+A full factorial tries all combinations. A Latin hypercube (McKay et al. 1979) and a Sobol sequence (Sobol 1967, with
+the scrambling of Owen 1998) spread a given number of combinations over the ranges; scipy computes them.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, Final, Literal
+
+import attrs
+
+from sim.errors import UsageError
+from sim.experiments.points import Point
+
+Design = Literal["factorial", "latin", "sobol"]
+
+MOST_POINTS: Final = 100_000
+_RANGE: Final = re.compile(r"(?P<low>[-+\d.eE]+)\.\.(?P<high>[-+\d.eE]+)(?::(?P<count>\d+))?")
+
+
+@attrs.frozen
+class Variable:
+    """A key of a scenario that is varied, with its values: a list of texts, or a range of numbers.
+
+    Attributes:
+        key: the key.
+        values: the values of a list; those of a range if it has a number of steps.
+        low, high: the bounds of a range; None: it is a list.
+        whole: whether the range has whole numbers only.
+    """
+
+    key: str
+    values: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    whole: bool = False
+
+    def at(self, share: float) -> str:
+        """Return the value at a share (0 to 1) of its range, or of its list."""
+        if self.low is None or self.high is None:
+            return self.values[min(len(self.values) - 1, int(share * len(self.values)))]
+        if self.whole:
+            return str(min(int(self.high), int(self.low) + int(share * (self.high - self.low + 1))))
+        return f"{self.low + share * (self.high - self.low):.6g}"
+
+
+def variable(text: str) -> Variable:
+    """Return a variable from `key=a,b,c`, `key=low..high:n` or, for designs that sample, `key=low..high`.
+
+    Raises:
+        UsageError: if the text has another form, a value twice, or bounds that are no range.
+    """
+    key, separator, rest = text.partition("=")
+    key, rest = key.strip(), rest.strip()
+    hint = "write key=a,b,c or key=low..high:n, for example agents.ant.count=10,100 or agents.ant.state.speed=0.5..2:4"
+    if not separator or not key or not rest:
+        raise UsageError(f"{text!r:.80} does not say how to vary a key", hint=hint)
+    if key == "seed":
+        raise UsageError("the seed cannot be varied: each combination is run with all seeds", hint="use --seeds")
+    if ".." in rest:
+        return _range(key, rest, hint)
+    values = tuple(one.strip() for one in rest.split(","))
+    if len(set(values)) < len(values) or "" in values:
+        raise UsageError(f"{text!r:.80} has a value twice, or an empty one", hint=hint)
+    return Variable(key, values)
+
+
+def _range(key: str, rest: str, hint: str) -> Variable:
+    found = _RANGE.fullmatch(rest)
+    try:
+        low, high = (float(found[name]) for name in ("low", "high")) if found else (math.nan, math.nan)
+    except ValueError:
+        low = high = math.nan
+    if found is None or not low < high or not math.isfinite(high - low):
+        raise UsageError(f"{rest!r:.60} is no range of numbers", hint=hint)
+    whole = all(re.fullmatch(r"[-+]?\d+", found[name]) for name in ("low", "high"))
+    made = Variable(key, (), low, high, whole)
+    if found["count"] is None:
+        return made
+    count = int(found["count"])
+    if not 2 <= count <= MOST_POINTS:
+        raise UsageError(f"a range has 2 to {MOST_POINTS:,} values, not {count:,}", hint=hint)
+    steps = [low + (high - low) * step / (count - 1) for step in range(count)]
+    texts = [str(round(step)) if whole else f"{step:.6g}" for step in steps]
+    return attrs.evolve(made, values=tuple(dict.fromkeys(texts)))
+
+
+def points_of(variables: Sequence[Variable], design: Design, samples: int | None, seed: int) -> tuple[Point, ...]:
+    """Return the combinations of a design.
+
+    Args:
+        variables: the varied keys.
+        design: the design.
+        samples: the number of combinations, for `latin` and `sobol`.
+        seed: the seed of the sample.
+
+    Raises:
+        UsageError: if the design and the other arguments do not fit, there are too many combinations, or scipy is
+            missing.
+    """
+    keys = [one.key for one in variables]
+    if len(set(keys)) < len(keys):
+        raise UsageError("a key is varied twice", hint="give all its values in one option: key=a,b,c")
+    if design == "factorial":
+        if samples is not None:
+            raise UsageError("a factorial design tries all combinations", hint="--samples is for latin and sobol")
+        return _factorial(variables)
+    if samples is None or not variables:
+        raise UsageError(f"the design {design} needs --samples and --vary", hint="for example --samples 64")
+    if samples > MOST_POINTS:
+        raise UsageError(f"a design has at most {MOST_POINTS:,} combinations, not {samples:,}")
+    shares = _sample(design, len(variables), samples, seed)
+    return tuple({one.key: one.at(share) for one, share in zip(variables, row, strict=True)} for row in shares)
+
+
+def _factorial(variables: Sequence[Variable]) -> tuple[Point, ...]:
+    for one in variables:
+        if not one.values:
+            raise UsageError(f"the range of {one.key} has no number of values", hint="write low..high:n")
+    if math.prod(len(one.values) for one in variables) > MOST_POINTS:
+        raise UsageError(f"a design has at most {MOST_POINTS:,} combinations")
+    keys = [one.key for one in variables]
+    return tuple(dict(zip(keys, values, strict=True)) for values in product(*(one.values for one in variables)))
+
+
+def _sample(design: Design, dimensions: int, samples: int, seed: int) -> Any:
+    """Return a sample of the unit cube, one row for each combination."""
+    try:
+        from scipy.stats import qmc
+    except ImportError as error:
+        raise UsageError(f"the design {design} needs scipy", hint="install the extra: actor-sim[designs]") from error
+    if design == "latin":
+        return qmc.LatinHypercube(dimensions, rng=seed).random(samples)
+    if samples & (samples - 1):
+        raise UsageError(f"a Sobol sequence has a power of two of combinations, not {samples}", hint="such as 64")
+    return qmc.Sobol(dimensions, rng=seed).random(samples)

@@ -1,0 +1,158 @@
+"""The results of an experiment: an SQLite file to which each trial is written as soon as it is done.
+
+Tables: `plan` (as JSON), `points` (point, key, value), `trials` (point, seed, figures), `outcomes` (point, seed, name,
+value). The view `results` has one line for each trial that was measured, with columns for varied keys and outcomes.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from sim.errors import RunError, UsageError
+from sim.experiments.points import short
+from sim.experiments.sweep_plan import SweepPlan
+from sim.experiments.trial import Trial
+
+FILE: Final = "sweep.db"
+
+FIGURES: Final = (
+    "status", "problem", "hash", "wall_seconds", "cpu_seconds", "sim_seconds", "stopped_by", "agents", "iterations",
+    "actions", "events", "errors", "calls", "input_tokens", "output_tokens",
+)  # fmt: skip
+"""The columns of `trials`, after `point` and `seed`."""
+
+_TEXTS: Final = ("status", "problem", "hash", "stopped_by")
+_TABLES: Final = f"""
+    CREATE TABLE plan (text TEXT NOT NULL);
+    CREATE TABLE points (point INTEGER, key TEXT, value TEXT, PRIMARY KEY (point, key)) WITHOUT ROWID;
+    CREATE TABLE trials (
+        point INTEGER, seed INTEGER, {", ".join(f"{n} {'TEXT' if n in _TEXTS else 'NUMERIC'}" for n in FIGURES)},
+        PRIMARY KEY (point, seed)
+    ) WITHOUT ROWID;
+    CREATE TABLE outcomes (
+        point INTEGER, seed INTEGER, name TEXT, value REAL, own INTEGER, PRIMARY KEY (point, seed, name)
+    ) WITHOUT ROWID;
+"""
+
+
+class Results:
+    """The results of one sweep. Only one process can have them open.
+
+    Args:
+        folder: the folder of the sweep.
+        plan: the plan, for new results; None: they exist.
+
+    Raises:
+        UsageError: if there are none, another process writes them, or they exist already.
+        RunError: if the file is damaged or cannot be written.
+    """
+
+    def __init__(self, folder: Path, plan: SweepPlan | None = None) -> None:
+        path = folder / FILE
+        if (plan is None) != path.exists():
+            where = f"{folder} already contains a sweep" if plan is not None else f"there is no sweep in {folder}"
+            raise UsageError(where, hint="choose another folder" if plan is not None else "it has a file sweep.db")
+        try:
+            self._database = sqlite3.connect(path, isolation_level=None, timeout=1)
+            path.chmod(0o600)
+            self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = NORMAL")  # a kill loses nothing; a power cut the last trials
+            self._database.execute("BEGIN IMMEDIATE")
+            if plan is not None:
+                self._create(plan)
+            self._database.execute("COMMIT")
+            ((text,),) = self._database.execute("SELECT text FROM plan").fetchall()
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise UsageError(f"another process writes {path}", hint="wait until it has ended") from error
+            raise RunError(f"{path} cannot be used: {error}") from error
+        except (sqlite3.DatabaseError, ValueError) as error:
+            raise RunError(f"{path} is damaged: {error}") from error
+        self.plan = SweepPlan.from_json(text)
+        self.folder = folder
+
+    def _create(self, plan: SweepPlan) -> None:
+        for statement in _TABLES.split(";"):
+            self._database.execute(statement)
+        self._database.execute("INSERT INTO plan VALUES (?)", (json.dumps(plan.to_json()),))
+        pairs = ((number, *pair) for number, point in enumerate(plan.points) for pair in point.items())
+        self._database.executemany("INSERT INTO points VALUES (?, ?, ?)", pairs)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def add(self, trial: Trial) -> None:
+        """Write a trial; one with the same combination and seed is replaced."""
+        told = attrs.asdict(trial, recurse=False)
+        marks = ", ".join("?" * (len(FIGURES) + 2))
+        execute = self._database.execute
+        execute("BEGIN")
+        execute(
+            f"INSERT OR REPLACE INTO trials VALUES ({marks})",  # noqa: S608 - marks
+            (trial.point, trial.seed, *(told[name] for name in FIGURES)),
+        )
+        execute("DELETE FROM outcomes WHERE point = ? AND seed = ?", (trial.point, trial.seed))
+        self._database.executemany(
+            "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?)",
+            ((trial.point, trial.seed, name, value, name in trial.own) for name, value in trial.outcomes.items()),
+        )
+        execute("COMMIT")
+
+    def done(self) -> dict[tuple[int, int], str]:
+        """Return the status of each trial that was done, by combination and seed."""
+        rows = self._database.execute("SELECT point, seed, status FROM trials")
+        return {(point, seed): status for point, seed, status in rows}
+
+    def problems(self) -> list[tuple[int, int, str]]:
+        """Return the combination, the seed and the problem of each trial that failed."""
+        where = "status <> 'measured' ORDER BY point, seed"
+        return list(self._database.execute(f"SELECT point, seed, problem FROM trials WHERE {where}"))  # noqa: S608
+
+    def own(self) -> list[str]:
+        """Return the outcomes that the scenario itself defines, in alphabetical order."""
+        return [name for (name,) in self._database.execute("SELECT DISTINCT name FROM outcomes WHERE own ORDER BY 1")]
+
+    def values(self, names: list[str]) -> Iterator[tuple[int, int, str, float]]:
+        """Yield combination, seed, name and value of some outcomes of all trials that were measured."""
+        marks = ", ".join("?" * len(names))
+        sql = f"""
+            SELECT point, seed, name, value FROM outcomes JOIN trials USING (point, seed)
+            WHERE status = 'measured' AND name IN ({marks}) ORDER BY point, seed
+        """  # noqa: S608 - marks
+        yield from self._database.execute(sql, names)
+
+    def finish(self) -> None:
+        """Make the view `results`."""
+        first = self.plan.points[0]
+        columns = ["point", "seed"]
+        columns += [_column("points", f"key = {_text(key)}", short(key, first)) for key in first]
+        columns += [_column("outcomes", f"seed = trials.seed AND name = {_text(name)}", name) for name in self.own()]
+        columns += [name for name in FIGURES if name not in ("status", "problem")]
+        self._database.execute("DROP VIEW IF EXISTS results")
+        self._database.execute(
+            f"CREATE VIEW results AS SELECT {', '.join(columns)} FROM trials WHERE status = 'measured'"  # noqa: S608
+        )
+
+    def rows(self) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Return the columns and the lines of the view `results`."""
+        cursor = self._database.execute("SELECT * FROM results ORDER BY point, seed")
+        return [column[0] for column in cursor.description], cursor.fetchall()
+
+
+def _column(table: str, which: str, name: str) -> str:
+    where = f"t.point = trials.point AND t.{which.replace(' AND ', ' AND t.')}"
+    return f"(SELECT value FROM {table} AS t WHERE {where}) AS {_name(name)}"  # noqa: S608 - quoted
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

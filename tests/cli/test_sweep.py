@@ -1,0 +1,245 @@
+"""`sim sweep`: combinations and seeds, intervals, precision, failures, stopping and going on."""
+
+import csv
+import json
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sim as package
+from sim.experiments.sweep_plan import SweepPlan
+from tests.helpers import command
+
+ROOT = Path(__file__).parents[2]
+SCENARIO = """
+name: dice
+until: 10s
+agents:
+  - name: player
+    count: 4
+    state: {sides: 6, sum: 0}
+    loop: {min_loop_delay: 1s}
+    rules: [{do: noop, set: {sum: "=sum + randint(1, sides)"}, record: {thrown: "=sum"}}]
+metrics: {every: 5s, values: {points: "total('player', 'sum')"}}
+"""
+VARY = "agents.player.state.sides=2,6,20"
+Told = dict[str, Any]
+
+
+@pytest.fixture
+def dice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A scenario in the folder where the command runs."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "dice.yaml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def sweep(*arguments: object) -> Told:
+    """Run a sweep that succeeds, and return what it tells."""
+    code, out, err = command("sweep", *arguments, "--json")
+    assert code == 0, err
+    return dict(json.loads(out))
+
+
+def table(folder: Path) -> list[dict[str, str]]:
+    """Return the lines of the table of a sweep."""
+    with (folder / "sweep.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_all_combinations_and_seeds(dice: Path) -> None:
+    """Each trial is what `sim run` gives; table, page, plan and results are there for the owner alone."""
+    told = sweep(dice, "--vary", VARY, "--vary", "agents.player.count=2,3", "--seeds", 3)
+    folder = Path(told["folder"])
+    assert folder == Path("sweeps/dice-1")
+    assert [row["point"]["agents.player.state.sides"] for row in told["rows"]] == ["2", "2", "6", "6", "20", "20"]
+    assert [row["seeds"] for row in told["rows"]] == [3] * 6
+    lines = table(folder)
+    assert len(lines) == 18
+    single = package.run(dice, seed=2, overrides=["agents.player.state.sides=20", "agents.player.count=3"], out=None)
+    (line,) = [one for one in lines if (one["state.sides"], one["player.count"], one["seed"]) == ("20", "3", "2")]
+    assert line["hash"] == single.hash
+    assert float(line["points"]) == single.metrics["points"][-1]
+    assert {path.name for path in folder.iterdir()} == {"plan.json", "sweep.csv", "sweep.db", "sweep.html"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+    with sqlite3.connect(folder / "sweep.db") as database:
+        assert database.execute('SELECT count(*), count(DISTINCT "state.sides") FROM results').fetchone() == (18, 3)
+    assert "<svg" in (folder / "sweep.html").read_text()
+
+
+def test_the_table_of_the_terminal(dice: Path) -> None:
+    """One line for each combination, outcomes with their intervals, and how far it is on stderr."""
+    code, out, err = command("sweep", dice, "--vary", VARY, "--seeds", 4)
+    assert code == 0, err
+    heads, *lines = [line.split() for line in out.splitlines()[:4]]
+    assert heads == ["state.sides", "seeds", "mean_thrown", "±", "points", "±"]
+    assert [line[:2] for line in lines] == [["2", "4"], ["6", "4"], ["20", "4"]]
+    assert "12 of 12 trials, about 0 s left" in err
+
+
+def test_a_plan_can_be_cited_and_carried_out_again(dice: Path, tmp_path: Path) -> None:
+    """A plan has an id, which does not depend on where the scenario is; carried out again, the trials are the same."""
+    first = sweep(dice, "--vary", VARY, "--seeds", 2)
+    copy = tmp_path / "elsewhere" / "copy.yaml"
+    copy.parent.mkdir()
+    copy.write_text(SCENARIO)
+    again = sweep(copy, "--plan", Path(first["folder"]) / "plan.json", "--jobs", 1)
+    assert again["id"] == first["id"]
+    hashes = [[line["hash"] for line in table(Path(one["folder"]))] for one in (first, again)]
+    assert hashes[0] == hashes[1]
+    copy.write_text(SCENARIO + "\n")
+    code, _, err = command("sweep", copy, "--plan", Path(first["folder"]) / "plan.json")
+    assert (code, "its text has changed" in err) == (2, True)
+
+
+def test_designs_that_sample(dice: Path) -> None:
+    """A Sobol design has as many combinations as are asked for, the same ones each time."""
+    given = ("--vary", "agents.player.state.sides=2..99", "--design", "sobol", "--samples", 8, "--seeds", 1)
+    one, other = (sweep(dice, *given) for _ in range(2))
+    assert len(one["rows"]) == 8
+    assert one["plan"]["points"] == other["plan"]["points"]
+
+
+def test_seeds_are_added_until_it_is_precise(dice: Path) -> None:
+    """Combinations that vary more get more seeds, up to a limit; nothing is added to what is precise."""
+    told = sweep(
+        dice, "--vary", "agents.player.state.sides=1,6,1000", "--jobs", 1, "--seeds", 3, "--until-precision", "3%",
+        "--most-seeds", 40, "--outcome", "points",
+    )  # fmt: skip
+    rows = told["rows"]
+    assert rows[0]["seeds"] == 3
+    assert rows[0]["seeds"] < rows[1]["seeds"] <= rows[2]["seeds"] <= 40
+    assert [row["precise"] for row in rows] == [True, True, rows[2]["precise"]]
+    for row in rows[:2]:
+        estimate = row["outcomes"]["points"]
+        assert estimate["half"] <= 0.03 * estimate["mean"]
+    assert list(rows[0]["outcomes"]) == ["points"]
+
+
+def test_failures_are_kept_apart(dice: Path) -> None:
+    """A trial that fails has no outcomes, is told with its reason, and can be tried again."""
+    dice.write_text(SCENARIO.replace("until: 10s", "until: 10s\nexecution: {max_deltas: 50}"))
+    code, out, err = command("sweep", dice, "--vary", "agents.player.loop.min_loop_delay=0,1", "--seeds", 2, "--json")
+    told = json.loads(out)
+    assert code == 1
+    assert [(row["seeds"], row["failed"]) for row in told["rows"]] == [(0, 2), (2, 0)]
+    assert "simulated time is stuck" in told["problems"][0]["problem"]
+    assert "2 trials failed" in err
+    assert "2 trials failed" in (Path(told["folder"]) / "sweep.html").read_text()
+    code, out, _ = command("sweep", "--resume", told["folder"], "--again", "--json")
+    assert code == 1
+    assert json.loads(out)["rows"][0]["failed"] == 2
+
+
+def kept(folder: Path) -> list[dict[str, str]]:
+    """Return the lines of the table without what the machine decides."""
+    return [{**line, "wall_seconds": "", "cpu_seconds": ""} for line in table(folder)]
+
+
+def _start(dice: Path, folder: Path, *more: str) -> "subprocess.Popen[str]":
+    arguments = ["sweep", str(dice), "--vary", VARY, "--seeds", "20", "--out", str(folder), *more]
+    return _process(arguments)
+
+
+def _process(arguments: list[str]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "sim", *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_sweep_that_was_stopped_goes_on(dice: Path, tmp_path: Path, how: signal.Signals) -> None:
+    """Killed or interrupted and resumed, a sweep has the same rows as one in one go."""
+    whole = sweep(dice, "--vary", VARY, "--seeds", 20, "--out", tmp_path / "whole")
+    folder, kills = tmp_path / "killed", 0
+    process = _start(dice, folder)
+    while kills < 3:
+        deadline = time.monotonic() + 1.5
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if process.poll() is not None:
+            break
+        process.send_signal(how)
+        _, err = process.communicate()
+        kills += 1
+        if how == signal.SIGINT and process.returncode == 1:
+            assert "go on with: sim sweep --resume" in err
+        process = _process(["sweep", "--resume", str(folder)])
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    assert kept(tmp_path / "whole") == kept(folder)
+    assert sweep("--resume", folder)["rows"] == whole["rows"]  # nothing is left to do
+
+
+def test_two_processes_cannot_write_one_sweep(dice: Path, tmp_path: Path) -> None:
+    """The second one is refused, and the first goes on."""
+    folder = tmp_path / "one"
+    process = _start(dice, folder, "--jobs", "1")
+    while not (folder / "plan.json").exists():
+        time.sleep(0.01)
+    code, _, err = command("sweep", "--resume", folder)
+    process.communicate()
+    assert (code, "another process writes" in err) == (2, True)
+    assert process.returncode == 0
+
+
+Change = Callable[[Told], object]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "there is no scenario"),
+        (["dice.yaml", "--vary", "agents.player.state.sides"], "does not say how to vary"),
+        (["dice.yaml", "--vary", "agents.plyer.count=1,2"], "plyer"),
+        (["dice.yaml", "--most-seeds", "5"], "--most-seeds is for --until-precision"),
+        (["dice.yaml", "--until-precision", "5"], "is no share"),
+        (["dice.yaml", "--until-precision", "x%"], "is no share"),
+        (["--resume", "nowhere"], "there is no sweep in nowhere"),
+        (["dice.yaml", "--resume", "nowhere"], "leave out all other options"),
+        (["--plan", "dice.yaml"], "this is no plan of a sweep"),
+        (["--plan", "dice.yaml", "--seeds", "3"], "a plan says everything"),
+        (["dice.yaml", "--vary", "until=1..20:20", "--seeds", "100000"], "the limit is 1,000,000"),
+    ],
+)
+def test_wrong_usage(dice: Path, arguments: list[str], said: str) -> None:
+    """One sentence says what is wrong, the exit code is 2, and nothing is left behind."""
+    code, _, err = command("sweep", *arguments)
+    assert (code, said in err) == (2, True), err
+    assert not (dice.parent / "sweeps").exists()
+
+
+@pytest.mark.parametrize("change", [{"points": 3}, {"design": None, "extra": 1}, {"precision": {"share": 1}}])
+def test_a_plan_that_was_changed_is_refused(dice: Path, change: Told) -> None:
+    """A plan is checked when it is read."""
+    plan = json.loads((Path(sweep(dice, "--seeds", 1)["folder"]) / "plan.json").read_text())
+    with pytest.raises(package.UsageError, match="no plan of a sweep"):
+        SweepPlan.from_json(json.dumps({**plan, **change}))
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(600)
+def test_two_hundred_trials_killed_five_times(dice: Path, tmp_path: Path) -> None:
+    """A sweep of 200 trials, killed five times and resumed, has the rows of one in one go."""
+    vary = ("--vary", "agents.player.state.sides=2..21:20", "--seeds", "10", "--set", "until=40s")
+    sweep(dice, *vary, "--out", tmp_path / "whole")
+    folder = tmp_path / "killed"
+    process = _process(["sweep", str(dice), *vary, "--out", str(folder)])
+    for _ in range(5):
+        time.sleep(1.0)
+        process.kill()
+        process.communicate()
+        process = _process(["sweep", "--resume", str(folder)])
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    assert kept(tmp_path / "whole") == kept(folder)
+    assert len(kept(folder)) == 200

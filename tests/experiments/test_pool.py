@@ -1,0 +1,97 @@
+"""The pool: long-lived workers, jobs whose process ends early, and nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sim.experiments.pool import Ended, Pool
+from tests.experiments.killed_sweep import work
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_all_jobs_are_done_by_few_workers() -> None:
+    """Each job has its result, whatever the order; the jobs are taken as they are needed."""
+    jobs = (("do", number) for number in range(40))
+    with Pool(2) as pool:
+        assert sorted(result for _, result in pool.run(work, jobs) if isinstance(result, int)) == [
+            number * number for number in range(40)
+        ]
+        assert list(pool.run(work, [("do", 9)])) == [(("do", 9), 81)]  # it can be used again
+
+
+def test_only_the_guilty_job_is_lost() -> None:
+    """A job that ends its process is lost; those that were under way beside it are done again."""
+    jobs = [("do", number) for number in range(10)]
+    jobs.insert(4, ("die", 99))
+    with Pool(2) as pool:
+        found = dict(pool.run(work, jobs))
+    assert found.pop(("die", 99)) == Ended()
+    assert found == {("do", number): number * number for number in range(10)}
+
+
+def test_a_job_that_was_killed_once_is_done_again(tmp_path: Path) -> None:
+    """Memory that was short once, or a person who killed a worker, costs no result."""
+    jobs = [("do", 1), (f"once {tmp_path / 'mark'}", 7), ("do", 2)]
+    with Pool(2) as pool:
+        assert sorted(result for _, result in pool.run(work, jobs) if isinstance(result, int)) == [1, 4, 49]
+
+
+def children(of: int) -> set[int]:
+    """Return the processes that a process has begun."""
+    told = subprocess.run(["ps", "-ww", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    lines = [line.split(None, 2) for line in told.splitlines()[1:]]
+    return {int(pid) for pid, parent, what in lines if int(parent) == of and "spawn_main" in what}
+
+
+def alive(process: int) -> bool:
+    """Return whether a process is there."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_closing_early_leaves_no_worker() -> None:
+    """Ctrl-C in the block kills the workers."""
+    before = children(os.getpid())
+
+    def begin() -> None:
+        with Pool(2) as pool:
+            next(pool.run(work, [("do", number) for number in range(1000)]))
+            assert children(os.getpid()) - before
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        begin()
+    assert not children(os.getpid()) - before
+
+
+def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
+    """Workers of a process that was killed do not wait for ever."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import time\nfrom sim.experiments.pool import Pool\nfrom tests.experiments.killed_sweep import work\n"
+        "if __name__ == '__main__':\n"
+        "    with Pool(1) as pool:\n        for job, result in pool.run(work, [('do', 3)]):\n"
+        "            print(result, flush=True)\n            time.sleep(100)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, program], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "9\n"
+    workers = children(process.pid)
+    assert workers
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    deadline = time.monotonic() + 20
+    while any(map(alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(alive, workers))
