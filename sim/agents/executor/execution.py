@@ -69,7 +69,7 @@ class Execution:
         self.executors.spend(answer.cost_micro)
         return answer
 
-    async def rate(self, use: str, instructions: str, sections: Mapping[str, Any]) -> tuple[float | None, str]:
+    async def rate(self, use: str, instructions: str, sections: Mapping[str, Any]) -> "Rating | None":
         """Ask a model for a number from 0 to 1.
 
         Args:
@@ -78,15 +78,23 @@ class Execution:
             sections: the data to judge.
 
         Returns:
-            The number, None if there is none or no model answered; and the whole answer or the error.
+            The answer; None if no model answered.
         """
         system = f"{instructions} Begin with one number from 0.0 to 1.0, then say why in one sentence."
         messages = (ChatMessage("system", system), ChatMessage("user", prompt("", sections)))
         try:
             answer = await self.complete(ModelRequest(messages, use=use, immediate=True))
-        except (ModelError, LimitError) as error:
-            return None, str(error)
-        return number_of(answer.completion.text), answer.completion.text
+        except (ModelError, LimitError):
+            return None
+        return Rating(number_of(answer.completion.text), answer.completion.text)
+
+
+@attrs.frozen
+class Rating:
+    """What a model says when it is asked for a number: the number, None if there is none, and the whole text."""
+
+    number: float | None
+    text: str
 
 
 def number_of(text: str) -> float | None:

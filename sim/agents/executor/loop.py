@@ -283,5 +283,5 @@ async def check_confidence(execution: Execution) -> None:
     if execution.is_over() or "waits_for" in state.metadata or not should_request_confidence_check(execution):
         return
     confidence = await evaluate_confidence(execution)
-    if confidence < execution.executors.settings.confidence:
+    if confidence is not None and confidence < execution.executors.settings.confidence:
         await create_gate(execution, f"Low confidence: {confidence:.2f}", confidence=confidence)

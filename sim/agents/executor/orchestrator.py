@@ -148,25 +148,28 @@ def _specialist(execution: Execution, action: PlannedAction) -> str | None:
     return None
 
 
-async def evaluate_confidence(execution: Execution) -> float:
-    """Return how confident a model is that the task succeeds, from 0 to 1.
+async def evaluate_confidence(execution: Execution) -> float | None:
+    """Return how confident a model is that the task succeeds, from 0 to 1; None if no model answered.
 
-    An answer without such a number counts as no confidence, so that a person decides.
+    An answer without such a number counts as no confidence, so that a person decides. Without an answer, the confidence
+    is evaluated after the next step.
     """
     state, executors = execution.state, execution.executors
-    number, said = await execution.rate("confidence", _CONFIDENCE, {
+    rating = await execution.rate("confidence", _CONFIDENCE, {
         "task": f"{state.task_id}: {state.goal}",
         "progress": {"score": state.progress_score, **state.progress_metrics},
         "steps": [encode(step.to_json(300)).decode() for step in state.steps_history[-_STEPS:]],
         "artifacts": state.artifacts,
         "uncertainty": str(state.metadata.get("uncertain", "")),
     })  # fmt: skip
-    score = 0.0 if number is None else round(number, 4)
+    if rating is None:
+        return None
+    score = 0.0 if rating.number is None else round(rating.number, 4)
     state.last_confidence_check_step, state.last_confidence_score = state.current_step, score
     for flag in ("uncertain", "request_confidence_check"):
         state.metadata.pop(flag, None)
     executors.counts["confidence_checks"] += 1
-    executors.report("confidence", state, score=score, readable=number is not None, said=said[:500])
+    executors.report("confidence", state, score=score, readable=rating.number is not None, said=rating.text[:500])
     return score
 
 

@@ -130,14 +130,15 @@ async def _judged(execution: Execution, criteria: Sequence[Criterion], *, ask: b
     changes = workspace.changes.get(state.project_id, 0)
     verdict = state.metadata.get("verdict")
     if ask and (finished or (state.artifacts and (verdict is None or verdict["changes"] != changes))):
-        number, said = await execution.rate("judge", _JUDGE, {
+        rating = await execution.rate("judge", _JUDGE, {
             "task": f"{state.task_id}: {state.goal}",
             "acceptance_criteria": [one.text for one in criteria],
             "summary": str(state.metadata.get("summary", "")) if finished else "",
             "files": _texts(execution),
         })  # fmt: skip
-        score = 0.0 if number is None else round(number, 4)
-        verdict = state.metadata["verdict"] = {"changes": changes, "score": score, "said": said[:500]}
+        if rating is not None:
+            score = 0.0 if rating.number is None else round(rating.number, 4)
+            verdict = state.metadata["verdict"] = {"changes": changes, "score": score, "said": rating.text[:500]}
     score = 0.0 if verdict is None else float(verdict["score"])
     met = score >= execution.executors.settings.accept
     detail = "not judged yet" if verdict is None else str(verdict["said"])

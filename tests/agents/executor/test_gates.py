@@ -79,6 +79,23 @@ def test_an_answer_without_a_number_counts_as_no_confidence(tmp_path: Path) -> N
     assert ran.rows("SELECT data ->> '$.readable' FROM events WHERE topic = 'execution.confidence'") == [0]
 
 
+def test_without_an_answer_the_confidence_is_evaluated_later(tmp_path: Path) -> None:
+    """An outage is no low confidence: nobody is asked, and the next step is followed by another evaluation."""
+    rules = [{"use": "confidence", "when": "now < 50", "fail": "auth"}]
+    slow = {"provider": "simulated", "simulated": {"first_token": 20, "per_token": 0}}
+    ran = team(tmp_path, {"job": [UNSURE, *notes(1), write()]}, rules=rules, models=slow, approvals=DENIED)
+    assert ran.ended() == ("success", "criteria_met")
+    assert checks(ran) == [2]
+
+
+def test_the_cost_limit_is_no_low_confidence(tmp_path: Path) -> None:
+    """If the call that evaluates could exceed the cost limit, the task ends for this reason, and nobody is asked."""
+    money = {"provider": "simulated", "prices": {"simulated": {"input": 0, "output": 100}}, "max_tokens": 100}
+    ran = team(tmp_path, {"job": [UNSURE, write()]}, models=money, approvals=DENIED, executor={"cost_limit": 0.0101})
+    assert ran.ended() == ("failed", "cost_limit")
+    assert ran.count("gates") == 0
+
+
 # -- gates
 
 
