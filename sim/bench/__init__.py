@@ -13,7 +13,7 @@ The modules, from the plan to the page:
     page              the page, with `page_parts`, and the sections `outcomes` and `page_notes`
 """
 
-from sim.bench.files import PAGE, make_folder, to_json, write
+from sim.bench.files import PAGE, append, make_folder, to_json, write
 from sim.bench.modes import MODES
 from sim.bench.plan import TrialPlan, make_plan
 from sim.bench.processes import machine, measure
@@ -29,6 +29,7 @@ __all__ = [
     "Row",
     "Trial",
     "TrialPlan",
+    "append",
     "evaluate",
     "machine",
     "make_folder",

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from sim.bench.page import render
+from sim.bench.plan import TrialPlan
 from sim.bench.rows import Bench, Row
 from sim.errors import UsageError
 from sim.experiments.points import Point
@@ -19,6 +20,8 @@ from sim.store.export import csv_cell
 from sim.store.files import DATABASE, failure, private_file
 
 PAGE, DATA, TABLE = "bench.html", "bench.json", "bench.csv"
+TRIALS = "trials.jsonl"
+"""The trials as they come, one a line; at the end `bench.json` has them."""
 FOLDER = Path("bench")
 """The default parent folder of benches."""
 
@@ -48,6 +51,26 @@ def make_folder(name: str, given: Path | None) -> Path:
     raise AssertionError("numbers do not end")
 
 
+def append(trial: Trial, plan: TrialPlan, folder: Path) -> None:
+    """Write a trial as soon as it is done, so that a bench that is killed loses only those under way.
+
+    Raises:
+        RunError: if the file cannot be written.
+    """
+    path = folder / TRIALS
+    try:
+        if not path.exists():
+            private_file(path, b"")
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(_trial(trial, plan)) + "\n")
+    except OSError as error:
+        raise failure(path, error) from error
+
+
+def _trial(trial: Trial, plan: TrialPlan) -> dict[str, Any]:
+    return attrs.asdict(trial) | {"point": dict(plan.points[trial.point])}
+
+
 def write(bench: Bench, folder: Path) -> None:
     """Write the page and the data, readable by their owner only.
 
@@ -60,6 +83,7 @@ def write(bench: Bench, folder: Path) -> None:
             private_file(folder / name, text.encode())
         except OSError as error:
             raise failure(folder / name, error) from error
+    (folder / TRIALS).unlink(missing_ok=True)
 
 
 def to_json(bench: Bench) -> dict[str, Any]:
@@ -73,7 +97,7 @@ def to_json(bench: Bench) -> dict[str, Any]:
             "allow": list(plan.allow), "points": [dict(point) for point in plan.points],
         },
         "complete": bench.complete,
-        "trials": [attrs.asdict(trial) | {"point": dict(plan.points[trial.point])} for trial in bench.trials],
+        "trials": [_trial(trial, plan) for trial in bench.trials],
         "rows": [_row(row, plan.points[row.point]) for row in bench.rows],
         "noise": [
             {"point": dict(point), "distance": noise} for point, noise in zip(plan.points, bench.noise, strict=True)

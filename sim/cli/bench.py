@@ -19,6 +19,7 @@ from sim.bench import (
     Row,
     Trial,
     TrialPlan,
+    append,
     evaluate,
     machine,
     make_folder,
@@ -85,7 +86,7 @@ def command(scenario: Path, *, jobs: int | None, out: Path | None, as_json: bool
         allow_imports(scenario.resolve().parent)
     plan = make_plan(scenario, **options)
     folder = make_folder(plan.scenario.name, out)
-    bench = _carry_out(plan, min(jobs or cores(), len(plan.points) * len(plan.seeds)))
+    bench = _carry_out(plan, min(jobs or cores(), len(plan.points) * len(plan.seeds)), folder)
     if not bench.trials:
         with contextlib.suppress(OSError):  # the folder is not empty
             folder.rmdir()
@@ -99,14 +100,15 @@ def command(scenario: Path, *, jobs: int | None, out: Path | None, as_json: bool
     return _verdict(bench, folder)
 
 
-def _carry_out(plan: TrialPlan, processes: int) -> Bench:
-    """Execute the plan, until the end or Ctrl-C."""
+def _carry_out(plan: TrialPlan, processes: int, folder: Path) -> Bench:
+    """Execute the plan, until the end or Ctrl-C. Each run is written to the folder when it is done."""
     began, label = time.monotonic(), wall_label()
     trials: list[Trial] = []
     progress = Progress(plan)
     with _stoppable(), contextlib.closing(measure(plan, processes)) as runs:
         for trial in runs:
             trials.append(trial)
+            append(trial, plan, folder)
             progress.told(trial)
     progress.clear()
     seconds = round(time.monotonic() - began, 3)

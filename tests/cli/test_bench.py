@@ -2,7 +2,9 @@ import csv
 import json
 import signal
 import stat
+import subprocess
 import sys
+import time
 
 import pytest
 
@@ -82,6 +84,23 @@ def test_the_table_has_a_block_for_each_combination(sim, tiny):
     ]  # fmt: skip
     assert done.out.count("makespan in real time, mean over 1 seed\n") == 2
     assert done.out.splitlines()[-1] == "bench/tiny-1/bench.html"
+
+
+def test_a_bench_that_is_killed_keeps_its_trials(tiny, tmp_path):
+    """Each trial is on disk as soon as it is done; at the end, bench.json has all of them."""
+    folder = tmp_path / "killed"
+    arguments = ["bench", str(tiny), "--seeds", "500", "--jobs", "1", "--out", str(folder)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sim", *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    trials = folder / "trials.jsonl"
+    while not trials.exists() or trials.read_text().count("\n") < 8:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    lines = [json.loads(line) for line in trials.read_text().splitlines()]
+    assert len(lines) >= 8
+    assert {line["status"] for line in lines} == {"measured"}
 
 
 @pytest.fixture
