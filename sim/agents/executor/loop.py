@@ -14,8 +14,9 @@ from sim.agents.executor.loop_detection import is_looping, seen_from_outside
 from sim.agents.executor.orchestrator import create_gate, evaluate_confidence, execute_tool, handle_denial
 from sim.agents.executor.planning import Plan, Planner
 from sim.agents.executor.records import Attempt, Ending, PlannedAction, Result, Step, TaskState, ValidationResult
-from sim.agents.executor.service import Executors
+from sim.agents.executor.service import Executors, TimeUp
 from sim.agents.executor.validation import validate_step
+from sim.errors import Interrupt
 from sim.kernel.duration import to_text
 from sim.kernel.waits import sleep_ns
 from sim.permissions import Permission
@@ -47,13 +48,13 @@ async def _turn(world: World, agent: Inhabitant, task: int) -> Turned:
         raise Refused(f"{agent.agent_id} cannot work on the task {task!r:.20}")
     executors.claim(agent.agent_id, state)
     execution = Execution(world, agent, executors, state, executors.agents[agent.agent_id])
+    before, done, attempts = _spent(execution), state.current_step, list[Attempt]()
+    planner = Planner(execution)
     try:
-        before = _spent(execution)
-        planner = Planner(execution)
         plan = None if execution.is_over() else await planner.first()  # 1. plan the next action
         if plan is None and (planned := _without_plan(execution, planner)) is not None:
             return planned
-        attempts = await execute_with_retry(execution, planner, plan)  # 2. execute, each time in another way
+        await execute_with_retry(execution, planner, plan, attempts)  # 2. execute, each time in another way
         last = attempts[-1]
         validation = await validate_step(execution, last.action, last.result)  # 3. validate
         step = update_state(execution, before, attempts, validation, planner.fault)  # 4. update the state
@@ -62,6 +63,14 @@ async def _turn(world: World, agent: Inhabitant, task: int) -> Turned:
             await check_loops(execution)  # 5. loops: three identical errors, or what the monitor sees
             await check_confidence(execution)  # 6. confidence: every five steps, on uncertainty, on request
         return _conclude(execution)
+    except Interrupt as interrupt:
+        if not isinstance(interrupt.cause, TimeUp):
+            raise
+        state.timeout_reached = True
+        if attempts and state.current_step == done:  # the time was up in the middle of the step
+            executors.log(state, update_state(execution, before, attempts, _unchecked(state), planner.fault))
+        executors.end(state, "timeout", reason_of(execution, "timeout"))
+        return Turned("ended", state.current_step, "timeout")
     finally:
         executors.release(agent.agent_id)
 
@@ -149,18 +158,17 @@ def _without_plan(execution: Execution, planner: Planner) -> Turned | None:
 # -- 2. execute
 
 
-async def execute_with_retry(execution: Execution, planner: Planner, plan: Plan | None) -> list[Attempt]:
+async def execute_with_retry(
+    execution: Execution, planner: Planner, plan: Plan | None, attempts: list[Attempt]
+) -> None:
     """Execute a plan; after each failure wait, and try a different one.
 
     Args:
         execution: the execution.
         planner: plans what comes after a failure.
         plan: the first plan; None: there was no valid one.
-
-    Returns:
-        The attempts, at least one.
+        attempts: gets the attempts, at least one.
     """
-    attempts: list[Attempt] = []
     most, backoff = execution.executors.settings.attempts, execution.executors.settings.backoff
     while plan is not None:
         made_ns = execution.world.kernel.now
@@ -170,15 +178,14 @@ async def execute_with_retry(execution: Execution, planner: Planner, plan: Plan 
             result, only = await handle_denial(execution, plan.action, result)
         attempts.append(Attempt(plan.reasoning, plan.action, result, plan.refused, made_ns))
         if result.success or len(attempts) >= most or execution.is_over():
-            return attempts
+            return
         if result.status == "failed":
             await sleep_ns(backoff * 2 ** len(attempts))
         plan = None if execution.is_over() else await planner.again(result, only)
     if not attempts:
         nothing = PlannedAction(NO_PLAN, NO_PLAN, {})
         failed = Result(False, "failed", error=f"no valid plan: {planner.fault}")
-        attempts = [Attempt("", nothing, failed, time_ns=execution.world.kernel.now)]
-    return attempts
+        attempts.append(Attempt("", nothing, failed, time_ns=execution.world.kernel.now))
 
 
 # -- 4. update
@@ -225,6 +232,12 @@ def update_state(
         state.metadata.pop(key, None)
     _count_failure(state, error)
     return step
+
+
+def _unchecked(state: TaskState) -> ValidationResult:
+    """Return the validation of a step that was interrupted: the progress as it was before."""
+    fault = "the time was up before the step was validated"
+    return ValidationResult("model", (), state.progress_score, state.progress_metrics, fault)
 
 
 def _count_failure(state: TaskState, error: str | None) -> None:

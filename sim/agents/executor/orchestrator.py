@@ -207,6 +207,7 @@ async def create_gate(execution: Execution, reason: str, **context: Any) -> str 
     executors.counts["gates"] += 1
     executors.report("escalated", state, reason=reason, gate=gate.id)
     since = world.kernel.now
+    executors.disarm(state)
     world.tasks.update(state.number, ORCHESTRATOR, status="paused", note=reason[:500])
     try:
         gate = await approvals.decided(execution.agent, gate)
@@ -215,6 +216,7 @@ async def create_gate(execution: Execution, reason: str, **context: Any) -> str 
         raise
     finally:
         executors.count_pause(state, since)
+        executors.arm(state)
         world.tasks.update(state.number, ORCHESTRATOR, status="active")
     if (why := ending_of(gate)) is not None:
         state.escalation_reason = f"{reason}; {why}"

@@ -324,8 +324,9 @@ class TaskState:
         """The id of its execution."""
         return f"execution-{self.number}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the whole state, with shortened texts; times in seconds, money in units."""
+    def to_json(self, longest: int = _SHOWN) -> dict[str, Any]:
+        """Return the whole state, with texts of at most `longest` characters; times in seconds, money in units."""
+        longest = min(longest, _SHOWN)
         own = {
             name: getattr(self, name)
             for name in (
@@ -336,14 +337,14 @@ class TaskState:
             )
         }  # fmt: skip
         return {
-            **cut(own, _SHOWN),
+            **cut(own, longest),
             "started_at": None if self.started_ns is None else to_seconds(self.started_ns),
-            "steps_history": [step.to_json(_SHOWN) for step in self.steps_history],
-            "last_errors": cut(self.last_errors, _SHOWN),
+            "steps_history": [step.to_json(longest) for step in self.steps_history],
+            "last_errors": cut(self.last_errors, longest),
             "llm_calls": [attrs.asdict(call) for call in self.llm_calls],
             "tool_executions": [attrs.asdict(one) for one in self.tool_executions],
             "total_cost_usd": self.total_cost_micro / MICRO,
-            "decision_reasoning": cut(self.decision_reasoning, _SHOWN),
+            "decision_reasoning": cut(self.decision_reasoning, longest),
         }  # fmt: skip
 
 

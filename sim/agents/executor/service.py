@@ -6,15 +6,18 @@ themselves.
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, ClassVar, Final
+
+import attrs
 
 from sim.agents.executor.records import FINAL, Ending, Step, TaskState
 from sim.agents.executor.settings import Criterion, ExecutionTask, ExecutorSettings, ExecutorsSettings
 from sim.agents.executor.workspace import Workspace
-from sim.kernel import to_seconds
-from sim.kernel.codec import freeze
+from sim.kernel import Timer, to_seconds
+from sim.kernel.codec import encode, freeze
+from sim.kernel.duration import MAX_NS
 from sim.resources import MICRO, to_micro
 from sim.world import Message, Refused, Service, World
 from sim.world.actions.messages import deliver
@@ -36,7 +39,17 @@ WORDS: Final[Mapping[str, TaskStatus]] = {
 """The words of executions for the statuses of the board."""
 
 _MOST_NOTES: Final = 20
+_LENGTHS: Final = (2_000, 300, 40)
+"""The longest texts in the record of a step or a state; the shorter ones if the longer ones do not fit."""
+_ROOM: Final = 4_000  # bytes for the rest of an event
 _LONGEST_NOTE: Final = 4_000
+
+
+@attrs.frozen
+class TimeUp:
+    """The cause of the interrupt of a step when the time of its task is up."""
+
+    task: int
 
 
 class Executors(Service):
@@ -73,6 +86,7 @@ class Executors(Service):
         self._ready: dict[str, list[tuple[bool, int, int]]] = {}  # type → tasks that nobody has, as a heap
         self._idle: dict[str, dict[str, None]] = {}  # type → executors that sleep
         self._dependents: dict[int, list[int]] = {}
+        self._timers: dict[int, Timer] = {}  # task whose step is under way → its timeout
         self._spent_micro = 0
         world.tasks.define_words(KIND, WORDS)
 
@@ -131,6 +145,7 @@ class Executors(Service):
         """Note that an executor begins a step of a task."""
         self._idle.get(self.agents[agent_id].type, {}).pop(agent_id, None)
         self.current[agent_id] = state.number
+        self.arm(state)
         task = self._world.tasks.get(state.number)
         if task.status != "active" or task.assignee != agent_id:
             self._world.tasks.update(state.number, ORCHESTRATOR, status="active", assignee=agent_id)
@@ -143,7 +158,26 @@ class Executors(Service):
 
     def release(self, agent_id: str) -> None:
         """Note that no step of an executor is under way."""
-        self.current.pop(agent_id, None)
+        if (number := self.current.pop(agent_id, None)) is not None:
+            self.disarm(self.states[number])
+
+    def arm(self, state: TaskState) -> None:
+        """Set the timer that interrupts a step under way when the time of its task is up."""
+        kernel = self._world.kernel
+        left = state.timeout_ns - self.used_ns(state)
+        if left > 0:
+            due = min(MAX_NS, kernel.now + left)
+            self._timers[state.number] = kernel.call_at(due, lambda: self._time_is_up(state), kernel.supervisor)
+
+    def disarm(self, state: TaskState) -> None:
+        """Cancel this timer: no step is under way, or a person is waited for."""
+        if (timer := self._timers.pop(state.number, None)) is not None:
+            timer.cancel()
+
+    def _time_is_up(self, state: TaskState) -> None:
+        agent: Any = self._world.agents.get(state.agent_id)
+        if agent is not None and self.current.get(state.agent_id) == state.number:
+            agent.loop.interrupt(TimeUp(state.number))
 
     def state_of(self, agent_id: str) -> TaskState:
         """Return the task whose step an executor does at present.
@@ -262,6 +296,7 @@ class Executors(Service):
         status, now = FINAL[ending], self._world.kernel.now
         state.ending, state.completed_ns = ending, now
         state.metadata["reason"] = reason
+        state.metadata.pop("waits_for", None)  # its time was up in the step that asked for help
         self.counts[status] += 1
         self.counts[f"ended_{ending}"] += 1
         self.counts["steps"] += state.current_step
@@ -271,7 +306,7 @@ class Executors(Service):
             self._world.tasks.update(task.id, ORCHESTRATOR, status="active")
         self._world.tasks.update(state.number, state.agent_id or ORCHESTRATOR, status=status, result=result)
         money = {"cost": state.total_cost_micro / MICRO, "tokens": sum(state.token_usage)}
-        self.report("ended", state, **result, **money, snapshot=state.to_json())
+        self.report("ended", state, **result, **money, snapshot=self._fitting(state.to_json))
         self._tell_waiting(state)
         for number in self._dependents.pop(state.number, ()):
             self._offer(self.states[number])
@@ -327,7 +362,13 @@ class Executors(Service):
 
     def log(self, state: TaskState, step: Step) -> None:
         """Put a step on record."""
-        self.report("step", state, **step.to_json())
+        self.report("step", state, **self._fitting(step.to_json))
+
+    def _fitting(self, make: Callable[[int], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Return a record with texts that are as long as an event allows. The actions on record have the whole."""
+        most = self._world.event_bus.max_data_bytes - _ROOM
+        found = (made for longest in _LENGTHS if len(encode(made := make(longest))) <= most)
+        return next(found, {"left_out": "too large for an event"})
 
     def report(self, what: str, state: TaskState, **more: Any) -> None:
         """Publish what happened to a task."""

@@ -109,6 +109,29 @@ def test_the_time_is_up(tmp_path: Path) -> None:
     assert ran.state().steps_history[0].attempt_number == 2  # after 2 s and 4 s
 
 
+def test_the_time_is_up_in_the_middle_of_a_step(tmp_path: Path) -> None:
+    """A call that takes longer than what is left, and a budget that is used up, do not hold a task for ever."""
+    slow = {"provider": "simulated", "simulated": {"first_token": 100, "per_token": 0}}
+    ran = team(tmp_path / "slow", {"job": [write()]}, models=slow, executor={"timeout": "50s"})
+    assert ran.ended() == ("failed", "timeout")
+    assert (ran.state().completed_ns or 0) / 1e9 == pytest.approx(50, abs=0.2)
+    assert ran.state().current_step == 0
+    plans: Any = {"job": [write("a", "1"), write("b", "2"), write()]}
+    ran = team(tmp_path / "poor", plans, budgets={"llm_calls": {"amount": 2}}, executor={"timeout": "5m"})
+    assert ran.ended() == ("failed", "timeout")
+    assert ran.state().current_step == 2
+    assert ran.result.errors == 0
+
+
+def test_a_step_that_is_too_large_for_an_event_is_shortened(tmp_path: Path) -> None:
+    """The record of a step, and of a state, has shorter texts then; nothing fails."""
+    ran = team(tmp_path, {"job": [write("h", "x" * 9000), write()]}, execution={"max_data_bytes": 12_000})
+    assert ran.ended() == ("success", "criteria_met")
+    assert ran.result.errors == 0
+    ((text,),) = [[row] for row in ran.rows("SELECT action ->> '$.parameters.text' FROM agent_execution_steps LIMIT 1")]
+    assert text.endswith("...")
+
+
 def test_the_next_call_could_exceed_the_cost_limit(tmp_path: Path) -> None:
     """Nothing is spent above the limit: a call that could exceed it is not made."""
     money = {"provider": "simulated", "prices": {"simulated": {"input": 100, "output": 100}}, "max_tokens": 100}
