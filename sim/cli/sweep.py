@@ -111,8 +111,11 @@ def _opened(
     if resume is not None:
         if scenario is not None or plan_file is not None or out is not None or given:
             raise UsageError("--resume goes on with the plan of its folder", hint="leave out all other options")
-        results = Results(resume)
-        check_scenario(results.plan, Path(results.plan.file))
+        with contextlib.ExitStack() as opened:
+            results = Results(resume)
+            opened.callback(results.close)
+            check_scenario(results.plan, Path(results.plan.file))
+            opened.pop_all()
         return results
     if plan_file is not None:
         if given:

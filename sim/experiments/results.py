@@ -4,6 +4,7 @@ Tables: `plan` (as JSON), `points` (point, key, value), `trials` (point, seed, f
 value). The view `results` has one line for each trial that was measured, with columns for varied keys and outcomes.
 """
 
+import contextlib
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -56,25 +57,34 @@ class Results:
         if (plan is None) != path.exists():
             where = f"{folder} already contains a sweep" if plan is not None else f"there is no sweep in {folder}"
             raise UsageError(where, hint="choose another folder" if plan is not None else "it has a file sweep.db")
-        try:
-            self._database = sqlite3.connect(path, isolation_level=None, timeout=1)
-            path.chmod(0o600)
-            self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = NORMAL")  # a kill loses nothing; a power cut the last trials
-            self._database.execute("BEGIN IMMEDIATE")
-            if plan is not None:
-                self._create(plan)
-            self._database.execute("COMMIT")
-            ((text,),) = self._database.execute("SELECT text FROM plan").fetchall()
-        except sqlite3.OperationalError as error:
-            if "locked" in str(error):
-                raise UsageError(f"another process writes {path}", hint="wait until it has ended") from error
-            raise RunError(f"{path} cannot be used: {error}") from error
-        except (sqlite3.DatabaseError, ValueError) as error:
-            raise RunError(f"{path} is damaged: {error}") from error
-        self.plan = SweepPlan.from_json(text)
+        with contextlib.ExitStack() as opened:
+            try:
+                self._database = sqlite3.connect(path, isolation_level=None, timeout=1)
+                opened.callback(self._database.close)
+                text = self._begin(path, plan)
+            except sqlite3.OperationalError as error:
+                if "locked" in str(error):
+                    raise UsageError(f"another process writes {path}", hint="wait until it has ended") from error
+                raise RunError(f"{path} cannot be used: {error}") from error
+            except (sqlite3.DatabaseError, ValueError) as error:
+                raise RunError(f"{path} is damaged: {error}") from error
+            self.plan = SweepPlan.from_json(text)
+            opened.pop_all()
         self.folder = folder
+
+    def _begin(self, path: Path, plan: SweepPlan | None) -> str:
+        """Lock the file, make its tables if it is new, and return the plan that it has."""
+        execute = self._database.execute
+        path.chmod(0o600)
+        execute("PRAGMA locking_mode = EXCLUSIVE")
+        execute("PRAGMA journal_mode = WAL")
+        execute("PRAGMA synchronous = NORMAL")  # a kill loses nothing; a power cut the last trials
+        execute("BEGIN IMMEDIATE")
+        if plan is not None:
+            self._create(plan)
+        execute("COMMIT")
+        ((text,),) = execute("SELECT text FROM plan").fetchall()
+        return str(text)
 
     def _create(self, plan: SweepPlan) -> None:
         for statement in _TABLES.split(";"):

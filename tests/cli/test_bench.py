@@ -80,7 +80,7 @@ def test_the_table_has_a_block_for_each_combination(sim, tiny):
 
     assert done.code == 0
     assert [line for line in done.out.splitlines() if line.startswith("until")] == [
-        "until=2m", "until=3m", "until  tick-parallel  autonomous",
+        "until=2m", "until=3m", "until  tick-parallel  autonomous", "until  mode           seeds  mean_luck  steps",
     ]  # fmt: skip
     assert done.out.count("makespan in real time, mean over 1 seed\n") == 2
     assert done.out.splitlines()[-1] == "bench/tiny-1/bench.html"

@@ -1,5 +1,6 @@
 """`sim sweep`: combinations and seeds, intervals, precision, failures, stopping and going on."""
 
+import contextlib
 import csv
 import json
 import signal
@@ -71,7 +72,7 @@ def test_all_combinations_and_seeds(dice: Path) -> None:
     assert float(line["points"]) == single.metrics["points"][-1]
     assert {path.name for path in folder.iterdir()} == {"plan.json", "sweep.csv", "sweep.db", "sweep.html"}
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
-    with sqlite3.connect(folder / "sweep.db") as database:
+    with contextlib.closing(sqlite3.connect(folder / "sweep.db")) as database:
         assert database.execute('SELECT count(*), count(DISTINCT "state.sides") FROM results').fetchone() == (18, 3)
     assert "<svg" in (folder / "sweep.html").read_text()
 
