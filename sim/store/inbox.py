@@ -114,9 +114,8 @@ class InboxFile:
     def __init__(self, folder: Path, *, create: bool = False) -> None:
         self._path = folder / INBOX
         try:
-            if create:
-                with suppress(FileExistsError):
-                    private_file(self._path)
+            if create and not self._path.exists():
+                _create(self._path)
             uri = f"{self._path.resolve().as_uri()}?mode=rw"
             self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS)
         except (OSError, sqlite3.Error) as error:
@@ -229,6 +228,20 @@ class InboxFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _create(path: Path) -> None:
+    """Create an empty file for its owner alone, unless it exists.
+
+    It gets its name once it is closed: a process that closes a file loses the locks that its other threads have on it.
+    """
+    draft = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    private_file(draft)
+    try:
+        with suppress(FileExistsError):
+            path.hardlink_to(draft)
+    finally:
+        draft.unlink()
 
 
 def _answer(outcome: Outcome | None, time_ns: int | None, reason: str | None, hint: str | None) -> Answer | None:

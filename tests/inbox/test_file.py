@@ -21,6 +21,22 @@ def inbox(tmp_path):
         yield file
 
 
+def test_a_new_file_has_its_name_only_once_it_is_closed(tmp_path, monkeypatch):
+    """A process that closes a file loses its locks on it, so no thread may find the file while another one makes it."""
+    seen = []
+    original = module.private_file
+
+    def made(path):
+        original(path)
+        seen.append((tmp_path / INBOX).exists())
+
+    monkeypatch.setattr(module, "private_file", made)
+    for _ in range(2):
+        InboxFile(tmp_path, create=True).close()
+    assert seen == [False]
+    assert [path.name for path in tmp_path.iterdir()] == [INBOX]
+
+
 def test_a_request_is_read_in_order_and_answered_once(inbox, tmp_path):
     """Requests are read in the order in which they were written; the answer goes to the one who has the key."""
     keys = [inbox.put(1, "tell", {"n": n}) for n in range(300)]
