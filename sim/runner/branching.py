@@ -1,6 +1,7 @@
 """`branch`: a new run that shares the record of another one up to a time, and continues live (edge)."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -19,7 +20,7 @@ from sim.runner.rebuild import RebuiltSimulation, check_endpoint, check_not_runn
 from sim.runner.result import RunResult
 from sim.runner.runner import SimulationRunner
 from sim.runner.running import blocking, run_async, running_on
-from sim.store import RunHeader, RunRecorder, create_run
+from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
 from sim.store.files import SCENARIO, remove_run
 from sim.store.history import RunHistory
 from sim.store.reader import StoredRun, open_run
@@ -36,6 +37,7 @@ def branch(
     out: str | Path | None = None,
     effects: Mapping[int, str] | None = None,
     models: Sequence[str] = (),
+    record: bool = True,
     **options: Unpack[ReplayKeywords],
 ) -> RunResult:
     """Create a new run that copies the record of another run up to a time and then continues live.
@@ -49,6 +51,7 @@ def branch(
         out: the folder for run folders; by default that of the original run.
         effects: decisions about effects that started before `at` and have no recorded outcome, as in `resume`.
         models: language models that replace those used before `at`, as in `Access.models`.
+        record: whether the branch gets a run folder. Without, nothing is kept but the result.
         options: see `ReplayOptions`.
 
     Raises:
@@ -60,7 +63,7 @@ def branch(
     work = partial(
         _branch, Path(run), to_ns(at), chosen, overrides=tuple(overrides), seed=seed, until=until,
         out=None if out is None else Path(out),
-        effects=effects or {}, models=tuple(models),
+        effects=effects or {}, models=tuple(models), record=record,
     )  # fmt: skip
     return blocking(work, chosen.backend)
 
@@ -76,6 +79,7 @@ async def _branch(
     out: Path | None,
     effects: Mapping[int, str],
     models: tuple[str, ...],
+    record: bool,
 ) -> RunResult:
     with open_run(folder) as stored:
         check_not_running(stored)
@@ -90,7 +94,7 @@ async def _branch(
         if at_ns == 0:
             scenario_text(stored, again)
             kept["model"] = list(models) or kept.get("model", [])
-            return await _from_start(stored, again, kept, overrides, seed, out or folder.parent)
+            return await _from_start(stored, again, kept, overrides, seed, (out or folder.parent) if record else None)
         end = _end_of(stored)
         if at_ns > end:
             raise UsageError(f"the record of {folder} ends at {to_text(end)}, before {to_text(at_ns)}")
@@ -103,7 +107,7 @@ async def _branch(
             origin=origin,
         )  # fmt: skip
         await rebuilt.prepare()
-        new = create_run(out or folder.parent, header, rebuilt.text)
+        new = create_run(out or folder.parent, header, rebuilt.text) if record else None
         history = RunHistory(stored, at_ns)
         gone_live = False
 
@@ -114,14 +118,16 @@ async def _branch(
             gone_live = doubts.settle(runner, doubtful)
             return gone_live
 
-        with RunRecorder(new) as recorder:
+        with nullcontext(HashRecorder()) if new is None else RunRecorder(new) as recorder:
             keeper = VerifyingRecorder(history, rebuilt.pause, recorder, copy=True)
+            name, epoch = ("", None) if isinstance(recorder, HashRecorder) else (recorder.folder.name, recorder.epoch)
             try:
-                result = await rebuilt.session(again, keeper, history, live, new, new.name, recorder.epoch).carry_out()
+                result = await rebuilt.session(again, keeper, history, live, new, name, epoch).carry_out()
             finally:
                 if not gone_live:  # the replay failed, or a person must decide first: keep nothing
                     recorder.close()
-                    remove_run(new)
+                    if new is not None:
+                        remove_run(new)
             return attrs.evolve(result, run=result.run if gone_live else None, doubts=doubts.open)
 
 
@@ -131,7 +137,7 @@ async def _from_start(
     kept: dict[str, Any],
     overrides: tuple[str, ...],
     seed: int | None,
-    out: Path,
+    out: Path | None,
 ) -> RunResult:
     """Run the scenario again: a branch at time 0 has no history."""
     info = stored.info
@@ -153,6 +159,7 @@ async def _from_start(
         access=attrs.evolve(again.access or Access(), models=tuple(kept.get("model", ()))),
         max_wall=again.max_wall,
         on_interrupt=again.on_interrupt,
+        begun=again.begun,
     )
 
 

@@ -46,6 +46,7 @@ class HostKeywords(TypedDict, total=False):
     stuck: Callable[[Stuck], None] | None
     max_wall: Duration | None
     on_interrupt: OnInterrupt
+    begun: Watcher | None
 
 
 class RunKeywords(HostKeywords, total=False):
@@ -59,7 +60,6 @@ class RunKeywords(HostKeywords, total=False):
     out: str | Path | None
     overrides: Sequence[str]
     expected: Mapping[str, Any]
-    begun: Watcher | None
 
 
 class ReplayKeywords(HostKeywords, total=False):
@@ -87,6 +87,7 @@ class HostOptions:
         on_interrupt: what a signal does once the run is suspended and its record is closed. `raise`: SIGINT raises
             KeyboardInterrupt and SIGTERM raises SystemExit(143), so that the program ends. `return`: the result is
             returned, with the status `interrupted`.
+        begun: called once with the runner before the first step; for observers that read it from their own threads.
 
     Raises:
         UsageError: if a value is not allowed.
@@ -102,6 +103,7 @@ class HostOptions:
     stuck: Callable[[Stuck], None] | None = None
     max_wall: Duration | None = attrs.field(default=None, validator=_above_zero)
     on_interrupt: OnInterrupt = attrs.field(default="raise", validator=_one_of("raise", "return"))
+    begun: Watcher | None = None
 
     @classmethod
     def of(cls, keywords: Mapping[str, Any]) -> Self:
@@ -132,7 +134,6 @@ class RunOptions(HostOptions):
         out: the folder for run folders; None records nothing.
         overrides: `key=value` changes to the scenario.
         expected: the result of `estimate` for this run, to be compared with the actual figures.
-        begun: called once with the runner before the first step; for observers that read it from their own threads.
     """
 
     seed: int | None = None
@@ -143,7 +144,6 @@ class RunOptions(HostOptions):
     out: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
     overrides: Sequence[str] = ()
     expected: Mapping[str, Any] = attrs.field(factory=dict)
-    begun: Watcher | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -12,7 +12,7 @@ from sim.kernel.rows import ClosedRow, EventRow, InputRow, IntentRow, ResultRow
 from sim.store.first_difference import Difference, first_difference, first_value
 from sim.store.hashing import CHUNK, RunHash, encode_events, final_hash
 from sim.store.history import Intent, RunHistory
-from sim.store.recorder import RunRecorder
+from sim.store.recorder import HashRecorder, RunRecorder
 from sim.store.schema import Status
 
 Part = Literal["events", "requests", "digest"]
@@ -30,7 +30,7 @@ class VerifyingRecorder:
         history: the record.
         live: a function that is called when the replay is over, so that the run continues live.
         then: the recorder for the rows after the replay, used after the call of `proceed`; None records nothing.
-        copy: whether to pass the replayed rows to `then` too, because it records a new run.
+        copy: whether to pass the replayed rows to `then` too, because it records a new run. A `HashRecorder` needs it.
         parts: the parts to compare.
 
     Attributes:
@@ -44,7 +44,7 @@ class VerifyingRecorder:
         self,
         history: RunHistory,
         live: Callable[[], None],
-        then: RunRecorder | None = None,
+        then: RunRecorder | HashRecorder | None = None,
         *,
         copy: bool = False,
         parts: frozenset[Part] = PARTS,
@@ -149,7 +149,7 @@ class VerifyingRecorder:
         """Record the new rows from here on. Called after the replay, when the run is about to continue live."""
         held, self._held = self._held, None
         self._rows, self._closed = [], []
-        if held is not None and self._then is not None:
+        if held is not None and isinstance(self._then, RunRecorder):  # a `HashRecorder` only gets copies
             self._then.go_on(self.compared)
             self._out = self._then
             held.hand_on(self._then)
