@@ -1,10 +1,8 @@
 """`sim bench`: run a scenario with the same seeds in several modes, and compare the measurements."""
 
 import contextlib
-import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +28,7 @@ from sim.bench import (
     write,
 )
 from sim.cli.render.estimates import Line, print_estimates
+from sim.cli.render.experiments import stoppable
 from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
 from sim.cli.render.table import Cell as Entry
@@ -105,7 +104,7 @@ def _carry_out(plan: TrialPlan, processes: int, folder: Path) -> Bench:
     began, label = time.monotonic(), wall_label()
     trials: list[Trial] = []
     progress = Progress(plan)
-    with _stoppable(), contextlib.closing(measure(plan, processes)) as runs:
+    with stoppable(), contextlib.closing(measure(plan, processes)) as runs:
         for trial in runs:
             trials.append(trial)
             append(trial, plan, folder)
@@ -114,20 +113,6 @@ def _carry_out(plan: TrialPlan, processes: int, folder: Path) -> Bench:
     seconds = round(time.monotonic() - began, 3)
     about = {"began": label, "seconds": seconds, "jobs": processes, "machine": machine(), "versions": versions()}
     return evaluate(plan, trials, about)
-
-
-@contextlib.contextmanager
-def _stoppable() -> Iterator[None]:
-    """End the block at SIGINT and SIGTERM, and continue with the measurements so far."""
-    endings = (signal.SIGINT, signal.SIGTERM)  # SIGINT can be ignored, as in a background job of a script
-    before = {which: signal.signal(which, signal.default_int_handler) for which in endings}
-    try:
-        yield
-    except KeyboardInterrupt:
-        pass
-    finally:
-        for which, handler in before.items():
-            signal.signal(which, handler)
 
 
 class Progress:

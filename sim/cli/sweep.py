@@ -1,36 +1,20 @@
 """`sim sweep`: run a scenario with other values and seeds, and estimate its outcomes."""
 
-import contextlib
-import csv
-import io
-import signal
-import sys
-import time
-from collections.abc import Iterator
-from itertools import count as numbers
 from pathlib import Path
 from typing import Any
 
+import attrs
 import click
 
-from sim.cli.render.estimates import Line, print_estimates
-from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, say
-from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
-from sim.cli.render.table import Cell
+from sim.cli.render.experiments import precision_of, work_on
+from sim.cli.render.output import ALLOW, PATH, common
 from sim.cli.run import MAX_SEED, allow_imports
 from sim.errors import UsageError
-from sim.experiments.points import label_of, short
+from sim.experiments.arms import check_past
+from sim.experiments.folder import begin, go_on
+from sim.experiments.plan import Plan, check_scenario, make_sweep
 from sim.experiments.pool import cores
 from sim.experiments.results import Results
-from sim.experiments.sweep import Progress, SweepRow, carry_out, evaluate, missing, to_json
-from sim.experiments.sweep_page import render
-from sim.experiments.sweep_plan import Precision, SweepPlan, check_scenario, make_sweep
-from sim.kernel.codec import encode
-from sim.store.export import csv_cell
-from sim.store.files import failure, private_file
-
-_FOLDER = Path("sweeps")
-_SHOWN = 40
 
 
 @click.command(
@@ -41,7 +25,7 @@ _SHOWN = 40
       sim sweep scenarios/contagion.yaml --vary agents.person.state.beta=0.02,0.05,0.1 --seeds 30
       sim sweep scenarios/contagion.yaml --vary agents.person.state.beta=0.02..0.2:10 --until-precision 5%
       sim sweep scenarios/contagion.yaml --vary agents.person.state.beta=0.02..0.2 --design sobol --samples 16
-      sim sweep --resume sweeps/contagion-1""",
+      sim sweep --resume experiments/contagion-1""",
 )
 @click.argument("scenario", type=PATH, required=False)
 @click.option(
@@ -62,11 +46,11 @@ _SHOWN = 40
 @click.option("--until", metavar="DURATION", help="The simulated time of each run.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value in all runs.")
 @click.option("--plan", "plan_file", type=PATH, metavar="FILE", help="Carry out a plan that a sweep has written.")
-@click.option("--resume", type=PATH, metavar="FOLDER", help="Go on with a sweep that was stopped or killed.")
+@click.option("--resume", type=PATH, metavar="FOLDER", help="Go on with a stopped sweep, or with arms.")
 @click.option("--again", is_flag=True, help="With --resume: try failed trials again.")
 @ALLOW
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Number of parallel processes. Default: one per core.")
-@click.option("--out", type=PATH, metavar="FOLDER", help="Folder for the results. Default: sweeps/NAME-NUMBER.")
+@click.option("--out", type=PATH, metavar="FOLDER", help="Folder for the results. Default: experiments/NAME-NUMBER.")
 @common
 def command(
     scenario: Path | None, *, plan_file: Path | None, resume: Path | None, again: bool, jobs: int | None,
@@ -74,29 +58,13 @@ def command(
 ) -> int:  # fmt: skip
     """Run SCENARIO with all combinations of values and several seeds, and estimate its outcomes with 95 % intervals.
 
-    The folder gets plan.json (the plan, which can be cited and carried out again), sweep.db (each trial as soon as it
-    is done), sweep.csv and sweep.html. The exit code is 1 if a trial failed. docs/experiments.md explains all.
+    The folder gets plan.json (the plan, which can be cited and carried out again), results.db (each trial as soon as it
+    is done), results.csv and results.html. The exit code is 1 if a trial failed. docs/experiments.md explains all.
     """
-    allow = options["allow"]
-    if allow:
+    if options["allow"]:
         allow_imports((scenario or Path()).resolve().parent)
-    with contextlib.closing(_opened(scenario, plan_file, resume, out, options)) as results:
-        whole = _carry_out(results, jobs or cores(), again=again)
-        rows = evaluate(results)
-        _write(results, rows)
-        problems = results.problems()
-        if as_json:
-            print_json({**to_json(results, rows, results.folder), "complete": whole})
-        else:
-            _print(rows)
-            click.echo(f"\n{plain(results.folder / 'sweep.html')}")
-    if not whole:
-        say(f"sim: interrupted; go on with: sim sweep --resume {plain(results.folder)}")
-    if problems:
-        point, seed, why = problems[0]
-        where = ", ".join(part for part in (label_of(results.plan.points[point]), f"seed {seed}") if part)
-        say(f"sim: error: {len(problems)} trials failed: {plain(where)}: {plain(why)}")
-    return 0 if whole and not problems else 1
+    results = _opened(scenario, plan_file, resume, out, options)
+    return work_on(results, jobs or cores(), again=again, as_json=as_json)
 
 
 def _opened(
@@ -111,144 +79,24 @@ def _opened(
     if resume is not None:
         if scenario is not None or plan_file is not None or out is not None or given:
             raise UsageError("--resume goes on with the plan of its folder", hint="leave out all other options")
-        with contextlib.ExitStack() as opened:
-            results = Results(resume)
-            opened.callback(results.close)
-            check_scenario(results.plan, Path(results.plan.file))
-            opened.pop_all()
-        return results
+        return go_on(resume)
     if plan_file is not None:
         if given:
             raise UsageError(f"a plan says everything, so --{given[0]} cannot be given", hint="leave it out")
-        plan = _read(plan_file, scenario)
-    elif scenario is None:
+        return begin(_read(plan_file, scenario), out)
+    if scenario is None:
         raise UsageError("there is no scenario", hint="give a scenario, --plan FILE or --resume FOLDER")
-    else:
-        plan = _made(scenario, options)
-    folder = _folder(plan, out)
-    results = Results(folder, plan)
-    private_file(folder / "plan.json", encode(plan.to_json()) + b"\n")
-    return results
+    precision = precision_of(options.pop("share"), options.pop("most_seeds"))
+    chosen = {name: value for name, value in options.items() if value is not None}
+    return begin(make_sweep(scenario, precision=precision, **chosen), out)
 
 
-def _made(scenario: Path, options: dict[str, Any]) -> SweepPlan:
-    """Return the plan that the options describe."""
-    share, most = options.pop("share"), options.pop("most_seeds")
-    if most is not None and share is None:
-        raise UsageError("--most-seeds is for --until-precision")
-    precision = None if share is None else Precision(_share(share), most or 1000)
-    given = {name: value for name, value in options.items() if value is not None}
-    return make_sweep(scenario, precision=precision, **given)
-
-
-def _share(text: str) -> float:
+def _read(plan_file: Path, scenario: Path | None) -> Plan:
     try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = 0.0
-    if not 0 < share < 1:
-        raise UsageError(f"--until-precision {text!r} is no share", hint="for example 5%")
-    return share
-
-
-def _read(plan_file: Path, scenario: Path | None) -> SweepPlan:
-    import attrs
-
-    try:
-        plan = SweepPlan.from_json(plan_file.read_text(encoding="utf-8"))
+        plan = Plan.from_json(plan_file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{plan_file} cannot be read: {error}") from error
     plan = plan if scenario is None else attrs.evolve(plan, file=str(scenario))
     check_scenario(plan, Path(plan.file))
+    check_past(plan)
     return plan
-
-
-def _folder(plan: SweepPlan, out: Path | None) -> Path:
-    """Return a new folder for a sweep.
-
-    Raises:
-        RunError: if it cannot be created.
-    """
-    try:
-        if out is not None:
-            out.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return out
-        _FOLDER.mkdir(exist_ok=True)
-        for number in numbers(1):
-            folder = _FOLDER / f"{plan.name}-{number}"
-            if not folder.exists():
-                folder.mkdir(mode=0o700)
-                return folder
-    except OSError as error:
-        raise failure(out or _FOLDER, error) from error
-    raise AssertionError("numbers do not end")
-
-
-def _carry_out(results: Results, processes: int, *, again: bool) -> bool:
-    """Run what is missing; return whether nothing is missing then."""
-    line, following, began = StatusLine(live=sys.stderr.isatty()), 0.0, time.monotonic()
-    first: int | None = None
-    with _stoppable(), contextlib.closing(carry_out(results, processes, again=again)) as trials:
-        for progress in trials:
-            first = progress.done - 1 if first is None else first
-            if not line.live and time.monotonic() < following and progress.done < progress.planned:
-                continue
-            following = time.monotonic() + PLAIN_SECONDS
-            line.show(plain(_told(results, progress, progress.done - first, time.monotonic() - began)))
-    line.clear()
-    return not missing(results)
-
-
-def _told(results: Results, progress: Progress, done: int, seconds: float) -> str:
-    """Return how far a sweep is, with the time left."""
-    left = seconds / done * (progress.planned - progress.done)
-    where = label_of(results.plan.points[progress.last.point])
-    what = ", ".join(part for part in (where, f"seed {progress.last.seed}") if part)
-    return f"{progress.done} of {progress.planned} trials, about {left:.0f} s left: {what}: {progress.last.status}"
-
-
-@contextlib.contextmanager
-def _stoppable() -> Iterator[None]:
-    """End the block at SIGINT and SIGTERM, and continue with the results so far."""
-    endings = (signal.SIGINT, signal.SIGTERM)
-    before = {which: signal.signal(which, signal.default_int_handler) for which in endings}
-    try:
-        yield
-    except KeyboardInterrupt:
-        pass
-    finally:
-        for which, handler in before.items():
-            signal.signal(which, handler)
-
-
-def _write(results: Results, rows: list[SweepRow]) -> None:
-    """Write the table and the page."""
-    results.finish()
-    columns, lines = results.rows()
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(map(csv_cell, columns))
-    writer.writerows([list(map(csv_cell, line)) for line in lines])
-    for name, content in (("sweep.csv", text.getvalue()), ("sweep.html", render(results, rows))):
-        path = results.folder / name
-        try:
-            path.unlink(missing_ok=True)  # of an earlier part of the sweep
-            private_file(path, content.encode())
-        except OSError as error:
-            raise failure(path, error) from error
-
-
-def _print(rows: list[SweepRow]) -> None:
-    """Print one line for each combination: the values, the seeds, and each outcome with its interval."""
-    first = rows[0]
-    failed, precise = any(row.failed for row in rows), first.precise is not None
-    headings = [*(short(key, first.point) for key in first.point), "seeds"]
-    headings += [*(["failed"] if failed else []), *(["precise"] if precise else [])]
-    lines = []
-    for row in rows[:_SHOWN]:
-        cells: list[Cell] = [*row.point.values(), row.seeds]
-        cells += [*([row.failed] if failed else []), *(["yes" if row.precise else "no"] if precise else [])]
-        lines.append(Line(cells, row.outcomes))
-    print_estimates(headings, lines)
-    if len(rows) > _SHOWN:
-        click.echo(f"{len(rows) - _SHOWN:,} more combinations are in sweep.csv")

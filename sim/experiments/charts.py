@@ -1,4 +1,4 @@
-"""Charts as SVG without a script: bars with intervals, lines with intervals, bands over time."""
+"""Charts as SVG without a script: bars, lines and dots with intervals, bands over time."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -89,6 +89,39 @@ def bars(label: str, given: Sequence[Bar], *, mark: float | None = None, marked:
             _line(x(mark), _ABOVE - 4, x(mark), floor, "soft", dashed=True),
             _text(x(mark) + 4, floor - 4, marked, "start")
             if x(mark) + _WORD * len(marked) < WIDTH else _text(x(mark) - 4, floor - 4, marked, "end"),
+        ))  # fmt: skip
+    return tag("div", svg(WIDTH, height, label, parts), class_="chart")
+
+
+def dots(label: str, given: Sequence[Bar]) -> Markup:
+    """Return dots with their intervals on an axis that has a line at 0: for differences.
+
+    Args:
+        label: a description of the chart, for screen readers.
+        given: the dots from top to bottom.
+    """
+    left = 12 + _WORD * max(len(bar.name) for bar in given)
+    said = 16 + _WORD * max(len(bar.said) for bar in given)
+    most = max(*(abs(end) for bar in given for end in (bar.value.low, bar.value.high)), 0.0)
+    marks = ticks(most, 2)
+    height = _ABOVE + 26 * len(given) + _BELOW
+    middle, half_width = (left + WIDTH - said) / 2, (WIDTH - said - left) / 2
+
+    def x(value: float) -> float:
+        return middle + value / (marks[-1] or 1) * half_width
+
+    parts: list[Iterable[Markup | str]] = [
+        (_line(x(at), _ABOVE, x(at), height - _BELOW, "soft" if at == 0 else "grid"),
+         _text(x(at), height - 8, number(at), "middle"))
+        for at in sorted({*marks, *(-at for at in marks)})
+    ]  # fmt: skip
+    for index, bar in enumerate(given):
+        y = _ABOVE + 26 * index + 13
+        parts.append((
+            _text(left - 8, y + 4, bar.name, "end", "name"),
+            _whisker(x(bar.value.low), x(bar.value.high), y) if bar.value.half else "",
+            tag("circle", tag("title", f"{bar.name}: {bar.said}"), cx=x(bar.value.mean), cy=y, r=5, fill=bar.colour),
+            _text(WIDTH - said + 10, y + 4, bar.said, "start", "said"),
         ))  # fmt: skip
     return tag("div", svg(WIDTH, height, label, parts), class_="chart")
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import attrs
 
-_NORMAL = 1.959963984540054
+_NORMAL = 1.959963984540054  # the 97.5 % quantile of the normal distribution
+_POWER = 0.8416212335729143  # its 80 % quantile
 _QUANTILES = (
     12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448,
     2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860,
@@ -50,14 +51,34 @@ class Estimate:
         return self.mean + (self.half or 0)
 
 
-def student(freedom: int) -> float:
-    """Return the 97.5 % quantile of Student's t distribution, to 4 digits.
+def least_effect(values: Sequence[float]) -> float | None:
+    """Return the least mean that experiments with as many values would show, with a power of 80 %.
 
-    Above 20 degrees of freedom it uses the expansion of Fisher and Cornish (1960) in powers of 1 / freedom.
+    That is, an interval of 95 % around the mean would leave out 0 in 80 of 100 such experiments, if the true mean were
+    this large (Cohen, Statistical Power Analysis for the Behavioral Sciences, 1988, chapter 2).
+
+    Args:
+        values: one value per seed.
+
+    Returns:
+        None if there are fewer than two values.
     """
-    if freedom <= len(_QUANTILES):
-        return _QUANTILES[freedom - 1]
-    z = _NORMAL
+    if len(values) < 2:
+        return None
+    freedom = len(values) - 1
+    return (student(freedom) + _expanded(_POWER, freedom)) * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def student(freedom: int) -> float:
+    """Return the 97.5 % quantile of Student's t distribution, to 4 digits."""
+    return _QUANTILES[freedom - 1] if freedom <= len(_QUANTILES) else _expanded(_NORMAL, freedom)
+
+
+def _expanded(z: float, freedom: int) -> float:
+    """Return a quantile of Student's t distribution from that of the normal distribution.
+
+    This is the expansion of Fisher and Cornish (1960) in powers of 1 / freedom.
+    """
     first = (z**3 + z) / 4
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
     third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384

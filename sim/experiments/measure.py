@@ -1,24 +1,42 @@
-"""One trial of a sweep, in a worker process (edge)."""
+"""The trials of one job, in a worker process (edge)."""
 
 import contextlib
 import gc
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
 
 from sim.errors import UsageError
-from sim.experiments.sweep_plan import SweepJob
+from sim.experiments.plan import Plan, TrialJob
+from sim.experiments.points import Point, overrides_of
+from sim.experiments.reach import Trace, TraceRecorder, reached
 from sim.experiments.trial import Status, Trial, figures_of, sentence
-from sim.runner import SimulationRunner, run
+from sim.runner import RunResult, SimulationRunner, branch, run
 
 
-def run_trial(job: SweepJob) -> Trial:
-    """Run one trial and return its measurements, without a record."""
-    trial = Trial(job.point, job.seed, job.mode, 0)
-    return attempt(trial, lambda: _figures(job))
+@attrs.frozen
+class Measured:
+    """A trial, and of an arm the agents that it reached, with the simulated seconds at which it did."""
+
+    trial: Trial
+    reached: Mapping[str, float] = attrs.field(factory=dict)
+
+
+def run_job(job: TrialJob) -> list[Measured]:
+    """Run the trials of a job, one after the other, and return their measurements. Nothing else is kept."""
+    found: list[Measured] = []
+    baseline: Trace | None = None
+    for index, point in job.points.items():
+        watch = _Watch(traced=job.plan.past is not None)
+        trial = attempt(Trial(index, job.seed, job.plan.mode, 0), partial(_figures, job, point, watch))
+        trace = watch.trace() if trial.status == "measured" else None
+        found.append(Measured(trial, {} if baseline is None or trace is None else reached(baseline, trace)))
+        baseline = trace if index == 0 else baseline
+    return found
 
 
 def attempt(trial: Trial, figures: Callable[[], Mapping[str, Any]], *, may_refuse: bool = False) -> Trial:
@@ -40,17 +58,48 @@ def attempt(trial: Trial, figures: Callable[[], Mapping[str, Any]], *, may_refus
         return attrs.evolve(trial, status="failed", problem=sentence(error))
 
 
-def _figures(job: SweepJob) -> Mapping[str, Any]:
-    began = 0.0
+@attrs.define
+class _Watch:
+    """Notes the CPU time at the start of a run and, of an arm, the events of each agent.
 
-    def start(runner: SimulationRunner) -> None:
-        nonlocal began
-        began = time.process_time()
+    Attributes:
+        traced: whether it is an arm.
+        began: the CPU time in seconds.
+        recorder: what notes the events.
+    """
 
-    result = run(
-        job.file, seed=job.seed, mode=job.mode, until=job.until, overrides=job.overrides, allow=job.allow, begun=start,
-        on_interrupt="return",
-    )  # fmt: skip
+    traced: bool
+    began: float = 0.0
+    recorder: TraceRecorder | None = None
+
+    def __call__(self, runner: SimulationRunner) -> None:
+        if self.traced:
+            kernel = runner.simulation.world.kernel
+            kernel.recorder = self.recorder = TraceRecorder(kernel.recorder)
+        self.began = time.process_time()
+
+    def trace(self) -> Trace | None:
+        """Return the events of each agent."""
+        return None if self.recorder is None else self.recorder.trace
+
+
+def _figures(job: TrialJob, point: Point, watch: _Watch) -> Mapping[str, Any]:
+    result = _run(job.plan, job.seed, (*job.plan.overrides, *overrides_of(point)), watch)
+    if result.doubts:
+        raise UsageError(f"{len(result.doubts)} effects of the run are in doubt", hint="decide about them: sim resume")
     if result.status != "finished":
         sys.exit(1)  # the process is being ended from outside
-    return figures_of(result, time.process_time() - began, with_models=bool(result.models))
+    return figures_of(result, time.process_time() - watch.began, with_models=bool(result.models))
+
+
+def _run(plan: Plan, seed: int, overrides: tuple[str, ...], watch: _Watch) -> RunResult:
+    past = plan.past
+    if past is None:
+        return run(
+            plan.file, seed=seed, mode=plan.mode, until=plan.until, overrides=overrides, allow=plan.allow, begun=watch,
+            on_interrupt="return",
+        )  # fmt: skip
+    return branch(
+        past.run, at=past.at, seed=seed, until=plan.until, overrides=overrides, allow=plan.allow, begun=watch,
+        on_interrupt="return", record=False,
+    )  # fmt: skip

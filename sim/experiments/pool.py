@@ -1,4 +1,4 @@
-"""Jobs in long-lived worker processes (edge)."""
+"""Jobs in long-lived worker processes, or in this one (edge)."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from multiprocessing import active_children, get_context, parent_process
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import attrs
 
@@ -31,6 +31,28 @@ class Ended:
 def cores() -> int:
     """Return the number of CPU cores for this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Workers(Protocol):
+    """Those who do jobs."""
+
+    def run(self, work: Callable[[Job], Result], jobs: Iterable[Job], /) -> Generator[tuple[Job, Result | Ended]]:
+        """Do jobs, and yield each with its result when it is done."""
+
+
+class Inline:
+    """Does jobs in this process: for agents that other processes cannot import."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def run(self, work: Callable[[Job], Result], jobs: Iterable[Job], /) -> Generator[tuple[Job, Result | Ended]]:
+        """Do jobs one after the other, and yield each with its result."""
+        for job in jobs:
+            yield job, work(job)
 
 
 class Pool:
@@ -66,7 +88,7 @@ class Pool:
                 worker.join()
         executor.shutdown(cancel_futures=True)
 
-    def run(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Generator[tuple[Job, Result | Ended]]:
+    def run(self, work: Callable[[Job], Result], jobs: Iterable[Job], /) -> Generator[tuple[Job, Result | Ended]]:
         """Run jobs, and yield each with its result when it is done.
 
         If a worker ends early, the jobs that were under way are done again, each in a process of its own, so that only

@@ -1,24 +1,25 @@
 """The results of an experiment: an SQLite file to which each trial is written as soon as it is done.
 
 Tables: `plan` (as JSON), `points` (point, key, value), `trials` (point, seed, figures), `outcomes` (point, seed, name,
-value). The view `results` has one line for each trial that was measured, with columns for varied keys and outcomes.
+value), `reached` (point, seed, agent, seconds), of arms. The view `results` has one line for each trial that was
+measured, with columns for varied keys, or the name of the arm, and outcomes.
 """
 
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
 from sim.errors import RunError, UsageError
+from sim.experiments.measure import Measured
+from sim.experiments.plan import Plan
 from sim.experiments.points import short
-from sim.experiments.sweep_plan import SweepPlan
-from sim.experiments.trial import Trial
 
-FILE: Final = "sweep.db"
+FILE: Final = "results.db"
 
 FIGURES: Final = (
     "status", "problem", "hash", "wall_seconds", "cpu_seconds", "sim_seconds", "stopped_by", "agents", "iterations",
@@ -37,14 +38,17 @@ _TABLES: Final = f"""
     CREATE TABLE outcomes (
         point INTEGER, seed INTEGER, name TEXT, value REAL, own INTEGER, PRIMARY KEY (point, seed, name)
     ) WITHOUT ROWID;
+    CREATE TABLE reached (
+        point INTEGER, seed INTEGER, agent TEXT, seconds REAL, PRIMARY KEY (point, seed, agent)
+    ) WITHOUT ROWID;
 """
 
 
 class Results:
-    """The results of one sweep. Only one process can have them open.
+    """The results of one experiment. Only one process can have them open.
 
     Args:
-        folder: the folder of the sweep.
+        folder: the folder of the experiment.
         plan: the plan, for new results; None: they exist.
 
     Raises:
@@ -52,11 +56,11 @@ class Results:
         RunError: if the file is damaged or cannot be written.
     """
 
-    def __init__(self, folder: Path, plan: SweepPlan | None = None) -> None:
+    def __init__(self, folder: Path, plan: Plan | None = None) -> None:
         path = folder / FILE
         if (plan is None) != path.exists():
-            where = f"{folder} already contains a sweep" if plan is not None else f"there is no sweep in {folder}"
-            raise UsageError(where, hint="choose another folder" if plan is not None else "it has a file sweep.db")
+            where = f"{folder} already contains {FILE}" if plan is not None else f"there is no experiment in {folder}"
+            raise UsageError(where, hint="choose another folder" if plan is not None else f"it has a file {FILE}")
         with contextlib.ExitStack() as opened:
             try:
                 self._database = sqlite3.connect(path, isolation_level=None, timeout=1)
@@ -68,11 +72,11 @@ class Results:
                 raise RunError(f"{path} cannot be used: {error}") from error
             except (sqlite3.DatabaseError, ValueError) as error:
                 raise RunError(f"{path} is damaged: {error}") from error
-            self.plan = SweepPlan.from_json(text)
+            self.plan = Plan.from_json(text)
             opened.pop_all()
         self.folder = folder
 
-    def _begin(self, path: Path, plan: SweepPlan | None) -> str:
+    def _begin(self, path: Path, plan: Plan | None) -> str:
         """Lock the file, make its tables if it is new, and return the plan that it has."""
         execute = self._database.execute
         path.chmod(0o600)
@@ -86,7 +90,7 @@ class Results:
         ((text,),) = execute("SELECT text FROM plan").fetchall()
         return str(text)
 
-    def _create(self, plan: SweepPlan) -> None:
+    def _create(self, plan: Plan) -> None:
         for statement in _TABLES.split(";"):
             self._database.execute(statement)
         self._database.execute("INSERT INTO plan VALUES (?)", (json.dumps(plan.to_json()),))
@@ -97,21 +101,37 @@ class Results:
         """Close the file."""
         self._database.close()
 
-    def add(self, trial: Trial) -> None:
-        """Write a trial; one with the same combination and seed is replaced."""
-        told = attrs.asdict(trial, recurse=False)
+    def add(self, found: Sequence[Measured]) -> None:
+        """Write the trials of a job; those with the same combination and seed are replaced."""
+        with self._transaction() as execute:
+            for measured in found:
+                self._add(execute, measured)
+
+    def _add(self, execute: Callable[..., object], measured: Measured) -> None:
+        trial = measured.trial
+        where = trial.point, trial.seed
+        figures = attrs.asdict(trial, recurse=False)
         marks = ", ".join("?" * (len(FIGURES) + 2))
-        execute = self._database.execute
-        execute("BEGIN")
-        execute(
-            f"INSERT OR REPLACE INTO trials VALUES ({marks})",  # noqa: S608 - marks
-            (trial.point, trial.seed, *(told[name] for name in FIGURES)),
-        )
-        execute("DELETE FROM outcomes WHERE point = ? AND seed = ?", (trial.point, trial.seed))
+        values = (*where, *(figures[name] for name in FIGURES))
+        execute(f"INSERT OR REPLACE INTO trials VALUES ({marks})", values)  # noqa: S608 - marks
+        for table in ("outcomes", "reached"):
+            execute(f"DELETE FROM {table} WHERE point = ? AND seed = ?", where)  # noqa: S608 - constants
         self._database.executemany(
             "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?)",
-            ((trial.point, trial.seed, name, value, name in trial.own) for name, value in trial.outcomes.items()),
+            ((*where, name, value, name in trial.own) for name, value in trial.outcomes.items()),
         )
+        reached = ((*where, agent, seconds) for agent, seconds in measured.reached.items())
+        self._database.executemany("INSERT INTO reached VALUES (?, ?, ?, ?)", reached)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Callable[..., object]]:
+        execute = self._database.execute
+        execute("BEGIN")
+        try:
+            yield execute
+        except BaseException:
+            execute("ROLLBACK")
+            raise
         execute("COMMIT")
 
     def done(self) -> dict[tuple[int, int], str]:
@@ -137,11 +157,21 @@ class Results:
         """  # noqa: S608 - marks
         yield from self._database.execute(sql, names)
 
+    def reached(self) -> list[tuple[int, int, str, float]]:
+        """Return combination, seed, agent and simulated seconds of each agent that an arm reached."""
+        return list(
+            self._database.execute("SELECT point, seed, agent, seconds FROM reached ORDER BY point, seed, agent")
+        )
+
     def finish(self) -> None:
         """Make the view `results`."""
-        first = self.plan.points[0]
-        columns = ["point", "seed"]
-        columns += [_column("points", f"key = {_text(key)}", short(key, first)) for key in first]
+        columns, arms = ["point", "seed"], self.plan.arms
+        if arms:
+            cases = " ".join(f"WHEN {number} THEN {_text(name)}" for number, name in enumerate(arms))
+            columns.append(f"CASE point {cases} END AS arm")
+        else:
+            first = self.plan.points[0]
+            columns += [_column("points", f"key = {_text(key)}", short(key, first)) for key in first]
         columns += [_column("outcomes", f"seed = trials.seed AND name = {_text(name)}", name) for name in self.own()]
         columns += [name for name in FIGURES if name not in ("status", "problem")]
         self._database.execute("DROP VIEW IF EXISTS results")

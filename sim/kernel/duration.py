@@ -20,7 +20,7 @@ def to_ns(value: Duration) -> int:
     """Convert a duration to nanoseconds.
 
     Args:
-        value: seconds (int or float), or text of numbers with units: ns, us, ms, s, m, h, d.
+        value: seconds (int or float), or text of numbers with units: ns, us, ms, s, m, h, d. `0` needs no unit.
 
     Raises:
         UsageError: if it is not a duration, not finite, negative, or longer than 146 years.
@@ -56,6 +56,8 @@ def to_text(nanoseconds: int) -> str:
 
 
 def _from_text(text: str) -> Decimal:
+    if text == "0":  # the same in every unit
+        return Decimal(0)
     if not _TEXT.fullmatch(text):
         raise UsageError(f"{text!r} is not a duration", hint="write numbers with units, for instance 90s, 5m or 1h30m")
     return sum((Decimal(number) * _UNITS[unit] for number, unit in _PART.findall(text)), Decimal(0))

@@ -95,7 +95,7 @@ async def _branch(
             scenario_text(stored, again)
             kept["model"] = list(models) or kept.get("model", [])
             return await _from_start(stored, again, kept, overrides, seed, (out or folder.parent) if record else None)
-        end = _end_of(stored)
+        end = end_of(stored)
         if at_ns > end:
             raise UsageError(f"the record of {folder} ends at {to_text(end)}, before {to_text(at_ns)}")
         check_live(overrides, to_text(at_ns))
@@ -163,7 +163,7 @@ async def _from_start(
     )
 
 
-def _end_of(stored: StoredRun) -> int:
+def end_of(stored: StoredRun) -> int:
     """Return the simulated time of the last record of a run, in nanoseconds."""
     if stored.info.sim_ns is not None:
         return stored.info.sim_ns

@@ -106,8 +106,8 @@ class RebuiltSimulation:
         """Return the session that replays the run, and continues with `live` as the run `uid` in `folder`."""
         return Session(
             self.simulation, keeper, folder, uid, self.until_ns, self.mode, self.speed, running_on(),
-            progress=again.progress, stuck=again.stuck, begun=again.begun, history=history, live=live, inputs=self._inputs,
-            max_wall=again.max_wall, on_interrupt=again.on_interrupt, epoch=epoch,
+            progress=again.progress, stuck=again.stuck, begun=again.begun, history=history, live=live,
+            inputs=self._inputs, max_wall=again.max_wall, on_interrupt=again.on_interrupt, epoch=epoch,
         )  # fmt: skip
 
     def _inputs(self, runner: SimulationRunner) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import sim as package
-from sim.experiments.sweep_plan import SweepPlan
+from sim.experiments.plan import Plan
 from tests.helpers import command
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def sweep(*arguments: object) -> Told:
 
 def table(folder: Path) -> list[dict[str, str]]:
     """Return the lines of the table of a sweep."""
-    with (folder / "sweep.csv").open(newline="") as file:
+    with (folder / "results.csv").open(newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -61,7 +61,7 @@ def test_all_combinations_and_seeds(dice: Path) -> None:
     """Each trial is what `sim run` gives; table, page, plan and results are there for the owner alone."""
     told = sweep(dice, "--vary", VARY, "--vary", "agents.player.count=2,3", "--seeds", 3)
     folder = Path(told["folder"])
-    assert folder == Path("sweeps/dice-1")
+    assert folder == Path("experiments/dice-1")
     assert [row["point"]["agents.player.state.sides"] for row in told["rows"]] == ["2", "2", "6", "6", "20", "20"]
     assert [row["seeds"] for row in told["rows"]] == [3] * 6
     lines = table(folder)
@@ -70,11 +70,11 @@ def test_all_combinations_and_seeds(dice: Path) -> None:
     (line,) = [one for one in lines if (one["state.sides"], one["player.count"], one["seed"]) == ("20", "3", "2")]
     assert line["hash"] == single.hash
     assert float(line["points"]) == single.metrics["points"][-1]
-    assert {path.name for path in folder.iterdir()} == {"plan.json", "sweep.csv", "sweep.db", "sweep.html"}
+    assert {path.name for path in folder.iterdir()} == {"plan.json", "results.csv", "results.db", "results.html"}
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
-    with contextlib.closing(sqlite3.connect(folder / "sweep.db")) as database:
+    with contextlib.closing(sqlite3.connect(folder / "results.db")) as database:
         assert database.execute('SELECT count(*), count(DISTINCT "state.sides") FROM results').fetchone() == (18, 3)
-    assert "<svg" in (folder / "sweep.html").read_text()
+    assert "<svg" in (folder / "results.html").read_text()
 
 
 def test_the_table_of_the_terminal(dice: Path) -> None:
@@ -135,7 +135,7 @@ def test_failures_are_kept_apart(dice: Path) -> None:
     assert [(row["seeds"], row["failed"]) for row in told["rows"]] == [(0, 2), (2, 0)]
     assert "simulated time is stuck" in told["problems"][0]["problem"]
     assert "2 trials failed" in err
-    assert "2 trials failed" in (Path(told["folder"]) / "sweep.html").read_text()
+    assert "2 trials failed" in (Path(told["folder"]) / "results.html").read_text()
     code, out, _ = command("sweep", "--resume", told["folder"], "--again", "--json")
     assert code == 1
     assert json.loads(out)["rows"][0]["failed"] == 2
@@ -205,9 +205,9 @@ Change = Callable[[Told], object]
         (["dice.yaml", "--most-seeds", "5"], "--most-seeds is for --until-precision"),
         (["dice.yaml", "--until-precision", "5"], "is no share"),
         (["dice.yaml", "--until-precision", "x%"], "is no share"),
-        (["--resume", "nowhere"], "there is no sweep in nowhere"),
+        (["--resume", "nowhere"], "there is no experiment in nowhere"),
         (["dice.yaml", "--resume", "nowhere"], "leave out all other options"),
-        (["--plan", "dice.yaml"], "this is no plan of a sweep"),
+        (["--plan", "dice.yaml"], "this is no plan of an experiment"),
         (["--plan", "dice.yaml", "--seeds", "3"], "a plan says everything"),
         (["dice.yaml", "--vary", "until=1..20:20", "--seeds", "100000"], "the limit is 1,000,000"),
     ],
@@ -216,15 +216,15 @@ def test_wrong_usage(dice: Path, arguments: list[str], said: str) -> None:
     """One sentence says what is wrong, the exit code is 2, and nothing is left behind."""
     code, _, err = command("sweep", *arguments)
     assert (code, said in err) == (2, True), err
-    assert not (dice.parent / "sweeps").exists()
+    assert not (dice.parent / "experiments").exists()
 
 
 @pytest.mark.parametrize("change", [{"points": 3}, {"design": None, "extra": 1}, {"precision": {"share": 1}}])
 def test_a_plan_that_was_changed_is_refused(dice: Path, change: Told) -> None:
     """A plan is checked when it is read."""
     plan = json.loads((Path(sweep(dice, "--seeds", 1)["folder"]) / "plan.json").read_text())
-    with pytest.raises(package.UsageError, match="no plan of a sweep"):
-        SweepPlan.from_json(json.dumps({**plan, **change}))
+    with pytest.raises(package.UsageError, match="no plan of an experiment"):
+        Plan.from_json(json.dumps({**plan, **change}))
 
 
 @pytest.mark.proof

@@ -1,7 +1,7 @@
-"""The plan of a sweep: combinations of values, seeds, and when it is precise enough. A plan can be cited."""
+"""The plan of an experiment: combinations or arms, seeds, precision. A plan can be cited, and carried out again."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -10,12 +10,13 @@ import attrs
 from sim.assembly.build import check_families, check_kinds
 from sim.errors import UsageError
 from sim.experiments.designs import Design, points_of, variable
-from sim.experiments.points import Point, overrides_of
+from sim.experiments.points import Point, label_of, overrides_of
 from sim.kernel.codec import decode, encode
 from sim.scenario import load
 
 SEEDS: Final = 10
 MOST_TRIALS: Final = 1_000_000
+MOST_SEEDS: Final = 1000
 _CHECKED: Final = 100  # combinations whose scenario is checked before the first run
 _MAX_SEED: Final = 2**63 - 1
 
@@ -24,7 +25,10 @@ Mode = Literal["autonomous", "tick"]
 
 @attrs.frozen
 class Precision:
-    """When enough seeds were run: when the interval of each outcome is narrow enough, for each combination.
+    """When enough seeds were run: when the interval of each outcome is narrow enough.
+
+    Of a sweep, this holds for each combination by itself. Of arms, it holds for the differences from the baseline, whose
+    intervals are compared with the mean of the baseline.
 
     Attributes:
         share: half the width of the 95 % interval as a share of the mean, at most.
@@ -36,16 +40,32 @@ class Precision:
 
 
 @attrs.frozen
-class SweepPlan:
-    """The plan of a sweep.
+class Past:
+    """The past that all arms share: a recorded run up to a time.
 
     Attributes:
-        file: the scenario file.
+        run: the folder of the run.
+        uid: its unique id, so that a plan is carried out on the run that it was made for.
+        at: the simulated time at which the arms begin.
+    """
+
+    run: str
+    uid: str
+    at: str
+
+
+@attrs.frozen
+class Plan:
+    """The plan of an experiment: of a sweep, or of the arms of a run.
+
+    Attributes:
+        file: the scenario file; of arms, the one in the folder of the run.
         sha256: the hash of its text, so that a plan is carried out on the scenario that it was made for.
         name: the name of the scenario.
-        vary: how each key is varied, as it was given.
+        vary: how each key is varied, as it was given; of arms, what each arm changes.
         design, samples, design_seed: the design; see `points_of`.
-        points: the combinations; one empty combination if nothing is varied.
+        points: the combinations, or what each arm changes. Without variables it is one empty combination; the first arm
+            is the baseline, which changes nothing.
         seeds: the first seed and the number of seeds of each combination at the beginning.
         precision: when it is precise enough; None: after these seeds.
         outcomes: the outcomes that matter; empty: all that the scenario defines.
@@ -53,6 +73,8 @@ class SweepPlan:
         until: the end of the runs; None: that of the scenario.
         overrides: overrides of all runs.
         allow: modules from which agents can be imported.
+        past: the past of arms; None: it is a sweep.
+        arms: the names of the arms, the baseline first; empty for a sweep.
     """
 
     file: str
@@ -70,56 +92,69 @@ class SweepPlan:
     until: str | None
     overrides: tuple[str, ...]
     allow: tuple[str, ...]
+    past: Past | None = None
+    arms: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
-        """The first 12 hex digits of the hash of the plan, without the path of the scenario: for citations."""
-        return hashlib.sha256(encode({**self.to_json(), "file": ""})).hexdigest()[:12]
+        """The first 12 hex digits of the hash of the plan, without paths: for citations."""
+        return hashlib.sha256(encode({**self.to_json(), "file": "", "run": ""})).hexdigest()[:12]
+
+    def label(self, point: int) -> str:
+        """Return the name of a combination or an arm; empty if nothing is varied."""
+        return self.arms[point] if self.arms else label_of(self.points[point])
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON."""
         return attrs.asdict(self)
 
     @classmethod
-    def from_json(cls, text: str) -> "SweepPlan":
+    def from_json(cls, text: str) -> "Plan":
         """Return a plan from JSON.
 
         Raises:
-            UsageError: if it is no plan of a sweep.
+            UsageError: if it is no plan of an experiment.
         """
         try:
             given: dict[str, Any] = decode(text.encode())
-            precision = given.pop("precision")
-            lists = ("vary", "points", "seeds", "outcomes", "overrides", "allow")
+            lists = ("vary", "points", "seeds", "outcomes", "overrides", "allow", "arms")
             given |= {name: tuple(given[name]) for name in lists}
-            return cls(**given, precision=None if precision is None else Precision(**precision))
+            records: Mapping[str, type[Any]] = {"precision": Precision, "past": Past}
+            given |= {name: given[name] and record(**given[name]) for name, record in records.items()}
+            return cls(**given)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise UsageError(f"this is no plan of a sweep: {error}") from error
+            raise UsageError(f"this is no plan of an experiment: {error}") from error
 
 
 @attrs.frozen
-class SweepJob:
-    """One trial: a combination with a seed."""
+class TrialJob:
+    """What a worker does at once: the trials of one seed with one combination, or with all arms.
 
-    point: int
+    Attributes:
+        plan: the plan without its points.
+        seed: the seed.
+        points: the combinations or arms, by index.
+    """
+
+    plan: Plan
     seed: int
-    file: str
-    overrides: tuple[str, ...]
-    mode: Mode
-    until: str | None
-    allow: tuple[str, ...]
+    points: Mapping[int, Point]
 
 
-def jobs_of(plan: SweepPlan, wanted: Sequence[tuple[int, int]]) -> Iterator[SweepJob]:
-    """Yield the jobs for some combinations and seeds.
+def jobs_of(plan: Plan, wanted: Sequence[tuple[int, int]]) -> Iterator[TrialJob]:
+    """Yield the jobs for some combinations and seeds. All arms of a seed are one job, because they are compared.
 
     Args:
         plan: the plan.
         wanted: the index of each combination, and the seed.
     """
+    common = attrs.evolve(plan, points=())  # a job is sent to a worker, and a plan can have many points
+    if plan.past is not None:
+        for seed in dict.fromkeys(seed for _, seed in wanted):
+            yield TrialJob(common, seed, dict(enumerate(plan.points)))
+        return
     for point, seed in wanted:
-        overrides = plan.overrides + overrides_of(plan.points[point])
-        yield SweepJob(point, seed, plan.file, overrides, plan.mode, plan.until, plan.allow)
+        yield TrialJob(common, seed, {point: plan.points[point]})
 
 
 def make_sweep(
@@ -136,7 +171,7 @@ def make_sweep(
     until: str | None = None,
     overrides: Sequence[str] = (),
     allow: Sequence[str] = (),
-) -> SweepPlan:
+) -> Plan:
     """Return the plan of a sweep. The scenario is checked with the combinations, the first 100 of many.
 
     Args:
@@ -163,22 +198,31 @@ def make_sweep(
     points = points_of(variables, design, samples, first)
     if len(points) * count > MOST_TRIALS:
         raise UsageError(f"the sweep would have {len(points) * count:,} trials; the limit is {MOST_TRIALS:,}")
-    most = count if precision is None else precision.most_seeds
-    if first + most - 1 > _MAX_SEED:
-        raise UsageError(f"a seed is at most {_MAX_SEED}")
+    check_seeds(first, count, precision)
     for point in points[:_CHECKED]:
         variant = load(file, (*given, *overrides_of(point)), allow)
         check_kinds(variant, tuple(allow))
         check_families(variant)
     own: Mode = "autonomous" if scenario.execution.use_autonomous_loops else "tick"
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    return SweepPlan(
+    return Plan(
         str(file.resolve()), digest, scenario.name, tuple(vary), design, samples, first, points, (first, count),
         precision, tuple(outcomes), mode or own, until, tuple(overrides), tuple(allow),
     )  # fmt: skip
 
 
-def check_scenario(plan: SweepPlan, file: Path) -> None:
+def check_seeds(first: int, count: int, precision: Precision | None) -> None:
+    """Check that no seed is too large.
+
+    Raises:
+        UsageError: if one is.
+    """
+    most = count if precision is None else max(count, precision.most_seeds)
+    if first + most - 1 > _MAX_SEED:
+        raise UsageError(f"a seed is at most {_MAX_SEED}")
+
+
+def check_scenario(plan: Plan, file: Path) -> None:
     """Check that a scenario is the one that a plan was made for.
 
     Raises:

@@ -1,0 +1,145 @@
+"""What the commands for experiments share: progress, stopping, tables."""
+
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+import click
+
+from sim.cli.render.estimates import Line, print_estimates, rounded
+from sim.cli.render.output import plain, print_json, say
+from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
+from sim.cli.render.summary import duration
+from sim.cli.render.table import Cell, print_table
+from sim.errors import UsageError
+from sim.experiments.experiment import (
+    PointEstimates,
+    Progress,
+    carry_out,
+    differences,
+    evaluate,
+    missing,
+    reach,
+    to_json,
+)
+from sim.experiments.folder import write
+from sim.experiments.plan import MOST_SEEDS, Precision
+from sim.experiments.points import short
+from sim.experiments.pool import Pool
+from sim.experiments.results import Results
+
+_SHOWN = 40
+
+
+def work_on(results: Results, processes: int, *, again: bool, as_json: bool) -> int:
+    """Carry out an experiment, write and print its results, and return the exit code."""
+    with contextlib.closing(results):
+        whole = _carry_out(results, processes, again=again)
+        estimates = evaluate(results)
+        page = write(results, estimates)
+        problems = results.problems()
+        if as_json:
+            print_json({**to_json(results, estimates), "complete": whole})
+        else:
+            _print(results, estimates)
+            click.echo(f"\n{plain(page)}")
+    if not whole:
+        say(f"sim: interrupted; go on with: sim sweep --resume {plain(results.folder)}")
+    if problems:
+        point, seed, why = problems[0]
+        where = ", ".join(part for part in (results.plan.label(point), f"seed {seed}") if part)
+        say(f"sim: error: {len(problems)} trials failed: {plain(where)}: {plain(why)}")
+    return 0 if whole and not problems else 1
+
+
+def precision_of(share: str | None, most_seeds: int | None) -> Precision | None:
+    """Return what `--until-precision` and `--most-seeds` ask for.
+
+    Raises:
+        UsageError: if they make no sense.
+    """
+    if share is None:
+        if most_seeds is not None:
+            raise UsageError("--most-seeds is for --until-precision")
+        return None
+    try:
+        value = float(share.removesuffix("%")) / (100 if share.endswith("%") else 1)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise UsageError(f"--until-precision {share!r} is no share", hint="for example 5%")
+    return Precision(value, most_seeds or MOST_SEEDS)
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """End the block at SIGINT and SIGTERM, and continue with the results so far."""
+    endings = (signal.SIGINT, signal.SIGTERM)  # SIGINT can be ignored, as in a background job of a script
+    before = {which: signal.signal(which, signal.default_int_handler) for which in endings}
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for which, handler in before.items():
+            signal.signal(which, handler)
+
+
+def _carry_out(results: Results, processes: int, *, again: bool) -> bool:
+    """Run what is missing; return whether nothing is missing then."""
+    line, following, began = StatusLine(live=sys.stderr.isatty()), 0.0, time.monotonic()
+    first: int | None = None
+    with stoppable(), contextlib.closing(carry_out(results, Pool(processes), again=again)) as trials:
+        for progress in trials:
+            first = progress.done - 1 if first is None else first
+            if not line.live and time.monotonic() < following and progress.done < progress.planned:
+                continue
+            following = time.monotonic() + PLAIN_SECONDS
+            line.show(plain(_told(results, progress, progress.done - first, time.monotonic() - began)))
+    line.clear()
+    return not missing(results)
+
+
+def _told(results: Results, progress: Progress, done: int, seconds: float) -> str:
+    """Return how far an experiment is, with the time left."""
+    left = seconds / done * (progress.planned - progress.done)
+    where = results.plan.label(progress.last.point)
+    what = ", ".join(part for part in (where, f"seed {progress.last.seed}") if part)
+    return f"{progress.done} of {progress.planned} trials, about {left:.0f} s left: {what}: {progress.last.status}"
+
+
+def _print(results: Results, estimates: Sequence[PointEstimates]) -> None:
+    """Print one line for each combination or arm; of arms, their differences from the baseline and whom they reach."""
+    plan, first = results.plan, estimates[0]
+    failed, precise = any(row.failed for row in estimates), first.precise is not None
+    names = ["arm"] if plan.arms else [short(key, first.point) for key in first.point]
+    headings = [*names, "seeds", *(["failed"] if failed else []), *(["precise"] if precise else [])]
+    lines = []
+    for row in estimates[:_SHOWN]:
+        cells: list[Cell] = [*([row.label] if plan.arms else row.point.values()), row.seeds]
+        cells += [*([row.failed] if failed else []), *(["yes" if row.precise else "no"] if precise else [])]
+        lines.append(Line(cells, row.outcomes))
+    print_estimates(headings, lines)
+    if len(estimates) > _SHOWN:
+        click.echo(f"{len(estimates) - _SHOWN:,} more combinations are in results.csv")
+    if plan.arms:
+        _print_arms(results)
+
+
+def _print_arms(results: Results) -> None:
+    rows: list[list[Cell]] = [
+        [one.arm, one.outcome, rounded(one.difference.mean), rounded(one.difference.half), rounded(one.least_effect),
+         one.changed]
+        for one in differences(results)
+    ]  # fmt: skip
+    click.echo("\ndifferences from the baseline, seed by seed")
+    print_table(["arm", "outcome", "difference", "±", "least effect", "seeds that differ"], rows)
+    lines: list[list[Cell]] = []
+    for arm in reach(results):
+        earliest = min(arm.agents, key=lambda one: one.times[0], default=None)
+        when = "" if earliest is None else f"{earliest.agent} at {duration(earliest.times[0])}"
+        lines.append([arm.arm, rounded(arm.count.mean), rounded(arm.count.half), when])
+    click.echo("\nagents reached")
+    print_table(["arm", "agents", "±", "the earliest"], lines)

@@ -1,0 +1,244 @@
+"""Arms of an experiment: several futures of one past, compared seed by seed with a baseline that changes nothing.
+
+All arms of a seed draw common random numbers, so the noise that they share cancels in their differences (Law,
+Simulation Modeling and Analysis, section 11.2).
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import attrs
+
+from sim.assembly.live_parameters import check_live
+from sim.errors import UsageError
+from sim.experiments.estimate import Estimate, least_effect
+from sim.experiments.plan import MOST_TRIALS, SEEDS, Mode, Past, Plan, Precision, check_seeds
+from sim.kernel import Duration, to_ns, to_text
+from sim.runner.branching import end_of
+from sim.runner.rebuild import check_not_running
+from sim.scenario import loads
+from sim.store import open_run
+from sim.store.files import SCENARIO
+
+BASELINE: Final = "baseline"
+"""The name of the arm that changes nothing."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
+_MOST_ARMS: Final = 100
+
+
+@attrs.frozen
+class Difference:
+    """The difference between an arm and the baseline in one outcome, over seeds.
+
+    Attributes:
+        arm: the name of the arm.
+        outcome: the name of the outcome.
+        baseline: the outcome of the baseline, over the seeds that both have.
+        difference: the arm minus the baseline, by seed.
+        least_effect: the least difference that 80 of 100 experiments of this size would show; None for a single seed.
+        changed: the number of seeds in which the outcome differs.
+    """
+
+    arm: str
+    outcome: str
+    baseline: Estimate
+    difference: Estimate
+    least_effect: float | None
+    changed: int
+
+
+@attrs.frozen
+class AgentReach:
+    """An agent that an arm reached.
+
+    Attributes:
+        agent: the agent.
+        times: the simulated seconds at which it was reached, one for each seed in which it was, in order.
+    """
+
+    agent: str
+    times: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The median of the times."""
+        return median(self.times)
+
+
+@attrs.frozen
+class ArmReach:
+    """The agents whose events differ from those of the baseline.
+
+    Attributes:
+        arm: the name of the arm.
+        count: the number of reached agents, over seeds.
+        agents: the reached agents, those first that are reached most often, then earliest.
+    """
+
+    arm: str
+    count: Estimate
+    agents: tuple[AgentReach, ...]
+
+
+def arms_of(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the overrides of each arm from texts such as `low:agents.ant.state.speed=0.5`.
+
+    An arm that is named again gets further overrides; one without overrides (`same:`) changes nothing.
+
+    Raises:
+        UsageError: if a text does not have this form.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        name, separator, override = text.partition(":")
+        if not separator:
+            hint = "write NAME:KEY=VALUE, for example low:agents.ant.state.speed=0.5"
+            raise UsageError(f"{text!r:.80} does not say what an arm changes", hint=hint)
+        found[name] = (*found.get(name, ()), *([override] if override else []))
+    return found
+
+
+def make_arms(
+    run: Path,
+    *,
+    at: Duration,
+    arms: Mapping[str, Sequence[str]],
+    first_seed: int | None = None,
+    count: int = SEEDS,
+    precision: Precision | None = None,
+    outcomes: Sequence[str] = (),
+    until: str | None = None,
+    allow: Sequence[str] = (),
+) -> Plan:
+    """Return the plan of arms of a recorded run.
+
+    Args:
+        run: the folder of the run.
+        at: the simulated time at which the arms begin.
+        arms: what each arm changes, as `key=value` overrides by its name. The baseline need not be given.
+        first_seed: the first seed of the draws after this time; None: the seed of the run.
+        count: the number of seeds.
+        precision: when it is precise enough.
+        outcomes: the outcomes that matter.
+        until: the end of the arms; None: that of the run.
+        allow: modules from which agents can be imported.
+
+    Raises:
+        UsageError: if the arguments contradict each other, the run ends before, or a parameter cannot change then.
+        ScenarioError: if a changed parameter is not valid.
+        RunError: if the run cannot be read.
+    """
+    _check_names(arms)
+    at_ns = to_ns(at)
+    with open_run(run) as stored:
+        check_not_running(stored)
+        info = stored.info
+        if at_ns > (end := end_of(stored)):
+            raise UsageError(f"the record of {run} ends at {to_text(end)}, before {to_text(at_ns)}")
+    file = run / SCENARIO
+    text = file.read_text(encoding="utf-8")
+    own = tuple(info.options.get("set", ()))
+    for name, overrides in arms.items():
+        if at_ns:
+            check_live(overrides, to_text(at_ns))
+        try:
+            loads(text, str(file), (*own, *overrides), tuple(allow))
+        except UsageError as error:
+            error.add_note(f"in the arm {name}")
+            raise
+    first = info.seed if first_seed is None else first_seed
+    check_seeds(first, count, precision)
+    if (len(arms) + 1) * count > MOST_TRIALS:
+        raise UsageError(f"there would be {(len(arms) + 1) * count:,} trials; the limit is {MOST_TRIALS:,}")
+    names = (BASELINE, *(name for name in arms if name != BASELINE))
+    points = tuple(dict(_pair(override) for override in arms.get(name, ())) for name in names)
+    mode: Mode = "tick" if info.mode == "tick" else "autonomous"
+    vary = tuple(f"{name}:{override}" for name, overrides in arms.items() for override in overrides or ("",))
+    return Plan(
+        str(file.resolve()), hashlib.sha256(text.encode()).hexdigest(), info.name, vary, "factorial", None, first,
+        points, (first, count), precision, tuple(outcomes), mode, until, (), tuple(allow),
+        past=Past(str(run.resolve()), info.uid, to_text(at_ns)), arms=names,
+    )  # fmt: skip
+
+
+def _check_names(arms: Mapping[str, Sequence[str]]) -> None:
+    for name, overrides in arms.items():
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"{name!r:.60} is not the name of an arm: up to 40 letters, digits, `_`, `.` and `-`")
+        if name == BASELINE and overrides:
+            raise UsageError("the baseline changes nothing", hint="give the arm another name")
+        if len({override.partition("=")[0] for override in overrides}) < len(overrides):
+            raise UsageError(f"the arm {name} changes a key twice")
+    if not arms or len(arms) > _MOST_ARMS:
+        raise UsageError(f"there can be 1 to {_MOST_ARMS} arms, not {len(arms)}", hint="give --arm NAME:KEY=VALUE")
+
+
+def _pair(override: str) -> tuple[str, str]:
+    key, _, value = override.partition("=")
+    return key, value
+
+
+def check_past(plan: Plan) -> None:
+    """Check that the run of a plan is the one that it was made for.
+
+    Raises:
+        UsageError: if it is not.
+        RunError: if it cannot be read.
+    """
+    if plan.past is None:
+        return
+    with open_run(Path(plan.past.run), verify=False) as stored:
+        if stored.info.uid != plan.past.uid:
+            raise UsageError(f"{plan.past.run} is not the run of this plan", hint="make a new plan")
+
+
+def differences_of(plan: Plan, values: Mapping[int, Mapping[str, Mapping[int, float]]]) -> list[Difference]:
+    """Return the differences between the arms and the baseline, by arm and outcome.
+
+    Args:
+        plan: the plan.
+        values: the outcomes, as the value by combination, name and seed. Seeds that only one of both has are left out.
+    """
+    found = []
+    baseline = values.get(0, {})
+    for point in range(1, len(plan.arms)):
+        for name, own in values.get(point, {}).items():
+            base = baseline.get(name, {})
+            seeds = [seed for seed in sorted(own) if seed in base]
+            changes = [own[seed] - base[seed] for seed in seeds]
+            difference, before = Estimate.of(changes), Estimate.of([base[seed] for seed in seeds])
+            if difference is not None and before is not None:
+                changed = sum(change != 0 for change in changes)
+                least = least_effect(changes)
+                found.append(Difference(plan.arms[point], name, before, difference, least, changed))
+    return found
+
+
+def reach_of(plan: Plan, seeds: Mapping[int, int], rows: Sequence[tuple[int, int, str, float]]) -> list[ArmReach]:
+    """Return the agents that each arm reached.
+
+    Args:
+        plan: the plan.
+        seeds: the number of seeds that were measured, by arm.
+        rows: arm, seed, agent and simulated seconds of each agent that was reached.
+    """
+    found = []
+    for point in range(1, len(plan.arms)):
+        times: dict[str, list[float]] = {}
+        counts: dict[int, int] = {}
+        for arm, seed, agent, seconds in rows:
+            if arm == point:
+                times.setdefault(agent, []).append(seconds)
+                counts[seed] = counts.get(seed, 0) + 1
+        none = [0.0] * (seeds.get(point, 0) - len(counts))
+        count = Estimate.of([*map(float, counts.values()), *none])
+        agents = [AgentReach(agent, tuple(sorted(own))) for agent, own in times.items()]
+        agents.sort(key=lambda one: (-len(one.times), one.median, one.agent))
+        if count is not None:
+            found.append(ArmReach(plan.arms[point], count, tuple(agents)))
+    return found

@@ -1,0 +1,214 @@
+"""An experiment: carries out its plan, trial by trial, until it is precise enough. It can be stopped and resumed."""
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import attrs
+
+from sim.experiments.arms import ArmReach, Difference, differences_of, reach_of
+from sim.experiments.estimate import Estimate
+from sim.experiments.measure import Measured, run_job
+from sim.experiments.plan import Plan, TrialJob, jobs_of
+from sim.experiments.points import Point
+from sim.experiments.pool import Ended, Workers
+from sim.experiments.results import Results
+from sim.experiments.trial import Trial
+
+Values = Mapping[str, Mapping[int, float]]
+"""The outcomes of a combination: the value by seed, by name."""
+
+
+@attrs.frozen
+class PointEstimates:
+    """One combination, or arm, over all seeds that were measured.
+
+    Attributes:
+        label: its name.
+        point: its values; of an arm, what it changes.
+        seeds: the number of seeds.
+        failed: the number of trials that failed.
+        outcomes: the outcomes by name.
+        precise: whether each outcome is precise enough; None: that is not asked for.
+    """
+
+    label: str
+    point: Point
+    seeds: int
+    failed: int
+    outcomes: Mapping[str, Estimate]
+    precise: bool | None = None
+
+
+@attrs.frozen
+class Progress:
+    """How far an experiment is: the trials done and planned so far, and the last one."""
+
+    done: int
+    planned: int
+    last: Trial
+
+
+def carry_out(
+    results: Results, workers: AbstractContextManager[Workers], *, again: bool = False
+) -> Generator[Progress]:
+    """Run the trials that are missing, and yield after each.
+
+    Args:
+        results: the results so far.
+        workers: who runs them.
+        again: whether trials that failed are tried again.
+    """
+    tried: set[tuple[int, int]] = set()
+    with workers as pool:
+        while wanted := [one for one in missing(results, again=again) if one not in tried]:
+            done = len(results.done()) if not again else 0
+            planned = done + len(wanted)
+            for job, found in pool.run(run_job, jobs_of(results.plan, wanted)):
+                measured = _lost(job, found) if isinstance(found, Ended) else found
+                results.add(measured)
+                for one in measured:
+                    tried.add((one.trial.point, one.trial.seed))
+                    done += 1
+                    yield Progress(min(done, planned), planned, one.trial)
+
+
+def _lost(job: TrialJob, ended: Ended) -> list[Measured]:
+    return [Measured(Trial(point, job.seed, job.plan.mode, 0, "failed", ended.problem)) for point in job.points]
+
+
+def missing(results: Results, *, again: bool = False) -> list[tuple[int, int]]:
+    """Return the combinations and seeds that have to be run next.
+
+    Seeds are added only when all those before are done, so what is run does not depend on when it was stopped.
+    """
+    plan, done = results.plan, results.done()
+    if again:
+        done = {one: status for one, status in done.items() if status == "measured"}
+    counts = seeds_of(results)
+    first = plan.seeds[0]
+    wanted = [
+        (point, seed)
+        for point in range(len(plan.points))
+        for seed in range(first, first + counts[point])
+        if (point, seed) not in done
+    ]
+    # Seeds before points, so that all combinations have some seeds early.
+    return sorted(wanted, key=lambda one: (one[1], one[0]))
+
+
+def seeds_of(results: Results) -> list[int]:
+    """Return how many seeds each combination needs, as far as that is known: half as many are added at a time.
+
+    All arms have the same seeds, because they are compared seed by seed.
+    """
+    plan, done = results.plan, results.done()
+    values = _values(results) if plan.precision is not None else {}
+    if plan.arms:
+        return [_needed(plan, done, range(len(plan.points)), values)] * len(plan.points)
+    return [_needed(plan, done, [point], values) for point in range(len(plan.points))]
+
+
+def _needed(
+    plan: Plan, done: Mapping[tuple[int, int], str], points: Sequence[int], values: Mapping[int, Values]
+) -> int:
+    first, needed = plan.seeds
+    if plan.precision is None:
+        return needed
+    most = plan.precision.most_seeds
+    while needed < most:
+        if any((point, seed) not in done for seed in range(first, first + needed) for point in points):
+            break  # they are run first
+        if _are_precise(plan, {point: _before(values.get(point, {}), first + needed) for point in points}):
+            break
+        needed = min(most, needed + max(2, needed // 2))
+    return needed
+
+
+def _values(results: Results) -> dict[int, dict[str, dict[int, float]]]:
+    """Return the outcomes that matter: the value by combination, name and seed."""
+    found: dict[int, dict[str, dict[int, float]]] = {}
+    names = list(results.plan.outcomes) or results.own()
+    for point, seed, name, value in results.values(names):
+        found.setdefault(point, {}).setdefault(name, {})[seed] = value
+    return found
+
+
+def _before(values: Values, seed: int) -> Values:
+    return {name: {one: value for one, value in by_seed.items() if one < seed} for name, by_seed in values.items()}
+
+
+def _estimates(values: Values) -> dict[str, Estimate]:
+    made = {name: Estimate.of(list(by_seed.values())) for name, by_seed in values.items()}
+    return {name: one for name, one in made.items() if one is not None}
+
+
+def _are_precise(plan: Plan, values: Mapping[int, Values]) -> bool:
+    """Return whether each interval is narrow enough; that of a single seed is not, one of a constant is."""
+    if plan.precision is None:
+        return True
+    if plan.arms:
+        pairs = [(one.difference, one.baseline) for one in differences_of(plan, values)]
+    else:
+        pairs = [(one, one) for by_name in values.values() for one in _estimates(by_name).values()]
+    share = plan.precision.share
+    return bool(pairs) and all(one.half is not None and one.half <= share * abs(base.mean) for one, base in pairs)
+
+
+def evaluate(results: Results) -> list[PointEstimates]:
+    """Return the estimates of an experiment, by combination."""
+    plan, values = results.plan, _values(results)
+    failed: dict[int, int] = {}
+    measured: dict[int, int] = {}
+    for (number, _), status in results.done().items():
+        which = measured if status == "measured" else failed
+        which[number] = which.get(number, 0) + 1
+    made = []
+    for number, point in enumerate(plan.points):
+        own = values.get(number, {})
+        precise = None if plan.precision is None else _are_precise(plan, _compared(plan, values, number))
+        made.append(
+            PointEstimates(
+                plan.label(number), point, measured.get(number, 0), failed.get(number, 0), _estimates(own), precise
+            )
+        )
+    return made
+
+
+def _compared(plan: Plan, values: Mapping[int, Values], point: int) -> Mapping[int, Values]:
+    """Return the outcomes that decide whether a combination is precise: its own; of arms, also the baseline's."""
+    if not plan.arms:
+        return {point: values.get(point, {})}
+    return values if point == 0 else {0: values.get(0, {}), point: values.get(point, {})}
+
+
+def differences(results: Results) -> list[Difference]:
+    """Return the differences between the arms and the baseline, by arm and outcome; empty for a sweep."""
+    return differences_of(results.plan, _values(results)) if results.plan.arms else []
+
+
+def reach(results: Results) -> list[ArmReach]:
+    """Return the agents that each arm reached; empty for a sweep."""
+    seeds: dict[int, int] = {}
+    for (point, _), status in results.done().items():
+        seeds[point] = seeds.get(point, 0) + (status == "measured")
+    return reach_of(results.plan, seeds, results.reached()) if results.plan.arms else []
+
+
+def to_json(results: Results, estimates: Sequence[PointEstimates]) -> dict[str, Any]:
+    """Return the results of an experiment as JSON."""
+    plan = results.plan
+    found: dict[str, Any] = {
+        "folder": str(results.folder), "id": plan.id, "plan": plan.to_json(),
+        "rows": [attrs.asdict(one) for one in estimates],
+        "problems": [{"point": point, "seed": seed, "problem": why} for point, seed, why in results.problems()],
+    }  # fmt: skip
+    if plan.arms:
+        found["differences"] = [attrs.asdict(one) for one in differences(results)]
+        found["reached"] = [_reach_to_json(one) for one in reach(results)]
+    return found
+
+
+def _reach_to_json(arm: ArmReach) -> dict[str, Any]:
+    agents = [{"agent": one.agent, "seeds": len(one.times), "median_seconds": one.median} for one in arm.agents]
+    return {"arm": arm.arm, "count": attrs.asdict(arm.count), "agents": agents}

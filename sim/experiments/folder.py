@@ -1,0 +1,100 @@
+"""The folder of an experiment: its results, its plan, a table and a page."""
+
+import csv
+import io
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from sim.errors import UsageError
+from sim.experiments.arms import check_past
+from sim.experiments.experiment import PointEstimates
+from sim.experiments.page import render
+from sim.experiments.plan import Plan, check_scenario
+from sim.experiments.results import FILE, Results
+from sim.kernel.codec import encode
+from sim.store.export import csv_cell
+from sim.store.files import failure, private_file
+
+FOLDER: Final = Path("experiments")
+"""The default parent folder of experiments."""
+
+PLAN, TABLE, PAGE = "plan.json", "results.csv", "results.html"
+
+
+def begin(plan: Plan, out: Path | None = None) -> Results:
+    """Return the results of a new experiment.
+
+    Args:
+        plan: the plan.
+        out: its folder; None: the next free `experiments/NAME-NUMBER`.
+
+    Raises:
+        UsageError: if the folder has an experiment already.
+        RunError: if the folder cannot be created or written.
+    """
+    folder = _folder(plan, out)
+    results = Results(folder, plan)
+    try:
+        private_file(folder / PLAN, encode(plan.to_json()) + b"\n")
+    except OSError as error:
+        results.close()
+        raise failure(folder / PLAN, error) from error
+    return results
+
+
+def go_on(folder: Path) -> Results:
+    """Return the results of an experiment that was stopped.
+
+    Raises:
+        UsageError: if there are none, or the scenario or the run has changed.
+    """
+    results = Results(folder)
+    try:
+        check_scenario(results.plan, Path(results.plan.file))
+        check_past(results.plan)
+    except BaseException:
+        results.close()
+        raise
+    return results
+
+
+def _folder(plan: Plan, out: Path | None) -> Path:
+    try:
+        if out is not None:
+            if (out / FILE).exists():
+                raise UsageError(f"{out} already contains {FILE}", hint="choose another folder")
+            out.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return out
+        FOLDER.mkdir(exist_ok=True)
+        for number in count(1):
+            folder = FOLDER / f"{plan.name}-{number}"
+            if not folder.exists():
+                folder.mkdir(mode=0o700)
+                return folder
+    except OSError as error:
+        raise failure(out or FOLDER, error) from error
+    raise AssertionError("numbers do not end")
+
+
+def write(results: Results, estimates: Sequence[PointEstimates]) -> Path:
+    """Write the table and the page, and return the path of the page.
+
+    Raises:
+        RunError: if a file cannot be written.
+    """
+    results.finish()
+    columns, lines = results.rows()
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(map(csv_cell, columns))
+    writer.writerows([list(map(csv_cell, line)) for line in lines])
+    for name, content in ((TABLE, text.getvalue()), (PAGE, render(results, estimates))):
+        path = results.folder / name
+        try:
+            path.unlink(missing_ok=True)  # of an earlier part of the experiment
+            private_file(path, content.encode())
+        except OSError as error:
+            raise failure(path, error) from error
+    return results.folder / PAGE

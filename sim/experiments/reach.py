@@ -1,0 +1,54 @@
+"""Whom a change reaches: the agents whose events differ from those of the baseline, and when they first do."""
+
+import hashlib
+from collections.abc import Mapping
+from itertools import zip_longest
+from typing import Final
+
+from sim.kernel import to_seconds
+from sim.kernel.codec import encode
+from sim.kernel.ports import Recorder
+from sim.kernel.rows import EventRow
+
+_NO_AGENTS: Final = ("host", "scenario", "supervisor")
+
+Trace = Mapping[str, list[tuple[int, bytes]]]
+"""The events of each agent: their time in simulated nanoseconds, and a hash of topic and data."""
+
+
+class TraceRecorder:
+    """Notes the events of each agent, and passes all rows on to another recorder.
+
+    The place of an event in the order of the run is not noted: another agent may change it without reaching this one.
+
+    Args:
+        inner: the recorder.
+
+    Attributes:
+        trace: the events by agent.
+    """
+
+    def __init__(self, inner: Recorder) -> None:
+        self.trace: dict[str, list[tuple[int, bytes]]] = {}
+        self._inner = inner
+        self.input, self.intent, self.result, self.closed = inner.input, inner.intent, inner.result, inner.closed
+        self.flush, self.durable = inner.flush, inner.durable
+
+    def event(self, row: EventRow, /) -> None:
+        """Note an event, and pass it on."""
+        time_ns, actor, topic, data = row[0], row[5], row[6], row[7]
+        if actor not in _NO_AGENTS:
+            hash = hashlib.blake2b(encode((topic, data)), digest_size=8).digest()
+            self.trace.setdefault(actor, []).append((time_ns, hash))
+        self._inner.event(row)
+
+
+def reached(baseline: Trace, arm: Trace) -> dict[str, float]:
+    """Return the agents whose events differ, with the simulated seconds of their first difference, earliest first."""
+    found = {}
+    for agent in sorted({**baseline, **arm}):
+        for one, other in zip_longest(baseline.get(agent, ()), arm.get(agent, ())):
+            if one != other:
+                found[agent] = to_seconds(min(each[0] for each in (one, other) if each is not None))
+                break
+    return dict(sorted(found.items(), key=lambda item: (item[1], item[0])))

@@ -1,0 +1,131 @@
+"""Arms: how they are given, what is compared, and whom they reach."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sim
+from sim.errors import UsageError
+from sim.experiments.arms import BASELINE, arms_of, differences_of, make_arms, reach_of
+from sim.experiments.estimate import Estimate, least_effect
+from sim.experiments.plan import Plan
+from sim.experiments.reach import TraceRecorder, reached
+from sim.store import HashRecorder
+
+SCENARIO = """
+name: bees
+until: 10s
+agents:
+  - name: bee
+    count: 3
+    state: {power: 0.5, found: 0}
+    loop: {min_loop_delay: 1s}
+    rules:
+      - when: chance(power)
+        do: {publish: {topic: flower}}
+        set: {found: "=found + 1"}
+      - do: noop
+metrics: {every: 5s, values: {found: "total('bee', 'found')"}}
+"""
+
+
+@pytest.fixture
+def bees(tmp_path: Path) -> Path:
+    """A recorded run."""
+    (tmp_path / "bees.yaml").write_text(SCENARIO)
+    return Path(sim.run(tmp_path / "bees.yaml", out=tmp_path / "runs", seed=4).run or "")
+
+
+def test_arms_are_given_as_texts() -> None:
+    """An arm that is named again changes more, and one without a change changes nothing."""
+    assert arms_of(["low:a.b=1", "same:", "low:c=x:y"]) == {"low": ("a.b=1", "c=x:y"), "same": ()}
+    with pytest.raises(UsageError, match="does not say what an arm changes"):
+        arms_of(["low"])
+
+
+def test_the_plan_of_arms(bees: Path) -> None:
+    """The baseline comes first, the seeds begin with that of the run, and a plan is the same after writing."""
+    plan = make_arms(bees, at="0", arms={"low": ["agents.bee.state.power=0.2"], "same": []}, count=3)
+    assert plan.arms == (BASELINE, "low", "same")
+    assert plan.points == ({}, {"agents.bee.state.power": "0.2"}, {})
+    assert plan.seeds == (4, 3)
+    assert Plan.from_json(sim.kernel.codec.encode(plan.to_json()).decode()) == plan
+    assert plan.label(1) == "low"
+
+
+@pytest.mark.parametrize(
+    ("arms", "at", "said"),
+    [
+        ({}, "0", "1 to 100 arms"),
+        ({"a b": []}, "0", "is not the name of an arm"),
+        ({BASELINE: ["until=5s"]}, "0", "the baseline changes nothing"),
+        ({"x": ["until=5s", "until=6s"]}, "0", "changes a key twice"),
+        ({"x": ["agents.bee.count=5"]}, "2s", "cannot change at 2s"),
+        ({"x": []}, "11s", "ends at 10s, before 11s"),
+        ({"x": ["agents.be.count=5"]}, "0", "be"),
+    ],
+)
+def test_arms_that_make_no_sense(bees: Path, arms: dict[str, list[str]], at: str, said: str) -> None:
+    """One sentence says what is wrong, before any run."""
+    with pytest.raises(UsageError, match=said):
+        make_arms(bees, at=at, arms=arms)
+
+
+def test_differences_are_taken_seed_by_seed(bees: Path) -> None:
+    """Seeds that only one side has are left out; the interval is that of the differences."""
+    plan = make_arms(bees, at="0", arms={"x": []}, count=3)
+    values = {0: {"y": {1: 10.0, 2: 20.0, 3: 30.0}}, 1: {"y": {1: 11.0, 2: 21.5, 4: 9.0}}}
+    (found,) = differences_of(plan, values)
+    assert found.difference == Estimate.of([1.0, 1.5])
+    assert found.baseline == Estimate.of([10.0, 20.0])
+    assert found.changed == 2
+    assert found.least_effect == least_effect([1.0, 1.5])
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=50))
+def test_the_least_effect_is_wider_than_the_interval(values: list[float]) -> None:
+    """What 80 of 100 experiments show is more than half an interval, and less than twice that."""
+    estimate, least = Estimate.of(values), least_effect(values)
+    assert estimate is not None
+    assert estimate.half is not None
+    assert least is not None
+    assert estimate.half <= least <= 2 * estimate.half + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantile"), [(1, 1.3764), (2, 1.0607), (9, 0.8834), (49, 0.8486), (10**6, 0.8416)]
+)
+def test_the_quantile_of_the_power(freedom: int, quantile: float) -> None:
+    """The 80 % quantile of Student's t distribution is right to one per cent, as tables have it."""
+    from sim.experiments.estimate import _POWER, _expanded
+
+    assert _expanded(_POWER, freedom) == pytest.approx(quantile, rel=0.01)
+
+
+def test_an_agent_is_reached_when_its_events_begin_to_differ() -> None:
+    """The first difference counts: another event, an event at another time, or one that only one side has."""
+    baseline = {"a": [(1, b"x"), (2, b"y")], "b": [(1, b"x")], "c": [(5, b"z")], "d": [(9, b"q")]}
+    arm = {"a": [(1, b"x"), (2, b"y")], "b": [(1, b"x"), (7, b"n")], "c": [(3, b"z")], "e": [(4, b"q")]}
+    assert list(reached(baseline, arm).items()) == [("c", 3e-9), ("e", 4e-9), ("b", 7e-9), ("d", 9e-9)]
+
+
+def test_the_place_of_an_event_in_the_order_reaches_nobody() -> None:
+    """Only time, topic and data of an event count, and events of no agent do not."""
+    traces = []
+    for counter in (1, 2):
+        recorder = TraceRecorder(HashRecorder())
+        recorder.event((5, counter, 0, 16, counter, "a", "x.y", {"n": 1}, None))
+        recorder.event((6, 0, 0, 1, counter, "scenario", "metric.sample", {"n": counter}, None))
+        traces.append(recorder.trace)
+    assert reached(*traces) == {}
+
+
+def test_the_agents_that_an_arm_reached(bees: Path) -> None:
+    """Those that are reached in most seeds come first, and seeds in which none is count as none."""
+    plan = make_arms(bees, at="0", arms={"x": []}, count=3)
+    rows = [(1, 7, "a", 5.0), (1, 7, "b", 1.0), (1, 8, "a", 3.0)]
+    (arm,) = reach_of(plan, {0: 3, 1: 3}, rows)
+    assert arm.count == Estimate.of([2.0, 1.0, 0.0])
+    assert [(one.agent, one.times, one.median) for one in arm.agents] == [("a", (3.0, 5.0), 4.0), ("b", (1.0,), 1.0)]
