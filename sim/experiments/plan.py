@@ -27,8 +27,8 @@ Mode = Literal["autonomous", "tick"]
 class Precision:
     """When enough seeds were run: when the interval of each outcome is narrow enough.
 
-    Of a sweep, this holds for each combination by itself. Of arms, it holds for the differences from the baseline, whose
-    intervals are compared with the mean of the baseline.
+    Of a sweep, this holds for each combination by itself. Of arms, it holds for the differences from the baseline; their
+    intervals are compared with its mean.
 
     Attributes:
         share: half the width of the 95 % interval as a share of the mean, at most.

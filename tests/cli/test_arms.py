@@ -37,7 +37,7 @@ def arms(*arguments: object, code: int = 0) -> dict[str, Any]:
 
 
 def test_arms_are_branches_with_the_same_seeds(bees: Path) -> None:
-    """Each trial is what `sim branch` gives with the same seed and changes; the baseline is a branch without changes."""
+    """Each trial is what `sim branch` gives with the same seed and changes; the baseline has no changes."""
     slower = "agents.bee.rules=[{do: noop}]"
     told = arms("bees", "--at", "4s", "--arm", f"slow:{slower}", "--arm", "same:", "--seeds", 3)
     assert [row["label"] for row in told["rows"]] == ["baseline", "slow", "same"]
