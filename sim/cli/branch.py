@@ -1,48 +1,32 @@
 """`sim branch`: new runs that share the past of a recorded run up to one moment, and then continue live."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from sim.cli.experiment_options import chosen, hosting_of, jobs_option, processes, seed_options
 from sim.cli.model_options import access_of, endpoint_options
-from sim.cli.render.experiments import precision_of, work_on
+from sim.cli.render.experiments import work_on
 from sim.cli.render.output import OUT, PATH, common, reading
 from sim.cli.rerun import EFFECT, again_options, at_work, decided, print_live
 from sim.cli.run import MAX_SEED, allow_imports
 from sim.errors import UsageError
 from sim.experiments.arms import arms_of, make_arms
 from sim.experiments.folder import begin
-from sim.experiments.pool import cores
 from sim.runner import branch
 from sim.runner.options import Backend
 from sim.runner.rebuild import models_asked
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-_ARMS = (
-    click.option(
-        "--arm", "arms", multiple=True, metavar="NAME:KEY=VALUE",
-        help="Compare arms instead: what an arm changes at that time. The same NAME again changes more. Repeatable.",
-    ),
-    click.option("--seeds", "count", type=click.IntRange(1, 100_000), help="With --arm: the seeds. Default: 10."),
-    click.option("--first-seed", type=click.IntRange(0, MAX_SEED), help="With --arm. Default: the seed of the run."),
-    click.option(
-        "--until-precision", "share", metavar="PERCENT",
-        help="With --arm: add seeds until half of each interval of a difference is at most this share of the baseline.",
-    ),
-    click.option("--most-seeds", type=click.IntRange(2, 100_000), help="With --until-precision. Default: 1000."),
-    click.option("--outcome", "outcomes", multiple=True, metavar="NAME", help="With --arm: an outcome that matters."),
-    click.option("--jobs", type=click.IntRange(1, 1024), help="With --arm: parallel processes. Default: one per core."),
-    click.option("--to", type=PATH, metavar="FOLDER", help="With --arm. Default: experiments/NAME-NUMBER."),
+_ARM = click.option(
+    "--arm", "arms", multiple=True, metavar="NAME:KEY=VALUE",
+    help="Compare arms instead: what an arm changes at that time. The same NAME again changes more. Repeatable.",
 )  # fmt: skip
-
-
-def _arm_options(command: Command) -> Command:
-    for option in reversed(_ARMS):
-        command = option(command)
-    return command
+_TO = click.option("--to", type=PATH, metavar="FOLDER", help="With --arm. Default: experiments/NAME-NUMBER.")
+_COMPARISON = (
+    "count", "first_seed", "share", "most_seeds", "outcomes", "answers", "jobs", "to",
+)  # fmt: skip
+"""The options that compare arms."""
 
 
 @click.command(
@@ -64,7 +48,10 @@ def _arm_options(command: Command) -> Command:
 @click.option(
     "--model", "models", multiple=True, metavar="[TIER=]PROVIDER:NAME", help="A language model to use after that time."
 )
-@_arm_options
+@_ARM
+@seed_options
+@jobs_option
+@_TO
 @EFFECT
 @endpoint_options
 @again_options
@@ -74,9 +61,7 @@ def command(
     run: str, out: Path, *, at: str, overrides: tuple[str, ...], seed: int | None, until: str | None,
     models: tuple[str, ...], decisions: tuple[str, ...], backend: Backend, allow: tuple[str, ...],
     allow_commands: bool, mcp: tuple[str, ...], mcp_env: tuple[str, ...], allow_change: bool, max_wall: str | None,
-    quiet: bool, as_json: bool, other_endpoint: bool, arms: tuple[str, ...], count: int | None,
-    first_seed: int | None, share: str | None, most_seeds: int | None, outcomes: tuple[str, ...], jobs: int | None,
-    to: Path | None, **endpoint: Any,
+    quiet: bool, as_json: bool, other_endpoint: bool, arms: tuple[str, ...], **options: Any,
 ) -> int:  # fmt: skip
     """Start a new run: replay RUN up to a time, then continue live with the given changes.
 
@@ -86,33 +71,35 @@ def command(
     At a time above 0, only these values can change: limits, costs, events, stop, the rules and limits of agents, and
     the language models.
     """
-    comparison = {
-        "--seeds": count, "--first-seed": first_seed, "--until-precision": share, "--most-seeds": most_seeds,
-        "--outcome": outcomes, "--jobs": jobs, "--to": to,
-    }  # fmt: skip
+    with reading(out, run, verify=False) as stored:
+        folder, asked = stored.path, models_asked(stored.info.options)
+    comparison = {name: options.pop(name) for name in _COMPARISON}
     if arms:
         single = {"--set": overrides, "--seed": seed, "--model": models, "--effect": decisions, "--max-wall": max_wall}
         _refuse(single, "is for a single branch", "give each change to an arm: --arm NAME:KEY=VALUE")
-        with reading(out, run, verify=False) as stored:
-            folder = stored.path
         if allow:
             allow_imports()
-        plan = make_arms(
-            folder, at=at, arms=arms_of(arms), first_seed=first_seed, precision=precision_of(share, most_seeds),
-            outcomes=outcomes, until=until, allow=allow, **({} if count is None else {"count": count}),
-        )  # fmt: skip
-        return work_on(begin(plan, to), jobs or cores(), again=False, as_json=as_json)
-    _refuse(comparison, "compares arms", "add --arm NAME:KEY=VALUE")
-    with reading(out, run, verify=False) as stored:
-        folder, asked = stored.path, models_asked(stored.info.options)
-    access = access_of(endpoint, models or asked)
-    with at_work(allow, quiet=quiet, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env) as options:
+        jobs, to = comparison.pop("jobs"), comparison.pop("to")
+        plan = make_arms(folder, at=at, arms=arms_of(arms), until=until, allow=allow, **chosen(comparison))
+        hosting = hosting_of(
+            plan, options, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env, other_endpoint=other_endpoint
+        )
+        return work_on(begin(plan, to), processes(jobs), hosting, again=False, as_json=as_json)
+    _refuse(_named(comparison), "compares arms", "add --arm NAME:KEY=VALUE")
+    access = access_of(options, models or asked)
+    with at_work(allow, quiet=quiet, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env) as working:
         result = branch(
             folder, at=at, overrides=overrides, seed=seed, until=until, out=out, effects=decided(decisions),
             models=models, backend=backend, allow_change=allow_change, access=access, other_endpoint=other_endpoint,
-            max_wall=max_wall, **options,
+            max_wall=max_wall, **working,
         )  # fmt: skip
     return print_live(result, as_json=as_json, quiet=quiet)
+
+
+def _named(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options by their names on the command line."""
+    names = {str(option.name): option.opts[0] for option in command.params}
+    return {names[name]: value for name, value in options.items()}
 
 
 def _refuse(options: dict[str, Any], what: str, hint: str) -> None:

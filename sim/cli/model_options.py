@@ -37,19 +37,20 @@ _ENDPOINT = (
 _OTHER = click.option(
     "--other-endpoint", is_flag=True, help="Allow prompts to go to a different endpoint than in the recorded run."
 )
-_MODELS = (
-    click.option(
-        "--model", "models", multiple=True, metavar="[TIER=]PROVIDER:NAME",
-        help="A language model instead of the scenario's, for one tier or all; for example openai:NAME.",
-    ),
-    *_ENDPOINT,
-    click.option("--estimate", "only_estimate", is_flag=True, help="Estimate the cost of models; do not run."),
+MODEL = click.option(
+    "--model", "models", multiple=True, metavar="[TIER=]PROVIDER:NAME",
+    help="A language model instead of the scenario's, for one tier or all; for example openai:NAME.",
 )  # fmt: skip
+ENDPOINT = (
+    "base_url", "endpoints", "endpoint_keys", "headers", "requests_per_minute", "tokens_per_minute", "concurrency",
+)  # fmt: skip
+"""The names of the options of endpoints, without `--other-endpoint`."""
+_ESTIMATE = click.option("--estimate", "only_estimate", is_flag=True, help="Estimate the cost of models; do not run.")
 
 
 def model_options(command: Command) -> Command:
     """Add the options of language models to a command."""
-    for option in reversed(_MODELS):
+    for option in reversed((MODEL, *_ENDPOINT, _ESTIMATE)):
         command = option(command)
     return command
 

@@ -1,20 +1,22 @@
 """`sim sweep`: run a scenario with other values and seeds, and estimate its outcomes."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import attrs
 import click
 
-from sim.cli.render.experiments import precision_of, work_on
-from sim.cli.render.output import ALLOW, PATH, common
-from sim.cli.run import MAX_SEED, allow_imports
+from sim.cli.experiment_options import chosen, hosting_of, jobs_option, processes, seed_options
+from sim.cli.mcp_options import mcp_options
+from sim.cli.model_options import ENDPOINT, MODEL, endpoint_options
+from sim.cli.render.experiments import work_on
+from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, PATH, common
+from sim.cli.run import allow_imports
 from sim.errors import UsageError
 from sim.experiments.arms import check_past
 from sim.experiments.folder import begin, go_on
 from sim.experiments.plan import Plan, check_scenario, make_sweep
-from sim.experiments.pool import cores
-from sim.experiments.results import Results
 
 
 @click.command(
@@ -34,14 +36,7 @@ from sim.experiments.results import Results
 )  # fmt: skip
 @click.option("--design", type=click.Choice(["factorial", "latin", "sobol"]), help="Default: factorial.")
 @click.option("--samples", type=click.IntRange(1, 100_000), help="Combinations of a latin or sobol design.")
-@click.option("--seeds", "count", type=click.IntRange(1, 100_000), help="Seeds of each combination. Default: 10.")
-@click.option("--first-seed", type=click.IntRange(0, MAX_SEED), help="Default: the seed of the scenario.")
-@click.option(
-    "--until-precision", "share", metavar="PERCENT",
-    help="Add seeds until half of each 95 % interval is at most this share of its mean, for example 5%.",
-)  # fmt: skip
-@click.option("--most-seeds", type=click.IntRange(2, 100_000), help="With --until-precision. Default: 1000.")
-@click.option("--outcome", "outcomes", multiple=True, metavar="NAME", help="An outcome that matters; repeatable.")
+@seed_options
 @click.option("--mode", type=click.Choice(["autonomous", "tick"]), help="Default: that of the scenario.")
 @click.option("--until", metavar="DURATION", help="The simulated time of each run.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value in all runs.")
@@ -49,12 +44,17 @@ from sim.experiments.results import Results
 @click.option("--resume", type=PATH, metavar="FOLDER", help="Go on with a stopped sweep, or with arms.")
 @click.option("--again", is_flag=True, help="With --resume: try failed trials again.")
 @ALLOW
-@click.option("--jobs", type=click.IntRange(1, 1024), help="Number of parallel processes. Default: one per core.")
+@ALLOW_COMMANDS
+@mcp_options
+@MODEL
+@endpoint_options
+@jobs_option
 @click.option("--out", type=PATH, metavar="FOLDER", help="Folder for the results. Default: experiments/NAME-NUMBER.")
 @common
 def command(
     scenario: Path | None, *, plan_file: Path | None, resume: Path | None, again: bool, jobs: int | None,
-    out: Path | None, as_json: bool, **options: Any,
+    out: Path | None, as_json: bool, allow_commands: bool, mcp: tuple[str, ...], mcp_env: tuple[str, ...],
+    other_endpoint: bool, **options: Any,
 ) -> int:  # fmt: skip
     """Run SCENARIO with all combinations of values and several seeds, and estimate its outcomes with 95 % intervals.
 
@@ -63,32 +63,32 @@ def command(
     """
     if options["allow"]:
         allow_imports((scenario or Path()).resolve().parent)
-    results = _opened(scenario, plan_file, resume, out, options)
-    return work_on(results, jobs or cores(), again=again, as_json=as_json)
+    endpoint = {name: options.pop(name) for name in ENDPOINT}
+    given = [name for name, value in options.items() if value not in (None, (), [])]
+    if resume is not None and (scenario is not None or plan_file is not None or out is not None or given):
+        raise UsageError("--resume goes on with the plan of its folder", hint="leave out all other options")
+    with contextlib.ExitStack() as opened:
+        results = None if resume is None else opened.enter_context(contextlib.closing(go_on(resume)))
+        plan = _plan(scenario, plan_file, options, given) if results is None else results.plan
+        hosting = hosting_of(
+            plan, endpoint, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env, other_endpoint=other_endpoint
+        )
+        return work_on(results or begin(plan, out), processes(jobs), hosting, again=again, as_json=as_json)
 
 
-def _opened(
-    scenario: Path | None, plan_file: Path | None, resume: Path | None, out: Path | None, options: dict[str, Any]
-) -> Results:
-    """Return the results to go on with: those of a folder, or new ones for a plan.
+def _plan(scenario: Path | None, plan_file: Path | None, options: dict[str, Any], given: list[str]) -> Plan:
+    """Return the plan of a file, or of the options.
 
     Raises:
         UsageError: if the options contradict each other.
     """
-    given = [name for name, value in options.items() if value not in (None, (), [])]
-    if resume is not None:
-        if scenario is not None or plan_file is not None or out is not None or given:
-            raise UsageError("--resume goes on with the plan of its folder", hint="leave out all other options")
-        return go_on(resume)
     if plan_file is not None:
         if given:
             raise UsageError(f"a plan says everything, so --{given[0]} cannot be given", hint="leave it out")
-        return begin(_read(plan_file, scenario), out)
+        return _read(plan_file, scenario)
     if scenario is None:
         raise UsageError("there is no scenario", hint="give a scenario, --plan FILE or --resume FOLDER")
-    precision = precision_of(options.pop("share"), options.pop("most_seeds"))
-    chosen = {name: value for name, value in options.items() if value is not None}
-    return begin(make_sweep(scenario, precision=precision, **chosen), out)
+    return make_sweep(scenario, **chosen(options))
 
 
 def _read(plan_file: Path, scenario: Path | None) -> Plan:

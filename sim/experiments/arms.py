@@ -16,10 +16,10 @@ import attrs
 from sim.assembly.live_parameters import check_live
 from sim.errors import UsageError
 from sim.experiments.estimate import Estimate, least_effect
-from sim.experiments.plan import MOST_TRIALS, SEEDS, Mode, Past, Plan, Precision, check_seeds
+from sim.experiments.plan import MOST_TRIALS, SEEDS, Answers, Mode, Past, Plan, Precision, check_seeds
 from sim.kernel import Duration, to_ns, to_text
 from sim.runner.branching import end_of
-from sim.runner.rebuild import check_not_running
+from sim.runner.rebuild import check_not_running, models_asked
 from sim.scenario import loads
 from sim.store import open_run
 from sim.store.files import SCENARIO
@@ -114,6 +114,7 @@ def make_arms(
     outcomes: Sequence[str] = (),
     until: str | None = None,
     allow: Sequence[str] = (),
+    answers: Answers = "seed",
 ) -> Plan:
     """Return the plan of arms of a recorded run.
 
@@ -127,6 +128,7 @@ def make_arms(
         outcomes: the outcomes that matter.
         until: the end of the arms; None: that of the run.
         allow: modules from which agents can be imported.
+        answers: which trials share the answers of models at an endpoint.
 
     Raises:
         UsageError: if the arguments contradict each other, the run ends before, or a parameter cannot change then.
@@ -162,7 +164,7 @@ def make_arms(
     return Plan(
         str(file.resolve()), hashlib.sha256(text.encode()).hexdigest(), info.name, vary, "factorial", None, first,
         points, (first, count), precision, tuple(outcomes), mode, until, (), tuple(allow),
-        past=Past(str(run.resolve()), info.uid, to_text(at_ns)), arms=names,
+        tuple(models_asked(info.options)), answers, past=Past(str(run.resolve()), info.uid, to_text(at_ns)), arms=names,
     )  # fmt: skip
 
 

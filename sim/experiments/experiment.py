@@ -9,11 +9,12 @@ import attrs
 from sim.experiments.arms import ArmReach, Difference, differences_of, reach_of
 from sim.experiments.estimate import Estimate
 from sim.experiments.measure import Measured, run_job
-from sim.experiments.plan import Plan, TrialJob, jobs_of
+from sim.experiments.plan import Hosting, Plan, TrialJob, jobs_of
 from sim.experiments.points import Point
 from sim.experiments.pool import Ended, Workers
 from sim.experiments.results import Results
 from sim.experiments.trial import Trial
+from sim.store.answer_book import ANSWERS
 
 Values = Mapping[str, Mapping[int, float]]
 """The outcomes of a combination: the value by seed, by name."""
@@ -50,21 +51,24 @@ class Progress:
 
 
 def carry_out(
-    results: Results, workers: AbstractContextManager[Workers], *, again: bool = False
+    results: Results, workers: AbstractContextManager[Workers], hosting: Hosting, *, again: bool = False
 ) -> Generator[Progress]:
     """Run the trials that are missing, and yield after each.
 
     Args:
         results: the results so far.
         workers: who runs them.
+        hosting: what the operator gives to the trials.
         again: whether trials that failed are tried again.
     """
     tried: set[tuple[int, int]] = set()
+    if hosting.access is not None and hosting.access.outside:
+        hosting = attrs.evolve(hosting, answers=results.folder / ANSWERS)
     with workers as pool:
         while wanted := [one for one in missing(results, again=again) if one not in tried]:
             done = len(results.done()) if not again else 0
             planned = done + len(wanted)
-            for job, found in pool.run(run_job, jobs_of(results.plan, wanted)):
+            for job, found in pool.run(run_job, jobs_of(results.plan, wanted, hosting)):
                 measured = _lost(job, found) if isinstance(found, Ended) else found
                 results.add(measured)
                 for one in measured:

@@ -5,17 +5,22 @@ import gc
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from multiprocessing import parent_process
 from typing import Any
 
 import attrs
 
 from sim.errors import UsageError
-from sim.experiments.plan import Plan, TrialJob
+from sim.experiments.plan import TrialJob
 from sim.experiments.points import Point, overrides_of
 from sim.experiments.reach import Trace, TraceRecorder, reached
 from sim.experiments.trial import Status, Trial, figures_of, sentence
+from sim.llm.shared_answers import SharedAnswers
 from sim.runner import RunResult, SimulationRunner, branch, run
+from sim.runner.options import HostKeywords
+from sim.store.answer_book import AnswerBook
 
 
 @attrs.frozen
@@ -30,13 +35,23 @@ def run_job(job: TrialJob) -> list[Measured]:
     """Run the trials of a job, one after the other, and return their measurements. Nothing else is kept."""
     found: list[Measured] = []
     baseline: Trace | None = None
-    for index, point in job.points.items():
-        watch = _Watch(traced=job.plan.past is not None)
-        trial = attempt(Trial(index, job.seed, job.plan.mode, 0), partial(_figures, job, point, watch))
-        trace = watch.trace() if trial.status == "measured" else None
-        found.append(Measured(trial, {} if baseline is None or trace is None else reached(baseline, trace)))
-        baseline = trace if index == 0 else baseline
+    with _book(job) as book:
+        for index, point in job.points.items():
+            watch = _Watch(job.plan.past is not None, None if book is None else SharedAnswers(book, _scope(job)))
+            trial = attempt(Trial(index, job.seed, job.plan.mode, 0), partial(_figures, job, point, watch))
+            trace = watch.trace() if trial.status == "measured" else None
+            found.append(Measured(trial, {} if baseline is None or trace is None else reached(baseline, trace)))
+            baseline = trace if index == 0 else baseline
     return found
+
+
+def _book(job: TrialJob) -> AbstractContextManager[AnswerBook | None]:
+    path = job.hosting.answers
+    return nullcontext() if path is None or job.plan.answers == "fresh" else AnswerBook(path)
+
+
+def _scope(job: TrialJob) -> str:
+    return str(job.seed) if job.plan.answers == "seed" else ""
 
 
 def attempt(trial: Trial, figures: Callable[[], Mapping[str, Any]], *, may_refuse: bool = False) -> Trial:
@@ -47,7 +62,7 @@ def attempt(trial: Trial, figures: Callable[[], Mapping[str, Any]], *, may_refus
         figures: runs the scenario and returns the figures.
         may_refuse: whether a scenario that does not fit is no failure.
     """
-    gc.collect()  # so that garbage of earlier runs is not collected during this one
+    _collect()
     try:
         with contextlib.redirect_stdout(sys.stderr):  # output of agents is not part of the result
             return attrs.evolve(trial, **figures())
@@ -58,17 +73,29 @@ def attempt(trial: Trial, figures: Callable[[], Mapping[str, Any]], *, may_refus
         return attrs.evolve(trial, status="failed", problem=sentence(error))
 
 
+def _collect() -> None:
+    """Collect the garbage of earlier trials, so that it is not collected during the next one.
+
+    A worker then freezes what is left, mostly modules: to look through it again would cost more than a short trial.
+    """
+    gc.collect()
+    if parent_process() is not None:
+        gc.freeze()
+
+
 @attrs.define
 class _Watch:
-    """Notes the CPU time at the start of a run and, of an arm, the events of each agent.
+    """Notes the CPU time at the start of a run and, of an arm, the events of each agent; lets it share answers.
 
     Attributes:
         traced: whether it is an arm.
+        answers: the answers that it shares.
         began: the CPU time in seconds.
         recorder: what notes the events.
     """
 
     traced: bool
+    answers: SharedAnswers | None
     began: float = 0.0
     recorder: TraceRecorder | None = None
 
@@ -76,6 +103,9 @@ class _Watch:
         if self.traced:
             kernel = runner.simulation.world.kernel
             kernel.recorder = self.recorder = TraceRecorder(kernel.recorder)
+        models = runner.simulation.models
+        if models is not None:
+            models.shared = self.answers
         self.began = time.process_time()
 
     def trace(self) -> Trace | None:
@@ -84,7 +114,7 @@ class _Watch:
 
 
 def _figures(job: TrialJob, point: Point, watch: _Watch) -> Mapping[str, Any]:
-    result = _run(job.plan, job.seed, (*job.plan.overrides, *overrides_of(point)), watch)
+    result = _run(job, (*job.plan.overrides, *overrides_of(point)), watch)
     if result.doubts:
         raise UsageError(f"{len(result.doubts)} effects of the run are in doubt", hint="decide about them: sim resume")
     if result.status != "finished":
@@ -92,14 +122,15 @@ def _figures(job: TrialJob, point: Point, watch: _Watch) -> Mapping[str, Any]:
     return figures_of(result, time.process_time() - watch.began, with_models=bool(result.models))
 
 
-def _run(plan: Plan, seed: int, overrides: tuple[str, ...], watch: _Watch) -> RunResult:
-    past = plan.past
-    if past is None:
-        return run(
-            plan.file, seed=seed, mode=plan.mode, until=plan.until, overrides=overrides, allow=plan.allow, begun=watch,
-            on_interrupt="return",
-        )  # fmt: skip
+def _run(job: TrialJob, overrides: tuple[str, ...], watch: _Watch) -> RunResult:
+    plan, hosting = job.plan, job.hosting
+    options: HostKeywords = {
+        "allow": plan.allow, "allow_commands": hosting.allow_commands, "mcp": hosting.mcp, "access": hosting.access,
+        "begun": watch, "on_interrupt": "return",
+    }  # fmt: skip
+    if plan.past is None:
+        return run(plan.file, seed=job.seed, mode=plan.mode, until=plan.until, overrides=overrides, **options)
     return branch(
-        past.run, at=past.at, seed=seed, until=plan.until, overrides=overrides, allow=plan.allow, begun=watch,
-        on_interrupt="return", record=False,
+        plan.past.run, at=plan.past.at, seed=job.seed, until=plan.until, overrides=overrides, record=False,
+        other_endpoint=hosting.other_endpoint, **options,
     )  # fmt: skip

@@ -12,7 +12,9 @@ from sim.errors import UsageError
 from sim.experiments.designs import Design, points_of, variable
 from sim.experiments.points import Point, label_of, overrides_of
 from sim.kernel.codec import decode, encode
+from sim.llm import Access
 from sim.scenario import load
+from sim.tools.mcp import McpServer
 
 SEEDS: Final = 10
 MOST_TRIALS: Final = 1_000_000
@@ -23,12 +25,38 @@ _MAX_SEED: Final = 2**63 - 1
 Mode = Literal["autonomous", "tick"]
 
 
+Answers = Literal["seed", "all", "fresh"]
+"""Which trials share the answers of models at an endpoint: those of one seed, all, or none.
+
+Trials of other seeds are to be independent of each other, and are only if their answers are.
+"""
+
+
+@attrs.frozen
+class Hosting:
+    """What the operator gives to the trials. It is no part of a plan, because it can hold secrets and permissions.
+
+    Attributes:
+        access: how models at an endpoint are reached; None: there are none.
+        allow_commands: whether tools may run commands in a sandbox.
+        mcp: the MCP servers whose tools the scenario declares.
+        other_endpoint: whether arms may ask another endpoint than the run did.
+        answers: the file of the answers that trials share; None: they share none.
+    """
+
+    access: Access | None = None
+    allow_commands: bool = False
+    mcp: tuple[McpServer, ...] = ()
+    other_endpoint: bool = False
+    answers: Path | None = None
+
+
 @attrs.frozen
 class Precision:
     """When enough seeds were run: when the interval of each outcome is narrow enough.
 
-    Of a sweep, this holds for each combination by itself. Of arms, it holds for the differences from the baseline; their
-    intervals are compared with its mean.
+    Of a sweep, this holds for each combination by itself. Of arms, it holds for the differences from the baseline, and
+    the mean is that of the baseline.
 
     Attributes:
         share: half the width of the 95 % interval as a share of the mean, at most.
@@ -73,6 +101,8 @@ class Plan:
         until: the end of the runs; None: that of the scenario.
         overrides: overrides of all runs.
         allow: modules from which agents can be imported.
+        models: language models that replace those of the scenario.
+        answers: which trials share the answers of models at an endpoint.
         past: the past of arms; None: it is a sweep.
         arms: the names of the arms, the baseline first; empty for a sweep.
     """
@@ -92,6 +122,8 @@ class Plan:
     until: str | None
     overrides: tuple[str, ...]
     allow: tuple[str, ...]
+    models: tuple[str, ...] = ()
+    answers: Answers = "seed"
     past: Past | None = None
     arms: tuple[str, ...] = ()
 
@@ -117,7 +149,7 @@ class Plan:
         """
         try:
             given: dict[str, Any] = decode(text.encode())
-            lists = ("vary", "points", "seeds", "outcomes", "overrides", "allow", "arms")
+            lists = ("vary", "points", "seeds", "outcomes", "overrides", "allow", "models", "arms")
             given |= {name: tuple(given[name]) for name in lists}
             records: Mapping[str, type[Any]] = {"precision": Precision, "past": Past}
             given |= {name: given[name] and record(**given[name]) for name, record in records.items()}
@@ -134,27 +166,30 @@ class TrialJob:
         plan: the plan without its points.
         seed: the seed.
         points: the combinations or arms, by index.
+        hosting: what the operator gives.
     """
 
     plan: Plan
     seed: int
     points: Mapping[int, Point]
+    hosting: Hosting
 
 
-def jobs_of(plan: Plan, wanted: Sequence[tuple[int, int]]) -> Iterator[TrialJob]:
+def jobs_of(plan: Plan, wanted: Sequence[tuple[int, int]], hosting: Hosting) -> Iterator[TrialJob]:
     """Yield the jobs for some combinations and seeds. All arms of a seed are one job, because they are compared.
 
     Args:
         plan: the plan.
         wanted: the index of each combination, and the seed.
+        hosting: what the operator gives.
     """
     common = attrs.evolve(plan, points=())  # a job is sent to a worker, and a plan can have many points
     if plan.past is not None:
         for seed in dict.fromkeys(seed for _, seed in wanted):
-            yield TrialJob(common, seed, dict(enumerate(plan.points)))
+            yield TrialJob(common, seed, dict(enumerate(plan.points)), hosting)
         return
     for point, seed in wanted:
-        yield TrialJob(common, seed, {point: plan.points[point]})
+        yield TrialJob(common, seed, {point: plan.points[point]}, hosting)
 
 
 def make_sweep(
@@ -171,6 +206,8 @@ def make_sweep(
     until: str | None = None,
     overrides: Sequence[str] = (),
     allow: Sequence[str] = (),
+    models: Sequence[str] = (),
+    answers: Answers = "seed",
 ) -> Plan:
     """Return the plan of a sweep. The scenario is checked with the combinations, the first 100 of many.
 
@@ -186,6 +223,8 @@ def make_sweep(
         until: the end of the runs.
         overrides: `key=value` overrides of all runs.
         allow: modules from which agents can be imported.
+        models: language models that replace those of the scenario, as in `Access.models`.
+        answers: which trials share the answers of models at an endpoint.
 
     Raises:
         ScenarioError: if the scenario is not valid.
@@ -207,7 +246,7 @@ def make_sweep(
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     return Plan(
         str(file.resolve()), digest, scenario.name, tuple(vary), design, samples, first, points, (first, count),
-        precision, tuple(outcomes), mode or own, until, tuple(overrides), tuple(allow),
+        precision, tuple(outcomes), mode or own, until, tuple(overrides), tuple(allow), tuple(models), answers,
     )  # fmt: skip
 
 

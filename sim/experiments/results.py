@@ -23,7 +23,7 @@ FILE: Final = "results.db"
 
 FIGURES: Final = (
     "status", "problem", "hash", "wall_seconds", "cpu_seconds", "sim_seconds", "stopped_by", "agents", "iterations",
-    "actions", "events", "errors", "calls", "input_tokens", "output_tokens",
+    "actions", "events", "errors", "calls", "input_tokens", "output_tokens", "reused",
 )  # fmt: skip
 """The columns of `trials`, after `point` and `seed`."""
 
@@ -162,6 +162,11 @@ class Results:
         return list(
             self._database.execute("SELECT point, seed, agent, seconds FROM reached ORDER BY point, seed, agent")
         )
+
+    def calls(self) -> tuple[int, int]:
+        """Return the number of calls of models, and how many of their answers another trial had asked for."""
+        ((calls, reused),) = self._database.execute("SELECT total(calls), total(reused) FROM trials")
+        return int(calls), int(reused)
 
     def finish(self) -> None:
         """Make the view `results`."""

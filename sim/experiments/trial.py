@@ -37,6 +37,7 @@ class Trial:
         agents, iterations, actions, events, errors: counts.
         calls: the number of calls of language models.
         input_tokens, output_tokens: the tokens of these calls.
+        reused: how many of their answers another trial had asked for.
         in_flight: calls in flight, mean over the makespan.
         concurrency: pairs of a time in seconds and the calls in flight from that time on.
         waiting: seconds that an agent waited at barriers, mean over agents.
@@ -67,6 +68,7 @@ class Trial:
     calls: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    reused: int | None = None
     in_flight: float | None = None
     concurrency: tuple[tuple[float, float], ...] = ()
     waiting: float | None = None
@@ -110,6 +112,7 @@ def figures_of(result: RunResult, cpu_seconds: float, *, with_models: bool = Tru
     plain |= {name: getattr(result, name) for name in ("iterations", "actions", "events", "errors", "hash")}
     plain["problem"] = _failed_iterations(result)
     plain |= {name: total.get(name, 0) for name in ("calls", "input_tokens", "output_tokens")}
+    plain["reused"] = result.models.get("reused", 0)
     basis: Basis = "simulated" if _takes_simulated_time(result) else "wall"
     makespan = result.sim_seconds if basis == "simulated" else result.wall_seconds
     plain |= {"basis": basis, "makespan": makespan, "cpu_seconds": cpu_seconds}

@@ -35,6 +35,7 @@ class Counts:
         requests: requests that were sent, by model (`provider:model`) and outcome (`ok`, or a class of error).
         retries: requests beyond the first of a call, by model.
         durations: durations of calls in simulated time, by model.
+        reused, reused_micro: answers that another run of the experiment had asked for, and what they cost it.
     """
 
     def __init__(self) -> None:
@@ -42,6 +43,8 @@ class Counts:
         self.requests: dict[tuple[str, str], int] = {}
         self.retries: dict[str, int] = {}
         self.durations: dict[str, Durations] = {}
+        self.reused = 0
+        self.reused_micro = 0
 
     def ended(self, model: str, seconds: float, attempts: Iterable[Attempt]) -> None:
         """Count a call that has ended.

@@ -33,6 +33,7 @@ from sim.llm.serialization import (
     request_from_json,
     request_to_json,
 )
+from sim.llm.shared_answers import SharedAnswers
 from sim.llm.tokens import APPROXIMATE, CAUTIOUS, Tokenizer, count_request
 from sim.llm.types import Answer, Attempt, ModelError, ModelRequest, Observer, TokenUsage
 from sim.resources import Budgets, Earmark, Reservation
@@ -121,6 +122,8 @@ class Models(Service):
     Attributes:
         spend: the money and tokens spent so far.
         counts: counts of calls and attempts so far.
+        shared: the answers that this run shares with others of an experiment; None: it shares none. It is set before
+            the run begins.
         expected: the estimated spend of the run, in the form of `summary`; empty without an estimate.
         refusal: why the run was ended, or None. It is set if an endpoint refuses a call for good before it has
             answered any call.
@@ -146,6 +149,7 @@ class Models(Service):
         self.counts = Counts()
         self.expected: Mapping[str, Any] = {}
         self.refusal: str | None = None
+        self.shared: SharedAnswers | None = None
         self._answered: set[str] = set()  # endpoints that have answered
         self._unreachable: set[str] = set()  # endpoints that the latest request did not reach
         self._lost: set[str] = set()  # effect keys of calls in flight when the process ended
@@ -258,14 +262,19 @@ class Models(Service):
     def summary(self) -> Mapping[str, Any]:
         """Return the calls and their cost, JSON-like: `total`, `models`, `groups`, and the estimate `expected`.
 
+        If answers of other runs were reused, `reused` is their number and `reused_micro` their cost, which is part of
+        the total but was not spent again.
+
         Models without a known price count as free and are listed in `unpriced`.
         """
         if not (self.spend.models or self.expected):
             return {}
         models = [name.partition(":")[2] for name in self.spend.models]
         unpriced = sorted({model for model in models if self._prices.find(model) is None})
-        ceiling = self.spend.ceiling_micro
-        return {**self.spend.summary(), "unpriced": unpriced, "ceiling_micro": ceiling, "expected": self.expected}
+        counts, ceiling = self.counts, self.spend.ceiling_micro
+        reused = {"reused": counts.reused, "reused_micro": counts.reused_micro} if counts.reused else {}
+        spent = {**self.spend.summary(), **reused, "unpriced": unpriced}
+        return {**spent, "ceiling_micro": ceiling, "expected": self.expected}
 
     def endpoints(self) -> Mapping[str, Endpoint]:
         """Return the endpoints in use by name of the provider, with their governors and circuit breakers."""
@@ -375,9 +384,12 @@ class Models(Service):
         value = request_to_json(request)
         value["agent"] = agent.agent_id
         value["chain"] = [[target.provider, target.model] for target in targets]
+        shared = None if self.shared is None else self.shared.of(value)
 
         async def call(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-            return await self._at_edge(value, observe, key)
+            if shared is None:
+                return await self._at_edge(value, observe, key)
+            return await shared(lambda: self._at_edge(value, observe, key))
 
         outcome = await perform(
             Effect("llm", value, call, deadline_ns=4 * _HOUR_NS, timeout=_LONGEST, safety="idempotent")
@@ -387,7 +399,11 @@ class Models(Service):
             raise ModelError("timeout" if outcome.kind == "timeout" else "server", f"the call failed: {detail}")
         if "error" in outcome.value:
             raise error_from_json(outcome.value["error"])
-        return answer_from_json(outcome.value["answer"])
+        answer = answer_from_json(outcome.value["answer"])
+        if "reused" in outcome.value:
+            self.counts.reused += 1
+            self.counts.reused_micro += answer.cost_micro
+        return answer
 
     async def _at_edge(self, value: Mapping[str, Any], observe: Observer | None, key: str) -> Mapping[str, Any]:
         """Execute a call (in a host task). Failures are returned as values. The result contains no secret."""

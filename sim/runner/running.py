@@ -249,15 +249,19 @@ class Session:
 
 @contextlib.contextmanager
 def _patient_collector() -> Iterator[None]:
-    """Run the garbage collector less often: a run creates few cycles, and collection took a tenth of its time."""
-    before = gc.get_threshold()
+    """Run the garbage collector less often: a run creates few cycles, and collection took a tenth of its time.
+
+    A process that has frozen its objects itself, such as a worker of an experiment, keeps them frozen.
+    """
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if not frozen:
+            gc.unfreeze()
 
 
 def _keeper(

@@ -163,6 +163,8 @@ def test_a_sweep_that_was_stopped_goes_on(dice: Path, tmp_path: Path, how: signa
     whole = sweep(dice, "--vary", VARY, "--seeds", 20, "--out", tmp_path / "whole")
     folder, kills = tmp_path / "killed", 0
     process = _start(dice, folder)
+    while not (folder / "plan.json").exists():
+        time.sleep(0.01)
     while kills < 3:
         deadline = time.monotonic() + 1.5
         while process.poll() is None and time.monotonic() < deadline:
@@ -235,6 +237,8 @@ def test_two_hundred_trials_killed_five_times(dice: Path, tmp_path: Path) -> Non
     sweep(dice, *vary, "--out", tmp_path / "whole")
     folder = tmp_path / "killed"
     process = _process(["sweep", str(dice), *vary, "--out", str(folder)])
+    while not (folder / "plan.json").exists():
+        time.sleep(0.01)
     for _ in range(5):
         time.sleep(1.0)
         process.kill()

@@ -13,7 +13,6 @@ from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
 from sim.cli.render.summary import duration
 from sim.cli.render.table import Cell, print_table
-from sim.errors import UsageError
 from sim.experiments.experiment import (
     PointEstimates,
     Progress,
@@ -25,7 +24,7 @@ from sim.experiments.experiment import (
     to_json,
 )
 from sim.experiments.folder import write
-from sim.experiments.plan import MOST_SEEDS, Precision
+from sim.experiments.plan import Hosting
 from sim.experiments.points import short
 from sim.experiments.pool import Pool
 from sim.experiments.results import Results
@@ -33,10 +32,10 @@ from sim.experiments.results import Results
 _SHOWN = 40
 
 
-def work_on(results: Results, processes: int, *, again: bool, as_json: bool) -> int:
+def work_on(results: Results, processes: int, hosting: Hosting, *, again: bool, as_json: bool) -> int:
     """Carry out an experiment, write and print its results, and return the exit code."""
     with contextlib.closing(results):
-        whole = _carry_out(results, processes, again=again)
+        whole = _carry_out(results, processes, hosting, again=again)
         estimates = evaluate(results)
         page = write(results, estimates)
         problems = results.problems()
@@ -54,25 +53,6 @@ def work_on(results: Results, processes: int, *, again: bool, as_json: bool) -> 
     return 0 if whole and not problems else 1
 
 
-def precision_of(share: str | None, most_seeds: int | None) -> Precision | None:
-    """Return what `--until-precision` and `--most-seeds` ask for.
-
-    Raises:
-        UsageError: if they make no sense.
-    """
-    if share is None:
-        if most_seeds is not None:
-            raise UsageError("--most-seeds is for --until-precision")
-        return None
-    try:
-        value = float(share.removesuffix("%")) / (100 if share.endswith("%") else 1)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1:
-        raise UsageError(f"--until-precision {share!r} is no share", hint="for example 5%")
-    return Precision(value, most_seeds or MOST_SEEDS)
-
-
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
     """End the block at SIGINT and SIGTERM, and continue with the results so far."""
@@ -87,11 +67,11 @@ def stoppable() -> Iterator[None]:
             signal.signal(which, handler)
 
 
-def _carry_out(results: Results, processes: int, *, again: bool) -> bool:
+def _carry_out(results: Results, processes: int, hosting: Hosting, *, again: bool) -> bool:
     """Run what is missing; return whether nothing is missing then."""
     line, following, began = StatusLine(live=sys.stderr.isatty()), 0.0, time.monotonic()
     first: int | None = None
-    with stoppable(), contextlib.closing(carry_out(results, Pool(processes), again=again)) as trials:
+    with stoppable(), contextlib.closing(carry_out(results, Pool(processes), hosting, again=again)) as trials:
         for progress in trials:
             first = progress.done - 1 if first is None else first
             if not line.live and time.monotonic() < following and progress.done < progress.planned:
@@ -126,6 +106,11 @@ def _print(results: Results, estimates: Sequence[PointEstimates]) -> None:
         click.echo(f"{len(estimates) - _SHOWN:,} more combinations are in results.csv")
     if plan.arms:
         _print_arms(results)
+    calls, reused = results.calls()
+    if reused:
+        click.echo(
+            f"\n{calls - reused:,} of {calls:,} model calls were made; the others had the answers of other trials"
+        )
 
 
 def _print_arms(results: Results) -> None:

@@ -1,0 +1,89 @@
+"""The options that commands for experiments share."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from sim.cli.mcp_options import servers_of
+from sim.cli.model_options import access_of
+from sim.cli.run import MAX_SEED
+from sim.errors import UsageError
+from sim.experiments.plan import MOST_SEEDS, Hosting, Plan, Precision
+from sim.experiments.pool import cores
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_SEEDS = (
+    click.option("--seeds", "count", type=click.IntRange(1, 100_000), help="The number of seeds. Default: 10."),
+    click.option("--first-seed", type=click.IntRange(0, MAX_SEED), help="Default: that of the scenario or run."),
+    click.option(
+        "--until-precision", "share", metavar="PERCENT",
+        help="Add seeds until half of each 95 % interval is at most this share of the mean, for example 5%.",
+    ),
+    click.option("--most-seeds", type=click.IntRange(2, 100_000), help="With --until-precision. Default: 1000."),
+    click.option("--outcome", "outcomes", multiple=True, metavar="NAME", help="An outcome that matters; repeatable."),
+    click.option(
+        "--answers", type=click.Choice(["seed", "all", "fresh"]),
+        help="Trials that share answers of models at an endpoint: of one seed (default), all, or none.",
+    ),
+)  # fmt: skip
+_JOBS = click.option("--jobs", type=click.IntRange(1, 1024), help="Parallel processes. Default: one per core.")
+
+
+def seed_options(command: Command) -> Command:
+    """Add the options of seeds, precision and shared answers to a command."""
+    for option in reversed(_SEEDS):
+        command = option(command)
+    return command
+
+
+def jobs_option(command: Command) -> Command:
+    """Add the option of parallel processes to a command."""
+    return _JOBS(command)
+
+
+def precision_of(share: str | None, most_seeds: int | None) -> Precision | None:
+    """Return what `--until-precision` and `--most-seeds` ask for.
+
+    Raises:
+        UsageError: if they make no sense.
+    """
+    if share is None:
+        if most_seeds is not None:
+            raise UsageError("--most-seeds is for --until-precision")
+        return None
+    try:
+        value = float(share.removesuffix("%")) / (100 if share.endswith("%") else 1)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise UsageError(f"--until-precision {share!r} is no share", hint="for example 5%")
+    return Precision(value, most_seeds or MOST_SEEDS)
+
+
+def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of `seed_options` that were given, as arguments of the functions that make plans."""
+    given = {name: value for name, value in options.items() if value not in (None, ())}
+    precision = precision_of(given.pop("share", None), given.pop("most_seeds", None))
+    return given if precision is None else {**given, "precision": precision}
+
+
+def hosting_of(
+    plan: Plan, endpoint: dict[str, Any], *, allow_commands: bool, mcp: tuple[str, ...], mcp_env: tuple[str, ...],
+    other_endpoint: bool = False,
+) -> Hosting:  # fmt: skip
+    """Return what the operator gives to the trials of a plan.
+
+    Raises:
+        UsageError: if an option is not valid, or a key is missing.
+    """
+    access = access_of(endpoint, plan.models)
+    if access is not None:
+        access.check_key()
+    return Hosting(access, allow_commands, servers_of(mcp, mcp_env), other_endpoint)
+
+
+def processes(jobs: int | None) -> int:
+    """Return the number of parallel processes."""
+    return jobs or cores()
