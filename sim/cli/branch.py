@@ -24,7 +24,7 @@ _ARM = click.option(
 )  # fmt: skip
 _TO = click.option("--to", type=PATH, metavar="FOLDER", help="With --arm. Default: experiments/NAME-NUMBER.")
 _COMPARISON = (
-    "count", "first_seed", "share", "most_seeds", "outcomes", "answers", "jobs", "to",
+    "count", "first_seed", "share", "most_seeds", "outcomes", "answers", "record", "jobs", "to",
 )  # fmt: skip
 """The options that compare arms."""
 

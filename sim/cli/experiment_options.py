@@ -27,6 +27,7 @@ _SEEDS = (
         "--answers", type=click.Choice(["seed", "all", "fresh"]),
         help="Trials that share answers of models at an endpoint: of one seed (default), all, or none.",
     ),
+    click.option("--record", is_flag=True, default=None, help="Record each trial, in `runs` of the results."),
 )  # fmt: skip
 _JOBS = click.option("--jobs", type=click.IntRange(1, 1024), help="Parallel processes. Default: one per core.")
 

@@ -115,6 +115,7 @@ def make_arms(
     until: str | None = None,
     allow: Sequence[str] = (),
     answers: Answers = "seed",
+    record: bool = False,
 ) -> Plan:
     """Return the plan of arms of a recorded run.
 
@@ -129,6 +130,7 @@ def make_arms(
         until: the end of the arms; None: that of the run.
         allow: modules from which agents can be imported.
         answers: which trials share the answers of models at an endpoint.
+        record: whether each trial gets a run folder of its own.
 
     Raises:
         UsageError: if the arguments contradict each other, the run ends before, or a parameter cannot change then.
@@ -164,7 +166,7 @@ def make_arms(
     return Plan(
         str(file.resolve()), hashlib.sha256(text.encode()).hexdigest(), info.name, vary, "factorial", None, first,
         points, (first, count), precision, tuple(outcomes), mode, until, (), tuple(allow),
-        tuple(models_asked(info.options)), answers, past=Past(str(run.resolve()), info.uid, to_text(at_ns)), arms=names,
+        tuple(models_asked(info.options)), answers, record, Past(str(run.resolve()), info.uid, to_text(at_ns)), names,
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -15,6 +15,9 @@ from sim.experiments.pool import Ended, Workers
 from sim.experiments.results import Results
 from sim.experiments.trial import Trial
 from sim.store.answer_book import ANSWERS
+
+RUNS: Final = "runs"
+"""The folder with the run folders of trials."""
 
 Values = Mapping[str, Mapping[int, float]]
 """The outcomes of a combination: the value by seed, by name."""
@@ -64,6 +67,8 @@ def carry_out(
     tried: set[tuple[int, int]] = set()
     if hosting.access is not None and hosting.access.outside:
         hosting = attrs.evolve(hosting, answers=results.folder / ANSWERS)
+    if results.plan.record:
+        hosting = attrs.evolve(hosting, runs=results.folder / RUNS)
     with workers as pool:
         while wanted := [one for one in missing(results, again=again) if one not in tried]:
             done = len(results.done()) if not again else 0

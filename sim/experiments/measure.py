@@ -129,8 +129,10 @@ def _run(job: TrialJob, overrides: tuple[str, ...], watch: _Watch) -> RunResult:
         "begun": watch, "on_interrupt": "return",
     }  # fmt: skip
     if plan.past is None:
-        return run(plan.file, seed=job.seed, mode=plan.mode, until=plan.until, overrides=overrides, **options)
+        return run(
+            plan.file, seed=job.seed, mode=plan.mode, until=plan.until, overrides=overrides, out=hosting.runs, **options
+        )
     return branch(
-        plan.past.run, at=plan.past.at, seed=job.seed, until=plan.until, overrides=overrides, record=False,
-        other_endpoint=hosting.other_endpoint, **options,
+        plan.past.run, at=plan.past.at, seed=job.seed, until=plan.until, overrides=overrides, out=hosting.runs,
+        record=hosting.runs is not None, other_endpoint=hosting.other_endpoint, **options,
     )  # fmt: skip

@@ -42,6 +42,7 @@ class Hosting:
         mcp: the MCP servers whose tools the scenario declares.
         other_endpoint: whether arms may ask another endpoint than the run did.
         answers: the file of the answers that trials share; None: they share none.
+        runs: the folder for the run folders of trials; None: they are not recorded.
     """
 
     access: Access | None = None
@@ -49,6 +50,7 @@ class Hosting:
     mcp: tuple[McpServer, ...] = ()
     other_endpoint: bool = False
     answers: Path | None = None
+    runs: Path | None = None
 
 
 @attrs.frozen
@@ -103,6 +105,7 @@ class Plan:
         allow: modules from which agents can be imported.
         models: language models that replace those of the scenario.
         answers: which trials share the answers of models at an endpoint.
+        record: whether each trial gets a run folder of its own, in the folder `runs` of the experiment.
         past: the past of arms; None: it is a sweep.
         arms: the names of the arms, the baseline first; empty for a sweep.
     """
@@ -124,6 +127,7 @@ class Plan:
     allow: tuple[str, ...]
     models: tuple[str, ...] = ()
     answers: Answers = "seed"
+    record: bool = False
     past: Past | None = None
     arms: tuple[str, ...] = ()
 
@@ -208,6 +212,7 @@ def make_sweep(
     allow: Sequence[str] = (),
     models: Sequence[str] = (),
     answers: Answers = "seed",
+    record: bool = False,
 ) -> Plan:
     """Return the plan of a sweep. The scenario is checked with the combinations, the first 100 of many.
 
@@ -225,6 +230,7 @@ def make_sweep(
         allow: modules from which agents can be imported.
         models: language models that replace those of the scenario, as in `Access.models`.
         answers: which trials share the answers of models at an endpoint.
+        record: whether each trial gets a run folder of its own.
 
     Raises:
         ScenarioError: if the scenario is not valid.
@@ -246,7 +252,7 @@ def make_sweep(
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     return Plan(
         str(file.resolve()), digest, scenario.name, tuple(vary), design, samples, first, points, (first, count),
-        precision, tuple(outcomes), mode or own, until, tuple(overrides), tuple(allow), tuple(models), answers,
+        precision, tuple(outcomes), mode or own, until, tuple(overrides), tuple(allow), tuple(models), answers, record,
     )  # fmt: skip
 
 

@@ -23,11 +23,11 @@ FILE: Final = "results.db"
 
 FIGURES: Final = (
     "status", "problem", "hash", "wall_seconds", "cpu_seconds", "sim_seconds", "stopped_by", "agents", "iterations",
-    "actions", "events", "errors", "calls", "input_tokens", "output_tokens", "reused",
+    "actions", "events", "errors", "calls", "input_tokens", "output_tokens", "reused", "run",
 )  # fmt: skip
 """The columns of `trials`, after `point` and `seed`."""
 
-_TEXTS: Final = ("status", "problem", "hash", "stopped_by")
+_TEXTS: Final = ("status", "problem", "hash", "stopped_by", "run")
 _TABLES: Final = f"""
     CREATE TABLE plan (text TEXT NOT NULL);
     CREATE TABLE points (point INTEGER, key TEXT, value TEXT, PRIMARY KEY (point, key)) WITHOUT ROWID;

@@ -44,6 +44,7 @@ class Trial:
         waits: `waiting` as a share of the makespan.
         critical_path: seconds of the longest chain of dependent calls, without other load.
         hash: the hash of the run.
+        run: the name of its run folder; None if it was not recorded.
         outcomes: the outcomes by name.
         own: the names of those that the scenario itself defines: its metrics, and the means of its observations.
     """
@@ -75,6 +76,7 @@ class Trial:
     waits: float | None = None
     critical_path: float | None = None
     hash: str | None = None
+    run: str | None = None
     outcomes: Mapping[str, float] = attrs.field(factory=dict)
     own: tuple[str, ...] = ()
 
@@ -112,6 +114,7 @@ def figures_of(result: RunResult, cpu_seconds: float, *, with_models: bool = Tru
     plain |= {name: getattr(result, name) for name in ("iterations", "actions", "events", "errors", "hash")}
     plain["problem"] = _failed_iterations(result)
     plain |= {name: total.get(name, 0) for name in ("calls", "input_tokens", "output_tokens")}
+    plain["run"] = None if result.run is None else result.run.replace("\\", "/").rpartition("/")[2]
     plain["reused"] = result.models.get("reused", 0)
     basis: Basis = "simulated" if _takes_simulated_time(result) else "wall"
     makespan = result.sim_seconds if basis == "simulated" else result.wall_seconds

@@ -80,6 +80,16 @@ def test_a_run_is_recorded_neither_by_arms_nor_by_a_branch_without_record(bees: 
     assert sorted(path.name for path in Path("runs").iterdir()) == before
 
 
+def test_trials_can_be_recorded(bees: Path) -> None:
+    """With `--record`, each trial is a run that can be shown and replayed."""
+    told = arms("bees", "--at", "2s", "--arm", "same:", "--seeds", 2, "--record")
+    runs = sorted((Path(told["folder"]) / "runs").iterdir())
+    assert len(runs) == 4
+    assert all(sim.replay(run).same for run in runs)
+    lines = [line.split(",") for line in (Path(told["folder"]) / "results.csv").read_text().splitlines()]
+    assert sorted(line[lines[0].index("run")] for line in lines[1:]) == [run.name for run in runs]
+
+
 def test_arms_that_were_killed_go_on(bees: Path) -> None:
     """`sim sweep --resume` goes on with arms, and the results are those of one in one go."""
     given = ["bees", "--at", "3s", "--arm", "same:", "--seeds", "40"]
