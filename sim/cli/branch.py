@@ -1,11 +1,12 @@
 """`sim branch`: new runs that share the past of a recorded run up to one moment, and then continue live."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sim.cli.experiment_options import chosen, hosting_of, jobs_option, processes, seed_options
+from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options, workers_of
 from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.render.experiments import work_on
 from sim.cli.render.output import OUT, PATH, common, reading
@@ -24,7 +25,7 @@ _ARM = click.option(
 )  # fmt: skip
 _TO = click.option("--to", type=PATH, metavar="FOLDER", help="With --arm. Default: experiments/NAME-NUMBER.")
 _COMPARISON = (
-    "count", "first_seed", "share", "most_seeds", "outcomes", "answers", "record", "jobs", "to",
+    "count", "first_seed", "share", "most_seeds", "outcomes", "answers", "record", "jobs", "on", "to",
 )  # fmt: skip
 """The options that compare arms."""
 
@@ -50,7 +51,7 @@ _COMPARISON = (
 )
 @_ARM
 @seed_options
-@jobs_option
+@worker_options
 @_TO
 @EFFECT
 @endpoint_options
@@ -79,12 +80,14 @@ def command(
         _refuse(single, "is for a single branch", "give each change to an arm: --arm NAME:KEY=VALUE")
         if allow:
             allow_imports()
-        jobs, to = comparison.pop("jobs"), comparison.pop("to")
+        jobs, on, to = (comparison.pop(name) for name in ("jobs", "on", "to"))
         plan = make_arms(folder, at=at, arms=arms_of(arms), until=until, allow=allow, **chosen(comparison))
         hosting = hosting_of(
             plan, options, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env, other_endpoint=other_endpoint
         )
-        return work_on(begin(plan, to), processes(jobs), hosting, again=False, as_json=as_json)
+        with contextlib.closing(begin(plan, to)) as results:
+            workers = workers_of(plan, results.folder, jobs, on)
+            return work_on(results, workers, hosting, again=False, as_json=as_json)
     _refuse(_named(comparison), "compares arms", "add --arm NAME:KEY=VALUE")
     access = access_of(options, models or asked)
     with at_work(allow, quiet=quiet, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env) as working:

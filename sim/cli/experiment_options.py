@@ -1,6 +1,8 @@
 """The options that commands for experiments share."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -9,8 +11,9 @@ from sim.cli.mcp_options import servers_of
 from sim.cli.model_options import access_of
 from sim.cli.run import MAX_SEED
 from sim.errors import UsageError
+from sim.experiments.experiment import RUNS, Workers
 from sim.experiments.plan import MOST_SEEDS, Hosting, Plan, Precision
-from sim.experiments.pool import cores
+from sim.experiments.pool import Pool, cores
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -29,7 +32,12 @@ _SEEDS = (
     ),
     click.option("--record", is_flag=True, default=None, help="Record each trial, in `runs` of the results."),
 )  # fmt: skip
-_JOBS = click.option("--jobs", type=click.IntRange(1, 1024), help="Parallel processes. Default: one per core.")
+_WORKERS = (
+    click.option("--jobs", type=click.IntRange(1, 1024), help="Parallel processes. Default: one per core."),
+    click.option(
+        "--on", metavar="ray[:ADDRESS]", help="Run the trials as tasks of a Ray cluster. Without ADDRESS: a local one."
+    ),
+)
 
 
 def seed_options(command: Command) -> Command:
@@ -39,9 +47,11 @@ def seed_options(command: Command) -> Command:
     return command
 
 
-def jobs_option(command: Command) -> Command:
-    """Add the option of parallel processes to a command."""
-    return _JOBS(command)
+def worker_options(command: Command) -> Command:
+    """Add the options that say where trials are run to a command."""
+    for option in reversed(_WORKERS):
+        command = option(command)
+    return command
 
 
 def precision_of(share: str | None, most_seeds: int | None) -> Precision | None:
@@ -85,6 +95,23 @@ def hosting_of(
     return Hosting(access, allow_commands, servers_of(mcp, mcp_env), other_endpoint)
 
 
-def processes(jobs: int | None) -> int:
-    """Return the number of parallel processes."""
-    return jobs or cores()
+def workers_of(plan: Plan, folder: Path, jobs: int | None, on: str | None) -> AbstractContextManager[Workers]:
+    """Return the workers that carry out a plan.
+
+    Args:
+        plan: the plan.
+        folder: the folder of the experiment.
+        jobs: the number of processes.
+        on: `ray`, or `ray:ADDRESS`; None: processes of this machine.
+
+    Raises:
+        UsageError: if there are no such workers, or they cannot carry out the plan.
+    """
+    if on is None:
+        return Pool(jobs or cores())
+    kind, _, address = on.partition(":")
+    if kind != "ray" or jobs is not None:
+        raise UsageError(f"--on {on} is not possible" + ("" if jobs is None else " with --jobs"), hint="--on ray")
+    from sim.experiments.ray_workers import RayWorkers  # Ray takes a second to import
+
+    return RayWorkers(plan, address or None, folder / RUNS if plan.record else None)

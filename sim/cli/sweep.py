@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import click
 
-from sim.cli.experiment_options import chosen, hosting_of, jobs_option, processes, seed_options
+from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options, workers_of
 from sim.cli.mcp_options import mcp_options
 from sim.cli.model_options import ENDPOINT, MODEL, endpoint_options
 from sim.cli.render.experiments import work_on
@@ -48,13 +48,13 @@ from sim.experiments.plan import Plan, check_scenario, make_sweep
 @mcp_options
 @MODEL
 @endpoint_options
-@jobs_option
+@worker_options
 @click.option("--out", type=PATH, metavar="FOLDER", help="Folder for the results. Default: experiments/NAME-NUMBER.")
 @common
 def command(
     scenario: Path | None, *, plan_file: Path | None, resume: Path | None, again: bool, jobs: int | None,
-    out: Path | None, as_json: bool, allow_commands: bool, mcp: tuple[str, ...], mcp_env: tuple[str, ...],
-    other_endpoint: bool, **options: Any,
+    on: str | None, out: Path | None, as_json: bool, allow_commands: bool, mcp: tuple[str, ...],
+    mcp_env: tuple[str, ...], other_endpoint: bool, **options: Any,
 ) -> int:  # fmt: skip
     """Run SCENARIO with all combinations of values and several seeds, and estimate its outcomes with 95 % intervals.
 
@@ -73,7 +73,9 @@ def command(
         hosting = hosting_of(
             plan, endpoint, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env, other_endpoint=other_endpoint
         )
-        return work_on(results or begin(plan, out), processes(jobs), hosting, again=again, as_json=as_json)
+        results = results or opened.enter_context(contextlib.closing(begin(plan, out)))
+        workers = workers_of(plan, results.folder, jobs, on)
+        return work_on(results, workers, hosting, again=again, as_json=as_json)
 
 
 def _plan(scenario: Path | None, plan_file: Path | None, options: dict[str, Any], given: list[str]) -> Plan:

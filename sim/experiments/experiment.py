@@ -1,8 +1,8 @@
 """An experiment: carries out its plan, trial by trial, until it is precise enough. It can be stopped and resumed."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import attrs
 
@@ -11,7 +11,7 @@ from sim.experiments.estimate import Estimate
 from sim.experiments.measure import Measured, run_job
 from sim.experiments.plan import Hosting, Plan, TrialJob, jobs_of
 from sim.experiments.points import Point
-from sim.experiments.pool import Ended, Workers
+from sim.experiments.pool import Ended
 from sim.experiments.results import Results
 from sim.experiments.trial import Trial
 from sim.store.answer_book import ANSWERS
@@ -21,6 +21,19 @@ RUNS: Final = "runs"
 
 Values = Mapping[str, Mapping[int, float]]
 """The outcomes of a combination: the value by seed, by name."""
+
+
+class Workers(Protocol):
+    """Those who do the jobs of an experiment."""
+
+    @property
+    def shared_files(self) -> bool:
+        """Whether they see the files of this process."""
+
+    def run(
+        self, work: Callable[[TrialJob], list[Measured]], jobs: Iterable[TrialJob], /
+    ) -> Generator[tuple[TrialJob, list[Measured] | Ended]]:
+        """Do jobs, and yield each with its result when it is done."""
 
 
 @attrs.frozen
@@ -70,10 +83,11 @@ def carry_out(
     if results.plan.record:
         hosting = attrs.evolve(hosting, runs=results.folder / RUNS)
     with workers as pool:
+        by_seed = hosting.answers is not None and not pool.shared_files  # so that its trials share answers
         while wanted := [one for one in missing(results, again=again) if one not in tried]:
             done = len(results.done()) if not again else 0
             planned = done + len(wanted)
-            for job, found in pool.run(run_job, jobs_of(results.plan, wanted, hosting)):
+            for job, found in pool.run(run_job, jobs_of(results.plan, wanted, hosting, by_seed=by_seed)):
                 measured = _lost(job, found) if isinstance(found, Ended) else found
                 results.add(measured)
                 for one in measured:

@@ -179,21 +179,22 @@ class TrialJob:
     hosting: Hosting
 
 
-def jobs_of(plan: Plan, wanted: Sequence[tuple[int, int]], hosting: Hosting) -> Iterator[TrialJob]:
-    """Yield the jobs for some combinations and seeds. All arms of a seed are one job, because they are compared.
+def jobs_of(plan: Plan, wanted: Sequence[tuple[int, int]], hosting: Hosting, *, by_seed: bool) -> Iterator[TrialJob]:
+    """Yield the jobs for some combinations and seeds.
 
     Args:
         plan: the plan.
         wanted: the index of each combination, and the seed.
         hosting: what the operator gives.
+        by_seed: whether all combinations of a seed are one job. All arms always are, because they are compared.
     """
     common = attrs.evolve(plan, points=())  # a job is sent to a worker, and a plan can have many points
-    if plan.past is not None:
-        for seed in dict.fromkeys(seed for _, seed in wanted):
-            yield TrialJob(common, seed, dict(enumerate(plan.points)), hosting)
-        return
+    groups: dict[tuple[int | None, int], list[int]] = {}
     for point, seed in wanted:
-        yield TrialJob(common, seed, {point: plan.points[point]}, hosting)
+        groups.setdefault((None if by_seed or plan.arms else point, seed), []).append(point)
+    for (_, seed), points in groups.items():
+        chosen = range(len(plan.points)) if plan.arms else points
+        yield TrialJob(common, seed, {point: plan.points[point] for point in chosen}, hosting)
 
 
 def make_sweep(

@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from multiprocessing import active_children, get_context, parent_process
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import attrs
 
@@ -33,15 +33,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Workers(Protocol):
-    """Those who do jobs."""
-
-    def run(self, work: Callable[[Job], Result], jobs: Iterable[Job], /) -> Generator[tuple[Job, Result | Ended]]:
-        """Do jobs, and yield each with its result when it is done."""
-
-
 class Inline:
     """Does jobs in this process: for agents that other processes cannot import."""
+
+    shared_files: Final = True
 
     def __enter__(self) -> Self:
         return self
@@ -63,6 +58,8 @@ class Pool:
     Args:
         processes: the number of parallel processes.
     """
+
+    shared_files: Final = True
 
     def __init__(self, processes: int) -> None:
         self._processes = processes

@@ -34,6 +34,7 @@ if sys.platform != "win32":  # on Windows, fencing relies on the epoch only
 DATABASE = "run.db"
 SCENARIO = "scenario.yaml"
 LOCK = "run.lock"
+_NEW_LOCK = "new.lock"  # before it is held
 
 BUSY_SECONDS = 10.0
 """Maximum time in seconds that a connection waits for a lock of another program."""
@@ -107,8 +108,7 @@ def create_run(root: Path, header: RunHeader, scenario: str) -> Path:
     lock: int | None = None
     try:
         draft.mkdir(mode=0o700, parents=True)
-        private_file(draft / LOCK)
-        lock = lock_folder(draft)  # prevents `remove_drafts` in another process from removing it
+        lock = _lock_draft(draft)  # prevents `remove_drafts` in another process from removing it
         remove_drafts(root)
         private_file(draft / SCENARIO, scenario.encode())
         private_file(draft / DATABASE)
@@ -129,12 +129,13 @@ def remove_drafts(root: Path) -> None:
     for draft in root.glob(".*-*-????????"):
         if not _DRAFT.fullmatch(draft.name):
             continue
-        if (draft / LOCK).exists():
-            if not being_written(draft):
-                shutil.rmtree(draft, ignore_errors=True)
-        elif time.time() - draft.stat().st_mtime > _LOCKLESS:
-            with suppress(OSError):  # a draft of ours without a lock is empty; `rmdir` keeps any other folder
-                draft.rmdir()
+        with suppress(OSError):  # it gets its final name meanwhile, or another process removes it
+            if (draft / LOCK).exists():
+                if not being_written(draft):
+                    shutil.rmtree(draft, ignore_errors=True)
+            elif time.time() - draft.stat().st_mtime > _LOCKLESS:
+                (draft / _NEW_LOCK).unlink(missing_ok=True)
+                draft.rmdir()  # a draft of ours without a lock is empty; `rmdir` keeps any other folder
 
 
 def remove_run(folder: Path) -> None:
@@ -164,6 +165,20 @@ def wall_label() -> str:
     """Return the present wall time (UTC, ISO 8601). It is for display only and enters no hash."""
     seconds, fraction = divmod(time.time_ns(), 10**9)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{fraction // 10**6:03}Z"
+
+
+def _lock_draft(draft: Path) -> int | None:
+    """Lock a new draft, and return the file descriptor of the lock, or None on Windows.
+
+    The lock gets its name once it is held, so that no other process finds it free.
+    """
+    private_file(draft / _NEW_LOCK)
+    descriptor = None
+    if sys.platform != "win32":
+        descriptor = os.open(draft / _NEW_LOCK, os.O_RDWR)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    (draft / _NEW_LOCK).rename(draft / LOCK)
+    return descriptor
 
 
 def lock_folder(folder: Path, *, take_over: bool = False) -> int | None:

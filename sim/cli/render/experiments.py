@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 
 import click
 
@@ -16,6 +17,7 @@ from sim.cli.render.table import Cell, print_table
 from sim.experiments.experiment import (
     PointEstimates,
     Progress,
+    Workers,
     carry_out,
     differences,
     evaluate,
@@ -26,24 +28,24 @@ from sim.experiments.experiment import (
 from sim.experiments.folder import write
 from sim.experiments.plan import Hosting
 from sim.experiments.points import short
-from sim.experiments.pool import Pool
 from sim.experiments.results import Results
 
 _SHOWN = 40
 
 
-def work_on(results: Results, processes: int, hosting: Hosting, *, again: bool, as_json: bool) -> int:
+def work_on(
+    results: Results, workers: AbstractContextManager[Workers], hosting: Hosting, *, again: bool, as_json: bool
+) -> int:
     """Carry out an experiment, write and print its results, and return the exit code."""
-    with contextlib.closing(results):
-        whole = _carry_out(results, processes, hosting, again=again)
-        estimates = evaluate(results)
-        page = write(results, estimates)
-        problems = results.problems()
-        if as_json:
-            print_json({**to_json(results, estimates), "complete": whole})
-        else:
-            _print(results, estimates)
-            click.echo(f"\n{plain(page)}")
+    whole = _carry_out(results, workers, hosting, again=again)
+    estimates = evaluate(results)
+    page = write(results, estimates)
+    problems = results.problems()
+    if as_json:
+        print_json({**to_json(results, estimates), "complete": whole})
+    else:
+        _print(results, estimates)
+        click.echo(f"\n{plain(page)}")
     if not whole:
         say(f"sim: interrupted; go on with: sim sweep --resume {plain(results.folder)}")
     if problems:
@@ -67,11 +69,11 @@ def stoppable() -> Iterator[None]:
             signal.signal(which, handler)
 
 
-def _carry_out(results: Results, processes: int, hosting: Hosting, *, again: bool) -> bool:
+def _carry_out(results: Results, workers: AbstractContextManager[Workers], hosting: Hosting, *, again: bool) -> bool:
     """Run what is missing; return whether nothing is missing then."""
     line, following, began = StatusLine(live=sys.stderr.isatty()), 0.0, time.monotonic()
     first: int | None = None
-    with stoppable(), contextlib.closing(carry_out(results, Pool(processes), hosting, again=again)) as trials:
+    with stoppable(), contextlib.closing(carry_out(results, workers, hosting, again=again)) as trials:
         for progress in trials:
             first = progress.done - 1 if first is None else first
             if not line.live and time.monotonic() < following and progress.done < progress.planned:
