@@ -3,7 +3,7 @@
 The modules, from the plan to the page:
 
     modes             the modes, and the settings of a scenario in each mode
-    plan              the plan of a bench: swept values, seeds, modes
+    plan              the plan of a bench: varied values, seeds, modes
     processes         the runs, in parallel processes (edge)
     trial             one run and its measurements
     concurrency       calls of language models in flight, over simulated time

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Mapping
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,14 @@ from sim.bench.page import render
 from sim.bench.plan import TrialPlan
 from sim.bench.rows import Bench, Row
 from sim.errors import UsageError
+from sim.experiments.folder import new_folder
 from sim.experiments.points import Point
 from sim.experiments.trial import Trial
 from sim.store.export import csv_cell
 from sim.store.files import DATABASE, failure, private_file
 
 PAGE, DATA, TABLE = "bench.html", "bench.json", "bench.csv"
+_OWN = (PAGE, DATA, TABLE, DATABASE)
 TRIALS = "trials.jsonl"
 """The trials as they come, one a line; at the end `bench.json` has them."""
 FOLDER = Path("bench")
@@ -33,22 +34,10 @@ def make_folder(name: str, given: Path | None) -> Path:
         UsageError: if the given folder contains a bench or a run.
         RunError: if the folder cannot be created.
     """
-    try:
-        if given is not None:
-            taken = next((file for file in (PAGE, DATA, TABLE, DATABASE) if (given / file).exists()), None)
-            if taken is not None:
-                raise UsageError(f"{given} already contains {taken}", hint="choose another folder with --out")
-            given.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return given
-        FOLDER.mkdir(exist_ok=True)
-        for number in count(1):
-            folder = FOLDER / f"{name}-{number}"
-            if not folder.exists():
-                folder.mkdir(mode=0o700)
-                return folder
-    except OSError as error:
-        raise failure(given or FOLDER, error) from error
-    raise AssertionError("numbers do not end")
+    taken = None if given is None else next((file for file in _OWN if (given / file).exists()), None)
+    if taken is not None:
+        raise UsageError(f"{given} already contains {taken}", hint="choose another folder with --out")
+    return new_folder(FOLDER, name, given)
 
 
 def append(trial: Trial, plan: TrialPlan, folder: Path) -> None:
@@ -112,7 +101,7 @@ def _row(row: Row, point: Point) -> dict[str, Any]:
 
 
 def to_csv(bench: Bench) -> str:
-    """Return the measurements as CSV, with one line per run, and columns for swept values and outcomes.
+    """Return the measurements as CSV, with one line per run, and columns for varied values and outcomes.
 
     Text that a spreadsheet would interpret as a formula gets a ' in front. None is an empty cell, as in `sim export`.
     """

@@ -1,4 +1,4 @@
-"""The sections of the page about the outcomes of a scenario: by swept value, and in each mode."""
+"""The sections of the page about the outcomes of a scenario: by varied value, and in each mode."""
 
 from sim.bench.modes import PARALLEL
 from sim.bench.page_parts import card, colour, figure, section, table
@@ -11,13 +11,13 @@ from sim.pages.markup import Child
 
 _CHARTS, _POINTS, _ROWS = 8, 24, 60
 _SWEPT = 16
-"""The most charts of outcomes by swept value."""
+"""The most charts of outcomes by varied value."""
 _HEAT = (0.02, 0.1, 0.25, 0.5)
 """Lower bounds of the distances for each heat level of a cell."""
 
 
-def swept_outcomes(bench: Bench) -> Markup | None:
-    """Return the outcomes that the scenario itself defines, by swept value and mode; None if there are none."""
+def varied_outcomes(bench: Bench) -> Markup | None:
+    """Return the outcomes that the scenario itself defines, by varied value and mode; None if there are none."""
     own = {name for trial in bench.trials for name in trial.own}
     names = dict.fromkeys(name for row in bench.rows for name in row.outcomes if name in own)
     cards = [_by_value(bench, name) for name in [name for name in names if _tells_apart(bench, name)][:_SWEPT]]
@@ -39,7 +39,7 @@ def _by_value(bench: Bench, name: str) -> Markup:
             value, label = row.outcomes[name].value, ", ".join(bench.plan.points[row.point].values())
             named = ", ".join(part for part in (label, row.mode) if part)
             given.append(Bar(named, colour(row.mode), value, f"{number(value.mean)} {half(value)}"))
-    return card(name, "", bars(f"{name} by swept value and mode", given))
+    return card(name, "", bars(f"{name} by varied value and mode", given))
 
 
 def outcomes(bench: Bench) -> Markup | None:

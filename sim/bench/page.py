@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
 from sim.bench.modes import PARALLEL
-from sim.bench.outcomes import outcomes, swept_outcomes
+from sim.bench.outcomes import outcomes, varied_outcomes
 from sim.bench.page_notes import about, meaning
 from sim.bench.page_parts import card, colour, figure, section, spread, table
 from sim.bench.rows import FIGURES, Bench, Row
@@ -22,10 +22,10 @@ _TABLES = 100
 def render(bench: Bench) -> str:
     """Return the page."""
     style = (files("sim.experiments") / "web" / "style.css").read_text(encoding="utf-8")
-    own = swept_outcomes(bench)
-    swept = len(bench.plan.points) > 1 or len(bench.plan.modes) == 1  # then they are what was asked for
+    own = varied_outcomes(bench)
+    varied = len(bench.plan.points) > 1 or len(bench.plan.modes) == 1  # then they are what was asked for
     made = (
-        _swept(bench), own if swept else None, _makespans(bench), _flights(bench), None if swept else own,
+        _varied(bench), own if varied else None, _makespans(bench), _flights(bench), None if varied else own,
         _figures(bench),
     )  # fmt: skip
     shown = [part for part in made if part]
@@ -104,8 +104,8 @@ def _unit(seconds: float) -> tuple[str, float]:
     return next((pair for pair in (("h", 3600.0), ("min", 60.0)) if seconds >= 2 * pair[1]), ("s", 1.0))
 
 
-def _swept(bench: Bench) -> Markup | None:
-    """Return the speed-ups by swept value: a table, and line charts over each key with numeric values."""
+def _varied(bench: Bench) -> Markup | None:
+    """Return the speed-ups by varied value: a table, and line charts over each key with numeric values."""
     if not bench.plan.points[0]:
         return None
     cards = [chart for key in bench.plan.points[0] for chart in _over(bench, key)]

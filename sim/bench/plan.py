@@ -1,8 +1,6 @@
-"""The plan of a bench: each combination of swept values, with each seed, in each mode."""
+"""The plan of a bench: each combination of values, with each seed, in each mode."""
 
-import math
 from collections.abc import Iterator, Sequence
-from itertools import product
 from pathlib import Path
 
 import attrs
@@ -10,6 +8,7 @@ import attrs
 from sim.assembly.build import check_families, check_kinds
 from sim.bench.modes import Mode, modes_of
 from sim.errors import UsageError
+from sim.experiments.designs import points_of, variable
 from sim.experiments.points import Point, overrides_of
 from sim.scenario import Scenario, load
 
@@ -49,10 +48,10 @@ class TrialPlan:
 
     Attributes:
         file: the scenario file.
-        scenario: the scenario without the swept values.
+        scenario: the scenario without varied values.
         modes: the modes to compare.
         named: whether the user named the modes.
-        points: the combinations of swept values; one empty combination if nothing is swept.
+        points: the combinations of values; one empty combination if nothing is varied.
         seeds: the seeds of the runs.
         overrides: the overrides of all runs.
         allow: modules from which agents can be imported.
@@ -96,10 +95,10 @@ def make_plan(
     seeds: Sequence[int] = (),
     count: int | None = None,
     overrides: Sequence[str] = (),
-    sweeps: Sequence[str] = (),
+    vary: Sequence[str] = (),
     allow: Sequence[str] = (),
 ) -> TrialPlan:
-    """Return the plan of a bench. The scenario is checked with each combination of swept values.
+    """Return the plan of a bench. The scenario is checked with each combination of values.
 
     Args:
         file: the scenario file.
@@ -107,7 +106,7 @@ def make_plan(
         seeds: the seeds; empty: the seed of the scenario and the following ones.
         count: the number of seeds if `seeds` is empty; 5 by default.
         overrides: `key=value` overrides of all runs.
-        sweeps: the values of each swept key, as `key=a,b,c`.
+        vary: how each key is varied; see `variable`.
         allow: modules from which agents can be imported.
 
     Raises:
@@ -119,20 +118,19 @@ def make_plan(
         raise UsageError("the seeds and the number of seeds cannot both be given", hint="use --seed or --seeds")
     if len(set(seeds)) < len(seeds):
         raise UsageError("a seed is given twice, which would repeat equal runs")
-    swept = dict(map(_sweep, sweeps))
-    if len(swept) < len(sweeps):
-        raise UsageError("a key is swept twice", hint="give all its values in one option: key=a,b,c")
-    chosen = modes_of(tuple(modes))
-    runs = math.prod(len(values) for values in swept.values()) * (len(seeds) or count or SEEDS) * len(chosen)
+    variables = [variable(text) for text in vary]
+    if taken := next((one.key for one in variables if one.key in _SET_BY_MODES), None):
+        raise UsageError(f"{taken} cannot be varied: each mode sets it", hint="choose modes with --mode")
+    chosen, points = modes_of(tuple(modes)), points_of(variables, "factorial", None, 0)
+    runs = len(points) * (len(seeds) or count or SEEDS) * len(chosen)
     if runs > MAX_CELLS:
         raise UsageError(f"the bench would have {runs:,} runs; the limit is {MAX_CELLS:,}")
-    points = tuple(dict(zip(swept, values, strict=True)) for values in product(*swept.values()))
     scenario, *variants = [load(file, (*overrides, *overrides_of(point)), allow) for point in ({}, *points)]
     for variant in variants:
         check_kinds(variant, tuple(allow))
         check_families(variant)
     if len({variant.execution.sync for variant in variants} - {None}) > 1:
-        raise UsageError("values of execution.sync cannot be swept: each mode sets its own", hint="use --mode")
+        raise UsageError("values of execution.sync cannot be varied: each mode sets its own", hint="use --mode")
     own = scenario.seed
     used = tuple(seeds) or tuple(range(own, own + (count or SEEDS)))
     if max(used) > _MAX_SEED:
@@ -141,18 +139,3 @@ def make_plan(
         file, scenario, chosen, bool(modes), points, used, tuple(overrides), tuple(allow),
         tuple(variant.execution.sync is not None for variant in variants),
     )  # fmt: skip
-
-
-def _sweep(text: str) -> tuple[str, tuple[str, ...]]:
-    key, separator, values = text.partition("=")
-    key = key.strip()
-    if not separator or not key or not values.strip():
-        raise UsageError(f"--sweep {text!r} is not of the form key=a,b,c", hint="for example agents.ant.count=10,100")
-    if key in _SET_BY_MODES:
-        raise UsageError(f"{key} cannot be swept: each mode sets it", hint="choose modes with --mode")
-    if key == "seed":
-        raise UsageError("the seed cannot be swept: each combination is run with all seeds", hint="use --seed")
-    tried = tuple(value.strip() for value in values.split(","))
-    if len(set(tried)) < len(tried) or "" in tried:
-        raise UsageError(f"--sweep {text!r} has a value twice, or an empty one")
-    return key, tried

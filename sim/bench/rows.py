@@ -1,4 +1,4 @@
-"""The results of a bench: one row for each combination of swept values and each mode."""
+"""The results of a bench: one row for each combination of varied values and each mode."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -71,7 +71,7 @@ class Outcome:
 
 @attrs.frozen
 class Row:
-    """One mode with one combination of swept values, over all seeds.
+    """One mode with one combination of varied values, over all seeds.
 
     Attributes:
         point: the index of the combination.

@@ -53,7 +53,7 @@ _WITH_INTERVAL = ("makespan", "speed_up", "outcome_distance")
     \b
       sim bench scenarios/ecology.yaml
       sim bench scenarios/queue.yaml --mode tick-parallel --mode autonomous --seeds 10
-      sim bench scenarios/contagion.yaml --sweep agents.person.state.beta=0.1,0.2,0.4 --out beta""",
+      sim bench scenarios/contagion.yaml --vary agents.person.state.beta=0.1,0.2,0.4 --out beta""",
 )
 @click.argument("scenario", type=PATH)
 @click.option(
@@ -68,8 +68,8 @@ _WITH_INTERVAL = ("makespan", "speed_up", "outcome_distance")
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
 @click.option(
-    "--sweep", "sweeps", multiple=True, metavar="KEY=A,B,...",
-    help="Values to try. With several keys, all combinations are run.",
+    "--vary", multiple=True, metavar="KEY=VALUES",
+    help="Values of a key: a,b,c or low..high:n. With several keys, all combinations are run.",
 )  # fmt: skip
 @ALLOW
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Number of parallel processes. Default: one per core.")
@@ -143,7 +143,7 @@ class Progress:
 
 
 def _print(bench: Bench) -> None:
-    """Print a table for each combination of swept values, with noise and problems, then the outcomes."""
+    """Print a table for each combination of varied values, with noise and problems, then the outcomes."""
     if len(bench.plan.modes) == 1:  # there is nothing to compare
         _print_outcomes(bench)
         for problem, modes in problems_of(bench.rows).items():

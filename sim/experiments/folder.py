@@ -34,7 +34,9 @@ def begin(plan: Plan, out: Path | None = None) -> Results:
         UsageError: if the folder has an experiment already.
         RunError: if the folder cannot be created or written.
     """
-    folder = _folder(plan, out)
+    if out is not None and (out / FILE).exists():
+        raise UsageError(f"{out} already contains {FILE}", hint="choose another folder")
+    folder = new_folder(FOLDER, plan.name, out)
     results = Results(folder, plan)
     try:
         private_file(folder / PLAN, encode(plan.to_json()) + b"\n")
@@ -60,21 +62,24 @@ def go_on(folder: Path) -> Results:
     return results
 
 
-def _folder(plan: Plan, out: Path | None) -> Path:
+def new_folder(parent: Path, name: str, given: Path | None) -> Path:
+    """Return a folder for results: the given one, or the next free `PARENT/NAME-NUMBER`.
+
+    Raises:
+        RunError: if it cannot be created.
+    """
     try:
-        if out is not None:
-            if (out / FILE).exists():
-                raise UsageError(f"{out} already contains {FILE}", hint="choose another folder")
-            out.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return out
-        FOLDER.mkdir(exist_ok=True)
+        if given is not None:
+            given.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return given
+        parent.mkdir(exist_ok=True)
         for number in count(1):
-            folder = FOLDER / f"{plan.name}-{number}"
+            folder = parent / f"{name}-{number}"
             if not folder.exists():
                 folder.mkdir(mode=0o700)
                 return folder
     except OSError as error:
-        raise failure(out or FOLDER, error) from error
+        raise failure(given or parent, error) from error
     raise AssertionError("numbers do not end")
 
 

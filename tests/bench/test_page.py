@@ -45,7 +45,7 @@ def headings(browser):
 
 def test_a_page_shows_everything_offline(made, shown, tmp_path):
     """All sections are drawn without a script, nothing is loaded or complained about, nothing is too wide."""
-    browser = shown(made(MODES, figures, sweeps=SWEEPS))
+    browser = shown(made(MODES, figures, vary=SWEEPS))
     assert headings(browser) == [
         "Speed-up over tick-parallel", "Outcomes of the scenario", "Makespan", "Calls in flight", "All figures",
         "Outcomes",
@@ -60,9 +60,9 @@ def test_a_page_shows_everything_offline(made, shown, tmp_path):
     assert (tmp_path / "bench.png").stat().st_size > 100_000
 
 
-def test_outcomes_stand_side_by_side_by_swept_value(made, shown):
-    """What the scenario measures has a bar by swept value and mode; without tick-parallel there is no speed-up."""
-    browser = shown(made(("autonomous", "causal"), figures, sweeps=("agents.a.count=25,100",)))
+def test_outcomes_stand_side_by_side_by_varied_value(made, shown):
+    """What the scenario measures has a bar by varied value and mode; without tick-parallel there is no speed-up."""
+    browser = shown(made(("autonomous", "causal"), figures, vary=("agents.a.count=25,100",)))
     assert headings(browser)[0] == "Outcomes of the scenario"
     names = "[...document.querySelector('section').querySelectorAll('.name')].map((one) => one.textContent)"
     assert browser.evaluate(names) == ["25, autonomous", "25, causal", "100, autonomous", "100, causal"]
@@ -88,7 +88,7 @@ def test_numbers_of_a_page_are_those_of_the_bench(made, shown):
 
 def test_charts_stay_inside(made, shown):
     """No text of a chart lies outside its picture, with long names of modes and wide intervals too."""
-    browser = shown(made(("tick-sequential", *MODES, "causal-radius"), wide, sweeps=SWEEPS))
+    browser = shown(made(("tick-sequential", *MODES, "causal-radius"), wide, vary=SWEEPS))
     outside = browser.evaluate(
         """[...document.querySelectorAll('.chart > svg')].flatMap((svg) => {
             const box = svg.getBoundingClientRect();
@@ -112,7 +112,7 @@ def test_a_bench_without_figures_has_a_page(made, shown):
         "status": "failed", "problem": "it broke", "makespan": None, "outcomes": {}, "concurrency": (),
         "in_flight": None, "basis": None,
     }  # fmt: skip
-    browser = shown(made(MODES, lambda *_: nothing, sweeps=SWEEPS))
+    browser = shown(made(MODES, lambda *_: nothing, vary=SWEEPS))
     assert browser.evaluate("document.querySelector('.pill').textContent") == "72 failed"
     assert "it broke" in browser.evaluate("document.querySelector('.error').textContent")
     assert browser.said == []
@@ -130,7 +130,7 @@ def test_hostile_text_is_text(made, shown):
     about = {**ABOUT, "machine": dict.fromkeys(ABOUT["machine"], HOSTILE), "versions": {HOSTILE: HOSTILE}}
     bench = made(
         ("tick-parallel", "autonomous"), lambda *_: {"problem": HOSTILE, "outcomes": {HOSTILE: 1.0}},
-        about=about, sweeps=["agents.a.state.x='<b>x</b>',\"</title><script>document.title=1</script>\""],
+        about=about, vary=["agents.a.state.x='<b>x</b>',\"</title><script>document.title=1</script>\""],
         overrides=["description='<img src=x onerror=alert(1)>'"],
     )  # fmt: skip
     browser = shown(bench)

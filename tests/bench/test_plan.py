@@ -14,7 +14,7 @@ def file(tmp_path):
 
 
 def test_what_is_run_unless_said_otherwise(file):
-    """Four modes, the scenario's own seed and the four after it, and nothing is swept."""
+    """Four modes, the scenario's own seed and the four after it, and nothing is varied."""
     plan = make_plan(file)
     assert [mode.name for mode in plan.modes] == ["tick-sequential", "tick-parallel", "autonomous", "causal"]
     assert plan.seeds == (1, 2, 3, 4, 5)
@@ -22,9 +22,9 @@ def test_what_is_run_unless_said_otherwise(file):
     assert (plan.trials, len(list(plan.jobs)), plan.named) == (20, 5, False)
 
 
-def test_sweeps_are_combined(file):
+def test_varied_values_are_combined(file):
     """Each value of a key is tried with each of the others, and becomes a change of the scenario."""
-    plan = make_plan(file, sweeps=["agents.a.count=1, 5", "until=1h,2h"], overrides=["seed=9"], count=1)
+    plan = make_plan(file, vary=["agents.a.count=1, 5", "until=1h,2h"], overrides=["seed=9"], count=1)
     assert [dict(point) for point in plan.points] == [
         {"agents.a.count": "1", "until": "1h"},
         {"agents.a.count": "1", "until": "2h"},
@@ -64,9 +64,9 @@ def test_a_mode_is_a_change_of_the_scenario(file):
 
 
 def test_the_kind_of_scenario_is_that_of_the_combination(file):
-    """A sweep may turn the second axis of time on."""
+    """A varied value may turn the second axis of time on."""
     for off in ("null", "~"):
-        plan = make_plan(file, sweeps=[f"execution.sync={off},barrier"])
+        plan = make_plan(file, vary=[f"execution.sync={off},barrier"])
         assert plan.synchronised == (False, True)
 
 
@@ -76,22 +76,22 @@ def test_the_kind_of_scenario_is_that_of_the_combination(file):
         ({"modes": ["fast"]}, "unknown mode 'fast'"),
         ({"seeds": [1, 1]}, "given twice"),
         ({"seeds": [1], "count": 2}, "number of seeds"),
-        ({"sweeps": ["until"]}, "not of the form"),
-        ({"sweeps": ["=1,2"]}, "not of the form"),
-        ({"sweeps": ["until="]}, "not of the form"),
-        ({"sweeps": ["until=1h,1h"]}, "twice"),
-        ({"sweeps": ["until=1h,,2h"]}, "an empty one"),
-        ({"sweeps": ["until=1h", "until=2h"]}, "swept twice"),
-        ({"sweeps": ["seed=1,2"]}, "seed cannot be swept"),
-        ({"sweeps": ["execution.sync=~,barrier,causal"]}, "each mode sets its own"),
-        ({"sweeps": ["execution.tick.concurrency=sequential,parallel"]}, "each mode sets it"),
+        ({"vary": ["until"]}, "does not say how to vary"),
+        ({"vary": ["=1,2"]}, "does not say how to vary"),
+        ({"vary": ["until="]}, "does not say how to vary"),
+        ({"vary": ["until=1h,1h"]}, "twice"),
+        ({"vary": ["until=1h,,2h"]}, "an empty one"),
+        ({"vary": ["until=1h", "until=2h"]}, "varied twice"),
+        ({"vary": ["seed=1,2"]}, "seed cannot be varied"),
+        ({"vary": ["execution.sync=~,barrier,causal"]}, "each mode sets its own"),
+        ({"vary": ["execution.tick.concurrency=sequential,parallel"]}, "each mode sets it"),
         ({"overrides": ["agents.a.kind=villagr"]}, "no kind of agent 'villagr'"),
         ({"overrides": ["agents.a.kind=villager"]}, "agents.a are villagers, but there is no town"),
         ({"overrides": ["agents.a.kind=cows:Cow"]}, "is not allowed"),
         ({"overrides": ["agents.a.kind=cows:Cow"], "allow": ["cows"]}, "cannot be imported"),
         ({"overrides": ["agents.a.kind=cow"]}, "no kind of agent 'cow'"),
         ({"count": 2501}, "10,004 runs"),
-        ({"sweeps": ["agents.nobody.count=1,2"]}, "there is no 'nobody'"),
+        ({"vary": ["agents.nobody.count=1,2"]}, "there is no 'nobody'"),
         ({"overrides": [f"seed={2**63 - 1}"]}, "a seed is at most"),
     ],
 )
@@ -101,7 +101,7 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(file, options, word
         make_plan(file, **options)
 
 
-def test_a_wrong_value_of_a_sweep_is_a_mistake_in_the_scenario(file):
+def test_a_wrong_varied_value_is_a_mistake_in_the_scenario(file):
     """All combinations are checked beforehand."""
     with pytest.raises(ScenarioError, match="count"):
-        make_plan(file, sweeps=["agents.a.count=1,many"])
+        make_plan(file, vary=["agents.a.count=1,many"])

@@ -110,7 +110,7 @@ def test_csv_has_a_line_for_each_run(made):
     """Swept values and outcomes are columns; text that a spreadsheet would run begins with a '."""
     bench = made(
         ("tick-parallel",), lambda *_: {"outcomes": {"=HYPERLINK(1)": 2.5}, "problem": "\x1b[31m-1"},
-        sweeps=["agents.a.state.x==1,-2"], count=1,
+        vary=["agents.a.state.x==1,-2"], count=1,
     )  # fmt: skip
     head, first, second, *rest = to_csv(bench).split("\r\n")
     assert rest == [""]
@@ -124,7 +124,7 @@ def test_csv_has_a_line_for_each_run(made):
 
 def test_json_has_everything(made):
     """Settings, every run, and every row with its point; nothing that JSON does not know."""
-    bench = made(MODES, figures, sweeps=["agents.a.count=1,2"])
+    bench = made(MODES, figures, vary=["agents.a.count=1,2"])
     told = to_json(bench)
     assert told["settings"]["points"] == [{"agents.a.count": "1"}, {"agents.a.count": "2"}]
     assert len(told["trials"]) == 18

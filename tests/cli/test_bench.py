@@ -76,7 +76,7 @@ def test_a_bench_of_a_small_scenario(sim, tiny, tmp_path):
 @pytest.mark.proof
 def test_the_table_has_a_block_for_each_combination(sim, tiny):
     """Swept values head their tables; at the end the speed-ups of all stand under each other."""
-    done = sim("bench", tiny, *QUICK, "--mode", "tick-parallel", "--mode", "autonomous", "--sweep", "until=2m,3m")
+    done = sim("bench", tiny, *QUICK, "--mode", "tick-parallel", "--mode", "autonomous", "--vary", "until=2m,3m")
 
     assert done.code == 0
     assert [line for line in done.out.splitlines() if line.startswith("until")] == [
@@ -205,9 +205,9 @@ def test_failed_iterations_are_told(sim, tiny):
         (["--mode", "fast"], "'fast' is not one of"),
         (["--seeds", "0"], "0 is not in the range"),
         (["--seeds", "3", "--seed", "1"], "number of seeds"),
-        (["--sweep", "until"], "not of the form"),
-        (["--sweep", "agents.nobody.count=1"], "there is no 'nobody'"),
-        (["--sweep", "agents.walker.count=0,1"], "not valid"),
+        (["--vary", "until"], "does not say how to vary"),
+        (["--vary", "agents.nobody.count=1"], "there is no 'nobody'"),
+        (["--vary", "agents.walker.count=0,1"], "not valid"),
         (["--seeds", "9999"], "the limit is 10,000"),
         (["--jobs", "0"], "0 is not in the range"),
     ],
@@ -250,7 +250,7 @@ def test_hostile_text_does_nothing_to_a_terminal(sim, tiny):
 def test_a_bench_that_is_ended_keeps_what_it_has(start, tiny, tmp_path, number):
     """Ctrl-C ends the processes, and what was measured is written; the exit code is 1."""
     tiny.write_text(tiny.read_text().replace("until: 10m", "until: 10000h"))
-    process = start("bench", tiny, "--jobs", 1, "--seeds", 1, "--sweep", "until=1m,10000h", "--mode", "autonomous")
+    process = start("bench", tiny, "--jobs", 1, "--seeds", 1, "--vary", "until=1m,10000h", "--mode", "autonomous")
     assert process.stderr.readline().startswith("1 of 2 runs: autonomous, seed 3, until=1m")
     process.send_signal(number)
     _, err = process.communicate(timeout=30)
