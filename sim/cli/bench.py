@@ -32,11 +32,12 @@ from sim.cli.render.experiments import stoppable
 from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
 from sim.cli.render.table import Cell as Entry
-from sim.cli.render.table import number, print_table
+from sim.cli.render.table import print_table
 from sim.cli.run import MAX_SEED, allow_imports
 from sim.experiments.points import overrides_of, short
 from sim.experiments.pool import cores
 from sim.store.files import versions, wall_label
+from sim.text import number
 
 _COLUMNS = (
     "makespan", "speed_up", "of_oracle", "in_flight", "waiting", "outcome_distance", "cpu_call", "cpu_iteration",

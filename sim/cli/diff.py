@@ -8,10 +8,11 @@ from typing import Any
 import attrs
 import click
 
-from sim.cli.render.event_lines import event_json, line
-from sim.cli.render.output import OUT, common, plain, print_json, reading
+from sim.cli.render.event_lines import event_json
+from sim.cli.render.output import OUT, common, print_json, reading
 from sim.cli.render.table import Cell, print_table
 from sim.compare.comparison import Comparison, Pair, Pairs, compare
+from sim.events.event_text import event_line
 from sim.kernel.codec import encode
 from sim.kernel.rows import RecordedEvent
 from sim.store import RunInfo
@@ -74,13 +75,13 @@ def _print_runs(infos: Sequence[RunInfo], found: Comparison) -> None:
 
 def _print_parting(found: Comparison) -> None:
     click.echo()
-    for words in _verdict(found):
-        click.echo(plain(words))
+    for words in found.verdict():
+        click.echo(words)
     for side, rows in zip(_SIDES, found.after, strict=True):
         if rows:
             click.echo(f"\n{side}")
             for row in rows:
-                click.echo(line(row))
+                click.echo(event_line(row))
 
 
 def _print_outcomes(found: Comparison) -> None:
@@ -99,20 +100,6 @@ def _print_part(name: str, headings: Sequence[str], rows: Sequence[Sequence[Cell
     if rows:
         click.echo()
         print_table((name, *headings), rows)
-
-
-def _verdict(found: Comparison) -> Iterator[str]:
-    if found.difference is not None:
-        yield f"equal events before the first difference: {found.equal_events:,}"
-        yield found.difference.sentence()
-        return
-    events = f"all events are equal ({found.equal_events:,})"
-    if found.equal:
-        yield f"the runs are equal: {events}, and so is the final state"
-    elif found.digest is None:
-        yield f"{events}; a run that did not end has no final state to compare"
-    else:
-        yield f"{events}, but not {'the final state' if found.digest else 'the requests of effects'}"
 
 
 def _counts(found: Comparison) -> list[tuple[Cell, ...]]:

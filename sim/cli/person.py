@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import click
 
 from sim.cli.render.output import plain, print_json
-from sim.cli.render.summary import duration
 from sim.errors import RunError, UsageError
+from sim.kernel.duration import seconds_text
 from sim.store.inbox import Answer, Verb, ask, await_answer, status_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -68,7 +68,7 @@ def _print(folder: Path, key: str, answer: Answer | None, words: str, *, as_json
 
 
 def _time(answer: Answer) -> str:
-    return duration((answer.time_ns or 0) / 1e9)
+    return seconds_text((answer.time_ns or 0) / 1e9)
 
 
 def _unanswered(folder: Path, wait: float) -> RunError:

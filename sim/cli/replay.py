@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from sim.cli.render.output import OUT, common, plain, reading, say
-from sim.cli.rerun import again_options, at_work, print_replay
+from sim.cli.render.output import OUT, common, plain, print_json, reading, say
+from sim.cli.rerun import again_options, at_work
 from sim.runner import replay
 from sim.runner.options import Backend
 
@@ -45,7 +45,7 @@ def command(
         folder = stored.path
     with at_work(allow, quiet=quiet, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env) as options:
         result = replay(folder, backend=backend, allow_change=allow_change, max_wall=max_wall, **options)
-    print_replay(result.to_json(), as_json=as_json)
+    print_json(result.to_json()) if as_json else click.echo(result.sentence(timed=True))
     if result.code_changed:
         say(f"sim: note: code that changed since the run: {plain(', '.join(result.code_changed))}")
     return 0 if result.same else 1

@@ -11,9 +11,9 @@ import click
 from sim.cli.mcp_options import mcp_options, servers_of
 from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, plain, print_json, say
 from sim.cli.render.progress import Progress
-from sim.cli.render.summary import duration
 from sim.cli.run import allow_imports, exit_code, print_result
 from sim.errors import UsageError
+from sim.kernel.duration import seconds_text
 from sim.runner import InDoubtEffect, RunResult
 from sim.runner.rebuild import models_asked
 from sim.store import open_run
@@ -118,19 +118,4 @@ def _print_doubts(doubts: tuple[InDoubtEffect, ...]) -> None:
     effects = "1 effect is" if len(doubts) == 1 else f"{len(doubts)} effects are"
     say(f"sim: {effects} in doubt: started, but without a recorded outcome")
     for doubt in doubts:
-        say(plain(f"  {doubt.id}: {doubt.kind} of {doubt.agent} at {duration(doubt.time)}: {doubt.request}"))
-
-
-def print_replay(fields: dict[str, Any], *, as_json: bool) -> None:
-    """Print the result of a replay."""
-    if as_json:
-        print_json(fields)
-        return
-    events = f"{fields['events']:,} events"
-    if not fields["same"]:
-        click.echo(f"not the same: {plain(fields['difference'])}")
-        return
-    far = "the whole run" if fields["complete"] else "up to the end of the record"
-    wall = fields["wall_seconds"]
-    rate = f" ({fields['events'] / wall:,.0f} per second)" if wall else ""
-    click.echo(f"the same, {far}: {events}{rate}, hash {fields['hash'][:16]}")
+        say(plain(f"  {doubt.id}: {doubt.kind} of {doubt.agent} at {seconds_text(doubt.time)}: {doubt.request}"))

@@ -15,9 +15,10 @@ from sim.cli.render.live import LiveProgress
 from sim.cli.render.model_costs import print_models
 from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, PATH, common, plain, print_json, say
 from sim.cli.render.progress import Progress
-from sim.cli.render.summary import duration, print_summary
+from sim.cli.render.summary import print_summary
 from sim.errors import SimError
 from sim.host.watchdog import Stuck
+from sim.kernel.duration import seconds_text
 from sim.runner import RunResult, run
 from sim.runner.estimate import estimate
 
@@ -164,7 +165,7 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
         print_summary(fields)
     if result.status == "interrupted":
         kept = f"its record is in {plain(result.run)}" if result.run else "it was not recorded"
-        say(f"sim: interrupted: the run was stopped at {duration(result.sim_seconds)}; {kept}")
+        say(f"sim: interrupted: the run was stopped at {seconds_text(result.sim_seconds)}; {kept}")
         if result.run and not result.doubts:
             say(f"hint: continue it with: sim resume {plain(result.run)}")
     if result.unanswered:

@@ -10,7 +10,7 @@ import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
 from sim.cli.render.channel import print_channel, print_channels
-from sim.cli.render.event_lines import choose, event_json, line
+from sim.cli.render.event_lines import choose, event_json
 from sim.cli.render.goal import print_history, print_runtime, print_thread
 from sim.cli.render.output import OUT, common, print_json, reading, say
 from sim.cli.render.story import show_files
@@ -19,7 +19,9 @@ from sim.cli.render.table import print_table
 from sim.cli.render.task import show_task
 from sim.cli.render.transcript import print_transcript, print_transcripts
 from sim.errors import UsageError
+from sim.events.event_text import event_line
 from sim.store import RunInfo, StoredRun
+from sim.store.summary import fields_of
 
 _COUNT = click.IntRange(0)
 
@@ -92,10 +94,10 @@ def command(
         elif thread is not None or history is not None or runtime is not None:
             _goal(stored, thread, history, runtime, first, as_json)
         elif sql is not None:
-            rows = stored.query(sql)
-            _rows(stored.headings(sql), rows[:first], len(rows), as_json)
+            columns, rows = stored.table(sql)
+            _rows(columns, rows[:first], len(rows), as_json)
         else:
-            fields = fields_of(stored.info)
+            fields = timed_fields_of(stored.info)
             print_json(fields) if as_json else print_summary(fields)
 
 
@@ -107,7 +109,7 @@ def _events(
         print_json({"count": count, "events": [event_json(row) for row in rows]})
         return
     for row in rows:
-        click.echo(line(row, agent))
+        click.echo(event_line(row, agent))
     if last is None:
         _say_rest(len(rows), count)
 
@@ -143,25 +145,9 @@ def _say_rest(shown: int, count: int | None) -> None:
         say(f"sim: {shown:,} of {count:,} shown; --limit 0 shows all")
 
 
-def fields_of(info: RunInfo) -> dict[str, Any]:
-    """Return the fields of a run, with the names of `RunResult.to_json()`."""
-    return {
-        **(info.summary or {}),
-        "run": str(info.path),
-        "scenario": info.name,
-        "mode": info.mode,
-        "seed": info.seed,
-        "backend": info.backend,
-        "status": info.status,
-        "events": info.events,
-        "hash": info.hash,
-        "sim_seconds": info.sim_seconds,
-        "wall_seconds": _wall_seconds(info),
-        "started_at": info.started_at,
-        "options": info.options,
-        "versions": info.versions,
-        "lost": info.lost,
-    }
+def timed_fields_of(info: RunInfo) -> dict[str, Any]:
+    """Return the fields of a run, with the real time that it took."""
+    return {**fields_of(info), "wall_seconds": _wall_seconds(info)}
 
 
 def _wall_seconds(info: RunInfo) -> float | None:

@@ -12,7 +12,7 @@ from sim.cli.render.live import DRAW_SECONDS, Screen
 from sim.cli.render.output import OUT, common, print_json
 from sim.cli.render.progress import PLAIN_SECONDS
 from sim.cli.render.summary import print_summary
-from sim.cli.show import fields_of
+from sim.cli.show import timed_fields_of
 from sim.store import find_run
 
 
@@ -55,5 +55,5 @@ def command(run: str, every: float | None, out: Path, as_json: bool) -> int:
             time.sleep(pause)
     finally:
         screen.clear()
-    print_summary(fields_of(info))
+    print_summary(timed_fields_of(info))
     return 0 if info.status == "finished" else 1

@@ -1,17 +1,23 @@
 """Compares two runs: their settings, their first difference, and their outcomes."""
 
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from statistics import fmean
 from typing import Any, TypeGuard
 
 import attrs
 
 from sim.kernel import to_seconds
+from sim.kernel.codec import encode
 from sim.kernel.rows import RecordedEvent
+from sim.pages import Table, tag
 from sim.store import RunInfo, StoredRun
 from sim.store.first_difference import Difference, first_difference, first_value
+from sim.text import plain
+
+_HASH = re.compile("[0-9a-f]{64}")
 
 Fields = Mapping[str, Any]
 
@@ -73,11 +79,12 @@ class DigestPart:
     values: Pair
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Comparison:
     """The comparison of two runs.
 
     Attributes:
+        runs: the names of their folders.
         settings: settings that differ.
         difference: the first event that differs; None if all are equal.
         equal_events: number of equal events at the beginning.
@@ -94,6 +101,7 @@ class Comparison:
         digest: parts of the final digest that differ; None if a run has no digest.
     """
 
+    runs: tuple[str, str]
     settings: Pairs
     difference: Difference | None
     equal_events: int
@@ -116,6 +124,36 @@ class Comparison:
         if self.difference is not None:
             return False
         return None if hash.left is None or hash.right is None else hash.left == hash.right
+
+    def verdict(self) -> Iterator[str]:
+        """Yield sentences of plain text that say whether the runs are equal, and where they part."""
+        events = f"all events are equal ({self.equal_events:,})"
+        if self.difference is not None:
+            yield f"equal events before the first difference: {self.equal_events:,}"
+            yield plain(self.difference.sentence())
+        elif self.equal:
+            yield f"the runs are equal: {events}, and so is the final state"
+        elif self.digest is None:
+            yield f"{events}; a run that did not end has no final state to compare"
+        else:
+            yield f"{events}, but not {'the final state' if self.digest else 'the requests of effects'}"
+
+    def _table(self) -> Table:
+        """Return the settings and outcomes that differ, and key figures, side by side."""
+        pairs = {**self.settings, **self.outcomes, **self.figures}
+        pairs |= {f"{name} ({figure})": pair for name, part in self.metrics.items() for figure, pair in part.items()}
+        rows = [
+            (name, _short(pair.left), _short(pair.right), pair.difference)
+            for name, pair in pairs.items()
+            if pair.left != pair.right
+        ]
+        return Table(("", *self.runs, "difference"), rows)
+
+    def __repr__(self) -> str:
+        return "\n".join([f"{' and '.join(map(plain, self.runs))}:", *self.verdict(), self._table().text()])
+
+    def _repr_html_(self) -> str:
+        return tag("div", [tag("p", sentence) for sentence in self.verdict()], self._table().html())
 
 
 @attrs.frozen
@@ -142,6 +180,7 @@ def compare(left: StoredRun, right: StoredRun, limit: int | None) -> Comparison:
     observations = _nested(one.get("observations"), other.get("observations"), dict)
     counts = {name: _used(_counts(one.get(name), other.get(name))) for name in ("kinds", "refused", "states")}
     return Comparison(
+        runs=(left.info.id, right.info.id),
         settings=_differing(_pairs(_settings(left.info), _settings(right.info))),
         difference=difference,
         equal_events=ours.topics.total() if number is None else number - 1,
@@ -264,6 +303,14 @@ def _part(left: Any, right: Any) -> DigestPart | None:
 
 def _entries(value: Any) -> Fields:
     return value if isinstance(value, Mapping) else {"": value}
+
+
+def _short(value: Any) -> Any:
+    """Return a value for a table: a number, or text of which a beginning is enough to recognise it."""
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    text = value if isinstance(value, str) else encode(value).decode()
+    return text[:16] if _HASH.fullmatch(text) else text
 
 
 def _is_number(value: Any) -> TypeGuard[float]:

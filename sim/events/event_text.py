@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.kernel.codec import encode
+from sim.kernel.duration import seconds_text, to_seconds
+from sim.kernel.rows import RecordedEvent
+from sim.text import plain
 
 LONGEST = 200
 """The most characters of data in a text; the rest is cut off."""
@@ -29,6 +32,19 @@ def event_text(topic: str, data: Any, agent: str | None = None) -> tuple[str, ..
     if topic.startswith("action.") and known:
         return "action", topic.removeprefix("action."), short(known.get("arguments")), *_outcome(known)
     return topic, short(data)
+
+
+def event_line(row: RecordedEvent, agent: str | None = None) -> str:
+    """Return an event as a line of plain text: its time, its actor, and what happened.
+
+    Args:
+        row: the event.
+        agent: the agent in whose history the line appears; its name is omitted.
+    """
+    time, name = seconds_text(to_seconds(row.time_ns)), row.actor
+    what = " ".join(part for part in event_text(row.topic, row.data, agent) if part)
+    who = "" if agent is not None else f"{name}  "
+    return plain(f"{time:>14}  {who}{what}")
 
 
 def short(data: Any, longest: int = LONGEST) -> str:

@@ -55,6 +55,11 @@ def to_text(nanoseconds: int) -> str:
     return "".join(parts)
 
 
+def seconds_text(seconds: float) -> str:
+    """Return seconds as short text, to the millisecond."""
+    return to_text(round(seconds * 1000) * 1_000_000)
+
+
 def _from_text(text: str) -> Decimal:
     if text == "0":  # the same in every unit
         return Decimal(0)

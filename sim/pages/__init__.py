@@ -1,12 +1,16 @@
-"""Self-contained HTML files: the page template, the common style, and markup that escapes all text.
+"""HTML and SVG in which all text is escaped: self-contained files, and what a notebook shows.
 
 Modules:
 
     document  a page with its style and script, and a content security policy
     markup    HTML and SVG elements with escaped text
+    tables    tables as HTML or as text
+    chart     line charts over simulated time, as images
 """
 
+from sim.pages.chart import Chart, line_chart
 from sim.pages.document import document
 from sim.pages.markup import Markup, svg, tag
+from sim.pages.tables import Table
 
-__all__ = ["Markup", "document", "svg", "tag"]
+__all__ = ["Chart", "Markup", "Table", "document", "line_chart", "svg", "tag"]

@@ -5,7 +5,6 @@ from typing import Any
 
 from sim.errors import SimError
 from sim.events.coerce import mapping
-from sim.kernel.codec import decode
 from sim.kernel.rows import RecordedEvent
 from sim.report import conversations, executions
 from sim.report.bins import Bins
@@ -21,6 +20,7 @@ from sim.report.states import States
 from sim.report.tasks import TaskBoard
 from sim.report.topics import Measures, Topics
 from sim.resources import MICRO
+from sim.runner.branching import end_of
 from sim.scenario import Scenario
 from sim.scenario.load import loads
 from sim.store import StoredRun
@@ -48,7 +48,7 @@ class _Collector:
     def __init__(self, stored: StoredRun) -> None:
         self.stored = stored
         self.scenario = _scenario(stored)
-        self.bins = Bins.until(_end_of(stored))
+        self.bins = Bins.until(end_of(stored))
         self.groups = Groups(self.scenario)
         self.states = States(self.bins)
         self.topics = Topics(self.bins)
@@ -196,11 +196,3 @@ def _text(stored: StoredRun) -> str:
         return (stored.path / SCENARIO).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def _end_of(stored: StoredRun) -> int:
-    """Return the end of the run, or the time of its last event so far, in simulated nanoseconds."""
-    if stored.info.sim_ns is not None:
-        return stored.info.sim_ns
-    rows = stored.query("SELECT CAST(data AS BLOB) FROM chunks ORDER BY id DESC LIMIT 1")
-    return int(decode(rows[0][0])[-1][0]) if rows else 0

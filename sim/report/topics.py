@@ -84,6 +84,10 @@ class Measures:
         if value is not None:
             self._observed.setdefault(str(data.get("name")), array("d")).append(value)
 
+    def series(self) -> dict[str, list[Any]]:
+        """Return all samples by metric, and `time` in seconds."""
+        return {"time": self._times, **self._series}
+
     def samples(self) -> dict[str, Any]:
         """Return the sampled series. Long series are thinned out."""
         step = -(-len(self._times) // _SAMPLES) or 1

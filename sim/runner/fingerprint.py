@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-import sim
 from sim._speedups import core
 
 
@@ -22,7 +21,7 @@ def code_hashes(classes: Iterable[type]) -> dict[str, str]:
 
 @cache
 def _package_hash() -> str:
-    root = Path(sim.__file__).parent
+    root = Path(__file__).parents[1]
     whole = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         whole.update(f"{path.relative_to(root).as_posix()}\0".encode())

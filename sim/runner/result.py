@@ -3,9 +3,16 @@
 import statistics
 from array import array
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
+
+from sim.errors import UsageError
+from sim.store import summary
+from sim.text import number, plain
+
+if TYPE_CHECKING:
+    from sim.pages import Chart
 
 
 @attrs.frozen
@@ -62,7 +69,7 @@ class InDoubtEffect:
     lost: bool = False
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class ReplayResult:
     """The result of a replay.
 
@@ -92,14 +99,32 @@ class ReplayResult:
     backend: str
     code_changed: tuple[str, ...]
 
+    def sentence(self, *, timed: bool = False) -> str:
+        """Return the result in one sentence of plain text.
+
+        Args:
+            timed: whether it includes the events per second of real time.
+        """
+        if not self.same:
+            return f"not the same: {plain(self.difference)}"
+        far = "the whole run" if self.complete else "up to the end of the record"
+        rate = f" ({self.events / self.wall_seconds:,.0f} per second)" if timed and self.wall_seconds else ""
+        return f"the same, {far}: {number(self.events)} events{rate}, hash {(self.hash or '')[:16]}"
+
     def to_json(self) -> dict[str, Any]:
         """Return the result as a JSON-like mapping."""
         return attrs.asdict(self)
 
+    def __repr__(self) -> str:
+        return f"<ReplayResult: {self.sentence()}>"
 
-@attrs.frozen
+    def _repr_html_(self) -> str:
+        return summary.html([("run", self.run), ("replay", self.sentence(timed=True))])
+
+
+@attrs.frozen(repr=False)
 class RunResult:
-    """The result of one run.
+    """The result of one run. A recorded one is accepted wherever the folder of a run is.
 
     Attributes:
         run: the folder of the run, or None if nothing was recorded.
@@ -180,3 +205,29 @@ class RunResult:
     def to_json(self) -> dict[str, Any]:
         """Return the result as a JSON-like mapping."""
         return attrs.asdict(self)
+
+    def plot(self, *metrics: str) -> "Chart":
+        """Return a chart of metrics over simulated time.
+
+        Args:
+            metrics: their names; all metrics of the run if none is given.
+
+        Raises:
+            UsageError: if the run has no metric of a name, or none at all.
+        """
+        return summary.plot(self.scenario, self.metrics, metrics)
+
+    def __fspath__(self) -> str:
+        if self.run is None:
+            raise UsageError("this run was not recorded", hint='record it: sim.run(..., out="runs")')
+        return self.run
+
+    def __repr__(self) -> str:
+        place = "" if self.run is None else f", in {plain(self.run)}"
+        return f"<RunResult: {summary.sentence(self._fields())}{place}>"
+
+    def _repr_html_(self) -> str:
+        return summary.html(summary.pairs(self._fields()), self.metrics)
+
+    def _fields(self) -> dict[str, Any]:
+        return attrs.asdict(self, recurse=False)

@@ -1,6 +1,7 @@
 """Load a scenario file: read, override, validate, cross-check, and report every problem at once."""
 
 from collections.abc import Iterator, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ _EXPECTED = {
 }
 
 
-def load(path: Path, overrides: Sequence[str] = (), allow: Sequence[str] = ()) -> Scenario:
+def load(path: str | PathLike[str], overrides: Sequence[str] = (), allow: Sequence[str] = ()) -> Scenario:
     """Return the scenario in a file.
 
     Args:
@@ -53,7 +54,7 @@ def load(path: Path, overrides: Sequence[str] = (), allow: Sequence[str] = ()) -
     """
     file = str(path)
     try:
-        with path.open("rb") as stream:
+        with Path(path).open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its name is not allowed"

@@ -13,6 +13,7 @@ Modules, from the lowest layer to the highest:
     files               edge: run folders, private files, read-only connections, error texts
     writer              edge: the thread that owns the only writing connection
     reader              `open_run`, `list_runs`, `find_run`
+    summary             what matters most about a run, as text, as HTML and as a chart
     recorder            `HashRecorder` (without a file) and `RunRecorder`
     history             the record of a run, for its replay
     verifying_recorder  `VerifyingRecorder`, which compares a replay with the record

@@ -285,6 +285,11 @@ def is_settled(path: Path) -> bool:
     return alone and (not (path.parent / LOCK).exists() or not being_written(path.parent))
 
 
+Rows = list[tuple[Any, ...]]
+Table = tuple[list[str], Rows]
+"""The names of the columns, and the rows."""
+
+
 class Database:
     """A read-only connection to a run file. The file is not trusted, because it may come from another person.
 
@@ -302,9 +307,12 @@ class Database:
         self._seconds = seconds
         self._deadline: float | None = None
         self._in_snapshot = False
+        self._closed = False
         try:
             uri = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if immutable else ''}"
-            self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS)
+            self._connection = sqlite3.connect(  # the garbage collector may close it, in any thread
+                uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False
+            )
             self._prepare()
         except sqlite3.Error as error:
             raise failure(path, error) from error
@@ -343,9 +351,21 @@ class Database:
 
     def rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a SELECT. There is a time limit, because the log grows during a long read."""
+        return self._fetch(sql, parameters)[1]
+
+    def table(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Table:
+        """Return the names of the columns of a SELECT, and all rows, within the same time limit."""
+        columns, rows = self._fetch(sql, parameters)
+        if columns is None:
+            raise UsageError("the query has no result", hint="write a SELECT")
+        return columns, rows
+
+    def _fetch(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> tuple[list[str] | None, Rows]:
         self._deadline = time.monotonic() + self._seconds
         try:
-            return self._connection.execute(sql, parameters).fetchall()
+            cursor = self._connection.execute(sql, parameters)
+            columns = None if cursor.description is None else [column[0] for column in cursor.description]
+            return columns, cursor.fetchall()
         except sqlite3.Error as error:
             raise self._failure(error) from error
         finally:
@@ -358,24 +378,17 @@ class Database:
         except sqlite3.Error as error:
             raise self._failure(error) from error
 
-    def columns(self, sql: str) -> list[str]:
-        """Return the names of the columns of a SELECT."""
-        try:
-            columns = self._connection.execute(sql).description
-        except sqlite3.Error as error:
-            raise self._failure(error) from error
-        if columns is None:
-            raise UsageError("the query has no result", hint="write a SELECT")
-        return [column[0] for column in columns]
-
     def close(self) -> None:
         """Close the connection. A second call is a no-op."""
+        self._closed = True
         self._connection.close()
 
     def _late(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline
 
     def _failure(self, error: sqlite3.Error) -> SimError:
+        if self._closed:
+            return UsageError("this run was closed", hint="open it again")
         code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
         if code == sqlite3.SQLITE_AUTH:
             return UsageError("a run is read-only: only SELECT is allowed")

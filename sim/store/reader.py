@@ -7,6 +7,7 @@ sentence, and all events are checked against their hashes before they are used.
 import difflib
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,22 +16,24 @@ import attrs
 
 from sim.errors import RunError, SimError, UsageError
 from sim.kernel.codec import decode, encode
+from sim.kernel.duration import seconds_text
 from sim.kernel.effects import hash_request
 from sim.kernel.rows import RecordedEvent
 from sim.store.audit_chain import AUDIT, AuditHead, AuditReport, check_chain, read_lines
 from sim.store.contents import content_hash, join
-from sim.store.files import DATABASE, SCENARIO, Database, being_written, is_settled, recover
+from sim.store.files import DATABASE, SCENARIO, Database, Table, being_written, is_settled, recover
 from sim.store.hashing import RunHash, arrival_hash, final_hash, result_hash
 from sim.store.head import HEAD, UNSAFE, UnsafeEffect, read_head, read_unsafe, unsafe_size
 from sim.store.schema import APPLICATION, SCHEMA, TABLES
 from sim.store.seal import FACTS, RUN_COLUMNS, Seal, commit_hash, run_row_hash
 from sim.store.views import VIEWS
+from sim.text import plain
 
 QUERY_SECONDS = 60.0
 """Default time limit of a query, in seconds."""
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class RunInfo:
     """The properties of a run. Values that are known only at its end are None before.
 
@@ -67,6 +70,23 @@ class RunInfo:
     digest: Mapping[str, Any] | None = None
     summary: Mapping[str, Any] | None = None
 
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __repr__(self) -> str:
+        return f"<RunInfo {plain(self.id)}: {plain(self.problem or self.status)}>"
+
+
+LISTED = ("run", "scenario", "mode", "seed", "status", "simulated", "events", "hash")
+"""The headings of a list of runs."""
+
+
+def listed(info: RunInfo) -> tuple[str | int | None, ...]:
+    """Return what a list of runs shows of one run, under the headings `LISTED`."""
+    simulated = "" if info.sim_seconds is None else seconds_text(info.sim_seconds)
+    seed = None if info.problem else str(info.seed)
+    return info.id, info.name, info.mode, seed, info.status, simulated, info.events, (info.hash or "")[:16]
+
 
 _LISTS = ("set", "allow", "model")  # options that are lists
 _MAX_PARTS = 10_000_000  # maximum length in bytes of the list of the parts of a request
@@ -85,6 +105,25 @@ class StoredRun:
         with database.snapshot():
             self.info = self._read_info()
 
+    @classmethod
+    def open(cls, path: str | PathLike[str], *, verify: bool = True, seconds: float = QUERY_SECONDS) -> Self:
+        """Open a run for reading. See `open_run`, which it does the work of."""
+        place = Path(path)
+        file = place if place.name == DATABASE else place / DATABASE
+        if not file.is_file():
+            raise UsageError(f"{path} is not a run: it has no {DATABASE}", hint="`sim list` shows the runs")
+        recover(file)
+        database = Database(file, seconds, immutable=is_settled(file))
+        try:
+            _check_kind(file, database)
+            run = cls(file.parent, database)
+            if verify:
+                run.verify()
+        except BaseException:
+            database.close()
+            raise
+        return run
+
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a SELECT over the views and tables of the run.
 
@@ -94,17 +133,35 @@ class StoredRun:
         """
         return self._database.rows(sql, parameters)
 
-    def headings(self, sql: str) -> list[str]:
-        """Return the names of the columns that `query` would return. Raises the same errors as `query`."""
-        return self._database.columns(sql)
+    def table(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Table:
+        """Return the names of the columns of a SELECT, and its rows. Raises the same errors as `query`."""
+        return self._database.table(sql, parameters)
 
     def columns(self, view: str) -> list[str]:
         """Return the names of the columns of a view or table."""
-        return self._database.columns(f"{self._select(view)} LIMIT 0")
+        return self._database.table(f"{self.select(view)} LIMIT 0")[0]
+
+    def select(self, view: str) -> str:
+        """Return the SELECT for a view or table, to which a WHERE can be appended.
+
+        A view of this program comes before one of the file, because older files lack some. The file has the views of
+        packages that this process has not imported.
+
+        Raises:
+            UsageError: if there is no such view.
+        """
+        own = self._database.rows("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name")
+        known = dict.fromkeys((*VIEWS, *(name for (name,) in own), *TABLES))
+        for name in known:  # the SQL contains this name, never the text of the caller
+            if name == view:
+                return f"SELECT * FROM ({VIEWS[name]})" if name in VIEWS else f'SELECT * FROM "{name}"'  # noqa: S608
+        close = difflib.get_close_matches(view, known, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+        raise UsageError(f"a run has no view {view!r}", hint=hint)
 
     def stream(self, view: str) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a view or table in order, without a time limit."""
-        return self._database.stream(self._select(view))
+        return self._database.stream(self.select(view))
 
     def events(self) -> Iterator[RecordedEvent]:
         """Yield the recorded events, with `cause` as a list. No lock is held between chunks."""
@@ -271,21 +328,6 @@ class StoredRun:
     ) -> None:
         self.close()
 
-    def _select(self, view: str) -> str:
-        """Return the SELECT for a view or table.
-
-        A view of this program comes before one of the file, because older files lack some. The file has the views of
-        packages that this process has not imported.
-        """
-        own = self._database.rows("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name")
-        known = dict.fromkeys((*VIEWS, *(name for (name,) in own), *TABLES))
-        for name in known:  # the SQL contains this name, never the text of the caller
-            if name == view:
-                return f"SELECT * FROM ({VIEWS[name]})" if name in VIEWS else f'SELECT * FROM "{name}"'  # noqa: S608
-        close = difflib.get_close_matches(view, known, 1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-        raise UsageError(f"a run has no view {view!r}", hint=hint)
-
     def chunks(self) -> Iterator[tuple[int, int, int, str, bytes]]:
         """Yield the chunks: id, number of the first event (from 1), count, hash of all events so far, JSON text."""
         columns = "id, first_event, count, hash, CAST(data AS BLOB)"
@@ -379,7 +421,7 @@ def _audit_head(digest: Mapping[str, Any] | None) -> AuditHead | None:
             return None
 
 
-def open_run(path: Path, *, verify: bool = True, seconds: float = QUERY_SECONDS) -> StoredRun:
+def open_run(path: str | PathLike[str], *, verify: bool = True, seconds: float = QUERY_SECONDS) -> StoredRun:
     """Open a run for reading.
 
     Args:
@@ -391,39 +433,19 @@ def open_run(path: Path, *, verify: bool = True, seconds: float = QUERY_SECONDS)
         UsageError: if there is no run, or another version of sim, with other tables, wrote it.
         RunError: if it is damaged or cannot be read.
     """
-    file = path if path.name == DATABASE else path / DATABASE
-    if not file.is_file():
-        raise UsageError(f"{path} is not a run: it has no {DATABASE}", hint="`sim list` shows the runs")
-    recover(file)
-    run = _open(file, seconds, immutable=is_settled(file))
-    if verify:
-        try:
-            run.verify()
-        except BaseException:
-            run.close()
-            raise
-    return run
+    return StoredRun.open(path, verify=verify, seconds=seconds)
 
 
-def _open(file: Path, seconds: float, *, immutable: bool) -> StoredRun:
-    database = Database(file, seconds, immutable=immutable)
-    try:
-        _check_kind(file, database)
-        return StoredRun(file.parent, database)
-    except BaseException:
-        database.close()
-        raise
-
-
-def list_runs(root: Path) -> list[RunInfo]:
+def list_runs(root: str | PathLike[str]) -> list[RunInfo]:
     """Return the runs below `root`, the oldest first. A run that cannot be read has the status `unreadable`."""
+    root = Path(root)
     if not root.is_dir():
         return []
     folders = (folder for folder in root.iterdir() if folder.is_dir() and not folder.name.startswith("."))
     return sorted(map(_info, folders), key=lambda info: (info.started_at, info.id))
 
 
-def find_run(root: Path, text: str) -> Path:
+def find_run(root: str | PathLike[str], text: str) -> Path:
     """Return the run folder that `text` refers to.
 
     Args:
@@ -434,7 +456,7 @@ def find_run(root: Path, text: str) -> Path:
     Raises:
         UsageError: if no run, or more than one, matches.
     """
-    path = Path(text)
+    root, path = Path(root), Path(text)
     if path.is_dir() and (path / DATABASE).exists():
         return path
     if path.name == DATABASE and path.is_file():

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.cli.diff import _verdict
 from sim.compare.comparison import Pair, _standardized, compare
 from sim.runner import Distribution
 from sim.store import RunHeader, RunRecorder, create_run, open_run
@@ -164,7 +163,7 @@ def test_only_requests_of_effects_differ(make):
     other = attrs.evolve(same, outcomes={**same.outcomes, "hash": Pair("a", "b")})
 
     assert other.equal is False
-    assert "but not the requests of effects" in " ".join(_verdict(other))
+    assert "but not the requests of effects" in " ".join(other.verdict())
 
 
 def test_two_scenarios(sim, diff, make, tiny):

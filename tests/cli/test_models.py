@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from sim.cli.render.progress import failures
 from sim.errors import UsageError
 from sim.llm import Access
 from sim.runner import SimulationRunner, run
+from sim.runner.progress import failures
 from sim.store import VIEWS
 from tests.llm.endpoint import Endpoint, Reply, Seen, error, fitting, whole
 

@@ -273,7 +273,7 @@ def test_a_killed_run_is_told_from_a_running_one(tmp_path):
 def test_an_empty_query_is_refused(folder):
     """A query without a result is one sentence, not a crash."""
     with open_run(folder) as run, pytest.raises(UsageError, match="no result"):
-        run.headings("")
+        run.table("")
 
 
 def test_a_run_that_goes_on_or_is_looked_at_does_not_become_the_latest(start, tmp_path):

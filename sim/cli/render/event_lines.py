@@ -5,12 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from sim.cli.render.output import plain
-from sim.cli.render.summary import duration
 from sim.errors import UsageError
-from sim.events.event_text import event_text
 from sim.events.topic import check_pattern, matches
-from sim.kernel import to_seconds
 from sim.kernel.rows import RecordedEvent
 
 
@@ -44,14 +40,6 @@ def choose(
         hint = f"did you mean {near[0]}?" if near else None
         raise UsageError(f"the run has no events of an agent {agent!r}", hint=hint)
     return list(kept), count
-
-
-def line(row: RecordedEvent, agent: str | None = None) -> str:
-    """Return an event as plain text. If `agent` is given, its name is omitted."""
-    time, name, topic, data = duration(to_seconds(row.time_ns)), row.actor, row.topic, row.data
-    what = " ".join(part for part in event_text(topic, data, agent) if part)
-    who = "" if agent is not None else f"{name}  "
-    return plain(f"{time:>14}  {who}{what}")
 
 
 def event_json(row: RecordedEvent) -> dict[str, Any]:

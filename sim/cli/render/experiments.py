@@ -12,7 +12,6 @@ import click
 from sim.cli.render.estimates import Line, print_estimates, rounded
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
-from sim.cli.render.summary import duration
 from sim.cli.render.table import Cell, print_table
 from sim.experiments.experiment import (
     PointEstimates,
@@ -29,6 +28,7 @@ from sim.experiments.folder import write
 from sim.experiments.plan import Hosting
 from sim.experiments.points import short
 from sim.experiments.results import Results
+from sim.kernel.duration import seconds_text
 
 _SHOWN = 40
 
@@ -126,7 +126,7 @@ def _print_arms(results: Results) -> None:
     lines: list[list[Cell]] = []
     for arm in reach(results):
         earliest = min(arm.agents, key=lambda one: one.times[0], default=None)
-        when = "" if earliest is None else f"{earliest.agent} at {duration(earliest.times[0])}"
+        when = "" if earliest is None else f"{earliest.agent} at {seconds_text(earliest.times[0])}"
         lines.append([arm.arm, rounded(arm.count.mean), rounded(arm.count.half), when])
     click.echo("\nagents reached")
     print_table(["arm", "agents", "±", "the earliest"], lines)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from sim.actors import AgentState
 from sim.cli.render.snapshot import NEWEST, Snapshot, newest
-from sim.cli.render.table import number
 from sim.errors import SimError
 from sim.events.coerce import mapping
 from sim.kernel import to_ns, to_seconds
@@ -14,6 +13,7 @@ from sim.kernel.rows import RecordedEvent
 from sim.scenario import load
 from sim.store import RunInfo, StoredRun, open_run
 from sim.store.files import SCENARIO
+from sim.text import number
 
 _STATES = tuple(str(state) for state in AgentState)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TextIO
 from sim.cli.render.output import plain, say
 from sim.cli.render.progress import PLAIN_SECONDS, Progress
 from sim.cli.render.snapshot import Level, RateMeter, Snapshot, pace_text, take_snapshot, time_text
-from sim.cli.render.table import number
 from sim.runner import SimulationRunner
+from sim.text import number
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -5,10 +5,10 @@ import sys
 import time
 
 from sim.cli.render.output import plain, say
-from sim.cli.render.summary import duration
-from sim.cli.render.table import number
 from sim.host.watchdog import Stuck
 from sim.runner import SimulationRunner
+from sim.runner.progress import activity, reached
+from sim.text import number
 
 LIVE_SECONDS = 0.1
 PLAIN_SECONDS = 5.0
@@ -78,22 +78,5 @@ class Progress:
             say(f"  {plain(line.strip())}")
 
     def _text(self, runner: SimulationRunner, now: float) -> str:
-        manager = runner.simulation.manager
-        simulated, until = runner.simulation.world.now, runner.until
-        limit = "" if until is None else f" of {duration(until)} ({simulated / until:.0%})"
-        pace = simulated / (now - self._began)
-        states = ", ".join(f"{number(count)} {state}" for state, count in manager.states().items() if count)
-        return (
-            f"{duration(round(simulated))}{limit}, "
-            f"{number(round(pace))} x real time, {states}, {number(manager.totals().iterations)} iterations"
-            f"{failures(runner)}"
-        )
-
-
-def failures(runner: SimulationRunner) -> str:
-    """Return the number of failed model calls as the end of a line; empty if none failed."""
-    models = runner.simulation.models
-    total = None if models is None else models.spend.total
-    if total is None or not total.failed:
-        return ""
-    return f", {number(total.failed)} of {number(total.calls + total.failed)} model calls failed"
+        pace = runner.simulation.world.now / (now - self._began)
+        return f"{reached(runner)}, {number(round(pace))} x real time, {activity(runner)}"

@@ -10,15 +10,15 @@ from typing import Any
 
 import attrs
 
-from sim.cli.render.event_lines import line
-from sim.cli.render.table import number
 from sim.errors import ActorError
+from sim.events.event_text import event_line
 from sim.kernel import to_text
 from sim.kernel.codec import Raw, Record, decode, freeze
 from sim.kernel.rows import RecordedEvent
 from sim.resources import MICRO
 from sim.runner import SimulationRunner
 from sim.store import HashRecorder, RunRecorder
+from sim.text import number
 
 NEWEST = 200
 """The number of latest events to select lines from. More events than this could not be read anyway."""
@@ -122,7 +122,7 @@ def take_snapshot(runner: SimulationRunner) -> Snapshot:
 def newest(rows: "tuple[RecordedEvent, ...] | list[RecordedEvent]") -> tuple[str, ...]:
     """Return events as lines of plain text. Changes of state appear only if there are no other events."""
     told = [row for row in rows if row.topic != "agent.state"] or list(rows)
-    return tuple(line(row._replace(data=_data(row.data))) for row in told[-20:])
+    return tuple(event_line(row._replace(data=_data(row.data))) for row in told[-20:])
 
 
 def _data(data: Any) -> Any:

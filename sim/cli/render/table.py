@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sim.cli.render.output import plain
+from sim.text import number
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,13 +44,6 @@ def print_pairs(rows: Iterable[tuple[str, str]]) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     _print(table, rows)
-
-
-def number(value: float) -> str:
-    """Return a number in a readable form: 12,345 or 0.0123."""
-    if isinstance(value, int) or (value.is_integer() and abs(value) < 1e15):
-        return f"{int(value):,}"
-    return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _print(table: "Table", rows: Iterable[Sequence[Cell]], *, exact: bool = True) -> None:

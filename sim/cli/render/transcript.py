@@ -10,13 +10,13 @@ import click
 
 from sim.agents.conversation.transcript import Line, Transcript, Transcripts
 from sim.cli.render.output import plain, print_json, say
-from sim.cli.render.summary import duration
 from sim.cli.render.table import print_table
 from sim.errors import SimError, UsageError
 from sim.events.coerce import mapping
 from sim.expressions import did_you_mean
 from sim.kernel import to_seconds
 from sim.kernel.calendar import Calendar
+from sim.kernel.duration import seconds_text
 from sim.store import StoredRun
 from sim.store.files import SCENARIO
 from sim.world.calendar import CALENDAR, CalendarSettings
@@ -91,7 +91,7 @@ def clock_of(stored: StoredRun) -> Callable[[int], str]:
     """Return the function that writes a simulated time (nanoseconds): as civil time if the run has a calendar."""
     calendar = _calendar(stored)
     if calendar is None:
-        return lambda time_ns: duration(to_seconds(time_ns))
+        return lambda time_ns: seconds_text(to_seconds(time_ns))
     return lambda time_ns: f"{calendar.at(time_ns):%Y-%m-%d %H:%M:%S}"
 
 

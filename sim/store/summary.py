@@ -1,0 +1,154 @@
+"""What matters most about a run, as text, as HTML and as a chart: for the command line and for notebooks."""
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sim.errors import UsageError
+from sim.kernel.duration import seconds_text
+from sim.store.reader import RunInfo
+from sim.text import number, plain
+
+if TYPE_CHECKING:
+    from sim.pages import Chart
+
+Fields = Mapping[str, Any]
+Metrics = Mapping[str, Sequence[float]]
+"""The samples of metrics by name, and as `time` their times in simulated seconds."""
+
+
+def fields_of(info: RunInfo) -> dict[str, Any]:
+    """Return the fields of a run on record, with the names of `RunResult.to_json()`."""
+    return {
+        **(info.summary or {}),
+        "run": str(info.path),
+        "scenario": info.name,
+        "mode": info.mode,
+        "seed": info.seed,
+        "backend": info.backend,
+        "status": info.status,
+        "events": info.events,
+        "hash": info.hash,
+        "sim_seconds": info.sim_seconds,
+        "started_at": info.started_at,
+        "options": info.options,
+        "versions": info.versions,
+        "lost": info.lost,
+    }
+
+
+def sentence(fields: Fields) -> str:
+    """Return a run in one sentence of plain text, without anything that differs between two equal runs."""
+    told = [f"{fields['scenario']} (seed {fields['seed']}): {_status(fields)}"]
+    if fields.get("sim_seconds") is not None:
+        told.append(f"{seconds_text(fields['sim_seconds'])} simulated")
+    told += [f"{number(fields[name])} {name}" for name in ("agents", "events") if fields.get(name) is not None]
+    if fields.get("hash"):
+        told.append(f"hash {fields['hash'][:16]}")
+    return plain(", ".join(told))
+
+
+def metrics_of(metrics: Metrics) -> Metrics:
+    """Return the metrics that have samples, without the times."""
+    return {name: values for name, values in metrics.items() if name != "time" and values}
+
+
+def html(rows: Iterable[tuple[str, str]], metrics: Metrics | None = None) -> str:
+    """Return names and their values as HTML, and a table of metrics below. Text is not trusted."""
+    from sim.pages import Table, tag  # a run on the command line needs no page
+
+    samples = metrics_of(metrics or {})
+    found = [(name, values[0], values[-1], min(values), max(values)) for name, values in samples.items()]
+    below = Table(("metric", "first", "last", "min", "max"), found).html() if found else None
+    return tag("div", Table((), list(rows)).html(), below)
+
+
+def plot(scenario: str, metrics: Metrics, chosen: Sequence[str]) -> "Chart":
+    """Return a chart of metrics.
+
+    Args:
+        scenario: the name of the scenario.
+        metrics: the samples.
+        chosen: the names of metrics to show; empty: all.
+
+    Raises:
+        UsageError: if there is no metric of a name, or none at all.
+    """
+    from sim.pages import line_chart
+
+    samples = metrics_of(metrics)
+    if not samples:
+        raise UsageError("the run has no metrics to plot", hint="add `metrics` to the scenario")
+    for name in chosen:
+        if name not in samples:
+            close = difflib.get_close_matches(name, samples, 1)
+            hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(samples)}"
+            raise UsageError(f"the run has no metric {name!r}", hint=hint)
+    shown = {name: samples[name] for name in chosen or samples}
+    return line_chart(f"{scenario}: {', '.join(shown)}", metrics["time"], shown)
+
+
+def pairs(fields: Fields) -> Iterator[tuple[str, str]]:
+    """Yield names and values, both as text. Text is not trusted.
+
+    Args:
+        fields: those of `RunResult.to_json()`; unknown fields can be missing.
+    """
+    if fields.get("run"):
+        yield "run", fields["run"]
+    kind = f"{fields['mode']} mode, seed {fields['seed']}, {fields['backend']}"
+    yield "scenario", f"{fields['scenario']} ({kind})"
+    yield "status", _status(fields)
+    if fields.get("error"):
+        yield "error", fields["error"]
+    if fields.get("sim_seconds") is not None:
+        yield "simulated", _pace(fields)
+    if fields.get("states") is not None:
+        yield from _counts(fields)
+    if service := fields.get("service"):
+        yield "makespan", _service(service)
+    if fields.get("events") is not None:
+        yield "events", number(fields["events"])
+    if fields.get("hash"):
+        yield "hash", fields["hash"][:16]
+
+
+def _status(fields: Fields) -> str:
+    if fields.get("stopped_by"):
+        return f"{fields['status']}, stopped by {fields['stopped_by']}"
+    return str(fields["status"])
+
+
+def _pace(fields: Fields) -> str:
+    simulated, wall = fields["sim_seconds"], fields.get("wall_seconds")
+    if not wall:
+        return seconds_text(simulated)
+    return f"{seconds_text(simulated)} in {wall:.2f} s ({number(round(simulated / wall))} x real time)"
+
+
+def _service(service: Fields) -> str:
+    """Return the duration of the model calls in service time, which is not simulated time."""
+    makespan, waited, path = (seconds_text(service[name]) for name in ("makespan", "waiting", "critical_path"))
+    flight = f"{service['in_flight_mean']:.2f} calls in flight; agents waited {waited} each"
+    return f"{makespan} of service time ({service['sync']}), {flight}; critical path {path}"
+
+
+def _counts(fields: Fields) -> Iterator[tuple[str, str]]:
+    yield "agents", _parts(fields["agents"], fields["states"])
+    rate = fields["iterations"] / fields["wall_seconds"] if fields.get("wall_seconds") else 0
+    per_second = f" ({number(round(rate))} per second)" if rate else ""
+    yield "iterations", f"{number(fields['iterations'])}{per_second}"
+    yield "actions", _parts(fields["actions"], fields["kinds"])
+    yield "refused", _parts(sum(fields["refused"].values()), fields["refused"])
+    for name, label in (("errors", "errors"), ("messages", "messages"), ("wakeups", "wake-ups")):
+        yield label, number(fields[name])
+    for name in ("unmatched", "deadlock"):
+        if fields.get(name):
+            yield name, number(fields[name]) if name == "unmatched" else fields[name].removeprefix("deadlock: ")
+    if fields.get("overruns"):
+        yield "late ticks", number(fields["overruns"])
+
+
+def _parts(total: int, parts: Mapping[str, int]) -> str:
+    some = ", ".join(f"{number(count)} {name}" for name, count in parts.items() if count)
+    return f"{number(total)}: {some}" if some else number(total)
