@@ -2,18 +2,20 @@
 
 Modules: `runner` runs one simulation, `tick` its ticks, and `scenario_timers` its events, samples and stop condition;
 `deadlock` detects that nothing is left to do; `estimate` predicts the spending on models; `rebuild`, `in_doubt` and
-`fingerprint` are shared by runs from a record; `options` and `result` are what callers give and get.
+`fingerprint` are shared by runs from a record; `event_loop` makes plain functions of coroutine functions; `options` and
+`result` are what callers give and get.
 """
 
-from sim.runner.branching import branch
+from sim.runner.branching import branch, branch_async
 from sim.runner.options import ReplayOptions, RunOptions
-from sim.runner.replaying import replay
+from sim.runner.replaying import replay, replay_async
 from sim.runner.result import Distribution, InDoubtEffect, ReplayResult, RunResult
-from sim.runner.resuming import resume
+from sim.runner.resuming import resume, resume_async
 from sim.runner.runner import Mode, SimulationRunner
 from sim.runner.running import run, run_async
 
 __all__ = [
     "Distribution", "InDoubtEffect", "Mode", "ReplayOptions", "ReplayResult", "RunOptions", "RunResult",
-    "SimulationRunner", "branch", "replay", "resume", "run", "run_async",
+    "SimulationRunner", "branch", "branch_async", "replay", "replay_async", "resume", "resume_async", "run",
+    "run_async",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -14,12 +14,13 @@ from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.codec import decode
 from sim.kernel.effects import EffectHandle
 from sim.llm import Access
+from sim.runner.event_loop import in_plain_code, running_on
 from sim.runner.in_doubt import InDoubtEffects
 from sim.runner.options import ReplayKeywords, ReplayOptions
 from sim.runner.rebuild import RebuiltSimulation, check_endpoint, check_not_running, scenario_text
 from sim.runner.result import RunResult
 from sim.runner.runner import SimulationRunner
-from sim.runner.running import blocking, run_async, running_on
+from sim.runner.running import run_async
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
 from sim.store.files import SCENARIO, remove_run
 from sim.store.history import RunHistory
@@ -27,14 +28,14 @@ from sim.store.reader import StoredRun, open_run
 from sim.store.verifying_recorder import VerifyingRecorder
 
 
-def branch(
-    run: str | Path,
+async def branch_async(
+    run: str | PathLike[str],
     *,
     at: Duration,
     overrides: Sequence[str] = (),
     seed: int | None = None,
     until: Duration | None = None,
-    out: str | Path | None = None,
+    out: str | PathLike[str] | None = None,
     effects: Mapping[int, str] | None = None,
     models: Sequence[str] = (),
     record: bool = True,
@@ -60,12 +61,13 @@ def branch(
         RunError: as `resume`.
     """
     chosen = ReplayOptions.of(options)
-    work = partial(
-        _branch, Path(run), to_ns(at), chosen, overrides=tuple(overrides), seed=seed, until=until,
-        out=None if out is None else Path(out),
-        effects=effects or {}, models=tuple(models), record=record,
+    return await _branch(
+        Path(run), to_ns(at), chosen, overrides=tuple(overrides), seed=seed, until=until,
+        out=None if out is None else Path(out), effects=effects or {}, models=tuple(models), record=record,
     )  # fmt: skip
-    return blocking(work, chosen.backend)
+
+
+branch = in_plain_code(branch_async)
 
 
 async def _branch(

@@ -1,6 +1,7 @@
 """The options of runs and of runs from a record: spelled out for type checkers, and checked by name at run time."""
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self, TypedDict
 
@@ -42,7 +43,7 @@ class HostKeywords(TypedDict, total=False):
     allow_commands: bool
     mcp: Sequence[McpServer]
     access: Access | None
-    progress: Watcher | None
+    progress: Watcher | bool | None
     stuck: Callable[[Stuck], None] | None
     max_wall: Duration | None
     on_interrupt: OnInterrupt
@@ -57,7 +58,7 @@ class RunKeywords(HostKeywords, total=False):
     until: Duration | None
     clock: Literal["virtual", "wall"] | None
     speed: float | None
-    out: str | Path | None
+    out: str | PathLike[str] | None
     overrides: Sequence[str]
     expected: Mapping[str, Any]
 
@@ -81,7 +82,8 @@ class HostOptions:
         mcp: the MCP servers whose tools the scenario declares. A replay starts none.
         access: language models that replace the scenario's, and how to reach them. For a run from a record: how to
             reach the models on record.
-        progress: called with the runner about every tenth of a second of real time.
+        progress: True shows a bar in a terminal (on stderr) or a notebook. A function is called with the runner about
+            every tenth of a second of real time.
         stuck: called with each step that does not return.
         max_wall: real time (seconds, or text such as `10m`) after which the run is interrupted; `resume` continues it.
         on_interrupt: what a signal does once the run is suspended and its record is closed. `raise`: SIGINT raises
@@ -99,7 +101,7 @@ class HostOptions:
     allow_commands: bool = False
     mcp: Sequence[McpServer] = ()
     access: Access | None = None
-    progress: Watcher | None = None
+    progress: Watcher | bool | None = None
     stuck: Callable[[Stuck], None] | None = None
     max_wall: Duration | None = attrs.field(default=None, validator=_above_zero)
     on_interrupt: OnInterrupt = attrs.field(default="raise", validator=_one_of("raise", "return"))

@@ -15,10 +15,11 @@ from sim.errors import RunError, UsageError
 from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.effects import EffectHandle
 from sim.llm import Access
+from sim.runner.event_loop import running_on
 from sim.runner.fingerprint import code_hashes
 from sim.runner.options import ReplayOptions, RunOptions
 from sim.runner.runner import SimulationRunner
-from sim.runner.running import Session, running_on, speed_of
+from sim.runner.running import Session, speed_of
 from sim.scenario.load import loads
 from sim.store.files import SCENARIO
 from sim.store.history import RunHistory

@@ -1,20 +1,22 @@
 """`replay`: run a stored run again and compare it with its record (edge)."""
 
-from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Unpack
 
 from sim.errors import DivergenceError
+from sim.runner.event_loop import in_plain_code, running_on
 from sim.runner.options import ReplayKeywords, ReplayOptions
 from sim.runner.rebuild import RebuiltSimulation, check_not_running
 from sim.runner.result import ReplayResult, RunResult
-from sim.runner.running import blocking, running_on
 from sim.store.history import RunHistory
 from sim.store.reader import open_run
 from sim.store.verifying_recorder import PARTS, Part, VerifyingRecorder
 
 
-def replay(run: str | Path, *, parts: frozenset[Part] = PARTS, **options: Unpack[ReplayKeywords]) -> ReplayResult:
+async def replay_async(
+    run: str | PathLike[str], *, parts: frozenset[Part] = PARTS, **options: Unpack[ReplayKeywords]
+) -> ReplayResult:
     """Run a run again, with effects answered from the record, and report whether it is the same.
 
     No effect is executed, and nothing is written. Changed code is accepted: the replay shows whether the change
@@ -28,11 +30,7 @@ def replay(run: str | Path, *, parts: frozenset[Part] = PARTS, **options: Unpack
     Raises:
         UsageError, RunError: if the run cannot be read, or something that it needs is missing.
     """
-    chosen = ReplayOptions.of(options)
-    return blocking(partial(_replay, Path(run), parts, chosen), chosen.backend)
-
-
-async def _replay(folder: Path, parts: frozenset[Part], again: ReplayOptions) -> ReplayResult:
+    folder, again = Path(run), ReplayOptions.of(options)
     with open_run(folder) as stored:
         check_not_running(stored)
         rebuilt = RebuiltSimulation.of(stored, again, checked=False)
@@ -62,3 +60,6 @@ async def _replay(folder: Path, parts: frozenset[Part], again: ReplayOptions) ->
             backend=running_on(),
             code_changed=rebuilt.changed_code,
         )
+
+
+replay = in_plain_code(replay_async)

@@ -1,7 +1,7 @@
 """`resume`: replay the record of a run that ended early, and continue it live (edge)."""
 
 from collections.abc import Mapping
-from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Unpack
 
@@ -9,20 +9,20 @@ import attrs
 
 from sim.errors import RunError, UsageError
 from sim.kernel.effects import EffectHandle
+from sim.runner.event_loop import in_plain_code
 from sim.runner.in_doubt import InDoubtEffects
 from sim.runner.options import ReplayKeywords, ReplayOptions
 from sim.runner.rebuild import RebuiltSimulation, check_endpoint
 from sim.runner.result import RunResult
 from sim.runner.runner import SimulationRunner
-from sim.runner.running import blocking
 from sim.store import RunRecorder
 from sim.store.history import RunHistory
 from sim.store.reader import open_run
 from sim.store.verifying_recorder import VerifyingRecorder
 
 
-def resume(
-    run: str | Path,
+async def resume_async(
+    run: str | PathLike[str],
     *,
     effects: Mapping[int, str] | None = None,
     undecided: bool = False,
@@ -47,11 +47,12 @@ def resume(
         RunError: if the run cannot be continued; DivergenceError if the replay differs from the record.
     """
     chosen = ReplayOptions.of(options)
-    work = partial(
-        _resume, Path(run), chosen, effects=effects or {}, undecided=undecided, take_over=take_over,
-        allow_loss=allow_loss,
+    return await _resume(
+        Path(run), chosen, effects=effects or {}, undecided=undecided, take_over=take_over, allow_loss=allow_loss,
     )  # fmt: skip
-    return blocking(work, chosen.backend)
+
+
+resume = in_plain_code(resume_async)
 
 
 async def _resume(

@@ -4,17 +4,14 @@ import contextlib
 import gc
 import os
 import signal
-import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal, NoReturn, TypeVar, Unpack
+from typing import Literal, NoReturn, Unpack
 
 import anyio
-import anyio.lowlevel
 import attrs
 
 from sim.assembly.build import Simulation, build
@@ -23,16 +20,16 @@ from sim.host.watchdog import Stuck, Watchdog
 from sim.kernel import Duration, to_ns, to_seconds, to_text
 from sim.kernel.effects import EffectHandle
 from sim.kernel.ports import History
+from sim.runner.event_loop import RunThread, in_plain_code, running_on
 from sim.runner.fingerprint import code_hashes
 from sim.runner.inbox import InboxReader
 from sim.runner.options import Backend, OnInterrupt, RunKeywords, RunOptions, Watcher
+from sim.runner.progress import shown
 from sim.runner.result import RunResult
 from sim.runner.runner import Mode, RunSink, SimulationRunner, check_rounds
 from sim.scenario import Scenario, load
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
 from sim.tools import Tools
-
-T = TypeVar("T")
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 """Signals that suspend a run."""
@@ -44,7 +41,7 @@ _GRACE = 5.0
 """Real seconds that the current step has to end after the first signal."""
 
 
-def run(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) -> RunResult:
+async def run_async(scenario: Scenario | str | os.PathLike[str], **options: Unpack[RunKeywords]) -> RunResult:
     """Run a scenario and return the result.
 
     Works in plain code and, in a new thread, where an event loop is already running (a notebook).
@@ -59,54 +56,6 @@ def run(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) -> RunR
         RunError: if the run fails.
         KeyboardInterrupt, SystemExit: after Ctrl-C or SIGTERM, once the record is closed; see `on_interrupt`.
     """
-    return blocking(partial(run_async, scenario, **options), RunOptions.of(options).backend)
-
-
-def blocking(work: Callable[[], Coroutine[Any, Any, T]], backend: Backend) -> T:
-    """Run `work` in a new event loop; in a new thread where a loop is already running.
-
-    Args:
-        work: the coroutine function to run.
-        backend: the library of the loop.
-    """
-    if not _inside_event_loop():
-        return _in_new_loop(work, backend)
-    done: list[T] = []
-    failed: list[BaseException] = []
-
-    def in_thread() -> None:
-        try:
-            done.append(_in_new_loop(work, backend))
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=in_thread, name="sim-run")
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return done[0]
-
-
-def _in_new_loop(work: Callable[[], Coroutine[Any, Any, T]], backend: Backend) -> T:
-    interrupts: list[BaseException] = []
-
-    async def main() -> list[T]:
-        # After a second Ctrl-C, nobody looks at asyncio's task, which would print what it raised as a traceback.
-        try:
-            return [await work()]
-        except (KeyboardInterrupt, SystemExit) as error:
-            interrupts.append(error)
-            return []
-
-    done = anyio.run(main, backend=backend)
-    if not done:
-        raise interrupts[0]
-    return done[0]
-
-
-async def run_async(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) -> RunResult:
-    """As `run`, inside an asyncio or trio program, which keeps running meanwhile."""
     chosen = attrs.evolve(RunOptions.of(options), backend=running_on())
     if isinstance(scenario, Scenario) and chosen.overrides:
         raise UsageError("overrides change a scenario file, and this is a scenario that has been loaded")
@@ -141,6 +90,9 @@ async def run_async(scenario: Scenario | str | Path, **options: Unpack[RunKeywor
     return await session.carry_out()
 
 
+run = in_plain_code(run_async)
+
+
 @attrs.frozen
 class Session:
     """Everything that one run or replay needs; see `SimulationRunner` and `RunOptions`."""
@@ -153,7 +105,7 @@ class Session:
     mode: Mode
     speed: float | None
     backend: Backend
-    progress: Watcher | None = None
+    progress: Watcher | bool | None = None
     stuck: Callable[[Stuck], None] | None = None
     begun: Watcher | None = None
     history: History | None = None
@@ -174,7 +126,8 @@ class Session:
         signals = Signals()
         try:
             async with Tools.of(self.simulation.world).servers:
-                result = await self._until_closed(signals)
+                with shown(self.progress) as watcher:
+                    result = await self._until_closed(signals, watcher)
         except BaseException as error:
             if signals.number is None or not _interrupts(error):
                 raise
@@ -183,13 +136,13 @@ class Session:
             _raise_for(signals.number, f"the run was interrupted at {result.sim_seconds:g} s", self.folder)
         return result
 
-    async def _until_closed(self, signals: "Signals") -> RunResult:
+    async def _until_closed(self, signals: "Signals", watcher: Watcher | None) -> RunResult:
         kernel = self.simulation.world.kernel
         kernel.recorder = self.keeper
         kernel.effects.namespace = self.uid
         started = time.monotonic()
         runner = SimulationRunner(
-            self.simulation, until_ns=self.until_ns, mode=self.mode, speed=self.speed, progress=self.progress,
+            self.simulation, until_ns=self.until_ns, mode=self.mode, speed=self.speed, progress=watcher,
             history=self.history, live=self.live,
         )  # fmt: skip
         if self.inputs is not None:
@@ -336,7 +289,15 @@ def _raise_for(number: int, message: str, folder: Path | None) -> NoReturn:
 
 async def _watched(runner: SimulationRunner, signals: Signals, keeper: RunSink) -> Literal["finished", "interrupted"]:
     """Run; the first SIGINT or SIGTERM suspends the run between two steps, the second one interrupts the step."""
-    if threading.current_thread() is not threading.main_thread():
+    thread = threading.current_thread()
+    if isinstance(thread, RunThread):
+
+        def interrupted() -> None:
+            signals.number = signal.SIGINT
+            runner.host.suspend()
+
+        thread.on_interrupt(interrupted)
+    if thread is not threading.main_thread():
         return await runner.run()
     before = {number: signal.getsignal(number) for number in _ENDINGS}
 
@@ -369,20 +330,6 @@ def _suspend(runner: SimulationRunner, number: int, ended: threading.Event) -> N
     threading.Thread(target=runner.host.suspend, daemon=True).start()  # it waits for the event loop, which may be stuck
     if not ended.wait(_GRACE):
         os.kill(os.getpid(), number)
-
-
-def running_on() -> Backend:
-    """Return the event loop that this code runs in."""
-    trio = sys.modules.get("trio")  # already imported if it is the backend, and slow to import if not
-    return "trio" if trio is not None and trio.lowlevel.in_trio_run() else "asyncio"
-
-
-def _inside_event_loop() -> bool:
-    try:
-        anyio.lowlevel.current_token()
-    except anyio.NoEventLoopError:
-        return False
-    return True
 
 
 def _ignore(stuck: Stuck) -> None:

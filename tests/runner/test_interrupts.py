@@ -127,6 +127,30 @@ def test_a_run_that_is_interrupted_twice_can_be_resumed(tmp_path, monkeypatch, b
     assert result.status == "finished"
 
 
+BESIDE = """
+import asyncio, sim
+
+async def cell():
+    sim.run("slow.yaml", until=1000, out="runs")
+
+asyncio.new_event_loop().run_until_complete(cell())
+"""
+
+
+def test_ctrl_c_interrupts_a_run_beside_an_event_loop(tmp_path):
+    """A run that was started where an event loop is running, as in a notebook, is suspended, and its record closed."""
+    (tmp_path / "slow.yaml").write_text(SLOW)
+    process = _start(tmp_path, "-c", BESIDE)
+    _wait_for(tmp_path, "runs/*/run.db-wal")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+
+    assert (process.returncode, out) == (-signal.SIGINT, "")
+    assert "KeyboardInterrupt: the run was interrupted at" in err
+    with open_run(_only_run(tmp_path)) as stored:
+        assert stored.info.status == "interrupted"
+
+
 def test_a_limit_on_real_time_interrupts_a_run(tmp_path):
     """After `max_wall` of real time a run is interrupted and says so, and can be resumed and replayed."""
     path = tmp_path / "slow.yaml"

@@ -12,9 +12,10 @@ from sim.kernel.rows import EventRow
 from sim.kernel.waits import sleep_ns
 from sim.llm.service import Models
 from sim.llm.types import ChatMessage, ModelRequest, Sampling
+from sim.runner.event_loop import blocking
 from sim.runner.result import RunResult
 from sim.runner.runner import SimulationRunner
-from sim.runner.running import Session, blocking
+from sim.runner.running import Session
 from sim.scenario import loads
 from sim.store import HashRecorder
 from sim.world import Space

@@ -1,0 +1,127 @@
+"""Plain functions for coroutine functions: in a new event loop, or in a thread beside a loop that is running (edge)."""
+
+import functools
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
+
+import anyio
+import anyio.lowlevel
+
+from sim.runner.options import Backend, HostOptions
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def in_plain_code(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """Return the plain function for a coroutine function `NAME_async`: `NAME`, with the same arguments.
+
+    It gets the docstring; that of the coroutine function then refers to it. An argument `backend` names the event loop.
+    """
+
+    @functools.wraps(work)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        given = {name: value for name, value in kwargs.items() if name == "backend"}
+        return blocking(functools.partial(work, *args, **kwargs), HostOptions.of(given).backend)
+
+    call.__name__ = call.__qualname__ = work.__name__.removesuffix("_async")  # so that it can be pickled
+    work.__doc__ = f"As `{call.__name__}`, inside an asyncio or trio program, which keeps running meanwhile."
+    return call
+
+
+def blocking(work: Callable[[], Coroutine[Any, Any, T]], backend: Backend) -> T:
+    """Run `work` in a new event loop; in a new thread where a loop is already running.
+
+    Args:
+        work: the coroutine function to run.
+        backend: the library of the loop.
+    """
+    in_loop = functools.partial(_in_new_loop, work, backend)
+    if not _inside_event_loop():
+        return in_loop()
+    done: list[T] = []
+    RunThread(lambda: done.append(in_loop())).complete()
+    return done[0]
+
+
+class RunThread(threading.Thread):
+    """The thread of a run that was started where an event loop is running, as in a notebook.
+
+    Python delivers Ctrl-C (in a notebook: the button that interrupts a cell) to the thread that waits for this one.
+
+    Args:
+        work: what the thread does.
+    """
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        super().__init__(name="sim-run")
+        self._work = work
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+        self._interrupted = False
+        self._suspend: Callable[[], None] | None = None
+
+    def run(self) -> None:
+        """Do the work, in the new thread."""
+        try:
+            self._work()
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._ended.set()
+
+    def complete(self) -> None:
+        """Start the thread, wait for its end, and raise the error that ended it.
+
+        The first Ctrl-C suspends the run, whose record is then closed. The second one does not wait for that.
+        """
+        self.start()
+        try:
+            self._ended.wait()  # not `join`, which takes an interrupted thread for an ended one up to Python 3.12
+        except KeyboardInterrupt:
+            self._interrupted = True
+            if self._suspend is not None:
+                self._suspend()
+            self._ended.wait()
+        self.join()
+        if self._error is not None:
+            raise self._error
+
+    def on_interrupt(self, suspend: Callable[[], None]) -> None:
+        """Have `suspend` called, from another thread, when the run is interrupted; at once if it already was."""
+        self._suspend = suspend
+        if self._interrupted:
+            suspend()
+
+
+def running_on() -> Backend:
+    """Return the event loop that this code runs in."""
+    trio = sys.modules.get("trio")  # already imported if it is the backend, and slow to import if not
+    return "trio" if trio is not None and trio.lowlevel.in_trio_run() else "asyncio"
+
+
+def _in_new_loop(work: Callable[[], Coroutine[Any, Any, T]], backend: Backend) -> T:
+    interrupts: list[BaseException] = []
+
+    async def main() -> list[T]:
+        # After a second Ctrl-C, nobody looks at asyncio's task, which would print what it raised as a traceback.
+        try:
+            return [await work()]
+        except (KeyboardInterrupt, SystemExit) as error:
+            interrupts.append(error)
+            return []
+
+    done = anyio.run(main, backend=backend)
+    if not done:
+        raise interrupts[0]
+    return done[0]
+
+
+def _inside_event_loop() -> bool:
+    try:
+        anyio.lowlevel.current_token()
+    except anyio.NoEventLoopError:
+        return False
+    return True
