@@ -2,7 +2,8 @@
 
 The packages, from top to bottom. A package imports only packages below it.
 
-- `cli` (the program `sim`), `report` and `bench` (HTML pages), `compare` (two runs), `telemetry` (metrics)
+- `cli` (the program `sim`), `analysis` (runs as Python objects, for notebooks)
+- `report` and `bench` (HTML pages), `compare` (two runs), `telemetry` (metrics)
 - `runner` (one run), `sync` (synchronised rounds), `assembly` (from a scenario to a world), `scenario` (YAML files)
 - `agents` (kinds of agents), `llm` (language models), `actors` (agents and their loops), `world` (shared state)
 - `store` (the run folder), `resources` (limits and pools), `events` (the event bus)
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
         PauseReason,
         WakeCondition,
     )
+    from sim.analysis import AgentRecord, AgentRecords, Run, RunList, diff, runs
+    from sim.analysis import open as open  # noqa: A004
+    from sim.compare.comparison import Comparison
     from sim.errors import Interrupt, ScenarioError, SimError, UsageError
     from sim.events import Event, EventBus
     from sim.kernel import (
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
         run_until,
         sleep,
     )
+    from sim.pages import Chart
     from sim.resources import (
         Container,
         Preempted,
@@ -52,7 +57,19 @@ if TYPE_CHECKING:
         Resource,
         Store,
     )
-    from sim.runner import ReplayResult, RunResult, SimulationRunner, branch, replay, resume, run, run_async
+    from sim.runner import (
+        ReplayResult,
+        RunResult,
+        SimulationRunner,
+        branch,
+        branch_async,
+        replay,
+        replay_async,
+        resume,
+        resume_async,
+        run,
+        run_async,
+    )
     from sim.scenario import Scenario, load
     from sim.standalone import World
     from sim.tools import Tool, Tools, tool
@@ -61,21 +78,27 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Action", "ActionResult", "Actor", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager", "AgentState",
-    "Container", "Control", "Effect", "Event", "EventBus", "Interrupt", "Kernel", "Latch", "Message", "Outcome",
-    "PauseReason", "Preempted", "PreemptiveResource", "PriorityResource", "Queue", "RateTracker", "ReplayResult",
-    "Resource", "RunResult", "Scenario", "ScenarioError", "Service", "Signal", "SimError", "SimulationRunner", "Store",
-    "Tool", "Tools", "UsageError", "WakeCondition", "World", "all_of", "branch", "first_of", "join", "load", "perform",
-    "replay", "resume", "run", "run_async", "run_until", "sleep", "tool",
-]  # fmt: skip# fmt: skip
+    "Action", "ActionResult", "Actor", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager", "AgentRecord",
+    "AgentRecords", "AgentState", "Chart", "Comparison", "Container", "Control", "Effect", "Event", "EventBus",
+    "Interrupt", "Kernel", "Latch", "Message", "Outcome", "PauseReason", "Preempted", "PreemptiveResource",
+    "PriorityResource", "Queue", "RateTracker", "ReplayResult", "Resource", "Run", "RunList", "RunResult", "Scenario",
+    "ScenarioError", "Service", "Signal", "SimError", "SimulationRunner", "Store", "Tool", "Tools", "UsageError",
+    "WakeCondition", "World", "all_of", "branch", "branch_async", "diff", "first_of", "join", "load", "perform",
+    "replay", "replay_async", "resume", "resume_async", "run", "run_async", "run_until", "runs", "sleep", "tool",
+]  # fmt: skip
+"""The public names but `open`, so that `from sim import *` does not hide the built-in function."""
 
 _HOMES = {
     "actors": "Agent AgentLoop AgentLoopConfig AgentLoopManager AgentState Control PauseReason WakeCondition",
+    "analysis": "AgentRecord AgentRecords Run RunList diff open runs",
+    "compare.comparison": "Comparison",
     "errors": "Interrupt ScenarioError SimError UsageError",
     "events": "Event EventBus",
     "kernel": "Actor Effect Kernel Latch Outcome Queue Signal all_of first_of join perform run_until sleep",
+    "pages": "Chart",
     "resources": "Container Preempted PreemptiveResource PriorityResource RateTracker Resource Store",
-    "runner": "ReplayResult RunResult SimulationRunner branch replay resume run run_async",
+    "runner": "ReplayResult RunResult SimulationRunner branch replay resume run "
+    "branch_async replay_async resume_async run_async",
     "scenario": "Scenario load",
     "standalone": "World",
     "tools": "Tool Tools tool",
@@ -94,4 +117,4 @@ if not TYPE_CHECKING:  # otherwise a type checker would accept every name
 
     def __dir__():
         """Include public names that are not imported yet."""
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *_HOME})

