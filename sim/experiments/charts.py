@@ -7,6 +7,7 @@ import attrs
 
 from sim.experiments.estimate import Estimate
 from sim.pages import Markup, svg, tag
+from sim.pages.chart import ticks
 
 WIDTH = 560.0
 _RIGHT, _ABOVE, _BELOW, _LEFT = 14.0, 10.0, 24.0, 46.0
@@ -46,14 +47,6 @@ def half(value: Estimate) -> str:
     return f"±{number(float(f'{value.half:.2g}'))}" if value.half else ""
 
 
-def ticks(high: float, count: int) -> list[float]:
-    """Return round values for an axis from 0 to at least `high`."""
-    rough = (high or 1) / count
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(one * power for one in (1, 2, 2.5, 5, 10) if one * power >= rough * 0.9999)
-    return [step * index for index in range(math.ceil(high / step * 0.9999) + 1 or 2)]
-
-
 def bars(label: str, given: Sequence[Bar], *, mark: float | None = None, marked: str = "") -> Markup:
     """Return horizontal bars with their intervals.
 
@@ -65,7 +58,7 @@ def bars(label: str, given: Sequence[Bar], *, mark: float | None = None, marked:
     """
     left = 12 + _WORD * max(len(bar.name) for bar in given)
     said = 16 + _WORD * max(len(bar.said) for bar in given)
-    marks = ticks(max(mark or 0, *(max(bar.value.high, bar.value.mean) for bar in given)), 4)
+    marks = ticks(0.0, max(mark or 0, *(max(bar.value.high, bar.value.mean) for bar in given)), 4)
     height = _ABOVE + 30 * len(given) + _BELOW + (14 if mark is not None else 0)
     floor = height - _BELOW
 
@@ -103,7 +96,7 @@ def dots(label: str, given: Sequence[Bar]) -> Markup:
     left = 12 + _WORD * max(len(bar.name) for bar in given)
     said = 16 + _WORD * max(len(bar.said) for bar in given)
     most = max(*(abs(end) for bar in given for end in (bar.value.low, bar.value.high)), 0.0)
-    marks = ticks(most, 2)
+    marks = ticks(0.0, most, 2)
     height = _ABOVE + 26 * len(given) + _BELOW
     middle, half_width = (left + WIDTH - said) / 2, (WIDTH - said - left) / 2
 
@@ -137,7 +130,7 @@ def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None 
     """
     height = 250.0
     places = sorted({place for series in given for place, _ in series.values})
-    marks = ticks(max(mark or 0, *(max(e.high, e.mean) for series in given for _, e in series.values)), 5)
+    marks = ticks(0.0, max(mark or 0, *(max(e.high, e.mean) for series in given for _, e in series.values)), 5)
     wide = places[0] > 0 and places[-1] / places[0] >= 8
     scale = [math.log(place) for place in places] if wide else places
     span = scale[-1] - scale[0] or 1
@@ -181,7 +174,7 @@ def bands(label: str, given: Sequence[Series], end: float, axis: str) -> Markup:
 
     parts: list[Iterable[Markup | str]] = [
         (_line(x(at), _ABOVE, x(at), height - 34, "grid"), _text(x(at), height - 20, number(at), "middle"))
-        for at in ticks(end, 5)
+        for at in ticks(0.0, end, 5)
         if at <= end * 1.001
     ]
     parts.append([_text((left + WIDTH - 70) / 2, height - 4, axis, "middle", "said")])
