@@ -18,7 +18,11 @@ from sim.world import Inhabitant, World
 TASK_COST: Final = "cost of the task"
 """The kind of the `LimitError` when a call could exceed the cost limit of a task."""
 
-_NUMBER: Final = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?|\.\d+)\s*(%?)")
+_TOKEN: Final = re.compile(r"[\w.,+−-]*[0-9][\w.,+−-]*")
+_NUMBER: Final = re.compile(r"\+?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+|0?,[0-9]+|1,0)(?:[eE][+-]?[0-9]+)?")
+_OF: Final = re.compile(r"\s*(?:/|out of|of)\s*([0-9]+(?:\.[0-9]+)?)(?![\w.,]*[0-9])")
+_PERCENT: Final = re.compile(r"\s*(?:%|per ?cent)")
+_WORD: Final = re.compile(r"[ \t]+[^\W\d_]")
 
 
 @attrs.frozen
@@ -98,9 +102,18 @@ class Rating:
 
 
 def number_of(text: str) -> float | None:
-    """Return the first number of a text if it is from 0 to 1, or from 0 to 100 per cent; else None."""
-    found = _NUMBER.search(text)
-    if found is None:
+    """Return the first number of a text as a share; None if it cannot be read as one, and then nothing is guessed.
+
+    A share is written as 0.7, 0,7, 70 %, 7/10, 7 of 10 or 7 out of 10. A count is none: "1 criterion is missing".
+    """
+    token = _TOKEN.search(text)
+    if token is None or _NUMBER.fullmatch(number := token[0].rstrip(".,")) is None:
         return None
-    value = float(found[1]) / (100 if found[2] else 1)
+    value, rest = float(number.replace(",", ".")), text[token.end() :]
+    if _PERCENT.match(rest):
+        value /= 100
+    elif of := _OF.match(rest):
+        value = value / whole if (whole := float(of[1])) else -1
+    elif token[0].isdecimal() and _WORD.match(rest):
+        return None
     return value if 0 <= value <= 1 else None
