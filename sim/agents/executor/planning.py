@@ -154,6 +154,7 @@ def situation(execution: Execution) -> str:
         ("acceptance_criteria", criteria_lines(state.criteria, state.metadata.get("criteria", []))),
         ("constraints", dict(state.constraints) or ""),
         ("files", list(files.get(state.project_id, ()))),
+        ("protected", list(state.protected or ())),
         ("progress", {"score": state.progress_score, **state.progress_metrics}),
         ("steps", [line for step in state.steps_history[-_STEPS:] for line in _lines(step, state.current_step)]),
         ("last_error", state.last_errors[-1] if state.last_errors else ""),

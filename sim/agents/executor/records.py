@@ -249,6 +249,7 @@ class TaskState:
         goal, acceptance_criteria, constraints: what has to be reached, when it is, and what has to be respected.
         criteria: the criteria with how they are checked.
         priority, start_ns: how urgent it is, and when it can begin.
+        protected: the files and folders that it cannot change; None: see `ExecutionTask`, before it begins.
         max_steps, timeout_ns, cost_limit_micro: its limits.
         creator, parent: who made it, and the number of the task of which it is a part.
         helps: the number of the task for which it is help; None: it is no help.
@@ -284,6 +285,7 @@ class TaskState:
     helps: int | None = None
     priority: int = 0
     start_ns: int = 0
+    protected: tuple[str, ...] | None = None
     agent_id: str = ""
     current_step: int = 0
     started_ns: int | None = None
@@ -330,8 +332,8 @@ class TaskState:
         own = {
             name: getattr(self, name)
             for name in (
-                "task_id", "agent_id", "project_id", "goal", "acceptance_criteria", "constraints", "current_step",
-                "max_steps", "artifacts", "failure_count", "consecutive_failures", "progress_score",
+                "task_id", "agent_id", "project_id", "goal", "acceptance_criteria", "constraints", "protected",
+                "current_step", "max_steps", "artifacts", "failure_count", "consecutive_failures", "progress_score",
                 "progress_metrics", "token_usage", "escalation_triggered", "escalation_reason", "timeout_reached",
                 "resource_limit_hit", "last_confidence_check_step", "last_confidence_score", "metadata",
             )

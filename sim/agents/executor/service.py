@@ -14,7 +14,7 @@ import attrs
 
 from sim.agents.executor.records import FINAL, Ending, Step, TaskState
 from sim.agents.executor.settings import Criterion, ExecutionTask, ExecutorSettings, ExecutorsSettings
-from sim.agents.executor.workspace import Workspace
+from sim.agents.executor.workspace import Workspace, is_in
 from sim.kernel import Timer, to_seconds
 from sim.kernel.codec import encode, freeze
 from sim.kernel.duration import MAX_NS
@@ -151,8 +151,12 @@ class Executors(Service):
             self._world.tasks.update(state.number, ORCHESTRATOR, status="active", assignee=agent_id)
         if state.started_ns is None:
             state.started_ns = self._world.kernel.now
+            if state.protected is None:
+                files, tests = self.workspace.files.get(state.project_id, ()), [one.tests for one in state.criteria]
+                state.protected = tuple(path for path in tests if path and any(is_in(name, path) for name in files))
             limits = {"max_steps": state.max_steps, "timeout": to_seconds(state.timeout_ns)}
             about = {"goal": state.goal, "criteria": state.acceptance_criteria, "constraints": dict(state.constraints)}
+            about |= {"protected": state.protected}
             money = {"cost_limit": state.cost_limit_micro / MICRO}
             self.report("started", state, **about, **limits, **money)
 
@@ -238,7 +242,7 @@ class Executors(Service):
         state = self.states[task.id] = TaskState(
             task.id, known, given.project, given.type, given.goal, given.criteria, dict(given.constraints),
             given.max_steps or settings.max_steps, given.timeout or settings.timeout, to_micro(money), creator, parent,
-            helps, given.priority, given.start,
+            helps, given.priority, given.start, given.protected,
         )  # fmt: skip
         self._numbers[known] = task.id
         self.counts["tasks"] += 1

@@ -66,6 +66,8 @@ class ExecutionTask:
         project: the project in whose workspace it is done.
         depends_on: the names of the tasks that must have succeeded before.
         constraints: what the work has to respect, in words or values, for the prompts.
+        protected: files and folders that the task cannot change; null: the tests of its criteria that exist when it
+            begins, so that it cannot reach its goal by changing them.
         priority: how urgent it is; a higher one comes first.
         start: when it can begin.
         max_steps: the most steps; null: that of `executor`.
@@ -80,6 +82,7 @@ class ExecutionTask:
     project: Name = "project"
     depends_on: tuple[str, ...] = ()
     constraints: Mapping[str, Json] = attrs.field(factory=dict)
+    protected: tuple[str, ...] | None = None
     priority: Annotated[int, Range(-1000, 1000)] = 0
     start: Duration = 0
     max_steps: Count | None = None
@@ -91,6 +94,8 @@ class ExecutionTask:
             raise UsageError("a task has a goal")
         if not self.criteria:
             raise UsageError("a task has at least one criterion", hint="say in `criteria` when its goal is reached")
+        for name in self.protected or ():
+            check_file_name(name)
 
 
 @attrs.frozen

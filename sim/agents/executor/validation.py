@@ -8,7 +8,7 @@ from sim.agents.executor.records import CriterionResult, Method, PlannedAction, 
 from sim.agents.executor.settings import Criterion
 from sim.agents.executor.testing import keep_report, perform_tests
 from sim.agents.executor.tools import FINISH
-from sim.agents.executor.workspace import metrics_of
+from sim.agents.executor.workspace import is_in, metrics_of
 from sim.world import Refused
 
 _JUDGE: Final = "You check the work of an agent. How far are these criteria met? 1.0 means that all of them are."
@@ -74,20 +74,15 @@ def _by_tests(criterion: Criterion, report: Mapping[str, Any] | None) -> Criteri
     path = criterion.tests or ""
     if report is not None and "ended" in report:
         return CriterionResult(criterion.text, "tests", 0.0, False, str(report["ended"]))
-    tests = [] if report is None else [one for one in report["tests"] if _is_in(one["name"], path)]
-    counted = [one for one in tests if one["outcome"] != "skipped"]
-    failed = [one for one in counted if one["outcome"] == "failed"]
-    share = (len(counted) - len(failed)) / len(counted) if counted else 0.0
-    detail = "there are no tests yet" if not counted else ""
-    if failed:
-        detail = f"{len(failed)} of {len(counted)} tests fail: {failed[0]['name']}: {failed[0]['message']}"
-    return CriterionResult(criterion.text, "tests", round(share, 4), bool(counted) and not failed, detail)
-
-
-def _is_in(name: str, path: str) -> bool:
-    """Return whether a test is in a file or folder."""
-    file = name.partition("::")[0]
-    return file == path or file.startswith(f"{path.rstrip('/')}/")
+    files = {} if report is None else {name: one for name, one in report["files"].items() if is_in(name, path)}
+    passed, failed = (sum(one[word] for one in files.values()) for word in ("passed", "failed"))
+    counted = passed + failed
+    detail = "" if counted else "there are no tests yet"
+    if report is not None and failed:
+        first = next((one for one in report["tests"] if one["outcome"] == "failed" and is_in(one["name"], path)), None)
+        detail = f"{failed} of {counted} tests fail" + (f": {first['name']}: {first['message']}" if first else "")
+    share = round(passed / counted, 4) if counted else 0.0
+    return CriterionResult(criterion.text, "tests", share, bool(passed) and not failed, detail)
 
 
 def _by_file(execution: Execution, criterion: Criterion, name: str) -> CriterionResult:
@@ -104,7 +99,7 @@ async def _refresh_tests(execution: Execution) -> None:
     state, executors = execution.state, execution.executors
     paths = [one.tests for one in state.criteria if one.tests is not None]
     files = executors.workspace.files.get(state.project_id, ())
-    if executors.tests_fault is not None or not any(_is_in(name, path) for path in paths for name in files):
+    if executors.tests_fault is not None or not any(is_in(name, path) for path in paths for name in files):
         return
     known = state.metadata.get("tests")
     changes = executors.workspace.changes.get(state.project_id, 0)

@@ -67,8 +67,9 @@ class Workspace:
             state: the task for which it is done.
 
         Raises:
-            Refused: if the name is not valid, the text too long, or there are too many files.
+            Refused: if the name is not valid, the text too long, there are too many files, or it is protected.
         """
+        _check_protected(name, state)
         own = self.files.setdefault(project, {})
         try:
             check_file_name(name)
@@ -99,9 +100,10 @@ class Workspace:
         """Delete a file.
 
         Raises:
-            Refused: if it does not exist.
+            Refused: if it does not exist, or it is protected.
         """
         self.text(project, name)
+        _check_protected(name, state)
         self._world.artifacts.remove(f"{project}/{name}")
         data = {"project": project, "file": name, "version": None, "by": by, "text": None, "task": state.number}
         self._world.event_bus.tell("execution.file", data)
@@ -114,6 +116,18 @@ class Workspace:
         if "requirements.txt" not in self.files.get(project, ()):
             return 0
         return len(set(_DEPENDENCY.findall(self.text(project, "requirements.txt"))))
+
+
+def _check_protected(name: str, state: "TaskState | None") -> None:
+    """Refuse a change of a file that a task cannot change."""
+    if state is not None and any(is_in(name, path) for path in state.protected or ()):
+        raise Refused(f"the task {state.task_id} cannot change {name!r:.100}, because it is protected")
+
+
+def is_in(name: str, path: str) -> bool:
+    """Return whether a file, or a test as `file::name`, is in a file or folder, or is the test that `path` names."""
+    file, wanted = name.partition("::")[0], path.partition("::")[0]
+    return file == wanted or file.startswith(f"{wanted.rstrip('/')}/")
 
 
 def metrics_of(state: "TaskState", workspace: Workspace) -> Mapping[str, int]:
