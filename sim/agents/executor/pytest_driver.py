@@ -177,16 +177,17 @@ def run(paths: list[str]) -> dict[str, Any]:
         return {"fault": "pytest is not installed"}
     folder = Path.cwd()
     sys.path.insert(0, str(folder))  # after all that the driver needs is imported: a workspace can have a `json.py`
-    outcomes, coverage, errors = Outcomes(folder), Coverage(folder), io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
+    outcomes, coverage, told, errors = Outcomes(folder), Coverage(folder), io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(errors):
         sys.settrace(coverage)
         threading.settrace(coverage)
         code = int(pytest.main([*_OPTIONS, *paths], plugins=[outcomes]))
         sys.settrace(None)
     report = _report(outcomes.found)
     if code in _FAULTS:
-        lines = [line.strip() for line in errors.getvalue().splitlines() if line.strip()] or ["no reason is known"]
-        report["ended"] = f"pytest cannot run: {_plain(lines[-1])}"
+        marked = [line for line in told.getvalue().splitlines() if _MARK.match(line)]
+        lines = [*marked, *(line.strip() for line in errors.getvalue().splitlines() if line.strip())]
+        report["ended"] = f"pytest cannot run: {_plain(lines[-1]) if lines else f'exit code {code}'}"
     return {**report, "exit_code": code, "coverage": coverage.percent()}
 
 
