@@ -51,6 +51,8 @@ async def _turn(world: World, agent: Inhabitant, task: int) -> Turned:
     before, done, attempts = _spent(execution), state.current_step, list[Attempt]()
     planner = Planner(execution)
     try:
+        if done >= state.max_steps:  # the last step has waited for help, or was interrupted at a gate
+            return await _conclude_without_step(execution)
         plan = None if execution.is_over() else await planner.first()  # 1. plan the next action
         if plan is None and (planned := _without_plan(execution, planner)) is not None:
             return planned
@@ -62,7 +64,7 @@ async def _turn(world: World, agent: Inhabitant, task: int) -> Turned:
         if not validation.met:
             await check_loops(execution)  # 5. loops: three identical errors, or what the monitor sees
             await check_confidence(execution)  # 6. confidence: every five steps, on uncertainty, on request
-        return _conclude(execution)
+        return _conclude(execution, validation)
     except Interrupt as interrupt:
         if not isinstance(interrupt.cause, TimeUp):
             raise
@@ -123,10 +125,19 @@ def reason_of(execution: Execution, ending: Ending) -> str:
             return state.escalation_reason or str(state.metadata.get("outage", ending))
 
 
-def _conclude(execution: Execution) -> Turned:
+async def _conclude_without_step(execution: Execution) -> Turned:
+    """End a task without a further step: it has succeeded if its criteria are met by now, for example by help."""
+    state = execution.state
+    last = state.steps_history[-1]
+    validation = await validate_step(execution, last.planned_action, last.execution_result)
+    _update_progress(state, validation)
+    return _conclude(execution, validation)
+
+
+def _conclude(execution: Execution, validation: ValidationResult) -> Turned:
     """End the task if it is time, after a step."""
     state = execution.state
-    ending = should_terminate(execution, state.steps_history[-1].validation)
+    ending = should_terminate(execution, validation)
     if ending is not None:
         execution.executors.end(state, ending, reason_of(execution, ending))
         return Turned("ended", state.current_step, ending)
@@ -226,12 +237,16 @@ def update_state(
     )  # fmt: skip
     state.steps_history.append(step)
     state.current_step += 1
-    state.progress_score, state.progress_metrics = validation.progress, dict(validation.metrics)
-    state.metadata["criteria"] = [one.met for one in validation.criteria]
+    _update_progress(state, validation)
     for key in ("outages", "retry_ns", "summary"):
         state.metadata.pop(key, None)
     _count_failure(state, error)
     return step
+
+
+def _update_progress(state: TaskState, validation: ValidationResult) -> None:
+    state.progress_score, state.progress_metrics = validation.progress, dict(validation.metrics)
+    state.metadata["criteria"] = [one.met for one in validation.criteria]
 
 
 def _unchecked(state: TaskState) -> ValidationResult:
