@@ -103,7 +103,8 @@ def should_terminate(execution: Execution, validation: ValidationResult | None =
     if state.current_step >= state.max_steps and not over:
         return "max_steps"
     if state.escalation_triggered:
-        return "loop_detected" if state.metadata.get("loop") else "escalation"
+        escalation: Ending = state.metadata["escalation"]
+        return escalation
     if state.timeout_reached:
         return "timeout"
     return "cost_limit" if state.resource_limit_hit else None
@@ -290,11 +291,10 @@ async def check_loops(execution: Execution) -> None:
     else:
         return
     execution.executors.counts["loops"] += 1
-    state.metadata["loop"] = True
-    await create_gate(execution, f"Loop detected: {why}")
+    await create_gate(execution, f"Loop detected: {why}", "loop_detected")
     if not state.escalation_triggered:
         state.last_errors, state.consecutive_failures = [], 0
-        state.metadata |= {"loop": False, "monitored_from": state.current_step}
+        state.metadata["monitored_from"] = state.current_step
 
 
 def should_request_confidence_check(execution: Execution) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sim.agents.executor.execution import Execution
-from sim.agents.executor.records import PlannedAction, Result, ToolExecution
+from sim.agents.executor.records import Ending, PlannedAction, Result, ToolExecution
 from sim.agents.executor.service import ORCHESTRATOR
 from sim.agents.executor.settings import Criterion, ExecutionTask
 from sim.errors import Cancelled
@@ -42,11 +42,15 @@ async def execute_tool(execution: Execution, action: PlannedAction) -> Result:
     denied = Access.on(world).refusal(agent, tool, action.parameters) is not None
     asked = len(_gates(execution))
     call = {"tool": tool.name, "args": dict(action.parameters)}
-    done = await world.execute(agent, Action("use_tool", call, _short(state.decision_reasoning)))
+    try:
+        done = await world.execute(agent, Action("use_tool", call, _short(state.decision_reasoning)))
+    finally:
+        gates = _gates(execution)[asked:]
+        for gate in gates:
+            execution.executors.count_gate(state, gate)
     if done.success:
         result = Result(True, "ok", done.data)
     else:
-        gates = _gates(execution)[asked:]
         denied = denied or any(ending_of(gate) is not None for gate in gates)
         result = Result(False, "denied" if denied else "failed", error=done.error)
     state.tool_executions.append(ToolExecution(state.current_step + 1, tool.name, result.status))
@@ -173,7 +177,7 @@ async def evaluate_confidence(execution: Execution) -> float | None:
     return score
 
 
-async def create_gate(execution: Execution, reason: str, **context: Any) -> str | None:
+async def create_gate(execution: Execution, reason: str, ending: Ending = "escalation", **context: Any) -> str | None:
     """Ask a person whether the task goes on, and wait for the decision; the executor is PAUSED meanwhile.
 
     If the person agrees, `escalation_triggered` is cleared and the task goes on. If not, if nobody decides in time, or
@@ -182,6 +186,7 @@ async def create_gate(execution: Execution, reason: str, **context: Any) -> str 
     Args:
         execution: the execution.
         reason: why a person is needed.
+        ending: how the task ends if nobody lets it go on.
         context: what else the person should know.
 
     Returns:
@@ -189,6 +194,7 @@ async def create_gate(execution: Execution, reason: str, **context: Any) -> str 
     """
     state, executors, world = execution.state, execution.executors, execution.world
     state.escalation_triggered, state.escalation_reason = True, reason
+    state.metadata["escalation"] = ending
     approvals = world.services.get(Approvals.name)
     number = int(state.metadata.get("gates", 0))
     if not isinstance(approvals, Approvals) or number >= executors.settings.gates:
@@ -206,8 +212,6 @@ async def create_gate(execution: Execution, reason: str, **context: Any) -> str 
     state.metadata["gates"] = number + 1
     executors.counts["gates"] += 1
     executors.report("escalated", state, reason=reason, gate=gate.id)
-    since = world.kernel.now
-    executors.disarm(state)
     world.tasks.update(state.number, ORCHESTRATOR, status="paused", note=reason[:500])
     try:
         gate = await approvals.decided(execution.agent, gate)
@@ -215,8 +219,7 @@ async def create_gate(execution: Execution, reason: str, **context: Any) -> str 
         state.escalation_triggered = False
         raise
     finally:
-        executors.count_pause(state, since)
-        executors.arm(state)
+        executors.count_gate(state, approvals.gates[gate.id])
         world.tasks.update(state.number, ORCHESTRATOR, status="active")
     if (why := ending_of(gate)) is not None:
         state.escalation_reason = f"{reason}; {why}"

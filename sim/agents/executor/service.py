@@ -19,6 +19,7 @@ from sim.kernel import Timer, to_seconds
 from sim.kernel.codec import encode, freeze
 from sim.kernel.duration import MAX_NS
 from sim.resources import MICRO, to_micro
+from sim.tools.approvals import Gate
 from sim.world import Message, Refused, Service, World
 from sim.world.actions.messages import deliver
 from sim.world.tasks import TaskStatus
@@ -174,7 +175,7 @@ class Executors(Service):
             self._timers[state.number] = kernel.call_at(due, lambda: self._time_is_up(state), kernel.supervisor)
 
     def disarm(self, state: TaskState) -> None:
-        """Cancel this timer: no step is under way, or a person is waited for."""
+        """Cancel this timer: no step is under way."""
         if (timer := self._timers.pop(state.number, None)) is not None:
             timer.cancel()
 
@@ -300,7 +301,8 @@ class Executors(Service):
         status, now = FINAL[ending], self._world.kernel.now
         state.ending, state.completed_ns = ending, now
         state.metadata["reason"] = reason
-        state.metadata.pop("waits_for", None)  # its time was up in the step that asked for help
+        for key in ("waits_for", "waits_since_ns"):  # its time was up in the step that asked for help
+            state.metadata.pop(key, None)
         self.counts[status] += 1
         self.counts[f"ended_{ending}"] += 1
         self.counts["steps"] += state.current_step
@@ -323,7 +325,7 @@ class Executors(Service):
         if waiting.metadata.get("waits_for") != state.number:
             return
         del waiting.metadata["waits_for"]
-        self.count_pause(waiting, waiting.metadata.pop("waits_since_ns"))
+        self._count_pause(waiting, self._world.kernel.now - waiting.metadata.pop("waits_since_ns"))
         outputs = [step.execution_result.output for step in state.steps_history if step.success]
         helped = {"task": state.task_id, "status": state.final_status, "output": outputs[-2:]}
         waiting.metadata.setdefault("help", []).append(helped)
@@ -339,10 +341,15 @@ class Executors(Service):
         state.metadata |= {"waits_for": other.number, "waits_since_ns": self._world.kernel.now}
         self._world.tasks.update(state.number, ORCHESTRATOR, status="waiting", note=f"waits for task {other.number}")
 
-    def count_pause(self, state: TaskState, since_ns: int) -> None:
-        """Add the time since a moment to the time that does not count for the timeout of a task."""
-        paused = int(state.metadata.get("paused_ns", 0))
-        state.metadata["paused_ns"] = paused + self._world.kernel.now - since_ns
+    def count_gate(self, state: TaskState, gate: Gate) -> None:
+        """Add the time that a gate was open, which does not count for the timeout of a task under way."""
+        closed_ns = self._world.kernel.now if gate.decided_ns is None else gate.decided_ns
+        self._count_pause(state, min(closed_ns, gate.expires_ns) - gate.created_ns)
+        self.disarm(state)  # the timer may be over: a paused agent is not interrupted
+        self.arm(state)
+
+    def _count_pause(self, state: TaskState, duration_ns: int) -> None:
+        state.metadata["paused_ns"] = int(state.metadata.get("paused_ns", 0)) + duration_ns
 
     def used_ns(self, state: TaskState) -> int:
         """Return the time since a task began, without waiting for people and help, in simulated nanoseconds."""
