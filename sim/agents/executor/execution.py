@@ -11,6 +11,7 @@ from sim.agents.executor.records import LLMCall, TaskState
 from sim.agents.executor.service import Executors
 from sim.agents.executor.settings import ExecutorSettings
 from sim.errors import LimitError
+from sim.kernel import to_seconds
 from sim.llm.service import Models
 from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest
 from sim.world import Inhabitant, World
@@ -73,7 +74,22 @@ class Execution:
         self.executors.spend(answer.cost_micro)
         return answer
 
-    async def rate(self, use: str, instructions: str, sections: Mapping[str, Any]) -> "Rating | None":
+    def delay_ns(self, use: str, number: int, error: str) -> int:
+        """Note that no model answered, and return after which time to ask again: twice as long each time.
+
+        Args:
+            use: the use case of the call.
+            number: how often this has happened before.
+            error: why.
+        """
+        left = self.state.timeout_ns - self.executors.used_ns(self.state)
+        delay = max(0, min(self.executors.settings.retry_delay << number, left))
+        self.executors.report("retry", self.state, use=use, attempt=number + 1, delay=to_seconds(delay), error=error)
+        return delay
+
+    async def rate(
+        self, use: str, instructions: str, sections: Mapping[str, Any]
+    ) -> "Rating | ModelError | LimitError":
         """Ask a model for a number from 0 to 1.
 
         Args:
@@ -82,15 +98,23 @@ class Execution:
             sections: the data to judge.
 
         Returns:
-            The answer; None if no model answered.
+            The answer, or why no model answered.
         """
         system = f"{instructions} Begin with one number from 0.0 to 1.0, then say why in one sentence."
         messages = (ChatMessage("system", system), ChatMessage("user", prompt("", sections)))
         try:
             answer = await self.complete(ModelRequest(messages, use=use, immediate=True))
-        except (ModelError, LimitError):
-            return None
+        except (ModelError, LimitError) as error:
+            return error
         return Rating(number_of(answer.completion.text), answer.completion.text)
+
+
+def is_quota(error: object) -> bool:
+    """Return whether a hard limit of an account, or the ceiling of the run, refused a call.
+
+    The executor is then paused until the operator acts, and its task waits with it.
+    """
+    return isinstance(error, ModelError) and error.kind == "quota"
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from sim.agents.executor.execution import Execution
+from sim.agents.executor.execution import Execution, is_quota
 from sim.agents.executor.loop_detection import is_looping, seen_from_outside
 from sim.agents.executor.orchestrator import create_gate, evaluate_confidence, execute_tool, handle_denial
 from sim.agents.executor.planning import Plan, Planner
@@ -61,7 +61,7 @@ async def _turn(world: World, agent: Inhabitant, task: int) -> Turned:
         validation = await validate_step(execution, last.action, last.result)  # 3. validate
         step = update_state(execution, before, attempts, validation, planner.fault)  # 4. update the state
         executors.log(state, step)  # 7. log: before the checks, so that a step that ends a task is on record too
-        if not validation.met:
+        if not validation.met and validation.outage is None:
             await check_loops(execution)  # 5. loops: three identical errors, or what the monitor sees
             await check_confidence(execution)  # 6. confidence: every five steps, on uncertainty, on request
         return _conclude(execution, validation)
@@ -138,7 +138,7 @@ async def _conclude_without_step(execution: Execution) -> Turned:
 def _conclude(execution: Execution, validation: ValidationResult) -> Turned:
     """End the task if it is time, after a step."""
     state = execution.state
-    ending = should_terminate(execution, validation)
+    ending = should_terminate(execution, validation) or ("no_model" if validation.outage is not None else None)
     if ending is not None:
         execution.executors.end(state, ending, reason_of(execution, ending))
         return Turned("ended", state.current_step, ending)
@@ -153,12 +153,13 @@ def _without_plan(execution: Execution, planner: Planner) -> Turned | None:
     state, executors, settings = execution.state, execution.executors, execution.executors.settings
     failure = planner.failure
     if (ending := should_terminate(execution)) is None and failure is not None and failure.ending == "model_error":
+        if is_quota(failure.cause):
+            return Turned("retry", state.current_step)
         number = int(state.metadata.get("outages", 0))
         state.metadata |= {"outages": number + 1, "outage": f"no model answers: {failure.error}"}
         if failure.retryable and number < settings.retries:
-            delay = settings.retry_delay * 2**number
+            delay = execution.delay_ns(execution.settings.use, number, failure.error or "")
             state.metadata["retry_ns"] = execution.world.kernel.now + delay
-            executors.report("retry", state, attempt=number + 1, delay=delay / 1e9, error=failure.error)
             return Turned("retry", state.current_step)
         ending = "no_model"
     if ending is None:

@@ -9,7 +9,7 @@ which a person decides whether the task goes on.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sim.agents.executor.execution import Execution
+from sim.agents.executor.execution import Execution, Rating
 from sim.agents.executor.records import Ending, PlannedAction, Result, ToolExecution
 from sim.agents.executor.service import ORCHESTRATOR
 from sim.agents.executor.settings import Criterion, ExecutionTask
@@ -166,7 +166,7 @@ async def evaluate_confidence(execution: Execution) -> float | None:
         "artifacts": state.artifacts,
         "uncertainty": str(state.metadata.get("uncertain", "")),
     })  # fmt: skip
-    if rating is None:
+    if not isinstance(rating, Rating):
         return None
     score = 0.0 if rating.number is None else round(rating.number, 4)
     state.last_confidence_check_step, state.last_confidence_score = state.current_step, score

@@ -22,7 +22,7 @@ Ending = Literal[
 - `escalation`: a person was needed for another reason, and did not let it go on;
 - `timeout`: its time is up;
 - `cost_limit`: the next call of a model could exceed its cost limit;
-- `no_model`: no model answered, also later;
+- `no_model`: no model planned or judged, also later;
 - `dependency`: a task that it depends on has not succeeded, so it never began.
 """
 
@@ -148,6 +148,7 @@ class ValidationResult:
         progress: how far the goal is reached, from 0 to 1.
         metrics: what was counted: tests, coverage, files, lines, dependencies, and how they changed.
         fault: why the step counts as failed although its action succeeded; None: it does not.
+        outage: why no model judged a criterion that only a model can judge, also later; None: none had to, or one did.
     """
 
     method: Method
@@ -155,6 +156,7 @@ class ValidationResult:
     progress: float
     metrics: Mapping[str, Any] = attrs.field(factory=dict)
     fault: str | None = None
+    outage: str | None = None
 
     @property
     def met(self) -> bool:
@@ -165,6 +167,7 @@ class ValidationResult:
         """Return it as JSON."""
         return {
             "method": self.method, "progress": self.progress, "met": self.met, "fault": self.fault,
+            "outage": self.outage,
             "criteria": [cut(attrs.asdict(one), _SHOWN) for one in self.criteria],
             "metrics": cut(dict(self.metrics), _SHOWN),
         }  # fmt: skip

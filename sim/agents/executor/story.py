@@ -203,7 +203,11 @@ def _approved(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
 
 
 def _retry(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
-    story.add(time_ns, "waits", f"no model answered, again in {_number(data.get('delay')):g} s: {_text(data, 'error')}")
+    text = f"no model answered, again in {_number(data.get('delay')):g} s: {_text(data, 'error')}"
+    if data.get("use") == "judge":  # in a step, which is on record later
+        story.pending.append(_line(time_ns, "waits", text))
+    else:
+        story.add(time_ns, "waits", text)
 
 
 def _resumed(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:

@@ -179,7 +179,9 @@ def test_waiting_for_the_approval_of_a_call_takes_no_time_of_the_task(tmp_path: 
     asked = {**given, "simulated": {"name": "boss", "latency": "50m"}}
     ran = team(tmp_path / "after", plans, approvals=asked, models=slow, executor={"timeout": "90s"})
     assert ran.ended() == ("failed", "timeout")
-    assert (ran.state().completed_ns or 0) / 60e9 == pytest.approx(51.5, abs=0.1)  # 1 of the plan, the gate, half of one
+    assert (ran.state().completed_ns or 0) / 60e9 == pytest.approx(
+        51.5, abs=0.1
+    )  # 1 of the plan, the gate, half of one
 
 
 def test_an_executor_that_stops_at_a_gate_leaves_no_trace_of_it(tmp_path: Path) -> None:
