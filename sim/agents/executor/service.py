@@ -87,6 +87,7 @@ class Executors(Service):
         self._ready: dict[str, list[tuple[bool, int, int]]] = {}  # type → tasks that nobody has, as a heap
         self._idle: dict[str, dict[str, None]] = {}  # type → executors that sleep
         self._dependents: dict[int, list[int]] = {}
+        self._held_ns: dict[str, int] = {}  # executor → how long the operator had paused it when it last looked
         self._timers: dict[int, Timer] = {}  # task whose step is under way → its timeout
         self._spent_micro = 0
         world.tasks.define_words(KIND, WORDS)
@@ -112,6 +113,8 @@ class Executors(Service):
                 continue  # it is offered again when the help has ended
             self._world.tasks.update(number, ORCHESTRATOR, status="planned", note=f"{agent_id} has stopped")
             self._offer(state)
+        if self._ready.get(settings.type):
+            self._wake_one(settings.type)  # for a task that this one was woken for
 
     def next_task(self, agent_id: str) -> TaskState | None:
         """Return the task on which an executor works next, or None: it then counts as idle.
@@ -286,9 +289,19 @@ class Executors(Service):
         if missing:
             return
         heappush(self._ready.setdefault(state.type, []), _urgency(state))
-        if sleeping := next(iter(self._idle.get(state.type, ())), None):
-            del self._idle[state.type][sleeping]
-            self.wake(sleeping)
+        self._wake_one(state.type)
+
+    def _wake_one(self, wanted: str) -> None:
+        """Wake an executor of a type that sleeps; one that is about to be paused only if there is no other."""
+        idle = list(self._idle.get(wanted, ()))
+        if idle:
+            chosen = next((one for one in idle if not self._is_held(one)), idle[0])
+            del self._idle[wanted][chosen]
+            self.wake(chosen)
+
+    def _is_held(self, agent_id: str) -> bool:
+        agent: Any = self._world.agents.get(agent_id)
+        return agent is not None and agent.loop.pause_wanted
 
     def end(self, state: TaskState, ending: Ending, reason: str) -> None:
         """End a task: keep its state, tell who waits for it, and free what depends on it.
@@ -347,6 +360,19 @@ class Executors(Service):
         self._count_pause(state, min(closed_ns, gate.expires_ns) - gate.created_ns)
         self.disarm(state)  # the timer may be over: a paused agent is not interrupted
         self.arm(state)
+
+    def count_hold(self, agent_id: str, held_ns: int) -> None:
+        """Add the time for which the operator has paused an executor: it does not count for its tasks either.
+
+        Args:
+            agent_id: the executor.
+            held_ns: this time in all so far.
+        """
+        since = held_ns - self._held_ns.get(agent_id, 0)
+        self._held_ns[agent_id] = held_ns
+        for number in self._own[agent_id] if since > 0 else ():
+            if "waits_for" not in (state := self.states[number]).metadata:
+                self._count_pause(state, since)
 
     def _count_pause(self, state: TaskState, duration_ns: int) -> None:
         state.metadata["paused_ns"] = int(state.metadata.get("paused_ns", 0)) + duration_ns

@@ -4,7 +4,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import sim
+from sim.agents.executor import Criterion, ExecutionTask, Executors
 from sim.kernel.codec import freeze
 from sim.world import Message, World
 from sim.world.actions.messages import deliver
@@ -183,6 +186,60 @@ def test_an_executor_that_stops_gives_its_tasks_back(tmp_path: Path) -> None:
     assert by == ["coder", "coder", "more", "more"]
     notes = ran.rows("SELECT note FROM task_history WHERE task = 1 AND note IS NOT NULL")
     assert notes == ["coder has stopped"]
+
+
+def of(name: str) -> Callable[[World], sim.AgentLoop]:
+    """Return what finds the loop of an agent."""
+
+    def found(world: World) -> sim.AgentLoop:
+        agent = world.agents[name]
+        assert isinstance(agent, sim.Agent)
+        return agent.loop
+
+    return found
+
+
+def test_a_paused_executor_does_not_hold_up_a_task(tmp_path: Path) -> None:
+    """Of the executors that sleep, one is woken that is not paused. If all are paused, one takes it when it goes on."""
+    more = {"name": "more", "kind": "executor", "settings": {"type": "coder", "tools": list(_TOOLS)}}
+    tasks = {"job": job(start="1h")}
+    given = outside((15, lambda world: of("coder")(world).pause()))
+    given["agents"].insert(0, more)
+    ran = team(tmp_path / "one", {"job": [write()]}, tasks=tasks, **given)
+    assert (ran.ended(), ran.state().agent_id) == (("success", "criteria_met"), "more")
+    given = outside(
+        (15, lambda world: of("coder")(world).pause()), (15, lambda world: of("more")(world).pause()),
+        (7200, lambda world: of("more")(world).resume()), (7201, lambda world: of("coder")(world).resume()),
+    )  # fmt: skip
+    given["agents"].insert(0, more)
+    ran = team(tmp_path / "all", {"job": [write()]}, tasks=tasks, **given)
+    assert ran.ended() == ("success", "criteria_met")
+    assert ran.state().started_ns == pytest.approx(7201 * 10**9, abs=10**9)
+
+
+def test_an_executor_that_stops_when_it_was_woken_holds_up_no_task(tmp_path: Path) -> None:
+    """Another one that sleeps is woken for the task."""
+
+    def deed(world: World) -> None:
+        given = ExecutionTask("Do it", "coder", (Criterion("c", file="out.txt"),))
+        Executors.of(world).add("outside", "extra", given)  # wakes `coder`, which is the first that sleeps
+        of("coder")(world).request_stop("stop")
+
+    more = {"name": "more", "kind": "executor", "settings": {"type": "coder", "tools": list(_TOOLS)}}
+    given = outside((3600, deed))
+    given["agents"].append(more)
+    ran = team(tmp_path, {"job": [write("a.txt")], "extra": [write()]}, tasks={"job": job(max_steps=1)}, **given)
+    assert (ran.ended("extra"), ran.state("extra").agent_id) == (("success", "criteria_met"), "more")
+
+
+def test_a_pause_by_the_operator_takes_no_time_of_a_task(tmp_path: Path) -> None:
+    """As with other waits for people, the timeout begins to run again when the executor goes on."""
+    slow = {"provider": "simulated", "simulated": {"first_token": 60, "per_token": 0}}
+    given = outside((90, lambda world: of("coder")(world).pause()), (9000, lambda world: of("coder")(world).resume()))
+    plans: Any = {"job": [write("a.txt", "1"), write("b.txt", "2"), write()]}
+    ran = team(tmp_path, plans, models=slow, executor={"timeout": "10m"}, **given)
+    assert ran.ended() == ("success", "criteria_met")
+    assert (ran.state().completed_ns or 0) > 9000 * 10**9
 
 
 def test_without_another_executor_a_task_waits(tmp_path: Path) -> None:
