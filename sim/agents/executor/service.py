@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Final
 import attrs
 
 from sim.agents.executor.records import FINAL, Ending, Step, TaskState
-from sim.agents.executor.settings import Criterion, ExecutionTask, ExecutorSettings, ExecutorsSettings
+from sim.agents.executor.settings import MOST_PRIORITY, Criterion, ExecutionTask, ExecutorSettings, ExecutorsSettings
 from sim.agents.executor.workspace import Workspace, is_in
+from sim.errors import UsageError
 from sim.kernel import Timer, to_seconds
 from sim.kernel.codec import encode, freeze
 from sim.kernel.duration import MAX_NS
@@ -234,7 +235,7 @@ class Executors(Service):
         if self.counts["tasks"] - self._ended() >= settings.open_tasks:
             raise Refused(f"there are {settings.open_tasks} open tasks already")
         self.require_type(given.type)
-        if not _PROJECT.fullmatch(given.project):
+        if not _NAME.fullmatch(given.project):
             raise Refused(f"{given.project!r:.60} is not the name of a project: small letters, digits, _ and -")
         before = [self._numbers[other] for other in given.depends_on] if depends_on is None else list(depends_on)
         task = world.tasks.create(
@@ -258,6 +259,61 @@ class Executors(Service):
         else:
             self._offer(state)
         return state
+
+    def take(
+        self,
+        creator: str,
+        name: str,
+        goal: str,
+        agent_type: str,
+        *,
+        criteria: Sequence[str],
+        files: Sequence[str],
+        tests: str | None,
+        depends_on: Sequence[str],
+        project: str,
+        priority: int,
+        parent: TaskState | None = None,
+    ) -> dict[str, Any]:
+        """Add a task that an agent or a person gives during the run, and return its name and number.
+
+        Args:
+            creator: who gives it.
+            name: its name: small letters, digits, _ and -.
+            goal, project, priority: see `ExecutionTask`.
+            agent_type: the type of its executors.
+            criteria: texts that a model judges.
+            files: files that must exist.
+            tests: a file or folder whose tests must pass.
+            depends_on: the names of the tasks before it.
+            parent: the task of which it is a part.
+
+        Raises:
+            Refused: if something of this is not valid, or there are too many tasks, or too many of them nested.
+        """
+        if not _NAME.fullmatch(name):
+            raise Refused(f"{name!r:.60} is not the name of a task: small letters, digits, _ and -")
+        if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
+            raise Refused(f"a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}")
+        if parent is not None and self._depth(parent) >= self.settings.parts:
+            raise Refused(f"tasks can be nested {self.settings.parts} deep, so do this one yourself")
+        before = [self.number_of(other) for other in depends_on]
+        try:
+            task = ExecutionTask(
+                goal, agent_type, criteria_of(criteria, files, tests), project=project, priority=priority
+            )
+        except UsageError as error:
+            raise Refused(str(error)) from error
+        number = None if parent is None else parent.number
+        made = self.add(creator, name, task, depends_on=before, parent=number)
+        return {"task": made.task_id, "number": made.number}
+
+    def _depth(self, state: TaskState) -> int:
+        """Return how many tasks a task is a part of, one in the other."""
+        depth = 0
+        while state.parent is not None:
+            depth, state = depth + 1, self.states[state.parent]
+        return depth
 
     def require_type(self, wanted: str) -> None:
         """Check that there are executors of a type.
@@ -446,7 +502,7 @@ class Executors(Service):
 
 
 _NEVER: Final = 2**62
-_PROJECT: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
 def _urgency(state: TaskState) -> tuple[bool, int, int]:

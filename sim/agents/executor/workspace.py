@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sim.agents.executor.settings import ExecutorsSettings
 from sim.errors import UsageError
-from sim.tools.process import check_file_name
+from sim.tools.process import check_file_name, check_folders
 from sim.world import Refused, World
 from sim.world.artifact import make
 
@@ -73,8 +73,14 @@ class Workspace:
         own = self.files.setdefault(project, {})
         try:
             check_file_name(name)
+            if name not in own:
+                check_folders(name, own)
+                if folder := next((other for other in own if other.startswith(f"{name}/")), None):
+                    raise UsageError(f"{name!r} cannot be both a file and the folder of {folder!r}")
         except UsageError as error:
             raise Refused(str(error)) from error
+        if "\0" in text:
+            raise Refused("a file holds text without NUL characters")
         if len(text) > (most := self._settings.file_length):
             raise Refused(f"a file has at most {most:,} characters, not {len(text):,}")
         if name not in own and len(own) >= (most := self._settings.files):

@@ -95,6 +95,19 @@ def test_a_planner_assigns_tasks(tmp_path: Path) -> None:
     assert ran.ended("part") == ("success", "criteria_met")
 
 
+def test_parts_of_parts_are_limited(tmp_path: Path) -> None:
+    """An executor that assigns its task on and on is told to do it itself; without that, tasks would never end."""
+    tasks = {"plan": {"goal": "x", "type": "planner", "criteria": [FILE]}}
+    again = {"executor.assign_task": {**ASSIGN["executor.assign_task"], "agent_type": "planner", "files": ["out.txt"]}}
+    rules = [{"use": "agent", "call": again}]
+    ran = team(tmp_path, {}, tasks=tasks, rules=rules, agents=[PLANNER], executor={"max_steps": 3, "parts": 2})
+    assert ran.count("tasks") == 1 + 3 + 9
+    refused = [state for state in ran.executors.states.values() if state.failure_count]
+    assert len(refused) == 9
+    error = refused[0].steps_history[0].execution_result.error or ""
+    assert "tasks can be nested 2 deep, so do this one yourself" in error
+
+
 def test_two_tasks_of_one_name_are_told_apart(tmp_path: Path) -> None:
     """The second one has its number in its name."""
     tasks = {"plan": {"goal": "x", "type": "planner", "criteria": TWICE}}
@@ -115,6 +128,9 @@ def test_a_person_gives_tasks_during_the_run(tmp_path: Path) -> None:
             (32, "run_task", {**given, "depends_on": ["nothing"]}),
             (33, "run_task", {**given, "project": "../x"}),
             (34, "run_task", {**given, "criteria": "good"}),
+            (35, "run_task", {**given, "name": "two\nlines"}),
+            (36, "run_task", {**given, "priority": 10**9}),
+            (37, "run_task", {**given, "goal": "g" * 20_001}),
         ]
     }
     ran = team(tmp_path, {"job": [write()], "extra": [write("e.txt")], "next": [write("n.txt")]}, steps=steps)
@@ -126,6 +142,8 @@ def test_a_person_gives_tasks_during_the_run(tmp_path: Path) -> None:
         "there are no executors of the type 'painter'; there are coder", "a task has at least one criterion",
         "there is no task 'nothing'", "'../x' is not the name of a project: small letters, digits, _ and -",
         "criteria is a list of texts, not 'good'",
+        "'two\\nlines' is not the name of a task: small letters, digits, _ and -",
+        "a priority is from -1000 to 1000", "a task has a goal of up to 20,000 characters",
     ]  # fmt: skip
 
 
