@@ -110,10 +110,11 @@ class Executors(Service):
         for number in self._own.pop(agent_id):
             state = self.states[number]
             state.agent_id = ""
+            self.report("returned", state, by=agent_id)
             if "waits_for" in state.metadata:
                 continue  # it is offered again when the help has ended
             self._world.tasks.update(number, ORCHESTRATOR, status="planned", note=f"{agent_id} has stopped")
-            self._offer(state)
+            self._offer_at(state, int(state.metadata.get("retry_ns", 0)))
         if self._ready.get(settings.type):
             self._wake_one(settings.type)  # for a task that this one was woken for
 
@@ -254,10 +255,7 @@ class Executors(Service):
         self.report("added", state, type=given.type, creator=creator, parent=parent, helps=helps, depends_on=before)
         for other in before:
             self._dependents.setdefault(other, []).append(task.id)
-        if given.start > world.kernel.now:
-            world.kernel.call_at(given.start, lambda: self._offer(state), world.kernel.supervisor)
-        else:
-            self._offer(state)
+        self._offer_at(state, given.start)
         return state
 
     def take(
@@ -335,6 +333,14 @@ class Executors(Service):
             raise Refused(f"there is no task {name!r:.60}")
         return number
 
+    def _offer_at(self, state: TaskState, due_ns: int) -> None:
+        """Offer a task from a time on."""
+        kernel = self._world.kernel
+        if due_ns > kernel.now:
+            kernel.call_at(due_ns, lambda: self._offer(state), kernel.supervisor)
+        else:
+            self._offer(state)
+
     def _offer(self, state: TaskState) -> None:
         """Let executors of its type take a task, if it can begin; end it if a task that it depends on has failed."""
         if state.ending is not None or state.start_ns > self._world.kernel.now:
@@ -381,7 +387,8 @@ class Executors(Service):
             self._world.tasks.update(task.id, ORCHESTRATOR, status="active")
         self._world.tasks.update(state.number, state.agent_id or ORCHESTRATOR, status=status, result=result)
         money = {"cost": state.total_cost_micro / MICRO, "tokens": sum(state.token_usage)}
-        self.report("ended", state, **result, **money, snapshot=self._fitting(state.to_json))
+        why = {"escalation_reason": state.escalation_reason}
+        self.report("ended", state, **result, **money, **why, snapshot=self._fitting(state.to_json))
         self._tell_waiting(state)
         for number in self._dependents.pop(state.number, ()):
             self._offer(self.states[number])
@@ -398,7 +405,7 @@ class Executors(Service):
         outputs = [step.execution_result.output for step in state.steps_history if step.success]
         helped = {"task": state.task_id, "status": state.final_status, "output": outputs[-2:]}
         waiting.metadata.setdefault("help", []).append(helped)
-        self._world.tasks.update(waiting.number, ORCHESTRATOR, status="active")
+        self._world.tasks.update(waiting.number, ORCHESTRATOR, status="running" if waiting.agent_id else "planned")
         self.report("resumed", waiting, help=state.task_id, status=state.final_status)
         if waiting.agent_id:
             self.wake(waiting.agent_id)

@@ -214,6 +214,10 @@ def _resumed(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
     story.add(time_ns, "resumed", f"{_text(data, 'help')} ended with {_text(data, 'status')}")
 
 
+def _returned(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+    story.add(time_ns, "waits", f"{_text(data, 'by')} has stopped, so another executor of its type goes on")
+
+
 def _ended(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
     story.flush()
     story.status, story.ending = _text(data, "status"), _text(data, "ending")
@@ -224,7 +228,7 @@ def _ended(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
 
 _TELL: Final = {
     "started": _started, "step": _step, "denied": _denied, "confidence": _confidence, "escalated": _escalated,
-    "approved": _approved, "retry": _retry, "resumed": _resumed, "ended": _ended,
+    "approved": _approved, "retry": _retry, "resumed": _resumed, "returned": _returned, "ended": _ended,
 }  # fmt: skip
 
 

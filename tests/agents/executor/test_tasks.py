@@ -12,6 +12,7 @@ from sim.kernel.codec import freeze
 from sim.world import Message, World
 from sim.world.actions.messages import deliver
 from tests.agents.executor.team import FILE, team, write
+from tests.helpers import command
 
 ASSIGN: dict[str, Any] = {
     "executor.assign_task": {"name": "part", "goal": "A part", "agent_type": "coder", "files": ["part.txt"]}
@@ -204,6 +205,38 @@ def test_an_executor_that_stops_gives_its_tasks_back(tmp_path: Path) -> None:
     assert by == ["coder", "coder", "more", "more"]
     notes = ran.rows("SELECT note FROM task_history WHERE task = 1 AND note IS NOT NULL")
     assert notes == ["coder has stopped"]
+    assert ran.rows("SELECT agent_id, total_steps FROM agent_execution_history") == [("more", 4)]
+    code, out, _ = command("show", ran.folder, "--task", "1")
+    assert code == 0
+    assert "coder has stopped, so another executor of its type goes on" in out
+
+
+def test_a_task_that_waits_for_its_model_waits_on_when_it_is_given_back(tmp_path: Path) -> None:
+    """Another executor does not ask earlier because the first one has stopped."""
+    more = {"name": "more", "kind": "executor", "settings": {"type": "coder", "tools": list(_TOOLS)}}
+    given = outside((15, stop_coder))
+    given["agents"].append(more)
+    rules = [{"use": "agent", "when": "now < 20", "fail": "network"}]
+    ran = team(tmp_path, {"job": [write()]}, rules=rules, executor={"retry_delay": "100s"}, **given)
+    assert ran.ended() == ("success", "criteria_met")
+    assert ran.rows("SELECT time FROM llm_calls ORDER BY id") == pytest.approx([0.1, 100.1], abs=0.3)
+
+
+def test_a_task_whose_help_ends_after_its_executor_has_stopped(tmp_path: Path) -> None:
+    """It is planned again on the board until another executor takes it."""
+    reviewer = {"name": "reviewer", "kind": "executor", "settings": {"type": "reviewer", "tools": list(_TOOLS)}}
+    access = {"rules": [{"allow": True, "agents": ["reviewer"]}, {"allow": True, "tools": ["executor.*"]}]}
+    slow = {"provider": "simulated", "simulated": {"first_token": 10, "per_token": 0}}
+    given = outside((15, stop_coder))
+    given["agents"].append(reviewer)
+    ran = team(
+        tmp_path, {"job": [write("a")], "help-job": [write("b")]}, access=access, models=slow, offered=_TOOLS, **given
+    )  # fmt: skip
+    assert ran.ended("help-job") == ("success", "criteria_met")
+    assert ran.ended() == (None, None)
+    assert ran.rows("SELECT status FROM task_history WHERE task = 1 AND status IS NOT NULL ORDER BY id") == [
+        "pending", "active", "waiting", "pending",
+    ]  # fmt: skip
 
 
 def of(name: str) -> Callable[[World], sim.AgentLoop]:
