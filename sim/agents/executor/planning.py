@@ -172,7 +172,7 @@ def situation(execution: Execution) -> str:
 def criteria_lines(criteria: Sequence[Any], met: Sequence[bool]) -> list[str]:
     """Return the criteria as lines, with a mark at those that were met after the last step."""
     marks = [*met, *(False for _ in criteria[len(met) :])]
-    return [f"[{'x' if mark else ' '}] {one.text}" for one, mark in zip(criteria, marks, strict=True)]
+    return [f"[{'x' if mark else ' '}] {one.line}" for one, mark in zip(criteria, marks, strict=True)]
 
 
 def _lines(step: Step, last: int) -> list[str]:

@@ -62,6 +62,11 @@ class Criterion:
             if name is not None:
                 check_file_name(name)
 
+    @property
+    def line(self) -> str:
+        """The text in one line: for a prompt, where a second line could look like another criterion."""
+        return " ".join(self.text.split())
+
 
 @attrs.frozen
 class ExecutionTask:

@@ -1,6 +1,7 @@
 """Validation: how far a goal is reached, by tests, artifacts, and the judgement of a model, in this order."""
 
 from collections.abc import Mapping, Sequence
+from textwrap import indent
 from typing import Any, Final
 
 from sim.agents.engine.core_loop import RETRYABLE
@@ -134,7 +135,7 @@ async def _judge(execution: Execution, criteria: Sequence[Criterion], *, finishe
         return None
     rating = await _ask_judge(execution, {
         "task": f"{state.task_id}: {state.goal}",
-        "acceptance_criteria": [one.text for one in criteria],
+        "acceptance_criteria": [one.line for one in criteria],
         "summary": str(state.metadata.get("summary", "")) if finished else "",
         "files": _texts(execution),
     })  # fmt: skip
@@ -169,11 +170,14 @@ def _judged(execution: Execution, criteria: Sequence[Criterion]) -> list[Criteri
 
 
 def _texts(execution: Execution) -> list[str]:
-    """Return the files that a task made or changed, else those of its project, as far as there is room."""
+    """Return the files that a task made or changed, else those of its project, as far as there is room.
+
+    The text is indented, so that a line of it cannot look like the name of another file.
+    """
     state, left, found = execution.state, _SHOWN, list[str]()
     texts = execution.executors.workspace.texts(state.project_id)
     for name in [name for name in texts if name in state.artifacts] or list(texts):
-        found.append(f"== {name}\n{texts[name][:left]}")
+        found.append(f"== {name}\n{indent(texts[name][:left], '  ')}")
         left = max(0, left - len(texts[name]))
     return found
 
