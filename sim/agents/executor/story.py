@@ -215,7 +215,7 @@ def _resumed(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
 
 
 def _returned(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
-    story.add(time_ns, "waits", f"{_text(data, 'by')} has stopped, so another executor of its type goes on")
+    story.add(time_ns, "waits", f"{_text(data, 'by')} has stopped; another executor of its type can go on")
 
 
 def _ended(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
