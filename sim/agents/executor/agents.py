@@ -48,7 +48,7 @@ class Executor(Agent):
 
     def on_stop(self) -> None:
         """Give its tasks back."""
-        Executors.of(self.world).leave(self.agent_id)
+        Executors.of(self.world).leave(self.agent_id, last=self.loop.stop_reason == "end")
 
     async def decide_action(self) -> Action:
         """Take notes of people, else do the next step of a task, else sleep until there is one."""

@@ -100,8 +100,13 @@ class Executors(Service):
         self.agents[agent_id] = settings
         self._own.setdefault(agent_id, {})
 
-    def leave(self, agent_id: str) -> None:
-        """Give the tasks of an executor that stops back, so that others of its type can go on with them."""
+    def leave(self, agent_id: str, *, last: bool = False) -> None:
+        """Give the tasks of an executor that stops back, so that others of its type can go on with them.
+
+        Args:
+            agent_id: the executor.
+            last: whether it stops because the run ends.
+        """
         settings = self.agents.pop(agent_id, None)
         if settings is None:
             return
@@ -110,7 +115,8 @@ class Executors(Service):
         for number in self._own.pop(agent_id):
             state = self.states[number]
             state.agent_id = ""
-            self.report("returned", state, by=agent_id)
+            if not last:
+                self.report("returned", state, by=agent_id)
             if "waits_for" in state.metadata:
                 continue  # it is offered again when the help has ended
             self._world.tasks.update(number, ORCHESTRATOR, status="planned", note=f"{agent_id} has stopped")
@@ -160,11 +166,7 @@ class Executors(Service):
             if state.protected is None:
                 files, tests = self.workspace.files.get(state.project_id, ()), [one.tests for one in state.criteria]
                 state.protected = tuple(path for path in tests if path and any(is_in(name, path) for name in files))
-            limits = {"max_steps": state.max_steps, "timeout": to_seconds(state.timeout_ns)}
-            about = {"goal": state.goal, "criteria": state.acceptance_criteria, "constraints": dict(state.constraints)}
-            about |= {"protected": state.protected}
-            money = {"cost_limit": state.cost_limit_micro / MICRO}
-            self.report("started", state, **about, **limits, **money)
+            self.report("started", state, protected=state.protected)
 
     def release(self, agent_id: str) -> None:
         """Note that no step of an executor is under way."""
@@ -252,7 +254,11 @@ class Executors(Service):
         )  # fmt: skip
         self._numbers[known] = task.id
         self.counts["tasks"] += 1
-        self.report("added", state, type=given.type, creator=creator, parent=parent, helps=helps, depends_on=before)
+        self.report(
+            "added", state, type=given.type, creator=creator, parent=parent, helps=helps, depends_on=before,
+            goal=state.goal, criteria=state.acceptance_criteria, constraints=dict(state.constraints),
+            max_steps=state.max_steps, timeout=to_seconds(state.timeout_ns), cost_limit=money,
+        )  # fmt: skip
         for other in before:
             self._dependents.setdefault(other, []).append(task.id)
         self._offer_at(state, given.start)

@@ -124,18 +124,17 @@ class Stories:
 
 
 def _made(number: int, time_ns: int, data: Mapping[str, Any]) -> Story:
-    before = data.get("depends_on")
+    before, given = data.get("depends_on"), data.get("criteria")
     return Story(
         number, _text(data, "name"), _text(data, "type"), _text(data, "project"), _text(data, "creator"),
         _whole(data.get("parent")), _whole(data.get("helps")),
         tuple(one for one in before if isinstance(one, int)) if isinstance(before, list) else (), time_ns,
+        goal=_text(data, "goal"), criteria=[(str(one), False) for one in given] if isinstance(given, list) else [],
     )  # fmt: skip
 
 
 def _started(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
-    story.agent, story.goal, story.began_ns = _text(data, "agent"), _text(data, "goal"), time_ns
-    given = data.get("criteria")
-    story.criteria = [(str(one), False) for one in given] if isinstance(given, list) else []
+    story.agent, story.began_ns = _text(data, "agent"), time_ns
 
 
 def _step(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:

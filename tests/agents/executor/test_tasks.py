@@ -303,6 +303,16 @@ def test_without_another_executor_a_task_waits(tmp_path: Path) -> None:
     assert ran.result.errors == 0
 
 
+def test_a_task_that_has_not_begun_can_be_read(tmp_path: Path) -> None:
+    """Its story has its goal and its criteria; that its executors stop when the run ends is no part of it."""
+    ran = team(tmp_path, {"job": [{"fail": "network"}]}, tasks={"job": job(start="1d"), "two": job(project="b")})
+    code, out, _ = command("show", ran.folder, "--task", "1")
+    assert code == 0
+    assert "goal      Do it" in out
+    assert "criteria  [ ] out.txt exists" in out
+    assert ran.rows("SELECT count(*) FROM events WHERE topic = 'execution.returned'") == [0]
+
+
 def test_a_note_of_a_person_is_in_the_prompts(tmp_path: Path) -> None:
     """What a person tells an executor is text for its model; messages of other agents are not."""
 
