@@ -62,8 +62,8 @@ async def _turn(world: World, agent: Inhabitant, task: int) -> Turned:
         step = update_state(execution, before, attempts, validation, planner.fault)  # 4. update the state
         executors.log(state, step)  # 7. log: before the checks, so that a step that ends a task is on record too
         if not validation.met and validation.outage is None:
-            await check_loops(execution)  # 5. loops: three identical errors, or what the monitor sees
-            await check_confidence(execution)  # 6. confidence: every five steps, on uncertainty, on request
+            await gate_loops(execution)  # 5. loops: three identical errors, or what the monitor sees
+            await gate_low_confidence(execution)  # 6. confidence: every five steps, on uncertainty, on request
         return _conclude(execution, validation)
     except Interrupt as interrupt:
         if not isinstance(interrupt.cause, TimeUp):
@@ -280,7 +280,7 @@ def _error(attempts: list[Attempt], fault: str | None) -> str | None:
 # -- 5. and 6. checks
 
 
-async def check_loops(execution: Execution) -> None:
+async def gate_loops(execution: Execution) -> None:
     """Ask a person if the task gets nowhere. If the person lets it go on, it begins with a clean slate."""
     state, monitoring = execution.state, execution.executors.settings.monitoring
     if state.escalation_triggered or "waits_for" in state.metadata:
@@ -306,7 +306,7 @@ def should_request_confidence_check(execution: Execution) -> bool:
     return since >= every or "uncertain" in state.metadata or "request_confidence_check" in state.metadata
 
 
-async def check_confidence(execution: Execution) -> None:
+async def gate_low_confidence(execution: Execution) -> None:
     """Evaluate the confidence if it is time, and ask a person if it is low."""
     state = execution.state
     if execution.is_over() or "waits_for" in state.metadata or not should_request_confidence_check(execution):

@@ -160,8 +160,9 @@ async def evaluate_confidence(execution: Execution) -> float | None:
     """
     state, executors = execution.state, execution.executors
     rating = await execution.rate("confidence", _CONFIDENCE, {
+        "agent": execution.agent.agent_id,
         "task": f"{state.task_id}: {state.goal}",
-        "progress": {"score": state.progress_score, **state.progress_metrics},
+        "progress": {"step": state.current_step, "score": state.progress_score, **state.progress_metrics},
         "steps": [encode(step.to_json(300)).decode() for step in state.steps_history[-_STEPS:]],
         "artifacts": state.artifacts,
         "uncertainty": str(state.metadata.get("uncertain", "")),

@@ -166,6 +166,7 @@ class Executors(Service):
             if state.protected is None:
                 files, tests = self.workspace.files.get(state.project_id, ()), [one.tests for one in state.criteria]
                 state.protected = tuple(path for path in tests if path and any(is_in(name, path) for name in files))
+            state.metadata["dependencies"] = self.workspace.dependencies(state.project_id)
             self.report("started", state, protected=state.protected)
 
     def release(self, agent_id: str) -> None:

@@ -137,8 +137,8 @@ def is_in(name: str, path: str) -> bool:
 
 
 def metrics_of(state: "TaskState", workspace: Workspace) -> Mapping[str, int]:
-    """Return what a task made: files, lines of Python, and the dependencies of its project."""
+    """Return what a task made: files, lines of Python, and dependencies that its project did not have before."""
     lines = sum(one["lines"] for name, one in state.artifacts.items() if name.endswith(".py"))
     made = sum(bool(one["made"]) for one in state.artifacts.values())
-    dependencies = workspace.dependencies(state.project_id)
-    return {"files_created": made, "lines_written": lines, "dependencies": dependencies}
+    added = workspace.dependencies(state.project_id) - int(state.metadata.get("dependencies", 0))
+    return {"files_created": made, "lines_written": lines, "dependencies_added": max(0, added)}

@@ -117,13 +117,7 @@ def tried(folder: Path, files: dict[str, str], **executor: Any) -> Team:
     )
 
 
-QUICK = (
-    "prints a report everywhere and exits",
-    "interrupts the session",
-    "skips a test",
-    "has a hook",
-    "shadows pytest",
-)
+QUICK = ("prints a report everywhere and exits", "interrupts the session", "has a hook")
 """Cases of all suites; the others are proofs, because each takes a second."""
 
 

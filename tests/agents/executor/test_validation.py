@@ -213,10 +213,10 @@ def test_files_and_their_texts(tmp_path: Path) -> None:
 
 def test_lines_and_dependencies_are_counted(tmp_path: Path) -> None:
     """What a task made is measured: files, lines of Python, and packages."""
-    plans = [write("one.py", RIGHT), write("requirements.txt", "attrs>=23\n# none\nanyio\n"), write()]
-    ran = team(tmp_path, {"job": plans}, files={"old.py": "1\n2\n3\n"})
+    plans = [write("one.py", RIGHT), write("requirements.txt", "attrs>=23\n# none\nanyio\ntrio\n"), write()]
+    ran = team(tmp_path, {"job": plans}, files={"old.py": "1\n2\n3\n", "requirements.txt": "attrs\n"})
     metrics = ran.state().progress_metrics
-    assert (metrics["files_created"], metrics["lines_written"], metrics["dependencies"]) == (3, 2, 2)
+    assert (metrics["files_created"], metrics["lines_written"], metrics["dependencies_added"]) == (2, 2, 2)
 
 
 def test_calls_of_a_tool(tmp_path: Path) -> None:
