@@ -103,8 +103,10 @@ def run_task(
     for key, given in lists.items():
         if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
             raise Refused(f"{key} is a list of texts, not {given!r:.60}")
-    return Executors.of(world).take(
-        agent.agent_id, name, goal, agent_type, **lists, tests=tests, project=project, priority=priority
+    executors = Executors.of(world)
+    parent = executors.states.get(executors.current.get(agent.agent_id, 0))  # if an executor calls it in a step
+    return executors.take(
+        agent.agent_id, name, goal, agent_type, **lists, tests=tests, project=project, priority=priority, parent=parent
     )
 
 

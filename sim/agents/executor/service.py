@@ -91,7 +91,7 @@ class Executors(Service):
         self._held_ns: dict[str, int] = {}  # executor → how long the operator had paused it when it last looked
         self._timers: dict[int, Timer] = {}  # task whose step is under way → its timeout
         self._spent_micro = 0
-        world.tasks.define_words(KIND, WORDS)
+        world.tasks.define_words(KIND, WORDS, managed=True)
 
     # -- executors
 

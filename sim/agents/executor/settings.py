@@ -14,7 +14,7 @@ from sim.world.section import Duration, Json, Name, PositiveDuration, Range
 
 HOUR_NS: Final = 3600 * NS
 
-MOST_CRITERIA: Final = 100
+MOST_ENTRIES: Final = 100
 LONGEST_TEXT: Final = 2_000  # characters of a criterion
 LONGEST_GOAL: Final = 20_000  # characters
 MOST_PRIORITY: Final = 1000
@@ -110,8 +110,9 @@ class ExecutionTask:
             raise UsageError(f"the title has at most {LONGEST_TEXT:,} characters, the constraints {LONGEST_GOAL:,}")
         if not self.criteria:
             raise UsageError("a task has at least one criterion", hint="say in `criteria` when its goal is reached")
-        if len(self.criteria) > MOST_CRITERIA:
-            raise UsageError(f"a task has at most {MOST_CRITERIA} criteria, not {len(self.criteria)}")
+        for name, given in (("criteria", self.criteria), ("tasks in `depends_on`", self.depends_on)):
+            if len(given) > MOST_ENTRIES:
+                raise UsageError(f"a task has at most {MOST_ENTRIES} {name}, not {len(given)}")
         for name in self.protected or ():
             check_file_name(name)
 

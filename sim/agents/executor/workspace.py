@@ -87,6 +87,8 @@ class Workspace:
             raise Refused(f"a project has at most {most:,} files")
         id, artifacts = f"{project}/{name}", self._world.artifacts
         before = artifacts.get(id)
+        if before is not None and before.owner != project:
+            raise Refused(f"the artifact {id!r:.100} belongs to {before.owner}")
         artifact = make(id, project, text)
         if before is not None:
             artifact = before.rewritten(artifact.raw)

@@ -40,6 +40,7 @@ def with_task(**more: Any) -> dict[str, Any]:
         ),
         ({"type": ""}, ":8:13: executor.tasks.job.type: expected text of the form"),
         ({"criteria": [{"text": "c"}] * 101}, "a task has at most 100 criteria, not 101"),
+        ({"depends_on": [f"t{n}" for n in range(101)]}, "a task has at most 100 tasks in `depends_on`, not 101"),
         ({"criteria": [{"text": "c" * 2001}]}, "a criterion has a text of up to 2,000 characters"),
         ({"criteria": [{"text": "c", "file": "a", "contains": ""}]}, "every file contains an empty text"),
         ({"goal": "g" * 20_001}, "a task has a goal of up to 20,000 characters"),

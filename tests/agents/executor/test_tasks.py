@@ -109,6 +109,40 @@ def test_parts_of_parts_are_limited(tmp_path: Path) -> None:
     assert "tasks can be nested 2 deep, so do this one yourself" in error
 
 
+def test_a_tool_that_gives_tasks_is_limited_as_well(tmp_path: Path) -> None:
+    """What an executor makes with `world.run_task` in a step is a part of its task."""
+    given = {"name": "sub", "goal": "g", "agent_type": "coder", "files": ["part.txt"]}
+    ran = team(
+        tmp_path, {"job": [{"world.run_task": given}, write()], "sub": [{"world.run_task": given}, write("part.txt")]},
+        offered=["world.run_task", "workspace.write_file"], executor={"parts": 1, "attempts": 1},
+    )  # fmt: skip
+    assert (ran.state("sub").parent, ran.state("sub").creator) == (1, "coder")
+    assert ran.count("tasks") == 2
+
+
+@pytest.mark.parametrize(
+    "done", [{"world.complete_task": {"task": 1}}, {"world.update_task": {"task": 1, "status": "done"}}]
+)
+def test_nobody_ends_a_task_but_its_criteria(tmp_path: Path, done: Any) -> None:
+    """The actions for other tasks cannot change a task of executors, nor make one; not even its own executor can."""
+    steps: Any = {
+        "ana": [
+            (1, "complete_task", {"task": 2}), (2, "update_task", {"task": 2, "status": "cancelled"}),
+            (3, "create_task", {"title": "x", "kind": "execution"}),
+        ]
+    }  # fmt: skip
+    tasks = {"job": job(), "later": job(project="b", start="1h")}
+    ran = team(
+        tmp_path, {"job": [done, write()], "later": [write()]}, tasks=tasks, steps=steps,
+        offered=[next(iter(done)), "workspace.write_file"], executor={"attempts": 1},
+    )  # fmt: skip
+    said = "tasks of the kind 'execution' are made and changed by their own actions only"
+    assert said in (ran.state().steps_history[0].execution_result.error or "")
+    assert ran.ended() == ran.ended("later") == ("success", "criteria_met")
+    refused = "SELECT data ->> '$.error' FROM events WHERE actor = 'ana' AND NOT data ->> '$.success'"
+    assert ran.rows(refused) == [said] * 3
+
+
 def test_two_tasks_of_one_name_are_told_apart(tmp_path: Path) -> None:
     """The second one has its number in its name."""
     tasks = {"plan": {"goal": "x", "type": "planner", "criteria": TWICE}}

@@ -78,6 +78,17 @@ def test_a_text_has_no_nul(tmp_path: Path) -> None:
     assert "a.txt" not in ran.executors.workspace.files["project"]
 
 
+def test_an_artifact_of_others_is_no_file(tmp_path: Path) -> None:
+    """What an agent made under the id of a file stays its own."""
+    steps = {"ana": [(0.01, "write", {"artifact": "project/out.txt", "content": "mine"})]}
+    slow = {"provider": "simulated", "simulated": {"first_token": 10, "per_token": 0}}
+    ran = team(tmp_path, {"job": [write()]}, steps=steps, models=slow, executor={"attempts": 1, "max_steps": 1})
+    assert "the artifact 'project/out.txt' belongs to ana" in (ran.state().steps_history[0].error_if_failed or "")
+    held = ran.world.artifacts.get("project/out.txt")
+    assert held is not None
+    assert held.content == "mine"
+
+
 def test_projects_do_not_see_each_other(tmp_path: Path) -> None:
     """A task works in the workspace of its own project."""
     tasks = {
