@@ -31,6 +31,7 @@ class Lifecycle(ABC):
         woken_by: what ended the last sleep: a condition type such as `time`, `timeout`, `wake`, `interrupt`, `error`,
             or empty.
         pause_reason: why the loop is paused, or None.
+        held_ns: how long the operator has paused the loop in all, in simulated nanoseconds, without a pause under way.
         crash_reason: the error that crashed the loop, as in the event `agent.error`; None if it did not crash, or was
             started again.
         last_beat: the last sign of life, in simulated nanoseconds: the begin or end of an iteration, the begin or end
@@ -48,6 +49,7 @@ class Lifecycle(ABC):
         "_ending",
         "_kernel",
         "_pause_wanted",
+        "_paused_ns",
         "_phase",
         "_state",
         "_stop_reason",
@@ -58,6 +60,7 @@ class Lifecycle(ABC):
         "config",
         "crash_reason",
         "failures",
+        "held_ns",
         "last_beat",
         "on_change",
         "on_stopped",
@@ -76,6 +79,7 @@ class Lifecycle(ABC):
         self.woken_by = ""
         self.pause_reason: PauseReason | None = None
         self.crash_reason: str | None = None
+        self.held_ns = 0
         self.failures = 0
         self.last_beat = 0
         self.wakes_in_time = False
@@ -91,6 +95,7 @@ class Lifecycle(ABC):
         self._changed: Signal | None = None
         self._stopped: Latch | None = None
         self._pause_wanted: PauseReason | None = None
+        self._paused_ns = 0  # when the latest pause began
         self._stop_reason = ""
 
     @property
@@ -117,6 +122,11 @@ class Lifecycle(ABC):
     def phase(self) -> Phase:
         """Whether an iteration is under way."""
         return self._phase
+
+    @property
+    def pause_wanted(self) -> bool:
+        """Whether the loop will be paused as soon as it is running and between two iterations."""
+        return self._pause_wanted is not None
 
     @property
     def stop_reason(self) -> str:
@@ -282,11 +292,13 @@ class Lifecycle(ABC):
         await self._changed.wait()
 
     def _pause(self, reason: PauseReason, detail: str = "") -> None:
-        self.pause_reason = reason
+        self.pause_reason, self._paused_ns = reason, self._kernel.now
         self._change(_S.PAUSED, f"{reason}:{detail}" if detail else reason)
 
     def _unpause(self) -> None:
         self._settle()
+        if self.pause_reason is PauseReason.OPERATOR:
+            self.held_ns += self._kernel.now - self._paused_ns
         self._count_wakeup("paused", self.pause_reason or "")
         self._change(_S.RUNNING, self.pause_reason or "")
         self.pause_reason = None

@@ -132,7 +132,10 @@ def check_families(scenario: schema.Scenario, until_ns: int | None = None) -> No
     """
     for family in FAMILIES.values():
         if family.check is not None:
-            family.check(scenario, until_ns)
+            try:
+                family.check(scenario, until_ns)
+            except UsageError as error:
+                raise scenario.located(error) from None
 
 
 def add_sections(world: World, scenario: schema.Scenario) -> None:

@@ -43,7 +43,7 @@ from sim.scenario.units import (
     wrong_as,
 )
 from sim.scenario.values import ValueTemplate
-from sim.scenario.yaml_tree import Map, Mark
+from sim.scenario.yaml_tree import Map, Mark, find_place
 from sim.world.section import SECTIONS
 
 MAX_AGENTS = 100_000
@@ -476,6 +476,24 @@ class Scenario(f.Part):
         default_factory=dict, alias="\x00sections"
     )
     """The settings of the sections of the file, by key; see `sim.world.section`."""
+
+    _tree: Map | None = PrivateAttr(None)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _keep_tree(cls, data: Any, handler: ModelWrapValidatorHandler["Scenario"]) -> "Scenario":
+        """Keep the positions of the file, for errors that are found later."""
+        scenario = handler(data)
+        if isinstance(data, Map):
+            scenario._tree = data
+        return scenario
+
+    def located(self, error: UsageError) -> UsageError:
+        """Return an error with the position of the place that its text begins with, such as `agents.ana.settings`."""
+        if self._tree is None or isinstance(error, ScenarioError):
+            return error
+        path, _, mark = find_place(self._tree, str(error))
+        return ScenarioError([mark.problem(str(error), error.hint)]) if path else error
 
     @classmethod
     def known_keys(cls) -> tuple[str, ...]:

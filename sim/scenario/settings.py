@@ -15,6 +15,7 @@ from pydantic.json_schema import JsonSchemaValue
 from sim.errors import UsageError
 from sim.scenario import fields as f
 from sim.scenario.units import FieldError, Nanoseconds, PositiveNanoseconds, shown, wrong_as
+from sim.scenario.yaml_tree import Map, find_place
 from sim.world.section import SECTIONS, Range, Reads, Setting, described
 
 _FIELDS: Final[Mapping[Setting, Any]] = {
@@ -56,9 +57,17 @@ def read_settings(settings: type, raw: Any, info: ValidationInfo) -> Any:
     try:
         return settings(**{name: getattr(values, name) for name in type(values).model_fields})
     except UsageError as error:
-        raise wrong_as(error) from None
+        raise _placed(error, raw) from None
     except (TypeError, ValueError) as error:  # of a validator of attrs
         raise FieldError(str(error.args[0] if error.args else error)) from None
+
+
+def _placed(error: UsageError, raw: Any) -> FieldError:
+    """Return an error of a class of settings with the place that its text begins with, such as `files.a.txt: ...`."""
+    if not isinstance(raw, Map):
+        return wrong_as(error)
+    path, rest, _ = find_place(raw, str(error))
+    return FieldError(rest, error.hint, path) if path and f": {rest}" in str(error) else wrong_as(error)
 
 
 @cache

@@ -98,6 +98,41 @@ class Seq(list[Any]):
         self.values_at: list[Mark] = []
 
 
+def find_place(tree: Map, text: str) -> tuple[tuple[str | int, ...], str, Mark]:
+    """Find the place with which an error begins, as in `executor.tasks.build.type: there is no type 'coderr'`.
+
+    Args:
+        tree: the part of the file that the place is in.
+        text: the text of the error. Items of a list are named by their `name`.
+
+    Returns:
+        The keys of the place, the text after it, and its position: as far as the file has it.
+    """
+    here: Any = tree
+    path: list[str | int] = []
+    mark, rest = tree.mark, text
+    while fits := [(name, key) for name, key in _names(here) if _begins_with(rest, name)]:
+        name, key = max(fits, key=lambda fit: len(fit[0]))
+        mark, here, rest = here.values_at[key], here[key], rest[len(name) :]
+        path.append(key)
+        if not rest.startswith("."):
+            break
+        rest = rest[1:]
+    return tuple(path), rest.lstrip(": "), mark
+
+
+def _names(value: Any) -> list[tuple[str, Any]]:
+    """Return the names of the parts of a value with their keys."""
+    if isinstance(value, Map):
+        return [(key, key) for key in value]
+    parts = enumerate(value) if isinstance(value, Seq) else ()
+    return [(str(one.get("name")), index) for index, one in parts if isinstance(one, Map)]
+
+
+def _begins_with(text: str, name: str) -> bool:
+    return bool(name) and text.startswith(name) and text[len(name) : len(name) + 1] in (".", ":", " ")
+
+
 class RefusedValue:
     """Stands for a value that was refused already, so that it causes no second problem."""
 

@@ -71,8 +71,8 @@ _MOVES: Final[Mapping[GateStatus, tuple[GateStatus, ...]]] = {
 VIEWS["gates"] = """
         SELECT min(id) AS id, min(time) AS time, min(time_ns) AS time_ns,
                data ->> '$.gate' AS gate,
-               data ->> '$.agent' AS agent,
-               data ->> '$.tool' AS tool,
+               max(data ->> '$.agent') AS agent,
+               max(data ->> '$.tool') AS tool,
                max(CASE topic WHEN 'gate.pending' THEN data ->> '$.reason' END) AS reason,
                max(CASE topic WHEN 'gate.arguments' THEN data -> '$.arguments' END) AS arguments,
                max(data ->> '$.arguments_hash') AS arguments_hash,

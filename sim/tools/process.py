@@ -17,7 +17,7 @@ import json
 import struct
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -118,10 +118,7 @@ def _files(value: Mapping[str, str]) -> dict[str, str]:
         if not _is_text(text):
             raise UsageError(f"the file {name!r} of a command must hold text")
     for name in value:
-        parts = name.split("/")
-        for length in range(1, len(parts)):
-            if (folder := "/".join(parts[:length])) in value:
-                raise UsageError(f"{folder!r} cannot be both a file and the folder of {name!r}")
+        check_folders(name, value)
     return dict(value)
 
 
@@ -140,6 +137,22 @@ def check_file_name(name: object) -> None:
         )
     if len(parts) > DEEPEST or len(name.encode()) > LONGEST_NAME or any(len(part.encode()) > 255 for part in parts):
         raise UsageError(f"the name of a file is too long: {name[:40]!r}...")
+
+
+def check_folders(name: str, files: Container[str]) -> None:
+    """Check that no folder in the name of a file is a file as well.
+
+    Args:
+        name: the name.
+        files: the names of the other files.
+
+    Raises:
+        UsageError: if one is.
+    """
+    parts = name.split("/")
+    for length in range(1, len(parts)):
+        if (folder := "/".join(parts[:length])) in files:
+            raise UsageError(f"{folder!r} cannot be both a file and the folder of {name!r}")
 
 
 def _is_text(value: object) -> bool:

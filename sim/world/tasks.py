@@ -157,6 +157,7 @@ class Tasks(Service):
         self._tasks: dict[int, Task] = {}
         self._last = 0  # the number of the newest task
         self._words: dict[str, Mapping[str, TaskStatus]] = {}
+        self._managed: dict[str, None] = {}  # kinds
         self._timers: dict[int, list[Timer]] = {}
         self._warned: dict[int, int] = {}  # task → the due time that was missed
         self._counts: Counter[str] = Counter()
@@ -193,12 +194,13 @@ class Tasks(Service):
         ]
         return sorted(found, key=_urgency)
 
-    def define_words(self, kind: str, words: Mapping[str, TaskStatus]) -> None:
+    def define_words(self, kind: str, words: Mapping[str, TaskStatus], *, managed: bool = False) -> None:
         """Define the words of a kind of task for the statuses.
 
         Args:
             kind: the kind.
             words: the status that each word stands for. The first word of a status is the one that is shown.
+            managed: whether only the service of this kind makes and changes its tasks, and not the actions of agents.
 
         Raises:
             UsageError: if a word stands for no status, or the kind has words already.
@@ -209,6 +211,17 @@ class Tasks(Service):
         if self._words.get(kind, words) != words:
             raise UsageError(f"tasks of the kind {kind!r} have other words already")
         self._words[kind] = dict(words)
+        if managed:
+            self._managed[kind] = None
+
+    def check_unmanaged(self, kind: str) -> None:
+        """Check that agents can make and change tasks of a kind by the actions for tasks.
+
+        Raises:
+            Refused: if only a service can.
+        """
+        if kind in self._managed:
+            raise Refused(f"tasks of the kind {kind!r} are made and changed by their own actions only")
 
     # -- changes
 

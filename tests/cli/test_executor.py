@@ -146,6 +146,7 @@ def test_forged_events_break_no_story(data: dict[str, Any]) -> None:
         "approved",
         "retry",
         "resumed",
+        "returned",
         "ended",
     ):
         stories.add(0, f"execution.{what}", data)

@@ -57,6 +57,7 @@ def test_a_run_waits_for_a_person_and_survives_a_kill(shop, call):
     run, program, start, options = shop
     time.sleep(1.2)  # more than one look for a standstill
     assert states(run, "buyer")[-1][0] == "paused"
+    assert rows(run, "SELECT agent FROM gates") == ["buyer"]  # the person can see who asks
 
     code, _, err = call("approve", run, "gate-9")
     assert code == 2

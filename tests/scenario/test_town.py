@@ -33,7 +33,7 @@ def test_what_does_not_fit_a_town_is_refused_by_its_key(change, words, hint):
     """The key is named, and what to do about it."""
     with pytest.raises(UsageError, match=words) as caught:
         build(loads(TOWN, overrides=[change]))
-    assert hint is None or hint in (caught.value.hint or "")
+    assert hint is None or hint in f"{caught.value} {caught.value.hint}"
 
 
 def test_a_town_lives_to_the_end_of_its_day():

@@ -1,13 +1,13 @@
 """The executors, and what people do with tasks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from sim.actors import Agent
 from sim.actors.inputs import PERSON
 from sim.agents.executor.loop import execute_step
-from sim.agents.executor.service import WAKE_UP, Executors, criteria_of
-from sim.agents.executor.settings import ExecutionTask, ExecutorSettings, ExecutorsSettings
+from sim.agents.executor.service import WAKE_UP, Executors
+from sim.agents.executor.settings import ExecutorSettings
 from sim.agents.executor.testing import run_tests
 from sim.agents.executor.tools import TOOLS
 from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
@@ -48,11 +48,12 @@ class Executor(Agent):
 
     def on_stop(self) -> None:
         """Give its tasks back."""
-        Executors.of(self.world).leave(self.agent_id)
+        Executors.of(self.world).leave(self.agent_id, last=self.loop.stop_reason == "end")
 
     async def decide_action(self) -> Action:
         """Take notes of people, else do the next step of a task, else sleep until there is one."""
         executors = Executors.of(self.world)
+        executors.count_hold(self.agent_id, self.loop.held_ns)
         while (message := self.mailbox.take()) is not None:
             if message.topic != WAKE_UP and message.sender == PERSON:
                 return Action("take_note", {"author": message.sender, "text": str(message.data)})
@@ -98,18 +99,15 @@ def run_task(
         project: the project in whose workspace it is done.
         priority: how urgent it is; a higher one comes first.
     """
-    executors = Executors.of(world)
     lists = {"criteria": criteria, "files": files, "depends_on": depends_on}
     for key, given in lists.items():
         if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
             raise Refused(f"{key} is a list of texts, not {given!r:.60}")
-    before = [executors.number_of(other) for other in depends_on]
-    try:
-        task = ExecutionTask(goal, agent_type, criteria_of(criteria, files, tests), project=project, priority=priority)
-    except UsageError as error:
-        raise Refused(str(error)) from error
-    made = executors.add(agent.agent_id, name, task, depends_on=before)
-    return {"task": made.task_id, "number": made.number}
+    executors = Executors.of(world)
+    parent = executors.states.get(executors.current.get(agent.agent_id, 0))  # if an executor calls it in a step
+    return executors.take(
+        agent.agent_id, name, goal, agent_type, **lists, tests=tests, project=project, priority=priority, parent=parent
+    )
 
 
 @action("check_confidence", everywhere=False)
@@ -138,8 +136,8 @@ def _prepare(plan: WorldPlan) -> Make:
 
     def begin() -> None:
         executors.workspace.fill()
-        for name, task in _in_order(executors.settings):
-            executors.add("scenario", name, task)
+        for name in executors.settings.in_order():
+            executors.add("scenario", name, executors.settings.tasks[name])
 
     world.kernel.call_at(world.kernel.now, begin, world.kernel.supervisor)
 
@@ -149,16 +147,6 @@ def _prepare(plan: WorldPlan) -> Make:
         )
 
     return make
-
-
-def _in_order(settings: ExecutorsSettings) -> Sequence[tuple[str, ExecutionTask]]:
-    """Return the tasks so that each comes after those that it depends on."""
-    found: dict[str, ExecutionTask] = {}
-    while len(found) < len(settings.tasks):
-        for name, task in settings.tasks.items():
-            if name not in found and all(other in found for other in task.depends_on):
-                found[name] = task
-    return list(found.items())
 
 
 def _check(scenario: Any, until_ns: int | None) -> None:

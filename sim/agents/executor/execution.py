@@ -11,6 +11,7 @@ from sim.agents.executor.records import LLMCall, TaskState
 from sim.agents.executor.service import Executors
 from sim.agents.executor.settings import ExecutorSettings
 from sim.errors import LimitError
+from sim.kernel import to_seconds
 from sim.llm.service import Models
 from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest
 from sim.world import Inhabitant, World
@@ -18,7 +19,11 @@ from sim.world import Inhabitant, World
 TASK_COST: Final = "cost of the task"
 """The kind of the `LimitError` when a call could exceed the cost limit of a task."""
 
-_NUMBER: Final = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?|\.\d+)\s*(%?)")
+_TOKEN: Final = re.compile(r"[\w.,+−-]*[0-9][\w.,+−-]*")
+_NUMBER: Final = re.compile(r"\+?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+|0?,[0-9]+|1,0)(?:[eE][+-]?[0-9]+)?")
+_OF: Final = re.compile(r"\s*(?:/|out of|of)\s*([0-9]+(?:\.[0-9]+)?)(?![\w.,]*[0-9])")
+_PERCENT: Final = re.compile(r"\s*(?:%|per ?cent)")
+_WORD: Final = re.compile(r"[ \t]+[^\W\d_]")
 
 
 @attrs.frozen
@@ -69,7 +74,22 @@ class Execution:
         self.executors.spend(answer.cost_micro)
         return answer
 
-    async def rate(self, use: str, instructions: str, sections: Mapping[str, Any]) -> "Rating | None":
+    def delay_ns(self, use: str, number: int, error: str) -> int:
+        """Note that no model answered, and return after which time to ask again: twice as long each time.
+
+        Args:
+            use: the use case of the call.
+            number: how often this has happened before.
+            error: why.
+        """
+        left = self.state.timeout_ns - self.executors.used_ns(self.state)
+        delay = max(0, min(self.executors.settings.retry_delay << number, left))
+        self.executors.report("retry", self.state, use=use, attempt=number + 1, delay=to_seconds(delay), error=error)
+        return delay
+
+    async def rate(
+        self, use: str, instructions: str, sections: Mapping[str, Any]
+    ) -> "Rating | ModelError | LimitError":
         """Ask a model for a number from 0 to 1.
 
         Args:
@@ -78,15 +98,23 @@ class Execution:
             sections: the data to judge.
 
         Returns:
-            The answer; None if no model answered.
+            The answer, or why no model answered.
         """
         system = f"{instructions} Begin with one number from 0.0 to 1.0, then say why in one sentence."
         messages = (ChatMessage("system", system), ChatMessage("user", prompt("", sections)))
         try:
             answer = await self.complete(ModelRequest(messages, use=use, immediate=True))
-        except (ModelError, LimitError):
-            return None
+        except (ModelError, LimitError) as error:
+            return error
         return Rating(number_of(answer.completion.text), answer.completion.text)
+
+
+def is_quota(error: object) -> bool:
+    """Return whether a hard limit of an account, or the ceiling of the run, refused a call.
+
+    The executor is then paused until the operator acts, and its task waits with it.
+    """
+    return isinstance(error, ModelError) and error.kind == "quota"
 
 
 @attrs.frozen
@@ -98,9 +126,18 @@ class Rating:
 
 
 def number_of(text: str) -> float | None:
-    """Return the first number of a text if it is from 0 to 1, or from 0 to 100 per cent; else None."""
-    found = _NUMBER.search(text)
-    if found is None:
+    """Return the first number of a text as a share; None if it cannot be read as one, and then nothing is guessed.
+
+    A share is written as 0.7, 0,7, 70 %, 7/10, 7 of 10 or 7 out of 10. A count is none: "1 criterion is missing".
+    """
+    token = _TOKEN.search(text)
+    if token is None or _NUMBER.fullmatch(number := token[0].rstrip(".,")) is None:
         return None
-    value = float(found[1]) / (100 if found[2] else 1)
+    value, rest = float(number.replace(",", ".")), text[token.end() :]
+    if _PERCENT.match(rest):
+        value /= 100
+    elif of := _OF.match(rest):
+        value = value / whole if (whole := float(of[1])) else -1
+    elif token[0].isdecimal() and _WORD.match(rest):
+        return None
     return value if 0 <= value <= 1 else None

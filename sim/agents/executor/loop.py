@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from sim.agents.executor.execution import Execution
+from sim.agents.executor.execution import Execution, is_quota
 from sim.agents.executor.loop_detection import is_looping, seen_from_outside
 from sim.agents.executor.orchestrator import create_gate, evaluate_confidence, execute_tool, handle_denial
 from sim.agents.executor.planning import Plan, Planner
@@ -51,6 +51,8 @@ async def _turn(world: World, agent: Inhabitant, task: int) -> Turned:
     before, done, attempts = _spent(execution), state.current_step, list[Attempt]()
     planner = Planner(execution)
     try:
+        if done >= state.max_steps:  # the last step has waited for help, or was interrupted at a gate
+            return await _conclude_without_step(execution)
         plan = None if execution.is_over() else await planner.first()  # 1. plan the next action
         if plan is None and (planned := _without_plan(execution, planner)) is not None:
             return planned
@@ -59,10 +61,10 @@ async def _turn(world: World, agent: Inhabitant, task: int) -> Turned:
         validation = await validate_step(execution, last.action, last.result)  # 3. validate
         step = update_state(execution, before, attempts, validation, planner.fault)  # 4. update the state
         executors.log(state, step)  # 7. log: before the checks, so that a step that ends a task is on record too
-        if not validation.met:
-            await check_loops(execution)  # 5. loops: three identical errors, or what the monitor sees
-            await check_confidence(execution)  # 6. confidence: every five steps, on uncertainty, on request
-        return _conclude(execution)
+        if not validation.met and validation.outage is None:
+            await gate_loops(execution)  # 5. loops: three identical errors, or what the monitor sees
+            await gate_low_confidence(execution)  # 6. confidence: every five steps, on uncertainty, on request
+        return _conclude(execution, validation)
     except Interrupt as interrupt:
         if not isinstance(interrupt.cause, TimeUp):
             raise
@@ -101,7 +103,8 @@ def should_terminate(execution: Execution, validation: ValidationResult | None =
     if state.current_step >= state.max_steps and not over:
         return "max_steps"
     if state.escalation_triggered:
-        return "loop_detected" if state.metadata.get("loop") else "escalation"
+        escalation: Ending = state.metadata["escalation"]
+        return escalation
     if state.timeout_reached:
         return "timeout"
     return "cost_limit" if state.resource_limit_hit else None
@@ -123,10 +126,19 @@ def reason_of(execution: Execution, ending: Ending) -> str:
             return state.escalation_reason or str(state.metadata.get("outage", ending))
 
 
-def _conclude(execution: Execution) -> Turned:
+async def _conclude_without_step(execution: Execution) -> Turned:
+    """End a task without a further step: it has succeeded if its criteria are met by now, for example by help."""
+    state = execution.state
+    last = state.steps_history[-1]
+    validation = await validate_step(execution, last.planned_action, last.execution_result)
+    _update_progress(state, validation)
+    return _conclude(execution, validation)
+
+
+def _conclude(execution: Execution, validation: ValidationResult) -> Turned:
     """End the task if it is time, after a step."""
     state = execution.state
-    ending = should_terminate(execution, state.steps_history[-1].validation)
+    ending = should_terminate(execution, validation) or ("no_model" if validation.outage is not None else None)
     if ending is not None:
         execution.executors.end(state, ending, reason_of(execution, ending))
         return Turned("ended", state.current_step, ending)
@@ -141,12 +153,13 @@ def _without_plan(execution: Execution, planner: Planner) -> Turned | None:
     state, executors, settings = execution.state, execution.executors, execution.executors.settings
     failure = planner.failure
     if (ending := should_terminate(execution)) is None and failure is not None and failure.ending == "model_error":
+        if is_quota(failure.cause):
+            return Turned("retry", state.current_step)
         number = int(state.metadata.get("outages", 0))
         state.metadata |= {"outages": number + 1, "outage": f"no model answers: {failure.error}"}
         if failure.retryable and number < settings.retries:
-            delay = settings.retry_delay * 2**number
+            delay = execution.delay_ns(execution.settings.use, number, failure.error or "")
             state.metadata["retry_ns"] = execution.world.kernel.now + delay
-            executors.report("retry", state, attempt=number + 1, delay=delay / 1e9, error=failure.error)
             return Turned("retry", state.current_step)
         ending = "no_model"
     if ending is None:
@@ -226,12 +239,16 @@ def update_state(
     )  # fmt: skip
     state.steps_history.append(step)
     state.current_step += 1
-    state.progress_score, state.progress_metrics = validation.progress, dict(validation.metrics)
-    state.metadata["criteria"] = [one.met for one in validation.criteria]
+    _update_progress(state, validation)
     for key in ("outages", "retry_ns", "summary"):
         state.metadata.pop(key, None)
     _count_failure(state, error)
     return step
+
+
+def _update_progress(state: TaskState, validation: ValidationResult) -> None:
+    state.progress_score, state.progress_metrics = validation.progress, dict(validation.metrics)
+    state.metadata["criteria"] = [one.met for one in validation.criteria]
 
 
 def _unchecked(state: TaskState) -> ValidationResult:
@@ -263,7 +280,7 @@ def _error(attempts: list[Attempt], fault: str | None) -> str | None:
 # -- 5. and 6. checks
 
 
-async def check_loops(execution: Execution) -> None:
+async def gate_loops(execution: Execution) -> None:
     """Ask a person if the task gets nowhere. If the person lets it go on, it begins with a clean slate."""
     state, monitoring = execution.state, execution.executors.settings.monitoring
     if state.escalation_triggered or "waits_for" in state.metadata:
@@ -275,11 +292,10 @@ async def check_loops(execution: Execution) -> None:
     else:
         return
     execution.executors.counts["loops"] += 1
-    state.metadata["loop"] = True
-    await create_gate(execution, f"Loop detected: {why}")
+    await create_gate(execution, f"Loop detected: {why}", "loop_detected")
     if not state.escalation_triggered:
         state.last_errors, state.consecutive_failures = [], 0
-        state.metadata |= {"loop": False, "monitored_from": state.current_step}
+        state.metadata["monitored_from"] = state.current_step
 
 
 def should_request_confidence_check(execution: Execution) -> bool:
@@ -290,7 +306,7 @@ def should_request_confidence_check(execution: Execution) -> bool:
     return since >= every or "uncertain" in state.metadata or "request_confidence_check" in state.metadata
 
 
-async def check_confidence(execution: Execution) -> None:
+async def gate_low_confidence(execution: Execution) -> None:
     """Evaluate the confidence if it is time, and ask a person if it is low."""
     state = execution.state
     if execution.is_over() or "waits_for" in state.metadata or not should_request_confidence_check(execution):

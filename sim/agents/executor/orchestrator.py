@@ -9,8 +9,8 @@ which a person decides whether the task goes on.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sim.agents.executor.execution import Execution
-from sim.agents.executor.records import PlannedAction, Result, ToolExecution
+from sim.agents.executor.execution import Execution, Rating
+from sim.agents.executor.records import Ending, PlannedAction, Result, ToolExecution
 from sim.agents.executor.service import ORCHESTRATOR
 from sim.agents.executor.settings import Criterion, ExecutionTask
 from sim.errors import Cancelled
@@ -42,11 +42,15 @@ async def execute_tool(execution: Execution, action: PlannedAction) -> Result:
     denied = Access.on(world).refusal(agent, tool, action.parameters) is not None
     asked = len(_gates(execution))
     call = {"tool": tool.name, "args": dict(action.parameters)}
-    done = await world.execute(agent, Action("use_tool", call, _short(state.decision_reasoning)))
+    try:
+        done = await world.execute(agent, Action("use_tool", call, _short(state.decision_reasoning)))
+    finally:
+        gates = _gates(execution)[asked:]
+        for gate in gates:
+            execution.executors.count_gate(state, gate)
     if done.success:
         result = Result(True, "ok", done.data)
     else:
-        gates = _gates(execution)[asked:]
         denied = denied or any(ending_of(gate) is not None for gate in gates)
         result = Result(False, "denied" if denied else "failed", error=done.error)
     state.tool_executions.append(ToolExecution(state.current_step + 1, tool.name, result.status))
@@ -156,13 +160,14 @@ async def evaluate_confidence(execution: Execution) -> float | None:
     """
     state, executors = execution.state, execution.executors
     rating = await execution.rate("confidence", _CONFIDENCE, {
+        "agent": execution.agent.agent_id,
         "task": f"{state.task_id}: {state.goal}",
-        "progress": {"score": state.progress_score, **state.progress_metrics},
+        "progress": {"step": state.current_step, "score": state.progress_score, **state.progress_metrics},
         "steps": [encode(step.to_json(300)).decode() for step in state.steps_history[-_STEPS:]],
         "artifacts": state.artifacts,
         "uncertainty": str(state.metadata.get("uncertain", "")),
     })  # fmt: skip
-    if rating is None:
+    if not isinstance(rating, Rating):
         return None
     score = 0.0 if rating.number is None else round(rating.number, 4)
     state.last_confidence_check_step, state.last_confidence_score = state.current_step, score
@@ -173,7 +178,7 @@ async def evaluate_confidence(execution: Execution) -> float | None:
     return score
 
 
-async def create_gate(execution: Execution, reason: str, **context: Any) -> str | None:
+async def create_gate(execution: Execution, reason: str, ending: Ending = "escalation", **context: Any) -> str | None:
     """Ask a person whether the task goes on, and wait for the decision; the executor is PAUSED meanwhile.
 
     If the person agrees, `escalation_triggered` is cleared and the task goes on. If not, if nobody decides in time, or
@@ -182,6 +187,7 @@ async def create_gate(execution: Execution, reason: str, **context: Any) -> str 
     Args:
         execution: the execution.
         reason: why a person is needed.
+        ending: how the task ends if nobody lets it go on.
         context: what else the person should know.
 
     Returns:
@@ -189,6 +195,7 @@ async def create_gate(execution: Execution, reason: str, **context: Any) -> str 
     """
     state, executors, world = execution.state, execution.executors, execution.world
     state.escalation_triggered, state.escalation_reason = True, reason
+    state.metadata["escalation"] = ending
     approvals = world.services.get(Approvals.name)
     number = int(state.metadata.get("gates", 0))
     if not isinstance(approvals, Approvals) or number >= executors.settings.gates:
@@ -206,8 +213,6 @@ async def create_gate(execution: Execution, reason: str, **context: Any) -> str 
     state.metadata["gates"] = number + 1
     executors.counts["gates"] += 1
     executors.report("escalated", state, reason=reason, gate=gate.id)
-    since = world.kernel.now
-    executors.disarm(state)
     world.tasks.update(state.number, ORCHESTRATOR, status="paused", note=reason[:500])
     try:
         gate = await approvals.decided(execution.agent, gate)
@@ -215,8 +220,7 @@ async def create_gate(execution: Execution, reason: str, **context: Any) -> str 
         state.escalation_triggered = False
         raise
     finally:
-        executors.count_pause(state, since)
-        executors.arm(state)
+        executors.count_gate(state, approvals.gates[gate.id])
         world.tasks.update(state.number, ORCHESTRATOR, status="active")
     if (why := ending_of(gate)) is not None:
         state.escalation_reason = f"{reason}; {why}"

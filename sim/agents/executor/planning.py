@@ -25,6 +25,9 @@ INSTRUCTIONS: Final = (
 DIFFERENTLY: Final = "The attempt failed. Plan a different approach: another tool, or other arguments."
 ONLY: Final = "You may not use this tool. Plan with one of: "
 
+_UNFINISHED: Final = {"max_tokens": "the answer was cut off before a call", "refusal": "the model refused to answer"}
+"""Ends of an answer without a call that say nothing of the task."""
+
 _STEPS: Final = 5  # the latest steps that a prompt shows
 _LAST_RESULT: Final = 8_000  # characters of the result of the last step
 _RESULT: Final = 500  # characters of the results of steps before
@@ -109,10 +112,12 @@ class Planner:
             by_wire = {tool.wire_name: tool for tool in tools}
             call = result.calls[0]  # a step is one action; further calls are told so
             return self._plan(result.text, by_wire[call["name"]], call["arguments"] or {})
-        if result.ending == "natural_completion" and result.text.strip():  # it thinks that it has finished
+        stop = None if result.completion is None else result.completion.stop
+        whole = result.ending == "natural_completion" and stop not in _UNFINISHED and result.text.strip()
+        if whole:  # it thinks that it has finished
             return self._plan(result.text, Tools.of(execution.world).find(FINISH), {"summary": result.text})
         self.failure = result
-        self.fault = result.error or "the model planned nothing"
+        self.fault = result.error or _UNFINISHED.get(stop or "", "the model planned nothing")
         return None
 
     def _plan(self, reasoning: str, tool: Tool, arguments: Mapping[str, Any]) -> Plan:
@@ -154,6 +159,7 @@ def situation(execution: Execution) -> str:
         ("acceptance_criteria", criteria_lines(state.criteria, state.metadata.get("criteria", []))),
         ("constraints", dict(state.constraints) or ""),
         ("files", list(files.get(state.project_id, ()))),
+        ("protected", list(state.protected or ())),
         ("progress", {"score": state.progress_score, **state.progress_metrics}),
         ("steps", [line for step in state.steps_history[-_STEPS:] for line in _lines(step, state.current_step)]),
         ("last_error", state.last_errors[-1] if state.last_errors else ""),
@@ -166,7 +172,7 @@ def situation(execution: Execution) -> str:
 def criteria_lines(criteria: Sequence[Any], met: Sequence[bool]) -> list[str]:
     """Return the criteria as lines, with a mark at those that were met after the last step."""
     marks = [*met, *(False for _ in criteria[len(met) :])]
-    return [f"[{'x' if mark else ' '}] {one.text}" for one, mark in zip(criteria, marks, strict=True)]
+    return [f"[{'x' if mark else ' '}] {one.line}" for one, mark in zip(criteria, marks, strict=True)]
 
 
 def _lines(step: Step, last: int) -> list[str]:

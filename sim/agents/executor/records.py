@@ -22,7 +22,7 @@ Ending = Literal[
 - `escalation`: a person was needed for another reason, and did not let it go on;
 - `timeout`: its time is up;
 - `cost_limit`: the next call of a model could exceed its cost limit;
-- `no_model`: no model answered, also later;
+- `no_model`: no model planned or judged, also later;
 - `dependency`: a task that it depends on has not succeeded, so it never began.
 """
 
@@ -148,6 +148,7 @@ class ValidationResult:
         progress: how far the goal is reached, from 0 to 1.
         metrics: what was counted: tests, coverage, files, lines, dependencies, and how they changed.
         fault: why the step counts as failed although its action succeeded; None: it does not.
+        outage: why no model judged a criterion that only a model can judge, also later; None: none had to, or one did.
     """
 
     method: Method
@@ -155,6 +156,7 @@ class ValidationResult:
     progress: float
     metrics: Mapping[str, Any] = attrs.field(factory=dict)
     fault: str | None = None
+    outage: str | None = None
 
     @property
     def met(self) -> bool:
@@ -165,6 +167,7 @@ class ValidationResult:
         """Return it as JSON."""
         return {
             "method": self.method, "progress": self.progress, "met": self.met, "fault": self.fault,
+            "outage": self.outage,
             "criteria": [cut(attrs.asdict(one), _SHOWN) for one in self.criteria],
             "metrics": cut(dict(self.metrics), _SHOWN),
         }  # fmt: skip
@@ -249,6 +252,7 @@ class TaskState:
         goal, acceptance_criteria, constraints: what has to be reached, when it is, and what has to be respected.
         criteria: the criteria with how they are checked.
         priority, start_ns: how urgent it is, and when it can begin.
+        protected: the files and folders that it cannot change; None: see `ExecutionTask`, before it begins.
         max_steps, timeout_ns, cost_limit_micro: its limits.
         creator, parent: who made it, and the number of the task of which it is a part.
         helps: the number of the task for which it is help; None: it is no help.
@@ -284,6 +288,7 @@ class TaskState:
     helps: int | None = None
     priority: int = 0
     start_ns: int = 0
+    protected: tuple[str, ...] | None = None
     agent_id: str = ""
     current_step: int = 0
     started_ns: int | None = None
@@ -330,8 +335,8 @@ class TaskState:
         own = {
             name: getattr(self, name)
             for name in (
-                "task_id", "agent_id", "project_id", "goal", "acceptance_criteria", "constraints", "current_step",
-                "max_steps", "artifacts", "failure_count", "consecutive_failures", "progress_score",
+                "task_id", "agent_id", "project_id", "goal", "acceptance_criteria", "constraints", "protected",
+                "current_step", "max_steps", "artifacts", "failure_count", "consecutive_failures", "progress_score",
                 "progress_metrics", "token_usage", "escalation_triggered", "escalation_reason", "timeout_reached",
                 "resource_limit_hit", "last_confidence_check_step", "last_confidence_score", "metadata",
             )

@@ -13,12 +13,14 @@ from typing import Any, ClassVar, Final
 import attrs
 
 from sim.agents.executor.records import FINAL, Ending, Step, TaskState
-from sim.agents.executor.settings import Criterion, ExecutionTask, ExecutorSettings, ExecutorsSettings
-from sim.agents.executor.workspace import Workspace
+from sim.agents.executor.settings import MOST_PRIORITY, Criterion, ExecutionTask, ExecutorSettings, ExecutorsSettings
+from sim.agents.executor.workspace import Workspace, is_in
+from sim.errors import UsageError
 from sim.kernel import Timer, to_seconds
 from sim.kernel.codec import encode, freeze
 from sim.kernel.duration import MAX_NS
 from sim.resources import MICRO, to_micro
+from sim.tools.approvals import Gate
 from sim.world import Message, Refused, Service, World
 from sim.world.actions.messages import deliver
 from sim.world.tasks import TaskStatus
@@ -86,9 +88,10 @@ class Executors(Service):
         self._ready: dict[str, list[tuple[bool, int, int]]] = {}  # type → tasks that nobody has, as a heap
         self._idle: dict[str, dict[str, None]] = {}  # type → executors that sleep
         self._dependents: dict[int, list[int]] = {}
+        self._held_ns: dict[str, int] = {}  # executor → how long the operator had paused it when it last looked
         self._timers: dict[int, Timer] = {}  # task whose step is under way → its timeout
         self._spent_micro = 0
-        world.tasks.define_words(KIND, WORDS)
+        world.tasks.define_words(KIND, WORDS, managed=True)
 
     # -- executors
 
@@ -97,8 +100,13 @@ class Executors(Service):
         self.agents[agent_id] = settings
         self._own.setdefault(agent_id, {})
 
-    def leave(self, agent_id: str) -> None:
-        """Give the tasks of an executor that stops back, so that others of its type can go on with them."""
+    def leave(self, agent_id: str, *, last: bool = False) -> None:
+        """Give the tasks of an executor that stops back, so that others of its type can go on with them.
+
+        Args:
+            agent_id: the executor.
+            last: whether it stops because the run ends.
+        """
         settings = self.agents.pop(agent_id, None)
         if settings is None:
             return
@@ -107,10 +115,14 @@ class Executors(Service):
         for number in self._own.pop(agent_id):
             state = self.states[number]
             state.agent_id = ""
+            if not last:
+                self.report("returned", state, by=agent_id)
             if "waits_for" in state.metadata:
                 continue  # it is offered again when the help has ended
             self._world.tasks.update(number, ORCHESTRATOR, status="planned", note=f"{agent_id} has stopped")
-            self._offer(state)
+            self._offer_at(state, int(state.metadata.get("retry_ns", 0)))
+        if self._ready.get(settings.type):
+            self._wake_one(settings.type)  # for a task that this one was woken for
 
     def next_task(self, agent_id: str) -> TaskState | None:
         """Return the task on which an executor works next, or None: it then counts as idle.
@@ -151,10 +163,11 @@ class Executors(Service):
             self._world.tasks.update(state.number, ORCHESTRATOR, status="active", assignee=agent_id)
         if state.started_ns is None:
             state.started_ns = self._world.kernel.now
-            limits = {"max_steps": state.max_steps, "timeout": to_seconds(state.timeout_ns)}
-            about = {"goal": state.goal, "criteria": state.acceptance_criteria, "constraints": dict(state.constraints)}
-            money = {"cost_limit": state.cost_limit_micro / MICRO}
-            self.report("started", state, **about, **limits, **money)
+            if state.protected is None:
+                files, tests = self.workspace.files.get(state.project_id, ()), [one.tests for one in state.criteria]
+                state.protected = tuple(path for path in tests if path and any(is_in(name, path) for name in files))
+            state.metadata["dependencies"] = self.workspace.dependencies(state.project_id)
+            self.report("started", state, protected=state.protected)
 
     def release(self, agent_id: str) -> None:
         """Note that no step of an executor is under way."""
@@ -170,7 +183,7 @@ class Executors(Service):
             self._timers[state.number] = kernel.call_at(due, lambda: self._time_is_up(state), kernel.supervisor)
 
     def disarm(self, state: TaskState) -> None:
-        """Cancel this timer: no step is under way, or a person is waited for."""
+        """Cancel this timer: no step is under way."""
         if (timer := self._timers.pop(state.number, None)) is not None:
             timer.cancel()
 
@@ -226,7 +239,7 @@ class Executors(Service):
         if self.counts["tasks"] - self._ended() >= settings.open_tasks:
             raise Refused(f"there are {settings.open_tasks} open tasks already")
         self.require_type(given.type)
-        if not _PROJECT.fullmatch(given.project):
+        if not _NAME.fullmatch(given.project):
             raise Refused(f"{given.project!r:.60} is not the name of a project: small letters, digits, _ and -")
         before = [self._numbers[other] for other in given.depends_on] if depends_on is None else list(depends_on)
         task = world.tasks.create(
@@ -238,18 +251,74 @@ class Executors(Service):
         state = self.states[task.id] = TaskState(
             task.id, known, given.project, given.type, given.goal, given.criteria, dict(given.constraints),
             given.max_steps or settings.max_steps, given.timeout or settings.timeout, to_micro(money), creator, parent,
-            helps, given.priority, given.start,
+            helps, given.priority, given.start, given.protected,
         )  # fmt: skip
         self._numbers[known] = task.id
         self.counts["tasks"] += 1
-        self.report("added", state, type=given.type, creator=creator, parent=parent, helps=helps, depends_on=before)
+        self.report(
+            "added", state, type=given.type, creator=creator, parent=parent, helps=helps, depends_on=before,
+            goal=state.goal, criteria=state.acceptance_criteria, constraints=dict(state.constraints),
+            max_steps=state.max_steps, timeout=to_seconds(state.timeout_ns), cost_limit=money,
+        )  # fmt: skip
         for other in before:
             self._dependents.setdefault(other, []).append(task.id)
-        if given.start > world.kernel.now:
-            world.kernel.call_at(given.start, lambda: self._offer(state), world.kernel.supervisor)
-        else:
-            self._offer(state)
+        self._offer_at(state, given.start)
         return state
+
+    def take(
+        self,
+        creator: str,
+        name: str,
+        goal: str,
+        agent_type: str,
+        *,
+        criteria: Sequence[str],
+        files: Sequence[str],
+        tests: str | None,
+        depends_on: Sequence[str],
+        project: str,
+        priority: int,
+        parent: TaskState | None = None,
+    ) -> dict[str, Any]:
+        """Add a task that an agent or a person gives during the run, and return its name and number.
+
+        Args:
+            creator: who gives it.
+            name: its name: small letters, digits, _ and -.
+            goal, project, priority: see `ExecutionTask`.
+            agent_type: the type of its executors.
+            criteria: texts that a model judges.
+            files: files that must exist.
+            tests: a file or folder whose tests must pass.
+            depends_on: the names of the tasks before it.
+            parent: the task of which it is a part.
+
+        Raises:
+            Refused: if something of this is not valid, or there are too many tasks, or too many of them nested.
+        """
+        if not _NAME.fullmatch(name):
+            raise Refused(f"{name!r:.60} is not the name of a task: small letters, digits, _ and -")
+        if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
+            raise Refused(f"a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}")
+        if parent is not None and self._depth(parent) >= self.settings.parts:
+            raise Refused(f"tasks can be nested {self.settings.parts} deep, so do this one yourself")
+        before = [self.number_of(other) for other in depends_on]
+        try:
+            task = ExecutionTask(
+                goal, agent_type, criteria_of(criteria, files, tests), project=project, priority=priority
+            )
+        except UsageError as error:
+            raise Refused(str(error)) from error
+        number = None if parent is None else parent.number
+        made = self.add(creator, name, task, depends_on=before, parent=number)
+        return {"task": made.task_id, "number": made.number}
+
+    def _depth(self, state: TaskState) -> int:
+        """Return how many tasks a task is a part of, one in the other."""
+        depth = 0
+        while state.parent is not None:
+            depth, state = depth + 1, self.states[state.parent]
+        return depth
 
     def require_type(self, wanted: str) -> None:
         """Check that there are executors of a type.
@@ -271,6 +340,14 @@ class Executors(Service):
             raise Refused(f"there is no task {name!r:.60}")
         return number
 
+    def _offer_at(self, state: TaskState, due_ns: int) -> None:
+        """Offer a task from a time on."""
+        kernel = self._world.kernel
+        if due_ns > kernel.now:
+            kernel.call_at(due_ns, lambda: self._offer(state), kernel.supervisor)
+        else:
+            self._offer(state)
+
     def _offer(self, state: TaskState) -> None:
         """Let executors of its type take a task, if it can begin; end it if a task that it depends on has failed."""
         if state.ending is not None or state.start_ns > self._world.kernel.now:
@@ -281,9 +358,19 @@ class Executors(Service):
         if missing:
             return
         heappush(self._ready.setdefault(state.type, []), _urgency(state))
-        if sleeping := next(iter(self._idle.get(state.type, ())), None):
-            del self._idle[state.type][sleeping]
-            self.wake(sleeping)
+        self._wake_one(state.type)
+
+    def _wake_one(self, wanted: str) -> None:
+        """Wake an executor of a type that sleeps; one that is about to be paused only if there is no other."""
+        idle = list(self._idle.get(wanted, ()))
+        if idle:
+            chosen = next((one for one in idle if not self._is_held(one)), idle[0])
+            del self._idle[wanted][chosen]
+            self.wake(chosen)
+
+    def _is_held(self, agent_id: str) -> bool:
+        agent: Any = self._world.agents.get(agent_id)
+        return agent is not None and agent.loop.pause_wanted
 
     def end(self, state: TaskState, ending: Ending, reason: str) -> None:
         """End a task: keep its state, tell who waits for it, and free what depends on it.
@@ -296,7 +383,8 @@ class Executors(Service):
         status, now = FINAL[ending], self._world.kernel.now
         state.ending, state.completed_ns = ending, now
         state.metadata["reason"] = reason
-        state.metadata.pop("waits_for", None)  # its time was up in the step that asked for help
+        for key in ("waits_for", "waits_since_ns"):  # its time was up in the step that asked for help
+            state.metadata.pop(key, None)
         self.counts[status] += 1
         self.counts[f"ended_{ending}"] += 1
         self.counts["steps"] += state.current_step
@@ -306,7 +394,8 @@ class Executors(Service):
             self._world.tasks.update(task.id, ORCHESTRATOR, status="active")
         self._world.tasks.update(state.number, state.agent_id or ORCHESTRATOR, status=status, result=result)
         money = {"cost": state.total_cost_micro / MICRO, "tokens": sum(state.token_usage)}
-        self.report("ended", state, **result, **money, snapshot=self._fitting(state.to_json))
+        why = {"escalation_reason": state.escalation_reason}
+        self.report("ended", state, **result, **money, **why, snapshot=self._fitting(state.to_json))
         self._tell_waiting(state)
         for number in self._dependents.pop(state.number, ()):
             self._offer(self.states[number])
@@ -319,11 +408,11 @@ class Executors(Service):
         if waiting.metadata.get("waits_for") != state.number:
             return
         del waiting.metadata["waits_for"]
-        self.count_pause(waiting, waiting.metadata.pop("waits_since_ns"))
+        self._count_pause(waiting, self._world.kernel.now - waiting.metadata.pop("waits_since_ns"))
         outputs = [step.execution_result.output for step in state.steps_history if step.success]
         helped = {"task": state.task_id, "status": state.final_status, "output": outputs[-2:]}
         waiting.metadata.setdefault("help", []).append(helped)
-        self._world.tasks.update(waiting.number, ORCHESTRATOR, status="active")
+        self._world.tasks.update(waiting.number, ORCHESTRATOR, status="running" if waiting.agent_id else "planned")
         self.report("resumed", waiting, help=state.task_id, status=state.final_status)
         if waiting.agent_id:
             self.wake(waiting.agent_id)
@@ -335,10 +424,28 @@ class Executors(Service):
         state.metadata |= {"waits_for": other.number, "waits_since_ns": self._world.kernel.now}
         self._world.tasks.update(state.number, ORCHESTRATOR, status="waiting", note=f"waits for task {other.number}")
 
-    def count_pause(self, state: TaskState, since_ns: int) -> None:
-        """Add the time since a moment to the time that does not count for the timeout of a task."""
-        paused = int(state.metadata.get("paused_ns", 0))
-        state.metadata["paused_ns"] = paused + self._world.kernel.now - since_ns
+    def count_gate(self, state: TaskState, gate: Gate) -> None:
+        """Add the time that a gate was open, which does not count for the timeout of a task under way."""
+        closed_ns = self._world.kernel.now if gate.decided_ns is None else gate.decided_ns
+        self._count_pause(state, min(closed_ns, gate.expires_ns) - gate.created_ns)
+        self.disarm(state)  # the timer may be over: a paused agent is not interrupted
+        self.arm(state)
+
+    def count_hold(self, agent_id: str, held_ns: int) -> None:
+        """Add the time for which the operator has paused an executor: it does not count for its tasks either.
+
+        Args:
+            agent_id: the executor.
+            held_ns: this time in all so far.
+        """
+        since = held_ns - self._held_ns.get(agent_id, 0)
+        self._held_ns[agent_id] = held_ns
+        for number in self._own[agent_id] if since > 0 else ():
+            if "waits_for" not in (state := self.states[number]).metadata:
+                self._count_pause(state, since)
+
+    def _count_pause(self, state: TaskState, duration_ns: int) -> None:
+        state.metadata["paused_ns"] = int(state.metadata.get("paused_ns", 0)) + duration_ns
 
     def used_ns(self, state: TaskState) -> int:
         """Return the time since a task began, without waiting for people and help, in simulated nanoseconds."""
@@ -409,7 +516,7 @@ class Executors(Service):
 
 
 _NEVER: Final = 2**62
-_PROJECT: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
 def _urgency(state: TaskState) -> tuple[bool, int, int]:

@@ -6,11 +6,18 @@ from typing import Annotated, Final
 import attrs
 
 from sim.errors import UsageError
+from sim.expressions import did_you_mean
+from sim.kernel.codec import encode
 from sim.kernel.duration import NS
-from sim.tools.process import check_file_name
+from sim.tools.process import check_file_name, check_folders
 from sim.world.section import Duration, Json, Name, PositiveDuration, Range
 
 HOUR_NS: Final = 3600 * NS
+
+MOST_ENTRIES: Final = 100
+LONGEST_TEXT: Final = 2_000  # characters of a criterion
+LONGEST_GOAL: Final = 20_000  # characters
+MOST_PRIORITY: Final = 1000
 
 Count = Annotated[int, Range(1, 10_000)]
 Share = Annotated[float, Range(0, 1)]
@@ -41,17 +48,24 @@ class Criterion:
     times: Count = 1
 
     def __attrs_post_init__(self) -> None:
-        if not self.text.strip():
-            raise UsageError("a criterion has a text that says what must be true")
+        if not self.text.strip() or len(self.text) > LONGEST_TEXT:
+            raise UsageError(f"a criterion has a text of up to {LONGEST_TEXT:,} characters that says what must be true")
         if sum(one is not None for one in (self.tests, self.file, self.tool)) > 1:
             raise UsageError("a criterion is about one thing", hint="give one of tests, file, tool")
         if self.contains is not None and self.file is None:
             raise UsageError("`contains` is about a file", hint="give `file`")
+        if self.contains == "":
+            raise UsageError("every file contains an empty text", hint="leave `contains` out, or give a text")
         if self.times > 1 and self.tool is None:
             raise UsageError("`times` is about calls of a tool", hint="give `tool`")
         for name in (self.tests, self.file):
             if name is not None:
                 check_file_name(name)
+
+    @property
+    def line(self) -> str:
+        """The text in one line: for a prompt, where a second line could look like another criterion."""
+        return " ".join(self.text.split())
 
 
 @attrs.frozen
@@ -66,6 +80,8 @@ class ExecutionTask:
         project: the project in whose workspace it is done.
         depends_on: the names of the tasks that must have succeeded before.
         constraints: what the work has to respect, in words or values, for the prompts.
+        protected: files and folders that the task cannot change; null: the tests of its criteria that exist when it
+            begins, so that it cannot reach its goal by changing them.
         priority: how urgent it is; a higher one comes first.
         start: when it can begin.
         max_steps: the most steps; null: that of `executor`.
@@ -74,23 +90,31 @@ class ExecutionTask:
     """
 
     goal: str
-    type: str
+    type: Name
     criteria: tuple[Criterion, ...]
     title: str = ""
     project: Name = "project"
     depends_on: tuple[str, ...] = ()
     constraints: Mapping[str, Json] = attrs.field(factory=dict)
-    priority: Annotated[int, Range(-1000, 1000)] = 0
+    protected: tuple[str, ...] | None = None
+    priority: Annotated[int, Range(-MOST_PRIORITY, MOST_PRIORITY)] = 0
     start: Duration = 0
     max_steps: Count | None = None
     timeout: PositiveDuration | None = None
     cost_limit: Money | None = None
 
     def __attrs_post_init__(self) -> None:
-        if not self.goal.strip():
-            raise UsageError("a task has a goal")
+        if not self.goal.strip() or len(self.goal) > LONGEST_GOAL:
+            raise UsageError(f"a task has a goal of up to {LONGEST_GOAL:,} characters")
+        if len(self.title) > LONGEST_TEXT or len(encode(dict(self.constraints))) > LONGEST_GOAL:
+            raise UsageError(f"the title has at most {LONGEST_TEXT:,} characters, the constraints {LONGEST_GOAL:,}")
         if not self.criteria:
             raise UsageError("a task has at least one criterion", hint="say in `criteria` when its goal is reached")
+        for name, given in (("criteria", self.criteria), ("tasks in `depends_on`", self.depends_on)):
+            if len(given) > MOST_ENTRIES:
+                raise UsageError(f"a task has at most {MOST_ENTRIES} {name}, not {len(given)}")
+        for name in self.protected or ():
+            check_file_name(name)
 
 
 @attrs.frozen
@@ -106,6 +130,7 @@ class Project:
     def __attrs_post_init__(self) -> None:
         for name in self.files:
             check_file_name(name)
+            check_folders(name, self.files)
 
 
 @attrs.frozen
@@ -144,6 +169,7 @@ class ExecutorsSettings:
         monitoring: what shows that an execution gets nowhere.
         gates: how often a person can let one task go on.
         help: how deep tasks of help for others can be nested.
+        parts: how deep tasks can be nested that executors assign as parts of their own.
         alternatives: for a tool that was denied, the tools that can replace it.
         retries: how often a step is planned again after no model answered.
         retry_delay: the wait before the first of these; each further one is twice as long.
@@ -154,8 +180,8 @@ class ExecutorsSettings:
         open_tasks: the most tasks that have not ended.
     """
 
-    tasks: Mapping[str, ExecutionTask] = attrs.field(factory=dict)
-    projects: Mapping[str, Project] = attrs.field(factory=dict)
+    tasks: Mapping[Name, ExecutionTask] = attrs.field(factory=dict)
+    projects: Mapping[Name, Project] = attrs.field(factory=dict)
     max_steps: Count = 20
     timeout: PositiveDuration = HOUR_NS
     cost_limit: Money = 1.0
@@ -168,6 +194,7 @@ class ExecutorsSettings:
     monitoring: Monitoring = attrs.field(factory=Monitoring)
     gates: Annotated[int, Range(0, 100)] = 3
     help: Annotated[int, Range(0, 10)] = 2
+    parts: Annotated[int, Range(0, 10)] = 3
     alternatives: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     retries: Annotated[int, Range(0, 100)] = 5
     retry_delay: PositiveDuration = 10 * NS
@@ -178,26 +205,43 @@ class ExecutorsSettings:
     open_tasks: Annotated[int, Range(1, 100_000)] = 1000
 
     def __attrs_post_init__(self) -> None:
+        if len(self.tasks) > self.open_tasks:
+            raise UsageError(f"tasks: {self.open_tasks} tasks can be open, and there are {len(self.tasks)}")
         for name, task in self.tasks.items():
             for other in task.depends_on:
                 if other not in self.tasks:
-                    raise UsageError(f"the task {name!r} depends on {other!r}, which is no task")
-        if (circle := _circle(self.tasks)) is not None:
-            raise UsageError(f"the task {circle!r} depends on itself", hint="look at `depends_on`")
+                    hint = did_you_mean(other, self.tasks)
+                    raise UsageError(f"tasks.{name}.depends_on: there is no task {other!r:.80}", hint=hint)
+        self.in_order()
+        for project, given in self.projects.items():
+            if len(given.files) > self.files:
+                raise UsageError(f"projects.{project}.files: at most {self.files} files, not {len(given.files)}")
+            for name, text in given.files.items():
+                if len(text) > (most := self.file_length):
+                    where = f"projects.{project}.files.{name}"
+                    raise UsageError(f"{where}: at most {most:,} characters, not {len(text):,}")
 
+    def in_order(self) -> list[str]:
+        """Return the names of the tasks, each after those that it depends on, and otherwise as in the file.
 
-def _circle(tasks: Mapping[str, ExecutionTask]) -> str | None:
-    """Return a task that depends on itself, directly or through others; None if there is none."""
-    done: dict[str, None] = {}
-    left = dict(tasks)
-    while left:
-        free = [name for name, task in left.items() if all(other in done for other in task.depends_on)]
-        if not free:
-            return next(iter(left))
-        for name in free:
-            done[name] = None
-            del left[name]
-    return None
+        Raises:
+            UsageError: if tasks wait for each other.
+        """
+        order: dict[str, None] = {}
+        for first in self.tasks:
+            way = {first: None} if first not in order else {}  # each task depends on the next one
+            while way:
+                last = next(reversed(way))
+                before = next((other for other in self.tasks[last].depends_on if other not in order), None)
+                if before is None:
+                    order[last] = way.pop(last)
+                elif before in way:
+                    circle = [*list(way)[list(way).index(before) :], before]
+                    text = f"tasks.{last}.depends_on: these tasks wait for each other: {' → '.join(circle):.200}"
+                    raise UsageError(text, hint="leave one of them out")
+                else:
+                    way[before] = None
+        return list(order)
 
 
 @attrs.frozen
@@ -211,7 +255,7 @@ class ExecutorSettings:
         use: the use case of its model calls, as in `models.uses`.
     """
 
-    type: str
+    type: Name
     prompt: str = ""
     tools: tuple[str, ...] = ()
     use: str = "agent"

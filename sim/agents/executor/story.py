@@ -124,18 +124,17 @@ class Stories:
 
 
 def _made(number: int, time_ns: int, data: Mapping[str, Any]) -> Story:
-    before = data.get("depends_on")
+    before, given = data.get("depends_on"), data.get("criteria")
     return Story(
         number, _text(data, "name"), _text(data, "type"), _text(data, "project"), _text(data, "creator"),
         _whole(data.get("parent")), _whole(data.get("helps")),
         tuple(one for one in before if isinstance(one, int)) if isinstance(before, list) else (), time_ns,
+        goal=_text(data, "goal"), criteria=[(str(one), False) for one in given] if isinstance(given, list) else [],
     )  # fmt: skip
 
 
 def _started(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
-    story.agent, story.goal, story.began_ns = _text(data, "agent"), _text(data, "goal"), time_ns
-    given = data.get("criteria")
-    story.criteria = [(str(one), False) for one in given] if isinstance(given, list) else []
+    story.agent, story.began_ns = _text(data, "agent"), time_ns
 
 
 def _step(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
@@ -203,11 +202,19 @@ def _approved(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
 
 
 def _retry(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
-    story.add(time_ns, "waits", f"no model answered, again in {_number(data.get('delay')):g} s: {_text(data, 'error')}")
+    text = f"no model answered, again in {_number(data.get('delay')):g} s: {_text(data, 'error')}"
+    if data.get("use") == "judge":  # in a step, which is on record later
+        story.pending.append(_line(time_ns, "waits", text))
+    else:
+        story.add(time_ns, "waits", text)
 
 
 def _resumed(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
     story.add(time_ns, "resumed", f"{_text(data, 'help')} ended with {_text(data, 'status')}")
+
+
+def _returned(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+    story.add(time_ns, "waits", f"{_text(data, 'by')} has stopped; another executor of its type can go on")
 
 
 def _ended(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
@@ -220,7 +227,7 @@ def _ended(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
 
 _TELL: Final = {
     "started": _started, "step": _step, "denied": _denied, "confidence": _confidence, "escalated": _escalated,
-    "approved": _approved, "retry": _retry, "resumed": _resumed, "ended": _ended,
+    "approved": _approved, "retry": _retry, "resumed": _resumed, "returned": _returned, "ended": _ended,
 }  # fmt: skip
 
 

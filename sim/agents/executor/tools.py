@@ -2,10 +2,8 @@
 
 from typing import Any, Final
 
-from sim.agents.executor.service import Executors, criteria_of
-from sim.agents.executor.settings import ExecutionTask
+from sim.agents.executor.service import Executors
 from sim.agents.executor.testing import TESTS
-from sim.errors import UsageError
 from sim.tools.schema import Given
 from sim.tools.tool import tool
 from sim.world import Inhabitant, Refused, World
@@ -16,7 +14,6 @@ CHECK: Final = "executor.request_confidence_check"
 ASSIGN: Final = "executor.assign_task"
 
 _LONGEST_REASON: Final = 2_000
-_MOST_CRITERIA: Final = 20
 
 
 # -- the workspace
@@ -127,7 +124,7 @@ def assign_task(
     """Give a part of the work to executors of a type. It is done in the same project.
 
     Args:
-        name: a short name of the task, without blanks.
+        name: a short name of the task: small letters, digits, _ and -.
         goal: what has to be reached.
         agent_type: the type of the executors, such as coder.
         criteria: when it is reached, in words; a model judges them.
@@ -138,22 +135,11 @@ def assign_task(
     """
     executors = Executors.of(world)
     state = executors.state_of(agent.agent_id)
-    if not name or not name.replace("-", "_").isidentifier() or len(name) > _LONGEST_NAME:
-        raise Refused(f"the name of a task has letters, digits, _ and -, not {name!r:.60}")
-    if len(criteria) + len(files) > _MOST_CRITERIA:
-        raise Refused(f"a task has at most {_MOST_CRITERIA} criteria")
-    before = [executors.number_of(other) for other in depends_on]
-    try:
-        given = ExecutionTask(
-            goal, agent_type, criteria_of(criteria, files, tests), project=state.project_id, priority=priority
-        )
-    except UsageError as error:
-        raise Refused(str(error)) from error
-    made = executors.add(agent.agent_id, name, given, depends_on=before, parent=state.number)
-    return {"task": made.task_id, "number": made.number}
+    return executors.take(
+        agent.agent_id, name, goal, agent_type, criteria=criteria, files=files, tests=tests, depends_on=depends_on,
+        project=state.project_id, priority=priority, parent=state,
+    )  # fmt: skip
 
-
-_LONGEST_NAME: Final = 60
 
 CONTROL: Final = (FINISH, UNCERTAIN, CHECK)
 """The tools that each executor is offered."""

@@ -1,14 +1,20 @@
 """Validation: how far a goal is reached, by tests, artifacts, and the judgement of a model, in this order."""
 
 from collections.abc import Mapping, Sequence
+from textwrap import indent
 from typing import Any, Final
 
-from sim.agents.executor.execution import Execution
+from sim.agents.engine.core_loop import RETRYABLE
+from sim.agents.executor.execution import Execution, Rating, is_quota
 from sim.agents.executor.records import CriterionResult, Method, PlannedAction, Result, ValidationResult
 from sim.agents.executor.settings import Criterion
 from sim.agents.executor.testing import keep_report, perform_tests
 from sim.agents.executor.tools import FINISH
-from sim.agents.executor.workspace import metrics_of
+from sim.agents.executor.workspace import is_in, metrics_of
+from sim.errors import LimitError
+from sim.kernel.waits import sleep_ns
+from sim.llm.service import Skipped
+from sim.llm.types import ModelError
 from sim.world import Refused
 
 _JUDGE: Final = "You check the work of an agent. How far are these criteria met? 1.0 means that all of them are."
@@ -30,18 +36,20 @@ async def validate_step(execution: Execution, action: PlannedAction, result: Res
     state = execution.state
     if result.success:
         await _refresh_tests(execution)
-    found = [_checked(execution, one) for one in state.criteria]
+    found, outage = [_checked(execution, one) for one in state.criteria], None
     if None in found:
         open_ones = [one for one, known in zip(state.criteria, found, strict=True) if known is None]
-        others = all(one.met for one in found if one is not None)
-        judged = await _judged(execution, open_ones, ask=others and result.success, finished=action.tool_name == FINISH)
+        finished = action.tool_name == FINISH
+        if result.success and all(one.met for one in found if one is not None):
+            outage = await _judge(execution, open_ones, finished=finished)
+        judged = iter(_judged(execution, open_ones))
         found = [next(judged) if one is None else one for one in found]
     criteria = tuple(one for one in found if one is not None)
     progress = round(sum(one.progress for one in criteria) / len(criteria), 4)
     methods = [one.method for one in criteria]
     metrics = _metrics(execution, methods)
-    fault = _fault(action, result, criteria, state.progress_score, progress)
-    return ValidationResult(min(methods, key=_METHODS.index), criteria, progress, metrics, fault)
+    fault = None if outage else _fault(action, result, criteria, state.progress_score, progress)
+    return ValidationResult(min(methods, key=_METHODS.index), criteria, progress, metrics, fault, outage)
 
 
 def _fault(
@@ -74,20 +82,15 @@ def _by_tests(criterion: Criterion, report: Mapping[str, Any] | None) -> Criteri
     path = criterion.tests or ""
     if report is not None and "ended" in report:
         return CriterionResult(criterion.text, "tests", 0.0, False, str(report["ended"]))
-    tests = [] if report is None else [one for one in report["tests"] if _is_in(one["name"], path)]
-    counted = [one for one in tests if one["outcome"] != "skipped"]
-    failed = [one for one in counted if one["outcome"] == "failed"]
-    share = (len(counted) - len(failed)) / len(counted) if counted else 0.0
-    detail = "there are no tests yet" if not counted else ""
-    if failed:
-        detail = f"{len(failed)} of {len(counted)} tests fail: {failed[0]['name']}: {failed[0]['message']}"
-    return CriterionResult(criterion.text, "tests", round(share, 4), bool(counted) and not failed, detail)
-
-
-def _is_in(name: str, path: str) -> bool:
-    """Return whether a test is in a file or folder."""
-    file = name.partition("::")[0]
-    return file == path or file.startswith(f"{path.rstrip('/')}/")
+    files = {} if report is None else {name: one for name, one in report["files"].items() if is_in(name, path)}
+    passed, failed = (sum(one[word] for one in files.values()) for word in ("passed", "failed"))
+    counted = passed + failed
+    detail = "" if counted else "there are no tests yet"
+    if report is not None and failed:
+        first = next((one for one in report["tests"] if one["outcome"] == "failed" and is_in(one["name"], path)), None)
+        detail = f"{failed} of {counted} tests fail" + (f": {first['name']}: {first['message']}" if first else "")
+    share = round(passed / counted, 4) if counted else 0.0
+    return CriterionResult(criterion.text, "tests", share, bool(passed) and not failed, detail)
 
 
 def _by_file(execution: Execution, criterion: Criterion, name: str) -> CriterionResult:
@@ -104,7 +107,7 @@ async def _refresh_tests(execution: Execution) -> None:
     state, executors = execution.state, execution.executors
     paths = [one.tests for one in state.criteria if one.tests is not None]
     files = executors.workspace.files.get(state.project_id, ())
-    if executors.tests_fault is not None or not any(_is_in(name, path) for path in paths for name in files):
+    if executors.tests_fault is not None or not any(is_in(name, path) for path in paths for name in files):
         return
     known = state.metadata.get("tests")
     changes = executors.workspace.changes.get(state.project_id, 0)
@@ -117,40 +120,64 @@ async def _refresh_tests(execution: Execution) -> None:
     keep_report(executors, state, "", report)
 
 
-async def _judged(execution: Execution, criteria: Sequence[Criterion], *, ask: bool, finished: bool) -> Any:
-    """Return the results of criteria that a model judges together.
+async def _judge(execution: Execution, criteria: Sequence[Criterion], *, finished: bool) -> str | None:
+    """Have a model judge criteria together, if something has changed or the executor says that it has finished.
 
-    Args:
-        execution: the execution.
-        criteria: the criteria.
-        ask: whether it is time to ask a model.
-        finished: whether the executor says that it has finished.
+    The verdict is kept in the state. While no model answers, it is asked again, as for a plan.
+
+    Returns:
+        Why no model judged; None: one did, or did not have to, or the task waits for the operator.
     """
-    state, workspace = execution.state, execution.executors.workspace
-    changes = workspace.changes.get(state.project_id, 0)
+    state = execution.state
+    changes = execution.executors.workspace.changes.get(state.project_id, 0)
     verdict = state.metadata.get("verdict")
-    if ask and (finished or (state.artifacts and (verdict is None or verdict["changes"] != changes))):
-        rating = await execution.rate("judge", _JUDGE, {
-            "task": f"{state.task_id}: {state.goal}",
-            "acceptance_criteria": [one.text for one in criteria],
-            "summary": str(state.metadata.get("summary", "")) if finished else "",
-            "files": _texts(execution),
-        })  # fmt: skip
-        if rating is not None:
-            score = 0.0 if rating.number is None else round(rating.number, 4)
-            verdict = state.metadata["verdict"] = {"changes": changes, "score": score, "said": rating.text[:500]}
+    if not finished and not (state.artifacts and (verdict is None or verdict["changes"] != changes)):
+        return None
+    rating = await _ask_judge(execution, {
+        "task": f"{state.task_id}: {state.goal}",
+        "acceptance_criteria": [one.line for one in criteria],
+        "summary": str(state.metadata.get("summary", "")) if finished else "",
+        "files": _texts(execution),
+    })  # fmt: skip
+    if isinstance(rating, Rating):
+        score = 0.0 if rating.number is None else round(rating.number, 4)
+        state.metadata["verdict"] = {"changes": changes, "score": score, "said": rating.text[:500]}
+        return None
+    if state.resource_limit_hit or is_quota(rating):
+        return None
+    outage = state.metadata["outage"] = f"no model judges: {rating}"
+    return outage
+
+
+async def _ask_judge(execution: Execution, sections: Mapping[str, Any]) -> Rating | ModelError | LimitError:
+    """Ask for a judgement; if no model answers, ask again after a while, each time after a longer one."""
+    rating, retries = await execution.rate("judge", _JUDGE, sections), execution.executors.settings.retries
+    for number in range(retries):
+        if not isinstance(rating, Skipped) and not (isinstance(rating, ModelError) and rating.kind in RETRYABLE):
+            break
+        await sleep_ns(execution.delay_ns("judge", number, str(rating)))
+        rating = await execution.rate("judge", _JUDGE, sections)
+    return rating
+
+
+def _judged(execution: Execution, criteria: Sequence[Criterion]) -> list[CriterionResult]:
+    """Return the results of criteria that a model judges together, by its latest verdict."""
+    verdict = execution.state.metadata.get("verdict")
     score = 0.0 if verdict is None else float(verdict["score"])
     met = score >= execution.executors.settings.accept
     detail = "not judged yet" if verdict is None else str(verdict["said"])
-    return iter([CriterionResult(one.text, "model", score, met, "" if met else detail) for one in criteria])
+    return [CriterionResult(one.text, "model", score, met, "" if met else detail) for one in criteria]
 
 
 def _texts(execution: Execution) -> list[str]:
-    """Return the files that a task made or changed, else those of its project, as far as there is room."""
+    """Return the files that a task made or changed, else those of its project, as far as there is room.
+
+    The text is indented, so that a line of it cannot look like the name of another file.
+    """
     state, left, found = execution.state, _SHOWN, list[str]()
     texts = execution.executors.workspace.texts(state.project_id)
     for name in [name for name in texts if name in state.artifacts] or list(texts):
-        found.append(f"== {name}\n{texts[name][:left]}")
+        found.append(f"== {name}\n{indent(texts[name][:left], '  ')}")
         left = max(0, left - len(texts[name]))
     return found
 

@@ -2,26 +2,28 @@
 
 from sim.store.views import VIEWS
 
-# In joins, the side that is grouped is computed once, and `CROSS JOIN` keeps the order: one pass over all events.
+# The sides that are grouped are computed once each, so a query is a few passes over all events.
 
 VIEWS["agent_execution_history"] = """
     WITH ended AS (
         SELECT data ->> '$.execution' AS execution, time, data FROM events WHERE topic = 'execution.ended'
         GROUP BY 1
     ), used AS (
-        SELECT data ->> '$.execution' AS execution, max(data ->> '$.step_number') AS steps,
+        SELECT data ->> '$.execution' AS execution, max(data ->> '$.step_number') AS steps, data ->> '$.agent' AS agent,
                sum(data ->> '$.tokens_used') AS tokens, sum(data ->> '$.cost_usd') AS cost
         FROM events WHERE topic = 'execution.step' GROUP BY 1
     ), began AS (
         SELECT data ->> '$.execution' AS execution, max(data ->> '$.agent') AS agent, min(time) AS time
         FROM events WHERE topic = 'execution.started' GROUP BY 1
     )
-    SELECT added.data ->> '$.execution' AS id, began.agent AS agent_id, added.data ->> '$.name' AS task_id,
-           added.data ->> '$.task' AS task, added.data ->> '$.project' AS project_id,
+    SELECT added.data ->> '$.execution' AS id,
+           coalesce(nullif(ended.data ->> '$.agent', ''), used.agent, began.agent) AS agent_id,
+           added.data ->> '$.name' AS task_id, added.data ->> '$.task' AS task,
+           added.data ->> '$.project' AS project_id,
            began.time AS started_at, ended.time AS completed_at,
            coalesce(ended.data ->> '$.steps', used.steps, 0) AS total_steps,
            ended.data ->> '$.status' AS final_status, ended.data ->> '$.ending' AS "ending",
-           ended.data ->> '$.reason' AS reason, ended.data ->> '$.snapshot.escalation_reason' AS escalation_reason,
+           ended.data ->> '$.reason' AS reason, ended.data ->> '$.escalation_reason' AS escalation_reason,
            coalesce(ended.data ->> '$.cost', used.cost, 0) AS total_cost_usd,
            coalesce(ended.data ->> '$.tokens', used.tokens, 0) AS total_tokens,
            ended.data -> '$.snapshot' AS state_snapshot

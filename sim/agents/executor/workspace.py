@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sim.agents.executor.settings import ExecutorsSettings
 from sim.errors import UsageError
-from sim.tools.process import check_file_name
+from sim.tools.process import check_file_name, check_folders
 from sim.world import Refused, World
 from sim.world.artifact import make
 
@@ -67,19 +67,28 @@ class Workspace:
             state: the task for which it is done.
 
         Raises:
-            Refused: if the name is not valid, the text too long, or there are too many files.
+            Refused: if the name is not valid, the text too long, there are too many files, or it is protected.
         """
+        _check_protected(name, state)
         own = self.files.setdefault(project, {})
         try:
             check_file_name(name)
+            if name not in own:
+                check_folders(name, own)
+                if folder := next((other for other in own if other.startswith(f"{name}/")), None):
+                    raise UsageError(f"{name!r} cannot be both a file and the folder of {folder!r}")
         except UsageError as error:
             raise Refused(str(error)) from error
+        if "\0" in text:
+            raise Refused("a file holds text without NUL characters")
         if len(text) > (most := self._settings.file_length):
             raise Refused(f"a file has at most {most:,} characters, not {len(text):,}")
         if name not in own and len(own) >= (most := self._settings.files):
             raise Refused(f"a project has at most {most:,} files")
         id, artifacts = f"{project}/{name}", self._world.artifacts
         before = artifacts.get(id)
+        if before is not None and before.owner != project:
+            raise Refused(f"the artifact {id!r:.100} belongs to {before.owner}")
         artifact = make(id, project, text)
         if before is not None:
             artifact = before.rewritten(artifact.raw)
@@ -99,9 +108,10 @@ class Workspace:
         """Delete a file.
 
         Raises:
-            Refused: if it does not exist.
+            Refused: if it does not exist, or it is protected.
         """
         self.text(project, name)
+        _check_protected(name, state)
         self._world.artifacts.remove(f"{project}/{name}")
         data = {"project": project, "file": name, "version": None, "by": by, "text": None, "task": state.number}
         self._world.event_bus.tell("execution.file", data)
@@ -116,9 +126,21 @@ class Workspace:
         return len(set(_DEPENDENCY.findall(self.text(project, "requirements.txt"))))
 
 
+def _check_protected(name: str, state: "TaskState | None") -> None:
+    """Refuse a change of a file that a task cannot change."""
+    if state is not None and any(is_in(name, path) for path in state.protected or ()):
+        raise Refused(f"the task {state.task_id} cannot change {name!r:.100}, because it is protected")
+
+
+def is_in(name: str, path: str) -> bool:
+    """Return whether a file, or a test as `file::name`, is in a file or folder, or is the test that `path` names."""
+    file, wanted = name.partition("::")[0], path.partition("::")[0]
+    return file == wanted or file.startswith(f"{wanted.rstrip('/')}/")
+
+
 def metrics_of(state: "TaskState", workspace: Workspace) -> Mapping[str, int]:
-    """Return what a task made: files, lines of Python, and the dependencies of its project."""
+    """Return what a task made: files, lines of Python, and dependencies that its project did not have before."""
     lines = sum(one["lines"] for name, one in state.artifacts.items() if name.endswith(".py"))
     made = sum(bool(one["made"]) for one in state.artifacts.values())
-    dependencies = workspace.dependencies(state.project_id)
-    return {"files_created": made, "lines_written": lines, "dependencies": dependencies}
+    added = workspace.dependencies(state.project_id) - int(state.metadata.get("dependencies", 0))
+    return {"files_created": made, "lines_written": lines, "dependencies_added": max(0, added)}

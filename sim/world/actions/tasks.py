@@ -51,6 +51,7 @@ def create_task(
     if not isinstance(depends_on, list | tuple) or not all(type(other) is int for other in depends_on):
         raise Refused(f"depends_on is a list of numbers of tasks, not {depends_on!r:.60}")
     now, tasks, raw = world.kernel.now, world.tasks, freeze(data)
+    tasks.check_unmanaged(kind)
     due_ns, stalled_ns = _after(now, due), _after(0, stalled_after)
     tasks.check_new(title, description, parent, depends_on)
     if to is not None:
@@ -116,6 +117,7 @@ def complete_task(
 
 def _of(world: "World", agent: "Inhabitant", id: int) -> Task:
     task = world.tasks.get(id)
+    world.tasks.check_unmanaged(task.kind)
     if not may_change(task, agent):
         raise Refused(f"task {id} belongs to {task.assignee or task.creator}, not to {agent.agent_id}")
     return task

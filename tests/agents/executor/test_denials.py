@@ -111,6 +111,23 @@ def test_help_is_not_passed_on_for_ever(tmp_path: Path) -> None:
     assert ran.ended() == ("escalated", "escalation")
 
 
+def test_the_help_for_the_last_step_is_followed_by_no_other_step(tmp_path: Path) -> None:
+    """The task has succeeded if the specialist has met its criteria, and else all steps are used."""
+    specialist = {"type": "reviewer", "tools": ["release.publish", "workspace.write_file"]}
+    given: dict[str, Any] = {
+        "offered": OFFERED, "tools": TOOLS, "access": only("reviewer"), "executor": {"max_steps": 1},
+        "agents": [{"name": "reviewer", "kind": "executor", "settings": specialist}],
+    }  # fmt: skip
+    ran = team(tmp_path / "no", {"job": [PUBLISH, write()], "help-job": [PUBLISH]}, **given)
+    assert ran.ended("help-job") == ("success", "criteria_met")
+    assert (ran.ended(), ran.state().current_step) == (("failed", "max_steps"), 1)
+    tasks = {"job": {"goal": "Do it", "type": "coder", "criteria": [{"text": "c", "file": "out.txt"}], "max_steps": 1}}
+    plans: Any = {"job": [PUBLISH, write("b")], "help-job": [write(), PUBLISH]}
+    ran = team(tmp_path / "yes", plans, tasks=tasks, **{**given, "executor": {}})
+    assert (ran.ended(), ran.state().current_step) == (("success", "criteria_met"), 1)
+    assert ran.state().progress_score == 1
+
+
 def test_a_call_that_a_person_denies_is_denied(tmp_path: Path) -> None:
     """A gate of the tool itself that is denied leads to another way, as a lack of rights does."""
     rules = {"rules": [{"tool": "release.publish"}], "simulated": {"policy": "deny", "latency": "1m", "name": "boss"}}

@@ -9,7 +9,8 @@ from sim.agents.executor.execution import number_of
 from sim.agents.executor.loop_detection import is_looping, overlap, seen_from_outside
 from sim.agents.executor.records import PlannedAction, Result, Step, TaskState, ValidationResult
 from sim.agents.executor.settings import Criterion, Monitoring
-from tests.agents.executor.team import ASKED, Team, team, write
+from tests.agents.executor.team import ASKED, WRITE, Team, team, write
+from tests.agents.executor.test_tasks import outside, stop_coder
 
 UNSURE = {"executor.report_uncertainty": {"reason": "Which file?"}}
 CHECK: dict[str, Any] = {"executor.request_confidence_check": {}}
@@ -64,12 +65,16 @@ def test_a_task_that_has_reached_its_goal_is_not_checked(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("0.7", 0.7), ("0.45 because", 0.45), ("I say 80%.", 0.8), (".5", 0.5), ("1", 1.0), ("Confidence: 0.2", 0.2),
-     ("2.5", None), ("none", None), ("", None), ("v1.0", None)],
+    [("0.7", 0.7), ("0.45 because", 0.45), ("I say 80%.", 0.8), ("80 per cent", 0.8), (".5", 0.5), ("1", 1.0),
+     ("Confidence: 0.2", 0.2), ("**0.9**", 0.9), ("<score>0.9</score>", 0.9), ("- 0.3: lost", 0.3), ("+0.8", 0.8),
+     ("0,7", 0.7), ("7/10", 0.7), ("1 of 10 criteria", 0.1), ("1 out of 4", 0.25), ("1e-5", 1e-5), ("1. It is.", 1.0),
+     ("2.5", None), ("none", None), ("", None), ("v1.0", None), ("NaN", None), ("1e400", None), ("-0.5", None),
+     ("−0.5", None), ("1,000", None), ("1 criterion is missing", None), ("9" * 5000, None), ("1/0", None),
+     ("0.9.1", None), ("1_0", None), ("0x1", None), ("٠.٩", None), ("0.5-0.7", None), ("11/10", None)],
 )  # fmt: skip
 def test_what_a_model_says_of_its_confidence(text: str, number: float | None) -> None:
-    """The first number counts if it is from 0 to 1, or up to 100 per cent."""
-    assert number_of(text) == number
+    """The first number counts if it can only be read as a share; nothing is guessed, because a person decides then."""
+    assert number_of(text) == pytest.approx(number) if number is not None else number_of(text) is None
 
 
 def test_an_answer_without_a_number_counts_as_no_confidence(tmp_path: Path) -> None:
@@ -152,6 +157,48 @@ def test_waiting_for_a_person_takes_no_time_of_the_task(tmp_path: Path) -> None:
     slow = {"person": "simulated", "simulated": {"latency": "5h"}}
     ran = team(tmp_path, {"job": [UNSURE, write()]}, confidence="0.1", approvals=slow, executor={"timeout": "1m"})
     assert ran.ended() == ("success", "criteria_met")
+
+
+def test_waiting_for_the_approval_of_a_call_takes_no_time_of_the_task(tmp_path: Path) -> None:
+    """A gate of a tool, approved, denied or expired, does not count either; the time after it does."""
+    boss = {"name": "boss", "latency": "5h"}
+    given: dict[str, Any] = {"rules": [{"tool": "workspace.write_file", "when": "args.path == 'a.txt'"}]}
+    plans: Any = {"job": [write("a.txt"), write()]}
+    ran = team(tmp_path / "yes", plans, approvals={**given, "simulated": boss})
+    assert ran.ended() == ("success", "criteria_met")
+    for name, more in (("denied", {"simulated": {**boss, "policy": "deny"}}), ("expired", {"expires": "4h"})):
+        asked = {"simulated": boss, **given, **more}
+        ran = team(
+            tmp_path / name, plans, approvals=asked,
+            executor={"alternatives": {WRITE[0]: [WRITE[1]]}, "max_steps": 1},
+        )  # fmt: skip
+        assert ran.state().tool_executions[0].status == "denied"
+        assert ran.state().metadata["paused_ns"] == (5 if name == "denied" else 4) * 3600 * 10**9
+        assert ran.ended() == ("failed", "max_steps")
+    slow = {"provider": "simulated", "simulated": {"first_token": 60, "per_token": 0}}
+    asked = {**given, "simulated": {"name": "boss", "latency": "50m"}}
+    ran = team(tmp_path / "after", plans, approvals=asked, models=slow, executor={"timeout": "90s"})
+    assert ran.ended() == ("failed", "timeout")
+    assert (ran.state().completed_ns or 0) / 60e9 == pytest.approx(
+        51.5, abs=0.1
+    )  # 1 of the plan, the gate, half of one
+
+
+def test_an_executor_that_stops_at_a_gate_leaves_no_trace_of_it(tmp_path: Path) -> None:
+    """Another one goes on; if it needs a person for another reason, the ending has this reason."""
+    fetch = {"data.fetch": {"n": 1}}
+    tools = ["data.fetch", "workspace.write_file"]
+    slow = {"provider": "simulated", "simulated": {"first_token": 10, "per_token": 0}}
+    late = {"simulated": {"name": "lead", "policy": "deny", "latency": "1h"}}
+    given = outside((600, stop_coder))
+    given["agents"].insert(0, {"name": "more", "kind": "executor", "settings": {"type": "coder", "tools": tools}})
+    ran = team(
+        tmp_path, {"job": [fetch, fetch, fetch, UNSURE]}, confidence="0.1", approvals=late, offered=tools, tools=BROKEN,
+        executor={"attempts": 1, "timeout": "1d"}, models=slow, **given,
+    )  # fmt: skip
+    assert ran.rows("SELECT reason, status FROM gates ORDER BY id")[0][1] == "cancelled"
+    assert ran.ended() == ("escalated", "escalation")
+    assert (ran.state().escalation_reason or "").startswith("Low confidence: 0.10")
 
 
 # -- loops

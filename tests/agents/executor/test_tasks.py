@@ -4,11 +4,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import sim
+from sim.agents.executor import Criterion, ExecutionTask, Executors
 from sim.kernel.codec import freeze
 from sim.world import Message, World
 from sim.world.actions.messages import deliver
 from tests.agents.executor.team import FILE, team, write
+from tests.helpers import command
 
 ASSIGN: dict[str, Any] = {
     "executor.assign_task": {"name": "part", "goal": "A part", "agent_type": "coder", "files": ["part.txt"]}
@@ -92,6 +96,53 @@ def test_a_planner_assigns_tasks(tmp_path: Path) -> None:
     assert ran.ended("part") == ("success", "criteria_met")
 
 
+def test_parts_of_parts_are_limited(tmp_path: Path) -> None:
+    """An executor that assigns its task on and on is told to do it itself; without that, tasks would never end."""
+    tasks = {"plan": {"goal": "x", "type": "planner", "criteria": [FILE]}}
+    again = {"executor.assign_task": {**ASSIGN["executor.assign_task"], "agent_type": "planner", "files": ["out.txt"]}}
+    rules = [{"use": "agent", "call": again}]
+    ran = team(tmp_path, {}, tasks=tasks, rules=rules, agents=[PLANNER], executor={"max_steps": 3, "parts": 2})
+    assert ran.count("tasks") == 1 + 3 + 9
+    refused = [state for state in ran.executors.states.values() if state.failure_count]
+    assert len(refused) == 9
+    error = refused[0].steps_history[0].execution_result.error or ""
+    assert "tasks can be nested 2 deep, so do this one yourself" in error
+
+
+def test_a_tool_that_gives_tasks_is_limited_as_well(tmp_path: Path) -> None:
+    """What an executor makes with `world.run_task` in a step is a part of its task."""
+    given = {"name": "sub", "goal": "g", "agent_type": "coder", "files": ["part.txt"]}
+    ran = team(
+        tmp_path, {"job": [{"world.run_task": given}, write()], "sub": [{"world.run_task": given}, write("part.txt")]},
+        offered=["world.run_task", "workspace.write_file"], executor={"parts": 1, "attempts": 1},
+    )  # fmt: skip
+    assert (ran.state("sub").parent, ran.state("sub").creator) == (1, "coder")
+    assert ran.count("tasks") == 2
+
+
+@pytest.mark.parametrize(
+    "done", [{"world.complete_task": {"task": 1}}, {"world.update_task": {"task": 1, "status": "done"}}]
+)
+def test_nobody_ends_a_task_but_its_criteria(tmp_path: Path, done: Any) -> None:
+    """The actions for other tasks cannot change a task of executors, nor make one; not even its own executor can."""
+    steps: Any = {
+        "ana": [
+            (1, "complete_task", {"task": 2}), (2, "update_task", {"task": 2, "status": "cancelled"}),
+            (3, "create_task", {"title": "x", "kind": "execution"}),
+        ]
+    }  # fmt: skip
+    tasks = {"job": job(), "later": job(project="b", start="1h")}
+    ran = team(
+        tmp_path, {"job": [done, write()], "later": [write()]}, tasks=tasks, steps=steps,
+        offered=[next(iter(done)), "workspace.write_file"], executor={"attempts": 1},
+    )  # fmt: skip
+    said = "tasks of the kind 'execution' are made and changed by their own actions only"
+    assert said in (ran.state().steps_history[0].execution_result.error or "")
+    assert ran.ended() == ran.ended("later") == ("success", "criteria_met")
+    refused = "SELECT data ->> '$.error' FROM events WHERE actor = 'ana' AND NOT data ->> '$.success'"
+    assert ran.rows(refused) == [said] * 3
+
+
 def test_two_tasks_of_one_name_are_told_apart(tmp_path: Path) -> None:
     """The second one has its number in its name."""
     tasks = {"plan": {"goal": "x", "type": "planner", "criteria": TWICE}}
@@ -112,6 +163,9 @@ def test_a_person_gives_tasks_during_the_run(tmp_path: Path) -> None:
             (32, "run_task", {**given, "depends_on": ["nothing"]}),
             (33, "run_task", {**given, "project": "../x"}),
             (34, "run_task", {**given, "criteria": "good"}),
+            (35, "run_task", {**given, "name": "two\nlines"}),
+            (36, "run_task", {**given, "priority": 10**9}),
+            (37, "run_task", {**given, "goal": "g" * 20_001}),
         ]
     }
     ran = team(tmp_path, {"job": [write()], "extra": [write("e.txt")], "next": [write("n.txt")]}, steps=steps)
@@ -123,6 +177,8 @@ def test_a_person_gives_tasks_during_the_run(tmp_path: Path) -> None:
         "there are no executors of the type 'painter'; there are coder", "a task has at least one criterion",
         "there is no task 'nothing'", "'../x' is not the name of a project: small letters, digits, _ and -",
         "criteria is a list of texts, not 'good'",
+        "'two\\nlines' is not the name of a task: small letters, digits, _ and -",
+        "a priority is from -1000 to 1000", "a task has a goal of up to 20,000 characters",
     ]  # fmt: skip
 
 
@@ -183,6 +239,92 @@ def test_an_executor_that_stops_gives_its_tasks_back(tmp_path: Path) -> None:
     assert by == ["coder", "coder", "more", "more"]
     notes = ran.rows("SELECT note FROM task_history WHERE task = 1 AND note IS NOT NULL")
     assert notes == ["coder has stopped"]
+    assert ran.rows("SELECT agent_id, total_steps FROM agent_execution_history") == [("more", 4)]
+    code, out, _ = command("show", ran.folder, "--task", "1")
+    assert code == 0
+    assert "coder has stopped; another executor of its type can go on" in out
+
+
+def test_a_task_that_waits_for_its_model_waits_on_when_it_is_given_back(tmp_path: Path) -> None:
+    """Another executor does not ask earlier because the first one has stopped."""
+    more = {"name": "more", "kind": "executor", "settings": {"type": "coder", "tools": list(_TOOLS)}}
+    given = outside((15, stop_coder))
+    given["agents"].append(more)
+    rules = [{"use": "agent", "when": "now < 20", "fail": "network"}]
+    ran = team(tmp_path, {"job": [write()]}, rules=rules, executor={"retry_delay": "100s"}, **given)
+    assert ran.ended() == ("success", "criteria_met")
+    assert ran.rows("SELECT time FROM llm_calls ORDER BY id") == pytest.approx([0.1, 100.1], abs=0.3)
+
+
+def test_a_task_whose_help_ends_after_its_executor_has_stopped(tmp_path: Path) -> None:
+    """It is planned again on the board until another executor takes it."""
+    reviewer = {"name": "reviewer", "kind": "executor", "settings": {"type": "reviewer", "tools": list(_TOOLS)}}
+    access = {"rules": [{"allow": True, "agents": ["reviewer"]}, {"allow": True, "tools": ["executor.*"]}]}
+    slow = {"provider": "simulated", "simulated": {"first_token": 10, "per_token": 0}}
+    given = outside((15, stop_coder))
+    given["agents"].append(reviewer)
+    ran = team(
+        tmp_path, {"job": [write("a")], "help-job": [write("b")]}, access=access, models=slow, offered=_TOOLS, **given
+    )  # fmt: skip
+    assert ran.ended("help-job") == ("success", "criteria_met")
+    assert ran.ended() == (None, None)
+    assert ran.rows("SELECT status FROM task_history WHERE task = 1 AND status IS NOT NULL ORDER BY id") == [
+        "pending", "active", "waiting", "pending",
+    ]  # fmt: skip
+
+
+def of(name: str) -> Callable[[World], sim.AgentLoop]:
+    """Return what finds the loop of an agent."""
+
+    def found(world: World) -> sim.AgentLoop:
+        agent = world.agents[name]
+        assert isinstance(agent, sim.Agent)
+        return agent.loop
+
+    return found
+
+
+def test_a_paused_executor_does_not_hold_up_a_task(tmp_path: Path) -> None:
+    """Of the executors that sleep, one is woken that is not paused. If all are paused, one takes it when it goes on."""
+    more = {"name": "more", "kind": "executor", "settings": {"type": "coder", "tools": list(_TOOLS)}}
+    tasks = {"job": job(start="1h")}
+    given = outside((15, lambda world: of("coder")(world).pause()))
+    given["agents"].insert(0, more)
+    ran = team(tmp_path / "one", {"job": [write()]}, tasks=tasks, **given)
+    assert (ran.ended(), ran.state().agent_id) == (("success", "criteria_met"), "more")
+    given = outside(
+        (15, lambda world: of("coder")(world).pause()), (15, lambda world: of("more")(world).pause()),
+        (7200, lambda world: of("more")(world).resume()), (7201, lambda world: of("coder")(world).resume()),
+    )  # fmt: skip
+    given["agents"].insert(0, more)
+    ran = team(tmp_path / "all", {"job": [write()]}, tasks=tasks, **given)
+    assert ran.ended() == ("success", "criteria_met")
+    assert ran.state().started_ns == pytest.approx(7201 * 10**9, abs=10**9)
+
+
+def test_an_executor_that_stops_when_it_was_woken_holds_up_no_task(tmp_path: Path) -> None:
+    """Another one that sleeps is woken for the task."""
+
+    def deed(world: World) -> None:
+        given = ExecutionTask("Do it", "coder", (Criterion("c", file="out.txt"),))
+        Executors.of(world).add("outside", "extra", given)  # wakes `coder`, which is the first that sleeps
+        of("coder")(world).request_stop("stop")
+
+    more = {"name": "more", "kind": "executor", "settings": {"type": "coder", "tools": list(_TOOLS)}}
+    given = outside((3600, deed))
+    given["agents"].append(more)
+    ran = team(tmp_path, {"job": [write("a.txt")], "extra": [write()]}, tasks={"job": job(max_steps=1)}, **given)
+    assert (ran.ended("extra"), ran.state("extra").agent_id) == (("success", "criteria_met"), "more")
+
+
+def test_a_pause_by_the_operator_takes_no_time_of_a_task(tmp_path: Path) -> None:
+    """As with other waits for people, the timeout begins to run again when the executor goes on."""
+    slow = {"provider": "simulated", "simulated": {"first_token": 60, "per_token": 0}}
+    given = outside((90, lambda world: of("coder")(world).pause()), (9000, lambda world: of("coder")(world).resume()))
+    plans: Any = {"job": [write("a.txt", "1"), write("b.txt", "2"), write()]}
+    ran = team(tmp_path, plans, models=slow, executor={"timeout": "10m"}, **given)
+    assert ran.ended() == ("success", "criteria_met")
+    assert (ran.state().completed_ns or 0) > 9000 * 10**9
 
 
 def test_without_another_executor_a_task_waits(tmp_path: Path) -> None:
@@ -193,6 +335,16 @@ def test_without_another_executor_a_task_waits(tmp_path: Path) -> None:
     assert ran.ended() == (None, None)
     assert ran.rows("SELECT status FROM tasks") == ["pending"]
     assert ran.result.errors == 0
+
+
+def test_a_task_that_has_not_begun_can_be_read(tmp_path: Path) -> None:
+    """Its story has its goal and its criteria; that its executors stop when the run ends is no part of it."""
+    ran = team(tmp_path, {"job": [{"fail": "network"}]}, tasks={"job": job(start="1d"), "two": job(project="b")})
+    code, out, _ = command("show", ran.folder, "--task", "1")
+    assert code == 0
+    assert "goal      Do it" in out
+    assert "criteria  [ ] out.txt exists" in out
+    assert ran.rows("SELECT count(*) FROM events WHERE topic = 'execution.returned'") == [0]
 
 
 def test_a_note_of_a_person_is_in_the_prompts(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import sim
+from sim.agents.executor import testing
 from sim.agents.executor.settings import Criterion
 from sim.errors import UsageError
 from sim.tools.process import sandbox_fault
@@ -89,7 +90,8 @@ def test_tests_run_again_only_when_files_change(tmp_path: Path) -> None:
 )
 def test_code_that_breaks_the_run_is_a_failed_test(tmp_path: Path, module: str, said: str) -> None:
     """Whatever the code does, the step has a result, without addresses, and the task goes on."""
-    ran = with_tests(tmp_path, [write("one.py", module), write("one.py", RIGHT)], executor={"test_seconds": 2})
+    limits = {"test_seconds": 2} if "while" in module else {}
+    ran = with_tests(tmp_path, [write("one.py", module), write("one.py", RIGHT)], executor=limits)
     first = ran.state().steps_history[0]
     assert first.acceptance_progress == 0
     assert said in first.validation.criteria[0].detail
@@ -146,7 +148,55 @@ def test_a_path_is_no_option(tmp_path: Path) -> None:
     """A model cannot pass options to pytest."""
     plans: Any = [[{"workspace.run_tests": {"path": "--pdb"}}, write("one.py", RIGHT)]]
     ran = with_tests(tmp_path, plans)
-    assert "is no file or folder" in (ran.state().steps_history[0].attempts[0].result.error or "")
+    assert "there is no file or folder '--pdb'" in (ran.state().steps_history[0].attempts[0].result.error or "")
+
+
+@needs_sandbox
+def test_one_test_can_be_run(tmp_path: Path) -> None:
+    """A path can name one test; the validation of the step runs all of them."""
+    plans: Any = [write("one.py", WRONG), {"workspace.run_tests": {"path": "test_one.py::test_small"}}]
+    ran = with_tests(tmp_path, [*plans, write("one.py", RIGHT)])
+    found = ran.state().steps_history[1]
+    assert (found.execution_result.output["passed"], found.execution_result.output["failed"]) == (1, 0)
+    assert found.acceptance_progress == 0.5
+
+
+@needs_sandbox
+def test_all_of_many_tests_count(tmp_path: Path) -> None:
+    """The list of tests is cut, those that failed first; the verdict is not: the last of 500 tests fails."""
+    many = "import pytest\nfrom one import add\n@pytest.mark.parametrize('n', range(500))\ndef test_it(n):\n"
+    files = {"test_many.py": f"{many}    assert add(n, 0) == n\n"}
+    tasks = {"job": {"goal": "Add", "type": "coder", "criteria": [{"text": "add works", "tests": "test_many.py"}]}}
+    last = "def add(a, b):\n    return a + b if a < 499 else 0\n"
+    given: Any = {"tasks": tasks, "files": files, "offered": OFFERED, "run": ALLOWED}
+    ran = team(tmp_path, {"job": [write("one.py", last), write("one.py", RIGHT)]}, **given)
+    first = ran.state().steps_history[0].validation
+    assert (first.metrics["tests_passed"], first.metrics["tests_failed"]) == (499, 1)
+    assert first.criteria[0].detail.startswith("1 of 500 tests fail: test_many.py::test_it[499]: assert 0 == 499")
+    assert not first.met
+    assert ran.ended() == ("success", "criteria_met")
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (write("conftest.py", "import nothing_here\n"), "pytest cannot run: ModuleNotFoundError: No module named"),
+        (write("/".join("abcdefghijklmnopqrst") + "/x", "x"), "a test run has at most 20 files and folders"),
+    ],
+    ids=["conftest", "folders"],
+)
+def test_a_workspace_that_cannot_be_tested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: Any, said: str
+) -> None:
+    """Its tests fail with the reason, instead of what was known before, and no model judges instead."""
+    monkeypatch.setattr(testing, "MOST_FILES", 20)
+    delete = {"workspace.delete_file": {"path": next(iter(step.values()))["path"]}}
+    ran = with_tests(tmp_path, [step, write("one.py", RIGHT), delete])
+    details = [one.validation.criteria[0].detail for one in ran.state().steps_history]
+    assert all(detail.startswith(said) for detail in details[:2])
+    assert ran.ended() == ("success", "criteria_met")
+    assert [call.use for call in ran.state().llm_calls] == ["agent"] * 3
 
 
 # -- artifacts
@@ -163,10 +213,10 @@ def test_files_and_their_texts(tmp_path: Path) -> None:
 
 def test_lines_and_dependencies_are_counted(tmp_path: Path) -> None:
     """What a task made is measured: files, lines of Python, and packages."""
-    plans = [write("one.py", RIGHT), write("requirements.txt", "attrs>=23\n# none\nanyio\n"), write()]
-    ran = team(tmp_path, {"job": plans}, files={"old.py": "1\n2\n3\n"})
+    plans = [write("one.py", RIGHT), write("requirements.txt", "attrs>=23\n# none\nanyio\ntrio\n"), write()]
+    ran = team(tmp_path, {"job": plans}, files={"old.py": "1\n2\n3\n", "requirements.txt": "attrs\n"})
     metrics = ran.state().progress_metrics
-    assert (metrics["files_created"], metrics["lines_written"], metrics["dependencies"]) == (3, 2, 2)
+    assert (metrics["files_created"], metrics["lines_written"], metrics["dependencies_added"]) == (2, 2, 2)
 
 
 def test_calls_of_a_tool(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from sim.world import Refused
 from tests.agents.executor.team import FILE, Team, team, write
 
 OFFERED = [f"workspace.{name}" for name in ("list_files", "read_file", "write_file", "edit_file", "delete_file")]
@@ -50,6 +51,7 @@ def test_files_are_listed_read_written_edited_and_deleted(tmp_path: Path) -> Non
         (write("../out", "x"), "must stay in its folder"),
         (write("/etc/passwd", "x"), "must stay in its folder"),
         (write("a\\b", "x"), "without backslashes"),
+        (write("a.txt/b", "x"), "'a.txt' cannot be both a file and the folder of 'a.txt/b'"),
         (write("long.txt", "x" * 101), "at most 100 characters, not 101"),
         (write("third.txt", "x"), "at most 2 files"),
         ({"workspace.read_file": {"path": "none"}}, "there is no file 'none'; there are a.txt, b.txt"),
@@ -66,6 +68,25 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(tmp_path: Path, plan
     step = ran.state().steps_history[0]
     assert said in (step.execution_result.error or "")
     assert ran.executors.workspace.texts("project") == {"a.txt": "aa", "b.txt": "b"}
+
+
+def test_a_text_has_no_nul(tmp_path: Path) -> None:
+    """The views of the record would end a text there. Only a model can bring one, since a scenario cannot have it."""
+    ran = called(tmp_path)
+    with pytest.raises(Refused, match="text without NUL characters"):
+        ran.executors.workspace.write("project", "a.txt", "x\0y", by="coder")
+    assert "a.txt" not in ran.executors.workspace.files["project"]
+
+
+def test_an_artifact_of_others_is_no_file(tmp_path: Path) -> None:
+    """What an agent made under the id of a file stays its own."""
+    steps = {"ana": [(0.01, "write", {"artifact": "project/out.txt", "content": "mine"})]}
+    slow = {"provider": "simulated", "simulated": {"first_token": 10, "per_token": 0}}
+    ran = team(tmp_path, {"job": [write()]}, steps=steps, models=slow, executor={"attempts": 1, "max_steps": 1})
+    assert "the artifact 'project/out.txt' belongs to ana" in (ran.state().steps_history[0].error_if_failed or "")
+    held = ran.world.artifacts.get("project/out.txt")
+    assert held is not None
+    assert held.content == "mine"
 
 
 def test_projects_do_not_see_each_other(tmp_path: Path) -> None:
