@@ -8,6 +8,7 @@ from sim.errors import UsageError
 from sim.expressions import did_you_mean
 from sim.kernel import to_seconds
 from sim.llm.access import INSIDE, Access
+from sim.llm.behaviour import Draw
 from sim.llm.client import Client, make_endpoint
 from sim.llm.limits.governor import Limits
 from sim.llm.limits.retry import RetryPolicy
@@ -60,7 +61,13 @@ def furnish_models(
         access=access,
         max_tokens=models.max_tokens,
         requests=policy.requests,
+        latency=latency_of(models),
     )
+
+
+def latency_of(models: schema.Models) -> Draw | None:
+    """Return the modelled latency of calls to endpoints; None if it is measured."""
+    return None if models.latency is None else models.latency.made()
 
 
 def check_models(models: schema.Models, access: Access) -> None:

@@ -44,8 +44,8 @@ def command(
 ) -> int:  # fmt: skip
     """Start a new run: replay RUN up to a time, then continue live with the given changes.
 
-    At a time above 0, only these values can change: limits, costs, events, stop, the rules and limits of agents, and
-    the language models.
+    At a time above 0, only these values can change: limits, costs, events, stop, the rules and limits of agents, the
+    language models, and models.latency.
     """
     with reading(out, run, verify=False) as stored:
         folder, asked = stored.path, models_asked(stored.info.options)

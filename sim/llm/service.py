@@ -4,8 +4,8 @@
 
 A call is routed to a chain of models and waits for the limits of the scenario (`llm_calls`, `llm_tokens`, `llm_cost`).
 The providers `scripted` and `simulated` answer it in the core, in simulated time. An endpoint (`openai`) answers it in
-one measured effect; the core sees all attempts when the effect ends. Each call is recorded as events, and its cost is
-settled.
+one effect of measured or modelled latency; the core sees all attempts when the effect ends. Each call is recorded as
+events, and its cost is settled.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,9 +15,10 @@ import attrs
 
 from sim.actors import Agent, PauseReason
 from sim.errors import Cancelled, LimitError, UsageError
-from sim.kernel import Effect, perform, to_seconds
+from sim.kernel import NS, Effect, perform, to_seconds
 from sim.kernel.codec import freeze
 from sim.llm.access import INSIDE, Access
+from sim.llm.behaviour import Draw
 from sim.llm.client import Endpoint
 from sim.llm.counts import Counts
 from sim.llm.embeddings import MOST_NUMBERS, MOST_TEXTS
@@ -41,8 +42,8 @@ from sim.world import Service, World
 CALLS, TOKENS, COST = "llm_calls", "llm_tokens", "llm_cost"
 """The names by which a scenario can limit calls: as rate limits (the first two) or as budgets (all three)."""
 
-_HOUR_NS = 3600 * 10**9
 _LONGEST = 4 * 3600.0  # real seconds; a small endpoint has a long queue, and each request has its own deadline
+_LONGEST_LATENCY = 366 * 86400.0  # simulated seconds: some distributions have no upper bound
 
 
 class Caller(Protocol):
@@ -117,8 +118,10 @@ class Models(Service):
         max_tokens: the longest answer in tokens, for requests that set no limit.
         tokenizer: estimates the tokens of a call.
         requests: the most requests of one call, used for the highest possible cost.
+        latency: simulated seconds that a call to an endpoint takes; None: as long as in real time.
 
     Attributes:
+        latency: as the argument; a branch may change it.
         spend: the money and tokens spent so far.
         counts: counts of calls and attempts so far.
         expected: the estimated spend of the run, in the form of `summary`; empty without an estimate.
@@ -141,7 +144,9 @@ class Models(Service):
         max_tokens: int = 1024,
         tokenizer: Tokenizer = APPROXIMATE,
         requests: int = MOST_REQUESTS,
+        latency: Draw | None = None,
     ) -> None:
+        self.latency = latency
         self.spend = spend or Spend()
         self.counts = Counts()
         self.expected: Mapping[str, Any] = {}
@@ -149,6 +154,7 @@ class Models(Service):
         self._answered: set[str] = set()  # endpoints that have answered
         self._unreachable: set[str] = set()  # endpoints that the latest request did not reach
         self._lost: set[str] = set()  # effect keys of calls in flight when the process ended
+        self._drawn: dict[tuple[str, str], int] = {}  # by agent and use: how many latencies were drawn
         self._world = world
         self._router = router
         self._core = core
@@ -375,28 +381,58 @@ class Models(Service):
         value = request_to_json(request)
         value["agent"] = agent.agent_id
         value["chain"] = [[target.provider, target.model] for target in targets]
+        latency_ns = self._latency_ns(agent.agent_id, request.use)
 
         async def call(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-            return await self._at_edge(value, observe, key)
+            return await self._at_edge(value, observe, key, modelled=latency_ns is not None)
 
         outcome = await perform(
-            Effect("llm", value, call, deadline_ns=4 * _HOUR_NS, timeout=_LONGEST, safety="idempotent")
+            Effect(
+                "llm",
+                value,
+                call,
+                latency_ns=latency_ns,
+                deadline_ns=round(_LONGEST * NS) if latency_ns is None else latency_ns + 1,
+                timeout=_LONGEST,
+                safety="idempotent",
+            )
         )
         if outcome.kind != "ok":
             detail = outcome.value["message"] if outcome.kind == "error" else "no answer arrived in time"
             raise ModelError("timeout" if outcome.kind == "timeout" else "server", f"the call failed: {detail}")
         if "error" in outcome.value:
-            raise error_from_json(outcome.value["error"])
-        return answer_from_json(outcome.value["answer"])
+            error = error_from_json(outcome.value["error"])
+            if latency_ns is not None:
+                error.attempts = _untimed(error.attempts)
+            raise error
+        answer = answer_from_json(outcome.value["answer"])
+        return answer if latency_ns is None else attrs.evolve(answer, attempts=_untimed(answer.attempts))
 
-    async def _at_edge(self, value: Mapping[str, Any], observe: Observer | None, key: str) -> Mapping[str, Any]:
-        """Execute a call (in a host task). Failures are returned as values. The result contains no secret."""
+    def _latency_ns(self, agent_id: str, use: str) -> int | None:
+        """Draw the latency of the next call of an agent for a use, or return None if it is measured."""
+        if self.latency is None:
+            return None
+        number = self._drawn[agent_id, use] = self._drawn.get((agent_id, use), 0) + 1
+        draws = self._world.kernel.streams.at(agent_id, "llm.latency", use, number)
+        return round(min(self.latency.sample(draws), _LONGEST_LATENCY) * NS)
+
+    async def _at_edge(
+        self, value: Mapping[str, Any], observe: Observer | None, key: str, *, modelled: bool
+    ) -> Mapping[str, Any]:
+        """Execute a call (in a host task). Failures are returned as values. The result contains no secret.
+
+        With modelled latency, a request that was lost when the process ended is recorded beside the answer, not as one
+        of its attempts. Otherwise a run that was resumed would differ from one that was not interrupted.
+        """
         assert self._make_edge is not None, "only calls for endpoints get here"
         if self._edge is None:
             self._edge = self._make_edge()
         chain = tuple(Target(provider, model) for provider, model in value["chain"])
         request = request_from_json(value)
         lost = self._interrupted(chain[0], request) if key in self._lost else ()
+        beside = {"lost": [attrs.asdict(attempt) for attempt in lost]} if lost and modelled else {}
+        if modelled:
+            lost = ()
         result: Mapping[str, Any]
         try:
             answer = await self._edge.complete(chain, request, agent=value["agent"], observe=observe)
@@ -409,7 +445,7 @@ class Models(Service):
         except Exception as error:  # an error of this program or of a library: its text may contain secrets
             message = f"{type(error).__name__}: {error}"
             result = {"error": error_to_json(ModelError("server", message))}
-        scrubbed: Mapping[str, Any] = self._access.scrub(result)
+        scrubbed: Mapping[str, Any] = self._access.scrub({**result, **beside})
         return scrubbed
 
     def _interrupted(self, target: Target, request: ModelRequest) -> tuple[Attempt, ...]:
@@ -540,3 +576,8 @@ async def _until_funded(agent: Caller, budgets: Budgets, needs: Mapping[str, int
 
 def _attempt(attempt: Attempt) -> Mapping[str, Any]:
     return {name: value for name, value in attrs.asdict(attempt).items() if value not in (None, "")}
+
+
+def _untimed(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
+    """Return attempts without their real durations, which must not be in the hash of a run with modelled latency."""
+    return tuple(attrs.evolve(attempt, seconds=None, waited=None) for attempt in attempts)

@@ -173,15 +173,15 @@ class Completion:
 class Attempt:
     """One attempt to get an answer from one model.
 
-    It has the outcome (`ok` or a class of error), the duration and the wait after it (seconds of the client's clock),
-    and the known usage. A failed attempt can have a usage, too.
+    It has the outcome (`ok` or a class of error), the duration and the wait after it (seconds of the client's clock, or
+    None if they must not matter), and the known usage. A failed attempt can have a usage, too.
     """
 
     provider: str
     model: str
     outcome: str
-    seconds: float
-    waited: float = 0.0
+    seconds: float | None
+    waited: float | None = 0.0
     detail: str = ""
     usage: TokenUsage | None = None
 
