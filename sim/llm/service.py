@@ -8,8 +8,10 @@ one effect of measured or modelled latency; the core sees all attempts when the 
 events, and its cost is settled.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
@@ -17,6 +19,7 @@ from sim.actors import Agent, PauseReason
 from sim.errors import Cancelled, LimitError, UsageError
 from sim.kernel import NS, Effect, perform, to_seconds
 from sim.kernel.codec import freeze
+from sim.kernel.ports import Background
 from sim.llm.access import INSIDE, Access
 from sim.llm.behaviour import Draw
 from sim.llm.client import Endpoint
@@ -39,10 +42,14 @@ from sim.llm.types import Answer, Attempt, ModelError, ModelRequest, Observer, T
 from sim.resources import Budgets, Earmark, Reservation
 from sim.world import Service, World
 
+if TYPE_CHECKING:
+    from sim.llm.batches.place import Place, Waiting
+
 CALLS, TOKENS, COST = "llm_calls", "llm_tokens", "llm_cost"
 """The names by which a scenario can limit calls: as rate limits (the first two) or as budgets (all three)."""
 
 _LONGEST = 4 * 3600.0  # real seconds; a small endpoint has a long queue, and each request has its own deadline
+_LONGEST_IN_BATCHES = 10 * 366 * 86400.0  # real seconds; each batch has its own limit
 _LONGEST_LATENCY = 366 * 86400.0  # simulated seconds: some distributions have no upper bound
 
 
@@ -72,8 +79,15 @@ class OutsideClient(Client, Protocol):
     async def prepare(self) -> None:
         """Import what is needed and check that the endpoint can be reached."""
 
+    async def tidy(self) -> None:
+        """Cancel batches under way and delete the files of all batches: the run has ended."""
+
     async def aclose(self) -> None:
         """Close the connections."""
+
+    @property
+    def waiting(self) -> "Waiting | None":
+        """What waits in batches, or None."""
 
 
 class Skipped(LimitError):
@@ -122,6 +136,7 @@ class Models(Service):
 
     Attributes:
         latency: as the argument; a branch may change it.
+        place: the run, as batches need it; None until the run begins.
         spend: the money and tokens spent so far.
         counts: counts of calls and attempts so far.
         expected: the estimated spend of the run, in the form of `summary`; empty without an estimate.
@@ -147,6 +162,7 @@ class Models(Service):
         latency: Draw | None = None,
     ) -> None:
         self.latency = latency
+        self.place: Place | None = None
         self.spend = spend or Spend()
         self.counts = Counts()
         self.expected: Mapping[str, Any] = {}
@@ -264,14 +280,22 @@ class Models(Service):
     def summary(self) -> Mapping[str, Any]:
         """Return the calls and their cost, JSON-like: `total`, `models`, `groups`, and the estimate `expected`.
 
-        Models without a known price count as free and are listed in `unpriced`.
+        Models without a known price count as free and are listed in `unpriced`. All costs are without the discount of
+        batches, which is `saved_micro`, if there is one.
         """
         if not (self.spend.models or self.expected):
             return {}
         models = [name.partition(":")[2] for name in self.spend.models]
         unpriced = sorted({model for model in models if self._prices.find(model) is None})
         ceiling = self.spend.ceiling_micro
-        return {**self.spend.summary(), "unpriced": unpriced, "ceiling_micro": ceiling, "expected": self.expected}
+        saved = {"saved_micro": self.spend.saved_micro} if self.spend.saved_micro else {}
+        return {
+            **self.spend.summary(),
+            **saved,
+            "unpriced": unpriced,
+            "ceiling_micro": ceiling,
+            "expected": self.expected,
+        }
 
     def endpoints(self) -> Mapping[str, Endpoint]:
         """Return the endpoints in use by name of the provider, with their governors and circuit breakers."""
@@ -309,13 +333,43 @@ class Models(Service):
             await self.aclose()
             raise
 
+    def begin(self, run: str, background: Background, folder: Path | None) -> None:
+        """Note which run the calls belong to. The host calls it before the run starts.
+
+        Args:
+            run: the name of the run.
+            background: runs work beside the run.
+            folder: the run folder, or None for a run without one.
+
+        Raises:
+            RunError: if the notes of its batches are damaged.
+        """
+        if self._access.batching:
+            from sim.llm.batches.place import Place
+
+            self.place = Place.of(run, background, folder)
+
+    @property
+    def waiting(self) -> "Waiting | None":
+        """What waits in batches at an endpoint, or None."""
+        return None if self.place is None or self._edge is None else self._edge.waiting
+
+    async def tidy(self) -> None:
+        """Delete what the run has left at endpoints. The host calls it when a run has ended and is on record."""
+        if self.place is not None:
+            for edge in [*self._closing, *([] if self._edge is None else [self._edge])]:
+                await edge.tidy()
+
     def lose(self, keys: Iterable[str]) -> None:
         """Mark calls that were in flight when the process ended. They are repeated, and their lost input is billed.
+
+        Calls in batches are not lost: their batch is found again.
 
         Args:
             keys: the keys of their effects.
         """
-        self._lost.update(keys)
+        if not self._access.batching:
+            self._lost.update(keys)
 
     async def aclose(self) -> None:
         """Close the connections to endpoints. The host calls it at the end of a run."""
@@ -323,6 +377,8 @@ class Models(Service):
         self._closing, self._edge = [], None
         for edge in edges:
             await edge.aclose()
+        if self.place is not None:
+            self.place.notes.close()
 
     # -- limits and budgets
 
@@ -393,7 +449,7 @@ class Models(Service):
                 call,
                 latency_ns=latency_ns,
                 deadline_ns=round(_LONGEST * NS) if latency_ns is None else latency_ns + 1,
-                timeout=_LONGEST,
+                timeout=_LONGEST_IN_BATCHES if self._access.batching else _LONGEST,
                 safety="idempotent",
             )
         )
@@ -406,6 +462,8 @@ class Models(Service):
                 error.attempts = _untimed(error.attempts)
             raise error
         answer = answer_from_json(outcome.value["answer"])
+        if "batch" in outcome.value:
+            self.spend.saved_micro += answer.cost_micro - outcome.value["batch"]["paid_micro"]
         return answer if latency_ns is None else attrs.evolve(answer, attempts=_untimed(answer.attempts))
 
     def _latency_ns(self, agent_id: str, use: str) -> int | None:
@@ -422,15 +480,17 @@ class Models(Service):
         """Execute a call (in a host task). Failures are returned as values. The result contains no secret.
 
         With modelled latency, a request that was lost when the process ended is recorded beside the answer, not as one
-        of its attempts. Otherwise a run that was resumed would differ from one that was not interrupted.
+        of its attempts. Otherwise a run that was resumed would differ from one that was not interrupted. In the same
+        way, the batch that answered, and the lower price, are beside the answer: the run costs less, but it does the
+        same. A call of measured latency is never in a batch, because simulated time would follow its real time.
         """
         assert self._make_edge is not None, "only calls for endpoints get here"
         if self._edge is None:
             self._edge = self._make_edge()
         chain = tuple(Target(provider, model) for provider, model in value["chain"])
-        request = request_from_json(value)
+        request = attrs.evolve(request_from_json(value), key=key if modelled else "")
         lost = self._interrupted(chain[0], request) if key in self._lost else ()
-        beside = {"lost": [attrs.asdict(attempt) for attempt in lost]} if lost and modelled else {}
+        beside: dict[str, Any] = {"lost": [attrs.asdict(attempt) for attempt in lost]} if lost and modelled else {}
         if modelled:
             lost = ()
         result: Mapping[str, Any]
@@ -439,6 +499,9 @@ class Models(Service):
             cost = answer.cost_micro + sum(self.cost(try_.model, try_.usage) for try_ in lost if try_.usage)
             answer = attrs.evolve(answer, attempts=(*lost, *answer.attempts), cost_micro=cost)
             result = {"answer": answer_to_json(answer)}
+            if answer.completion.batch and self._access.batching:
+                paid = math.ceil(answer.cost_micro * self._access.batching.price)
+                beside["batch"] = {"id": answer.completion.batch, "paid_micro": paid}
         except ModelError as error:
             error.attempts = (*lost, *error.attempts)
             result = {"error": error_to_json(error)}

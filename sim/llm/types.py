@@ -131,6 +131,7 @@ class ModelRequest:
         texts: texts to embed, instead of messages. The answer has one vector for each, and no text.
         dimensions: the length of a vector; None: the default of the model.
         immediate: whether only immediate retries are made, because the caller itself tries again later.
+        key: names the call outside. The service sets it; it is not recorded.
     """
 
     messages: tuple[ChatMessage, ...]
@@ -145,6 +146,7 @@ class ModelRequest:
     texts: tuple[str, ...] = ()
     dimensions: int | None = None
     immediate: bool = False
+    key: str = ""
 
 
 @attrs.frozen
@@ -159,7 +161,11 @@ class TokenUsage:
 
 @attrs.frozen
 class Completion:
-    """The answer of a model. `vectors` has one vector per text of an embedding request, otherwise none."""
+    """The answer of a model.
+
+    `vectors` has one vector per text of an embedding request, otherwise none. `batch` is the id of the batch that
+    answered, or empty; agents do not see it.
+    """
 
     text: str
     tool_calls: tuple[ToolCall, ...]
@@ -167,6 +173,7 @@ class Completion:
     usage: TokenUsage
     model: str
     vectors: tuple[tuple[float, ...], ...] = ()
+    batch: str = ""
 
 
 @attrs.frozen

@@ -84,8 +84,7 @@ def slow(seed: int, most: float = 0.05) -> Callable[[Seen], Reply]:
 # -- the hash
 
 
-@pytest.mark.parametrize("mode", ["autonomous", "tick"])
-@pytest.mark.parametrize("latency", ["2s", DRAWN, "0"])
+@pytest.mark.parametrize(("latency", "mode"), [("2s", "tick"), (DRAWN, "autonomous"), ("0", "autonomous")])
 def test_real_delays_do_not_change_the_hash(talk, latency, mode):
     """Two runs with equal answers and different real delays have equal hashes, on asyncio and on trio."""
     found = []

@@ -723,7 +723,9 @@ def test_the_read_timeout_is_the_one_that_was_configured():
 
     async def main() -> float | None:
         client = EdgeClient(Access(base_url="http://127.0.0.1:1/v1"), policy=RetryPolicy(timeout=1500, deadline=6000))
-        timeout = client._providers[0].connection._connect().client.timeout
+        (provider,) = client._providers
+        assert isinstance(provider, OpenAIProvider)
+        timeout = provider.connection._connect().client.timeout
         await client.aclose()
         assert isinstance(timeout, httpx2.Timeout)
         assert timeout.connect == 10  # that nobody is there shows at once

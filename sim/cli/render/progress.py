@@ -5,6 +5,7 @@ import sys
 import time
 
 from sim.cli.render.output import plain, say
+from sim.cli.render.snapshot import waiting_text
 from sim.cli.render.summary import duration
 from sim.cli.render.table import number
 from sim.host.watchdog import Stuck
@@ -12,6 +13,7 @@ from sim.runner import SimulationRunner
 
 LIVE_SECONDS = 0.1
 PLAIN_SECONDS = 5.0
+WAITING_SECONDS = 60.0
 _SHARE = 20
 """At most 1/20 of the time is spent on showing progress."""
 
@@ -64,7 +66,10 @@ class Progress:
             return
         self._line.show(self._text(runner, started))
         ended = time.monotonic()
-        self._next = ended + max(self._pause, (ended - started) * _SHARE)
+        pause = self._pause
+        if not self._line.live and waiting_text(runner):
+            pause = max(pause, WAITING_SECONDS)
+        self._next = ended + max(pause, (ended - started) * _SHARE)
 
     def clear(self) -> None:
         """Remove the line."""
@@ -86,7 +91,7 @@ class Progress:
         return (
             f"{duration(round(simulated))}{limit}, "
             f"{number(round(pace))} x real time, {states}, {number(manager.totals().iterations)} iterations"
-            f"{failures(runner)}"
+            f"{failures(runner)}{'; ' + waiting if (waiting := waiting_text(runner)) else ''}"
         )
 
 
