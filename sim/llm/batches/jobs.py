@@ -148,10 +148,13 @@ class BatchJobs:
         return {id: results.get(id) or Result(error=reasons.get(id) or no_result(state)) for id in note.ids}
 
     async def cancel(self, note: Note) -> None:
-        """Cancel a batch, if the endpoint allows it."""
-        if note.batch is not None:
-            with suppress(ModelError):
-                await self._api.cancel(note.batch)
+        """Cancel a batch, also if it is not known whether it was submitted, and if the endpoint allows it."""
+        with suppress(ModelError):
+            id = note.batch
+            if id is None and note.failure is None and (found := await self._api.find(note.key)) is not None:
+                id = found.id
+            if id is not None:
+                await self._api.cancel(id)
 
     async def clear(self, note: Note) -> None:
         """Delete the files of a batch whose answers are on record, as far as the endpoint allows it."""
