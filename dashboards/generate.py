@@ -207,6 +207,8 @@ MODELS = Board(
                    ((f"sum(rate(sim_model_cost_units_total%{_RATE})) / "
                     f"sum(rate(sim_simulated_seconds_total%{_RATE})) * 3600"), "")),
             _panel("In flight", "Calls under way.", "stat", "none", ("sim_model_calls_in_flight%", "")),
+            _panel("In batches", "Requests that wait in batches, and the batches.", "stat", "none",
+                   ("sim_model_batch_requests%", "requests"), ("sim_model_batches%", "batches")),
             _panel("Answered", "Share of the calls.", "stat", "percentunit",
                    ('sum(sim_model_calls_total{outcome="answered",%}) / sum(sim_model_calls_total%)', ""), most=1),
             _panel("429s a second", "Requests that the endpoint refused.", "stat", "none",

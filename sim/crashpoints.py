@@ -19,13 +19,18 @@ Point = Literal[
     "effect.recorded",  # the outcome was passed to the writer
     "arrivals.applied",  # outcomes and inputs have their order, but are not durable
     "arrivals.durable",  # outcomes and inputs are durable, but no actor has seen them
+    "batch.noted",  # a batch of model calls is planned and noted; nothing was sent
+    "batch.uploaded",  # its file is uploaded, but that is not noted
+    "batch.created",  # it is submitted, but that is not noted
+    "batch.ended",  # its results were read, but no call has one
     "resume.claimed",  # a resumed run has its new epoch
     "resume.live",  # the whole record has been replayed
     "run.finishing",  # before the end of the run is written
     "run.finished",  # the end is written, but the write-ahead log is not merged
 ]
 
-POINTS: Final[tuple[Point, ...]] = get_args(Point)
+POINTS: Final[tuple[Point, ...]] = tuple(point for point in get_args(Point) if not point.startswith("batch."))
+"""The crash points that do not need batches of model calls."""
 
 hook: Callable[[Point], None] | None = None
 """Called at each crash point. It can kill the process, wait, or raise. Only tests set it."""

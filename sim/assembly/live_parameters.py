@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from sim.assembly.build import Simulation
+from sim.assembly.models import latency_of
 from sim.assembly.world_builder import set_limits, set_prices, to_rate
 from sim.errors import UsageError
 from sim.scenario import schema
 
-LIVE = ("limits", "costs", "events", "stop", "agents.NAME.rules", "agents.NAME.limits")
+LIVE = ("limits", "costs", "events", "stop", "agents.NAME.rules", "agents.NAME.limits", "models.latency")
 """The parameters that a branch may change at a time above 0, in addition to `until` and the seed."""
 
 
@@ -25,8 +26,7 @@ def check_live(overrides: Sequence[str], when: str) -> None:
         path, separator, _ = override.partition("=")
         if not separator or not path:
             raise UsageError(f"--set {override!r} is not of the form path=value")
-        parts = path.split(".")
-        pattern = ".".join(("agents", "NAME", *parts[2:3])) if parts[0] == "agents" else parts[0]
+        pattern = _pattern(path.split("."))
         if pattern not in LIVE:
             raise UsageError(
                 f"{path} shapes a run from its start, so it cannot change at {when}",
@@ -36,9 +36,18 @@ def check_live(overrides: Sequence[str], when: str) -> None:
             )
 
 
+def _pattern(parts: Sequence[str]) -> str:
+    """Return the entry of `LIVE` that a path would have."""
+    if parts[0] == "agents":
+        return ".".join(("agents", "NAME", *parts[2:3]))
+    return ".".join(parts[:2]) if parts[0] == "models" else parts[0]
+
+
 def change(simulation: Simulation, scenario: schema.Scenario) -> None:
-    """Set limits, costs and rules of a running world to those of `scenario`, which differs in live parameters only."""
+    """Set the live parameters of a running world to those of `scenario`, which differs in such parameters only."""
     world = simulation.world
+    if simulation.models is not None and scenario.models is not None:
+        simulation.models.latency = latency_of(scenario.models)
     set_limits(world, scenario)
     set_prices(world, scenario)
     simulation.nursery.change(scenario)

@@ -1,6 +1,7 @@
 """Builds the service of language models from `models` of a scenario and the access of the operator."""
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from sim.agents import Toolbox
 from sim.agents.ask import Ask
@@ -8,6 +9,7 @@ from sim.errors import UsageError
 from sim.expressions import did_you_mean
 from sim.kernel import to_seconds
 from sim.llm.access import INSIDE, Access
+from sim.llm.behaviour import Draw
 from sim.llm.client import Client, make_endpoint
 from sim.llm.limits.governor import Limits
 from sim.llm.limits.retry import RetryPolicy
@@ -21,6 +23,9 @@ from sim.llm.types import ClientClock, Completion, ModelRequest, Observer, Provi
 from sim.resources import to_micro
 from sim.scenario import models as schema
 from sim.world import World
+
+if TYPE_CHECKING:
+    from sim.llm.batches.place import Place
 
 _ONLY = "default"
 """The only tier of a scenario that names none."""
@@ -54,13 +59,19 @@ def furnish_models(
         world,
         router=_router(models, access, prices),
         core=Client(clock, endpoints, policy, cost=prices.cost),
-        edge=_edge(models, access, policy, prices),
+        edge=_edge(models, access, policy, prices, lambda: _place(Models.of(world))),
         prices=prices,
         spend=Spend(None if models.ceiling is None else to_micro(models.ceiling)),
         access=access,
         max_tokens=models.max_tokens,
         requests=policy.requests,
+        latency=latency_of(models),
     )
+
+
+def latency_of(models: schema.Models) -> Draw | None:
+    """Return the modelled latency of calls to endpoints; None if it is measured."""
+    return None if models.latency is None else models.latency.made()
 
 
 def check_models(models: schema.Models, access: Access) -> None:
@@ -70,6 +81,35 @@ def check_models(models: schema.Models, access: Access) -> None:
         UsageError: as `furnish_models`.
     """
     _router(models, access, Prices.shipped())
+
+
+def check_batching(models: schema.Models, access: Access, speed: float | None) -> None:
+    """Check that the calls of a run can be answered in batches, if the operator has asked for it.
+
+    Args:
+        models: `models` of the scenario.
+        access: the access of the operator.
+        speed: simulated seconds per real second; None jumps from event to event.
+
+    Raises:
+        UsageError: if the latency of calls is measured, the clock is the wall clock, or failures are injected.
+    """
+    if not access.batching or not access.outside:
+        return
+    if models.latency is None:
+        raise UsageError(
+            "calls in batches take hours, so they need a latency in simulated time, and the scenario has none",
+            hint="add `latency: 2s` to `models` of the scenario, or use --set models.latency=2s",
+        )
+    if speed is not None:
+        raise UsageError(
+            "calls in batches take hours, so a run with them cannot follow the wall clock",
+            hint="run it with --clock virtual, or without --batch",
+        )
+    if models.faults:
+        raise UsageError(
+            "models.faults cannot be injected into calls in batches", hint="turn them off: --set models.faults=[]"
+        )
 
 
 def change_models(service: Models, models: schema.Models, access: Access) -> None:
@@ -84,7 +124,8 @@ def change_models(service: Models, models: schema.Models, access: Access) -> Non
         UsageError: as `furnish_models`.
     """
     prices = Prices.shipped().updated({name: _price(price) for name, price in models.prices.items()})
-    service.change(_router(models, access, prices), _edge(models, access, _policy(models), prices), access)
+    edge = _edge(models, access, _policy(models), prices, lambda: _place(service))
+    service.change(_router(models, access, prices), edge, access)
 
 
 def _policy(models: schema.Models) -> RetryPolicy:
@@ -151,8 +192,13 @@ def _wrap(models: schema.Models, provider: Provider, clock: ClientClock) -> Prov
     return Faulty(provider, [fault.made() for fault in models.faults], clock)
 
 
+def _place(service: Models) -> "Place":
+    assert service.place is not None, "calls are made in a run"
+    return service.place
+
+
 def _edge(
-    models: schema.Models, access: Access, policy: RetryPolicy, prices: Prices
+    models: schema.Models, access: Access, policy: RetryPolicy, prices: Prices, place: "Callable[[], Place]"
 ) -> Callable[[], OutsideClient] | None:
     """Return a function that creates the client of endpoints; it imports their libraries."""
     if not access.outside:
@@ -169,6 +215,7 @@ def _edge(
             tokenizer=exact(first),
             cost=prices.cost,
             wrap=lambda provider, clock: _wrap(models, provider, clock),
+            place=place,
         )
 
     return make

@@ -69,8 +69,8 @@ def command(
     With --arm, compare several futures with a baseline that changes nothing, with common random numbers, over several
     seeds. No run is recorded; the results are in a folder like those of `sim sweep`, which resumes them.
 
-    At a time above 0, only these values can change: limits, costs, events, stop, the rules and limits of agents, and
-    the language models.
+    At a time above 0, only these values can change: limits, costs, events, stop, the rules and limits of agents, the
+    language models, and models.latency.
     """
     with reading(out, run, verify=False) as stored:
         folder, asked = stored.path, models_asked(stored.info.options)

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 
 from sim.errors import UsageError
 from sim.llm.access import Access, Endpoint
+from sim.llm.batches.settings import Batching
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -34,6 +35,22 @@ _ENDPOINT = (
     click.option("--tokens-per-minute", type=click.IntRange(1), metavar="N", help="Token limit of the endpoint."),
     click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Concurrent requests. Default: 64."),
 )
+_BATCHES = (
+    click.option(
+        "--batch/--no-batch", default=None,
+        help="Answer calls to endpoints in batches, at a lower price; or online. Default: online, or as in the record.",
+    ),
+    click.option("--batch-poll", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
+                 help="Real time between two looks at a batch. Default: 60."),
+    click.option("--batch-wait", metavar="DURATION",
+                 help="The longest real time of a batch, which is then cancelled. Default: 25h."),
+    click.option("--batch-price", type=click.FloatRange(0, 1), metavar="SHARE",
+                 help="The price in a batch, as a share of the full price. Default: 0.5."),
+    click.option("--batch-requests", type=click.IntRange(1), metavar="N",
+                 help="The most requests of a batch. Default: 50000."),
+    click.option("--batch-bytes", type=click.IntRange(1), metavar="N",
+                 help="The most bytes of a batch. Default: 200000000."),
+)  # fmt: skip
 _OTHER = click.option(
     "--other-endpoint", is_flag=True, help="Allow prompts to go to a different endpoint than in the recorded run."
 )
@@ -50,14 +67,14 @@ _ESTIMATE = click.option("--estimate", "only_estimate", is_flag=True, help="Esti
 
 def model_options(command: Command) -> Command:
     """Add the options of language models to a command."""
-    for option in reversed((MODEL, *_ENDPOINT, _ESTIMATE)):
+    for option in reversed((MODEL, *_ENDPOINT, *_BATCHES, _ESTIMATE)):
         command = option(command)
     return command
 
 
 def endpoint_options(command: Command) -> Command:
     """Add the options of endpoints to a command that continues a run. The models come from the run."""
-    for option in reversed((*_ENDPOINT, _OTHER)):
+    for option in reversed((*_ENDPOINT, *_BATCHES, _OTHER)):
         command = option(command)
     return command
 
@@ -76,6 +93,7 @@ def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> A
     endpoints = _endpoints(options.pop("endpoints"), options.pop("endpoint_keys"))
     asked = {name: options.pop(name) for name in ("requests_per_minute", "tokens_per_minute", "concurrency")}
     limits = {name: number for name, number in asked.items() if number is not None}
+    batching = _batching(options)
     access = Access(names, endpoints=endpoints)
     access.check_endpoints()
     if access.outside:
@@ -86,11 +104,24 @@ def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> A
             api_key=_key(KEY) if own else None,
             headers=dict(map(_header, headers)),
             endpoints=endpoints,
+            batching=batching,
             **limits,
         )
+    if batching:
+        raise UsageError("--batch is given, but no model at an endpoint", hint="add --model openai:NAME")
     if base_url or headers or limits or endpoints:
         raise UsageError("an endpoint is given, but no model at an endpoint", hint="add --model openai:NAME")
     return access if names else None
+
+
+def _batching(options: dict[str, Any]) -> Batching | Literal[False] | None:
+    """Remove the options of batches and return the settings: None if no option was given, False for none."""
+    wanted = options.pop("batch")
+    asked = {name: options.pop(f"batch_{name}") for name in ("poll", "wait", "price", "requests", "bytes")}
+    given = {name: value for name, value in asked.items() if value is not None}
+    if given and not wanted:
+        raise UsageError(f"--batch-{next(iter(given))} is given without --batch", hint="add --batch")
+    return Batching(**given) if wanted else (None if wanted is None else False)
 
 
 def _endpoints(given: Sequence[str], keys: Sequence[str]) -> dict[str, Endpoint]:

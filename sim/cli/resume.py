@@ -22,6 +22,7 @@ from sim.store.inbox import paused_by_people, status_of
     \b
       sim resume queue
       sim resume queue-1-3f --effect 17=retry --effect 18=failed
+      sim resume debate --batch --batch-poll 300
       sim resume support helper""",
 )
 @click.argument("run")

@@ -36,7 +36,8 @@ MAX_SEED = 2**63 - 1
       sim run scenarios/ecology.yaml --clock wall --speed 3600 --live
       sim run scenarios/ecology.yaml --max-wall 10m
       sim run scenarios/ecology.yaml --clock wall --speed 60 --metrics 9464
-      sim run scenarios/debate.yaml --model openai:NAME --base-url http://127.0.0.1:8000/v1""",
+      sim run scenarios/debate.yaml --model openai:NAME --base-url http://127.0.0.1:8000/v1
+      sim run scenarios/debate.yaml --model openai:NAME --batch --set models.latency=2s""",
 )
 @click.argument("scenario", type=PATH)
 @click.option("--mode", type=click.Choice(["autonomous", "tick"]), help="The mode of the run.")
@@ -126,10 +127,14 @@ def _estimate(scenario: Path, options: dict[str, Any], *, as_json: bool) -> None
     """Print the estimated cost of the language models of a run."""
     with redirect_stdout(sys.stderr):
         expected = estimate(scenario, **options)
+    access = options["access"]
+    share = access.batching.price if access is not None and access.batching else None
     if as_json:
-        print_json({"estimate": expected})
+        print_json({"estimate": expected, **({} if share is None else {"batch_price": share})})
     elif expected:
         print_models(expected, most=True)
+        if share is not None:
+            click.echo(f"in batches, it costs {share:.0%} of that")
     else:
         click.echo("the run calls no language models")
 

@@ -7,7 +7,7 @@ outcomes share one commit, because the writer commits all jobs in its queue toge
 import contextvars
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -50,7 +50,8 @@ class EffectTasks:
         measured: a function that is called with an effect of measured latency and its outcome. It must fix the time of
             the delivery.
         news: a function that is called when an effect of modelled latency has got its outcome.
-        failed: a function that is called with an error of the recorder.
+        settled: a function that is called when `settled` may have become true.
+        failed: a function that is called with an error of the recorder, or of work beside the effects.
 
     Attributes:
         door: the portal into the event loop of the tasks; None before `open` and after `close`.
@@ -62,14 +63,18 @@ class EffectTasks:
         *,
         measured: Callable[[EffectHandle, Outcome], None],
         news: Callable[[], None],
+        settled: Callable[[], None],
         failed: Callable[[Exception], None],
     ) -> None:
         self._kernel = kernel
         self._measured = measured
         self._news = news
+        self._when_settled = settled
         self._failed = failed
         self._fresh: list[EffectHandle] = []
         self._scopes: dict[EffectHandle, anyio.CancelScope] = {}
+        self._starting = 0  # launched effects that are not under way yet
+        self._ending = 0  # outcomes of effects with modelled latency that were not handed over yet
         self._group: anyio.abc.TaskGroup | None = None
         self.door: Portal | None = None
 
@@ -77,6 +82,11 @@ class EffectTasks:
     def under_way(self) -> int:
         """The number of effects that are being carried out."""
         return len(self._scopes)
+
+    @property
+    def settled(self) -> bool:
+        """Whether each effect in flight is being carried out or has its outcome, so that nothing is left to hand on."""
+        return not (self._fresh or self._starting or self._ending)
 
     async def open(self) -> None:
         """Create the task group in the present event loop."""
@@ -90,6 +100,17 @@ class EffectTasks:
         assert group is not None, "opened before"
         group.cancel_scope.cancel()
         await group.__aexit__(None, None, None)  # no error is passed, because the group would wrap it
+
+    def beside(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Start work that runs beside the effects until `close`. Its error ends the run."""
+        assert self._group is not None, "opened before"
+        self._group.start_soon(self._beside, work)
+
+    async def _beside(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except Exception as error:
+            self._failed(error)
 
     def add(self, handle: EffectHandle) -> None:
         """Add an effect whose intent was recorded. `launch` starts it."""
@@ -114,6 +135,7 @@ class EffectTasks:
             return
         batch = [handle for handle in dict.fromkeys(self._fresh) if not handle.held]
         self._fresh = []
+        self._starting += len(batch)
         self.when_durable(lambda: self._start(batch))
 
     def when_durable(self, then: Callable[[], object]) -> None:
@@ -131,7 +153,18 @@ class EffectTasks:
             return
         for handle in batch:
             if handle.state == "running":  # else it was cancelled before its intent was on disk, and must not start
-                self._group.start_soon(self._carry_out, handle)
+                self._group.start_soon(self._begin, handle)
+            else:
+                self._has_begun()
+
+    async def _begin(self, handle: EffectHandle) -> None:
+        self._has_begun()
+        await self._carry_out(handle)
+
+    def _has_begun(self) -> None:
+        self._starting -= 1
+        if not self._starting:
+            self._when_settled()
 
     async def _carry_out(self, handle: EffectHandle) -> None:
         if self._group is None or handle.state != "running" or handle.held or handle in self._scopes:
@@ -163,9 +196,11 @@ class EffectTasks:
         elif effects.wanted(handle):  # the time of delivery is fixed, but the outcome must be recorded first
             effects.record(handle, outcome)
             reach("effect.recorded")
+            self._ending += 1
             self.when_durable(lambda: self._hand_over(handle, outcome))
 
     def _hand_over(self, handle: EffectHandle, outcome: Outcome) -> None:
+        self._ending -= 1
         if self._kernel.effects.wanted(handle):
             self._kernel.effects.post(handle, outcome)
         self._news()

@@ -8,7 +8,7 @@ its place, and then continues live.
 
 import secrets
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Self
 
 import anyio
@@ -76,12 +76,16 @@ class Host:
         self._thread = threading.get_ident()
         self._news = anyio.Event()
         self._told = 0
+        self._blocked = False  # whether the kernel waits for an outcome that is due
+        self._turned_idle = anyio.Event()
         self.lost: Callable[[EffectHandle], bool] | None = None
         self.hold: Callable[[EffectHandle], None] | None = None
         self.live = history is None
         self._slicer = TimeSlicer(kernel, self._clock)
         self._replayer = None if history is None else Replayer(kernel, history, self._slicer)
-        self._tasks = EffectTasks(kernel, measured=self._arrived, news=self._notify, failed=self._failed)
+        self._tasks = EffectTasks(
+            kernel, measured=self._arrived, news=self._notify, settled=self._note_idle, failed=self._failed
+        )
         kernel.effects.performer = self
         if not kernel.effects.namespace:  # the run has no record, but its idempotency keys must be unique
             kernel.effects.namespace = secrets.token_hex(8)
@@ -109,6 +113,31 @@ class Host:
             self._news.set()
         else:
             door.call(lambda: self._news.set())
+
+    # -- work beside the run
+
+    def beside(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Start work that runs in the event loop of the effects, and is cancelled when the host is left."""
+        self._tasks.beside(work)
+
+    async def idle(self) -> int:
+        """Wait until the kernel cannot continue before an effect ends, and return how many are being carried out.
+
+        All outcomes so far are on disk then. A run that is paused by people is not idle.
+        """
+        await anyio.lowlevel.checkpoint()
+        while not self._is_idle:
+            await self._turned_idle.wait()
+        return self._tasks.under_way
+
+    @property
+    def _is_idle(self) -> bool:
+        return self._blocked and self._tasks.settled and not self._news.is_set()
+
+    def _note_idle(self) -> None:
+        if self._is_idle:
+            self._turned_idle.set()
+            self._turned_idle = anyio.Event()
 
     # -- the run
 
@@ -230,20 +259,28 @@ class Host:
             seconds = self.pacer.seconds_until(target)
         elif pause is Pause.LIMIT and not paced:
             seconds = 0.0  # an effect with measured latency started, and was abandoned at the same instant
+        self._blocked = pause is Pause.BLOCKED and not held
+        self._note_idle()
         await self._listen(seconds)
+        self._blocked = False
         if due is not None and paced and not held:
             self.pacer.note_lag(due)
 
     async def _listen(self, seconds: float | None) -> None:
         """Wait for news, for at most so many real seconds; None: without limit.
 
-        In a long wait, the events so far are handed to the writer, because somebody may read them to act on them.
+        In a long wait, the events so far are handed to the writer, because somebody may read them to act on them, and
+        the progress is reported.
         """
-        if seconds is None or seconds > _FLUSH_EVERY:
+        flushed = False
+        while (seconds is None or seconds > _FLUSH_EVERY) and not self._news.is_set():
             with anyio.move_on_after(_FLUSH_EVERY):
                 await self._news.wait()
             if not self._news.is_set():
-                self.kernel.recorder.flush()
+                if not flushed:
+                    self.kernel.recorder.flush()
+                flushed = True
+                self._tell(self._clock.now())
                 seconds = None if seconds is None else seconds - _FLUSH_EVERY
         with anyio.move_on_after(seconds):
             await self._news.wait()

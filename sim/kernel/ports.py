@@ -3,7 +3,7 @@
 The kernel depends on these protocols only. `NullRecorder` stores nothing, so that the kernel can be used alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import attrs
@@ -78,6 +78,20 @@ class Performer(Protocol):
 
     def abandon(self, handle: EffectHandle, /) -> None:
         """Stop the effect of `handle` if possible: its outcome is no longer needed."""
+
+
+class Background(Protocol):
+    """Runs work beside a kernel, in the event loop of its effects; the host is one."""
+
+    def beside(self, work: Callable[[], Awaitable[None]], /) -> None:
+        """Start work that ends, at the latest, with the run. Its error ends the run."""
+
+    async def idle(self) -> int:
+        """Wait until the kernel cannot continue before an effect ends, and every outcome so far is on disk.
+
+        Returns:
+            The number of effects that are being carried out.
+        """
 
 
 class Intake(Protocol):

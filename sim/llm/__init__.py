@@ -6,11 +6,13 @@
 - Models: `access` (settings of the operator), `router`, `prices`, `tokens`.
 - Client: `client` on any clock, with the limits in `limits` (`retry`, `breaker`, `governor`, `pacing`, `spend`);
   `sim_clock` and `service_time` (simulated time), `endpoint` (real time, at the edge).
+- Batches, in `batches`: requests that an endpoint answers later, at a lower price.
 - Providers, in `providers`: `scripted` with `pattern`, `simulated` with `server`, `fault_injection`, `openai`.
 """
 
 from sim.llm import views  # noqa: F401  # registers them
 from sim.llm.access import Access
+from sim.llm.batches.settings import Batching
 from sim.llm.service import Models
 from sim.llm.types import (
     Answer,
@@ -28,6 +30,7 @@ from sim.llm.types import (
 __all__ = [
     "Access",
     "Answer",
+    "Batching",
     "ChatMessage",
     "Completion",
     "Delta",

@@ -8,12 +8,13 @@ record.
 import hashlib
 import re
 from collections.abc import Mapping
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 from urllib.parse import urlsplit
 
 import attrs
 
 from sim.errors import UsageError
+from sim.llm.batches.settings import Batching
 from sim.llm.types import ErrorClass, StopReason
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
@@ -82,6 +83,7 @@ class Access:
         endpoints: further endpoints by name; the name is the PROVIDER of their models. `ollama`, `vllm` and `llamacpp`
             have default addresses on this machine. The address, key, headers and limits above are those of `openai`.
             If another provider is the only one at an endpoint, `base_url` is its address.
+        batching: how calls to endpoints are answered in batches. None: online, or as the run on record; False: online.
 
     Raises:
         UsageError: if the address, the key or a header is not valid (the message does not contain them), or if
@@ -96,6 +98,7 @@ class Access:
     tokens_per_minute: int | None = None
     concurrency: int = CONCURRENCY
     endpoints: Mapping[str, Endpoint] = attrs.field(factory=dict, repr=False)
+    batching: Batching | Literal[False] | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.base_url is not None:
@@ -167,6 +170,7 @@ class Access:
             requests_per_minute=self.requests_per_minute if alone else None,
             tokens_per_minute=self.tokens_per_minute if alone else None,
             concurrency=self.concurrency,
+            batching=self.batching,
         )
 
     @property

@@ -13,6 +13,7 @@ from sim.kernel import Stream
 from sim.llm.types import ErrorClass
 
 _Z95 = 1.6448536269514722  # the 95th percentile of the standard normal distribution
+_LARGEST_EXPONENT = 700.0  # `math.exp` raises an error for larger ones
 
 
 @attrs.frozen
@@ -58,7 +59,7 @@ class Draw:
         if self.kind == "exponential":
             return -self.a * math.log(1.0 - stream.random())
         if self.kind == "lognormal":
-            return self.a * math.exp(math.log(self.b / self.a) / _Z95 * stream.gauss(0.0, 1.0))
+            return self.a * math.exp(min(math.log(self.b / self.a) / _Z95 * stream.gauss(0.0, 1.0), _LARGEST_EXPONENT))
         return self.a
 
 

@@ -6,22 +6,32 @@ lets one waiter at a time use the pacer, so both behave alike.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 import anyio
+import attrs
 import sniffio
 
+from sim.errors import SimError
 from sim.kernel.rng import Stream
 from sim.llm.access import Access
+from sim.llm.batches.place import Place, Waiting
+from sim.llm.batches.provider import BatchProvider
 from sim.llm.client import Client, Endpoint
 from sim.llm.limits.breaker import Breaker
-from sim.llm.limits.governor import Governor, Limits
+from sim.llm.limits.governor import Governor, Limits, ReportedLimits
 from sim.llm.limits.pacing import SLACK, ClockPacer, Pacer
 from sim.llm.limits.retry import RetryPolicy
 from sim.llm.providers.openai.provider import OpenAIProvider
 from sim.llm.router import Target
 from sim.llm.tokens import APPROXIMATE, Tokenizer
-from sim.llm.types import Answer, ClientClock, ModelRequest, Observer, Provider, TokenUsage, Wake
+from sim.llm.types import Answer, ClientClock, ModelError, ModelRequest, Observer, Provider, TokenUsage, Wake
+
+NO_LIMIT: Final = 3650 * 86400.0
+"""Real seconds that a call may take if it is answered in batches, which have their own limit."""
+
+_TIDYING: Final = 60.0  # real seconds
 
 
 class LoopPacer:
@@ -91,6 +101,7 @@ class EdgeClient:
         cost: maps a model and its usage to a cost in micro-units.
         wrap: wraps the provider, for example with the fault injection of a scenario.
         clock: real time; tests can set another clock.
+        place: returns the run that batches belong to. It is called only if the operator has asked for batches.
     """
 
     def __init__(
@@ -102,22 +113,55 @@ class EdgeClient:
         cost: Callable[[str, TokenUsage], int] = lambda model, usage: 0,
         wrap: Callable[[Provider, ClientClock], Provider] = lambda provider, clock: provider,
         clock: EdgeClock | None = None,
+        place: Callable[[], Place] | None = None,
     ) -> None:
         self._access = access
         self._wrap = wrap
         self._clock = clock or EdgeClock()
         self._endpoints: dict[str, Endpoint] = {}
+        policy = policy or RetryPolicy()
+        self._timeout = policy.timeout
+        if access.batching:  # a batch has its own limits of time
+            policy = attrs.evolve(policy, timeout=NO_LIMIT, deadline=NO_LIMIT)
         self._client = Client(self._clock, self._endpoints, policy, tokenizer=tokenizer, cost=cost)
+        self._place = place
         self._providers = tuple(self._provider(name, tokenizer) for name in access.providers or ("openai",))
 
-    def _provider(self, name: str, tokenizer: Tokenizer) -> OpenAIProvider:
-        return OpenAIProvider(
+    def _provider(self, name: str, tokenizer: Tokenizer) -> OpenAIProvider | BatchProvider:
+        online = OpenAIProvider(
             self._access.at(name),
             name=name,
             tokenizer=tokenizer,
             on_rates=lambda rates: self._endpoints[name].governor.learn(rates),
-            timeout=self._client.policy.timeout,
+            timeout=self._timeout,
         )
+        if not self._access.batching:
+            return online
+        assert self._place is not None, "who asks for batches says where the run is"
+        others = lambda: sum(other.unsettled for other in self._batched if other.name != name)  # noqa: E731
+        return BatchProvider(online, self._access.batching, self._place, others)
+
+    @property
+    def _batched(self) -> tuple[BatchProvider, ...]:
+        return tuple(provider for provider in self._providers if isinstance(provider, BatchProvider))
+
+    @property
+    def waiting(self) -> Waiting | None:
+        """What waits in batches, or None."""
+        found = [waiting for provider in self._batched if (waiting := provider.waiting) is not None]
+        if not found:
+            return None
+        return Waiting(
+            sum(waiting.requests for waiting in found),
+            sum(waiting.batches for waiting in found),
+            min(waiting.since for waiting in found),
+        )
+
+    async def tidy(self) -> None:
+        """Cancel batches under way and delete the files of all batches: the run has ended."""
+        with anyio.move_on_after(_TIDYING), suppress(SimError):
+            for provider in self._batched:
+                await provider.tidy()
 
     async def complete(
         self, chain: Sequence[Target], request: ModelRequest, *, agent: str, observe: Observer | None = None
@@ -156,7 +200,23 @@ class EdgeClient:
 
     def _open(self) -> None:
         for provider in self._providers:
-            access = self._access.at(provider.name)
-            limits = Limits(access.requests_per_minute, access.tokens_per_minute, access.concurrency)
-            governor = Governor(self._clock, limits, pacer=self._clock.pacer)
-            self._endpoints[provider.name] = Endpoint(self._wrap(provider, self._clock), governor, Breaker(self._clock))
+            self._endpoints[provider.name] = self._endpoint(provider)
+
+    def _endpoint(self, provider: OpenAIProvider | BatchProvider) -> Endpoint:
+        if isinstance(provider, BatchProvider):  # requests that wait in a batch are no load, and a refusal says nothing
+            return Endpoint(provider, _Open(self._clock), Breaker(self._clock, share=math.inf))
+        access = self._access.at(provider.name)
+        limits = Limits(access.requests_per_minute, access.tokens_per_minute, access.concurrency)
+        governor = Governor(self._clock, limits, pacer=self._clock.pacer)
+        return Endpoint(self._wrap(provider, self._clock), governor, Breaker(self._clock))
+
+
+class _Open(Governor):
+    """A governor that admits every request at once."""
+
+    def settle(self, give_back: float, error: ModelError | None, *, answered: bool) -> None:
+        """End a request; its outcome changes no limit."""
+        super().settle(give_back, None, answered=False)
+
+    def learn(self, rates: ReportedLimits) -> None:
+        """Ignore limits, which are about other requests."""

@@ -1,8 +1,8 @@
 """Prices of models: a price list, and the cost of a call in whole micro-units of money.
 
 The list (`prices.json`) contains its date and its sources. Prices of the operator or the scenario take precedence. The
-list has prices for input, cached input and output. Two prices are missing, because the reported usage does not separate
-them: writing to the cache of an endpoint (a quarter more than input), and discounts for batches.
+list has prices for input, cached input and output. One price is missing, because the reported usage does not separate
+it: writing to the cache of an endpoint (a quarter more than input). The operator sets the discount for batches.
 """
 
 import functools

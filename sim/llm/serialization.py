@@ -69,6 +69,7 @@ def message_from_json(value: Mapping[str, Any]) -> ChatMessage:
 def answer_to_json(answer: Answer) -> Json:
     """Return an answer as a JSON-like mapping."""
     value = attrs.asdict(answer)
+    del value["completion"]["batch"]  # it must not reach the core, where it would make a difference to online answers
     if not answer.completion.vectors:
         del value["completion"]["vectors"]
     return value
@@ -134,6 +135,6 @@ def _brief(record: Any) -> Json:
     brief: Json = {}
     for field in attrs.fields(type(record)):
         value = getattr(record, field.name)
-        if field.name not in _NESTED and value != field.default:
+        if field.name not in (*_NESTED, "key") and value != field.default:
             brief[field.name] = list(value) if isinstance(value, tuple) else value
     return brief

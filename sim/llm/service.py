@@ -4,20 +4,24 @@
 
 A call is routed to a chain of models and waits for the limits of the scenario (`llm_calls`, `llm_tokens`, `llm_cost`).
 The providers `scripted` and `simulated` answer it in the core, in simulated time. An endpoint (`openai`) answers it in
-one measured effect; the core sees all attempts when the effect ends. Each call is recorded as events, and its cost is
-settled.
+one effect of measured or modelled latency; the core sees all attempts when the effect ends. Each call is recorded as
+events, and its cost is settled.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
 from sim.actors import Agent, PauseReason
 from sim.errors import Cancelled, LimitError, UsageError
-from sim.kernel import Effect, perform, to_seconds
+from sim.kernel import NS, Effect, perform, to_seconds
 from sim.kernel.codec import freeze
+from sim.kernel.ports import Background
 from sim.llm.access import INSIDE, Access
+from sim.llm.behaviour import Draw
 from sim.llm.client import Endpoint
 from sim.llm.counts import Counts
 from sim.llm.embeddings import MOST_NUMBERS, MOST_TEXTS
@@ -39,11 +43,15 @@ from sim.llm.types import Answer, Attempt, ModelError, ModelRequest, Observer, T
 from sim.resources import Budgets, Earmark, Reservation
 from sim.world import Service, World
 
+if TYPE_CHECKING:
+    from sim.llm.batches.place import Place, Waiting
+
 CALLS, TOKENS, COST = "llm_calls", "llm_tokens", "llm_cost"
 """The names by which a scenario can limit calls: as rate limits (the first two) or as budgets (all three)."""
 
-_HOUR_NS = 3600 * 10**9
 _LONGEST = 4 * 3600.0  # real seconds; a small endpoint has a long queue, and each request has its own deadline
+_LONGEST_IN_BATCHES = 10 * 366 * 86400.0  # real seconds; each batch has its own limit
+_LONGEST_LATENCY = 366 * 86400.0  # simulated seconds: some distributions have no upper bound
 
 
 class Caller(Protocol):
@@ -72,8 +80,15 @@ class OutsideClient(Client, Protocol):
     async def prepare(self) -> None:
         """Import what is needed and check that the endpoint can be reached."""
 
+    async def tidy(self) -> None:
+        """Cancel batches under way and delete the files of all batches: the run has ended."""
+
     async def aclose(self) -> None:
         """Close the connections."""
+
+    @property
+    def waiting(self) -> "Waiting | None":
+        """What waits in batches, or None."""
 
 
 class Skipped(LimitError):
@@ -118,8 +133,11 @@ class Models(Service):
         max_tokens: the longest answer in tokens, for requests that set no limit.
         tokenizer: estimates the tokens of a call.
         requests: the most requests of one call, used for the highest possible cost.
+        latency: simulated seconds that a call to an endpoint takes; None: as long as in real time.
 
     Attributes:
+        latency: as the argument; a branch may change it.
+        place: the run, as batches need it; None until the run begins.
         spend: the money and tokens spent so far.
         counts: counts of calls and attempts so far.
         shared: the answers that this run shares with others of an experiment; None: it shares none. It is set before
@@ -144,7 +162,10 @@ class Models(Service):
         max_tokens: int = 1024,
         tokenizer: Tokenizer = APPROXIMATE,
         requests: int = MOST_REQUESTS,
+        latency: Draw | None = None,
     ) -> None:
+        self.latency = latency
+        self.place: Place | None = None
         self.spend = spend or Spend()
         self.counts = Counts()
         self.expected: Mapping[str, Any] = {}
@@ -153,6 +174,7 @@ class Models(Service):
         self._answered: set[str] = set()  # endpoints that have answered
         self._unreachable: set[str] = set()  # endpoints that the latest request did not reach
         self._lost: set[str] = set()  # effect keys of calls in flight when the process ended
+        self._drawn: dict[tuple[str, str], int] = {}  # by agent and use: how many latencies were drawn
         self._world = world
         self._router = router
         self._core = core
@@ -262,19 +284,19 @@ class Models(Service):
     def summary(self) -> Mapping[str, Any]:
         """Return the calls and their cost, JSON-like: `total`, `models`, `groups`, and the estimate `expected`.
 
-        If answers of other runs were reused, `reused` is their number and `reused_micro` their cost, which is part of
-        the total but was not spent again.
-
-        Models without a known price count as free and are listed in `unpriced`.
+        Models without a known price count as free and are listed in `unpriced`. All costs are without the discount of
+        batches, which is `saved_micro`, if there is one. If answers of other runs were reused, `reused` is their number
+        and `reused_micro` their cost, which is part of the total but was not spent again.
         """
         if not (self.spend.models or self.expected):
             return {}
         models = [name.partition(":")[2] for name in self.spend.models]
         unpriced = sorted({model for model in models if self._prices.find(model) is None})
-        counts, ceiling = self.counts, self.spend.ceiling_micro
-        reused = {"reused": counts.reused, "reused_micro": counts.reused_micro} if counts.reused else {}
-        spent = {**self.spend.summary(), **reused, "unpriced": unpriced}
-        return {**spent, "ceiling_micro": ceiling, "expected": self.expected}
+        counts, saved = self.counts, self.spend.saved_micro
+        special = {"saved_micro": saved} if saved else {}
+        special |= {"reused": counts.reused, "reused_micro": counts.reused_micro} if counts.reused else {}
+        spent = {**self.spend.summary(), **special, "unpriced": unpriced}
+        return {**spent, "ceiling_micro": self.spend.ceiling_micro, "expected": self.expected}
 
     def endpoints(self) -> Mapping[str, Endpoint]:
         """Return the endpoints in use by name of the provider, with their governors and circuit breakers."""
@@ -312,13 +334,43 @@ class Models(Service):
             await self.aclose()
             raise
 
+    def begin(self, run: str, background: Background, folder: Path | None) -> None:
+        """Note which run the calls belong to. The host calls it before the run starts.
+
+        Args:
+            run: the name of the run.
+            background: runs work beside the run.
+            folder: the run folder, or None for a run without one.
+
+        Raises:
+            RunError: if the notes of its batches are damaged.
+        """
+        if self._access.batching:
+            from sim.llm.batches.place import Place
+
+            self.place = Place.of(run, background, folder)
+
+    @property
+    def waiting(self) -> "Waiting | None":
+        """What waits in batches at an endpoint, or None."""
+        return None if self.place is None or self._edge is None else self._edge.waiting
+
+    async def tidy(self) -> None:
+        """Delete what the run has left at endpoints. The host calls it when a run has ended and is on record."""
+        if self.place is not None:
+            for edge in [*self._closing, *([] if self._edge is None else [self._edge])]:
+                await edge.tidy()
+
     def lose(self, keys: Iterable[str]) -> None:
         """Mark calls that were in flight when the process ended. They are repeated, and their lost input is billed.
+
+        Calls in batches are not lost: their batch is found again.
 
         Args:
             keys: the keys of their effects.
         """
-        self._lost.update(keys)
+        if not self._access.batching:
+            self._lost.update(keys)
 
     async def aclose(self) -> None:
         """Close the connections to endpoints. The host calls it at the end of a run."""
@@ -326,6 +378,8 @@ class Models(Service):
         self._closing, self._edge = [], None
         for edge in edges:
             await edge.aclose()
+        if self.place is not None:
+            self.place.notes.close()
 
     # -- limits and budgets
 
@@ -385,47 +439,84 @@ class Models(Service):
         value["agent"] = agent.agent_id
         value["chain"] = [[target.provider, target.model] for target in targets]
         shared = None if self.shared is None else self.shared.of(value)
+        latency_ns = self._latency_ns(agent.agent_id, request.use)
+        modelled = latency_ns is not None
 
         async def call(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
             if shared is None:
-                return await self._at_edge(value, observe, key)
-            return await shared(lambda: self._at_edge(value, observe, key))
+                return await self._at_edge(value, observe, key, modelled=modelled)
+            return await shared(lambda: self._at_edge(value, observe, key, modelled=modelled))
 
         outcome = await perform(
-            Effect("llm", value, call, deadline_ns=4 * _HOUR_NS, timeout=_LONGEST, safety="idempotent")
+            Effect(
+                "llm",
+                value,
+                call,
+                latency_ns=latency_ns,
+                deadline_ns=round(_LONGEST * NS) if latency_ns is None else latency_ns + 1,
+                timeout=_LONGEST_IN_BATCHES if self._access.batching else _LONGEST,
+                safety="idempotent",
+            )
         )
         if outcome.kind != "ok":
             detail = outcome.value["message"] if outcome.kind == "error" else "no answer arrived in time"
             raise ModelError("timeout" if outcome.kind == "timeout" else "server", f"the call failed: {detail}")
         if "error" in outcome.value:
-            raise error_from_json(outcome.value["error"])
+            error = error_from_json(outcome.value["error"])
+            if modelled:
+                error.attempts = _untimed(error.attempts)
+            raise error
         answer = answer_from_json(outcome.value["answer"])
         if "reused" in outcome.value:
             self.counts.reused += 1
             self.counts.reused_micro += answer.cost_micro
-        return answer
+        elif "batch" in outcome.value:
+            self.spend.saved_micro += answer.cost_micro - outcome.value["batch"]["paid_micro"]
+        return attrs.evolve(answer, attempts=_untimed(answer.attempts)) if modelled else answer
 
-    async def _at_edge(self, value: Mapping[str, Any], observe: Observer | None, key: str) -> Mapping[str, Any]:
-        """Execute a call (in a host task). Failures are returned as values. The result contains no secret."""
+    def _latency_ns(self, agent_id: str, use: str) -> int | None:
+        """Draw the latency of the next call of an agent for a use, or return None if it is measured."""
+        if self.latency is None:
+            return None
+        number = self._drawn[agent_id, use] = self._drawn.get((agent_id, use), 0) + 1
+        draws = self._world.kernel.streams.at(agent_id, "llm.latency", use, number)
+        return round(min(self.latency.sample(draws), _LONGEST_LATENCY) * NS)
+
+    async def _at_edge(
+        self, value: Mapping[str, Any], observe: Observer | None, key: str, *, modelled: bool
+    ) -> Mapping[str, Any]:
+        """Execute a call (in a host task). Failures are returned as values. The result contains no secret.
+
+        With modelled latency, a request that was lost when the process ended is recorded beside the answer, not as one
+        of its attempts. Otherwise a run that was resumed would differ from one that was not interrupted. In the same
+        way, the batch that answered, and the lower price, are beside the answer: the run costs less, but it does the
+        same. A call of measured latency is never in a batch, because simulated time would follow its real time.
+        """
         assert self._make_edge is not None, "only calls for endpoints get here"
         if self._edge is None:
             self._edge = self._make_edge()
         chain = tuple(Target(provider, model) for provider, model in value["chain"])
-        request = request_from_json(value)
+        request = attrs.evolve(request_from_json(value), key=key if modelled else "")
         lost = self._interrupted(chain[0], request) if key in self._lost else ()
+        beside: dict[str, Any] = {"lost": [attrs.asdict(attempt) for attempt in lost]} if lost and modelled else {}
+        if modelled:
+            lost = ()
         result: Mapping[str, Any]
         try:
             answer = await self._edge.complete(chain, request, agent=value["agent"], observe=observe)
             cost = answer.cost_micro + sum(self.cost(try_.model, try_.usage) for try_ in lost if try_.usage)
             answer = attrs.evolve(answer, attempts=(*lost, *answer.attempts), cost_micro=cost)
             result = {"answer": answer_to_json(answer)}
+            if answer.completion.batch and self._access.batching:
+                paid = math.ceil(answer.cost_micro * self._access.batching.price)
+                beside["batch"] = {"id": answer.completion.batch, "paid_micro": paid}
         except ModelError as error:
             error.attempts = (*lost, *error.attempts)
             result = {"error": error_to_json(error)}
         except Exception as error:  # an error of this program or of a library: its text may contain secrets
             message = f"{type(error).__name__}: {error}"
             result = {"error": error_to_json(ModelError("server", message))}
-        scrubbed: Mapping[str, Any] = self._access.scrub(result)
+        scrubbed: Mapping[str, Any] = self._access.scrub({**result, **beside})
         return scrubbed
 
     def _interrupted(self, target: Target, request: ModelRequest) -> tuple[Attempt, ...]:
@@ -556,3 +647,8 @@ async def _until_funded(agent: Caller, budgets: Budgets, needs: Mapping[str, int
 
 def _attempt(attempt: Attempt) -> Mapping[str, Any]:
     return {name: value for name, value in attrs.asdict(attempt).items() if value not in (None, "")}
+
+
+def _untimed(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
+    """Return attempts without their real durations, which must not be in the hash of a run with modelled latency."""
+    return tuple(attrs.evolve(attempt, seconds=None, waited=None) for attempt in attempts)

@@ -131,6 +131,7 @@ class ModelRequest:
         texts: texts to embed, instead of messages. The answer has one vector for each, and no text.
         dimensions: the length of a vector; None: the default of the model.
         immediate: whether only immediate retries are made, because the caller itself tries again later.
+        key: names the call outside. The service sets it; it is not recorded.
     """
 
     messages: tuple[ChatMessage, ...]
@@ -145,6 +146,7 @@ class ModelRequest:
     texts: tuple[str, ...] = ()
     dimensions: int | None = None
     immediate: bool = False
+    key: str = ""
 
 
 @attrs.frozen
@@ -159,7 +161,11 @@ class TokenUsage:
 
 @attrs.frozen
 class Completion:
-    """The answer of a model. `vectors` has one vector per text of an embedding request, otherwise none."""
+    """The answer of a model.
+
+    `vectors` has one vector per text of an embedding request, otherwise none. `batch` is the id of the batch that
+    answered, or empty; agents do not see it.
+    """
 
     text: str
     tool_calls: tuple[ToolCall, ...]
@@ -167,21 +173,22 @@ class Completion:
     usage: TokenUsage
     model: str
     vectors: tuple[tuple[float, ...], ...] = ()
+    batch: str = ""
 
 
 @attrs.frozen
 class Attempt:
     """One attempt to get an answer from one model.
 
-    It has the outcome (`ok` or a class of error), the duration and the wait after it (seconds of the client's clock),
-    and the known usage. A failed attempt can have a usage, too.
+    It has the outcome (`ok` or a class of error), the duration and the wait after it (seconds of the client's clock, or
+    None if they must not matter), and the known usage. A failed attempt can have a usage, too.
     """
 
     provider: str
     model: str
     outcome: str
-    seconds: float
-    waited: float = 0.0
+    seconds: float | None
+    waited: float | None = 0.0
     detail: str = ""
     usage: TokenUsage | None = None
 

@@ -44,8 +44,9 @@ VIEWS["llm_prompts"] = f"""
            coalesce(result ->> '$.error.kind', nullif(outcome, 'ok')) AS error,
            (SELECT sum(t.value ->> '$.usage.input_tokens') FROM json_each(tries) AS t) AS input_tokens,
            (SELECT sum(t.value ->> '$.usage.output_tokens') FROM json_each(tries) AS t) AS output_tokens,
-           (result ->> '$.answer.cost_micro') / 1e6 AS cost,
-           json_array_length(tries) AS attempts
+           coalesce(result ->> '$.batch.paid_micro', result ->> '$.answer.cost_micro') / 1e6 AS cost,
+           json_array_length(tries) AS attempts,
+           result ->> '$.batch.id' AS batch
     FROM (
         SELECT *, coalesce(result -> '$.answer.attempts', result -> '$.error.attempts') AS tries
         FROM effects WHERE kind = 'llm'

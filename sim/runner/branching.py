@@ -17,7 +17,7 @@ from sim.llm import Access
 from sim.runner.event_loop import in_plain_code, running_on
 from sim.runner.in_doubt import InDoubtEffects
 from sim.runner.options import ReplayKeywords, ReplayOptions
-from sim.runner.rebuild import RebuiltSimulation, check_endpoint, check_not_running, scenario_text
+from sim.runner.rebuild import RebuiltSimulation, check_endpoint, check_not_running, scenario_text, with_batches
 from sim.runner.result import RunResult
 from sim.runner.runner import SimulationRunner
 from sim.runner.running import run_async
@@ -85,7 +85,7 @@ async def _branch(
 ) -> RunResult:
     with open_run(folder) as stored:
         check_not_running(stored)
-        info = stored.info
+        info, again = stored.info, with_batches(stored, again)
         changes = {"set": list(overrides), "seed": seed, **({"model": list(models)} if models else {})}
         origin = {"run": info.id, "at_ns": at_ns, **changes}
         kept = {**info.options, "until": info.options.get("until") if until is None else until}
@@ -93,6 +93,9 @@ async def _branch(
             "endpoint": check_endpoint(stored, again, models),
             **({"model_later": list(models)} if models else {}),
         }
+        kept.pop("batch", None)
+        if again.access is not None and again.access.batching:
+            kept["batch"] = True
         if at_ns == 0:
             scenario_text(stored, again)
             kept["model"] = list(models) or kept.get("model", [])
@@ -103,6 +106,7 @@ async def _branch(
         check_live(overrides, to_text(at_ns))
         rebuilt = RebuiltSimulation.of(stored, again, checked=True, until=until)
         rebuilt.check_branch(folder, at_ns, overrides, models)
+        rebuilt.check_batching(overrides, models)
         doubts = InDoubtEffects(stored, effects, undecided=False, at_ns=at_ns)
         header = RunHeader(
             name=info.name, seed=info.seed, mode=info.mode, backend=running_on(), options=kept, code=rebuilt.code,

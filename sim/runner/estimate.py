@@ -44,6 +44,8 @@ def estimate(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) ->
     if isinstance(tools, ToolsSettings) and tools.servers:
         raise UsageError("the scenario has tools of MCP servers, which an estimate does not call, so it cannot be made")
     access = (chosen.access or Access()).offline()
+    if checked.models is not None and checked.models.latency is not None:
+        checked = checked.model_copy(update={"models": checked.models.with_known_latency()})
     dry = attrs.evolve(
         chosen, access=access, out=None, clock="virtual", speed=None, overrides=(), expected={}, on_interrupt="raise"
     )

@@ -9,12 +9,13 @@ import attrs
 
 from sim.assembly.build import Simulation, build
 from sim.assembly.live_parameters import change
-from sim.assembly.models import change_models, check_models
+from sim.assembly.models import change_models, check_batching, check_models
 from sim.assembly.world_builder import limits_per_tick
 from sim.errors import RunError, UsageError
 from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.effects import EffectHandle
-from sim.llm import Access
+from sim.llm import Access, Batching
+from sim.llm.batches.settings import uses_batches
 from sim.runner.event_loop import running_on
 from sim.runner.fingerprint import code_hashes
 from sim.runner.options import ReplayOptions, RunOptions
@@ -77,6 +78,23 @@ class RebuiltSimulation:
                 hint="--allow-change accepts the change and verifies the replay against the record",
             )
         return cls(simulation, text, overrides, until_ns, info.mode, speed_of(scenario, options), access, code, changed)
+
+    def check_batching(self, overrides: Sequence[str] = (), models: Sequence[str] = ()) -> None:
+        """Check that calls can be answered in batches from now on, if the operator has asked for it.
+
+        Args:
+            overrides: changes of the scenario by a branch.
+            models: the models from now on, if a branch changes them.
+
+        Raises:
+            UsageError: if not.
+        """
+        scenario = self.simulation.scenario
+        if overrides:
+            scenario = loads(self.text, SCENARIO, [*self.overrides, *overrides])
+        if scenario.models is not None:
+            access = attrs.evolve(self.access, models=tuple(models)) if models else self.access
+            check_batching(scenario.models, access, self.speed)
 
     async def prepare(self) -> None:
         """Check, before the run continues live, that its MCP servers and the endpoint of its models are there."""
@@ -207,6 +225,14 @@ def check_endpoint(stored: StoredRun, again: ReplayOptions, models: Sequence[str
         )
     access.check_key()
     return now
+
+
+def with_batches(stored: StoredRun, again: ReplayOptions) -> ReplayOptions:
+    """Return the options with batches as the run on record has them, unless the operator decides otherwise."""
+    access = again.access or Access()
+    if access.batching is None and uses_batches(stored.path, stored.info.options):
+        access = attrs.evolve(access, batching=Batching())
+    return attrs.evolve(again, access=access)
 
 
 def check_not_running(stored: StoredRun) -> None:

@@ -12,7 +12,7 @@ from sim.kernel.effects import EffectHandle
 from sim.runner.event_loop import in_plain_code
 from sim.runner.in_doubt import InDoubtEffects
 from sim.runner.options import ReplayKeywords, ReplayOptions
-from sim.runner.rebuild import RebuiltSimulation, check_endpoint
+from sim.runner.rebuild import RebuiltSimulation, check_endpoint, with_batches
 from sim.runner.result import RunResult
 from sim.runner.runner import SimulationRunner
 from sim.store import RunRecorder
@@ -78,8 +78,10 @@ async def _resume(
         stored.unsafe_lost()  # report damage before anything is written
     recorder = RunRecorder(folder, resumed=True, take_over=take_over)
     with recorder, open_run(folder) as stored:
+        again = with_batches(stored, again)
         check_endpoint(stored, again)
         rebuilt = RebuiltSimulation.of(stored, again, checked=True)
+        rebuilt.check_batching()
         doubts = InDoubtEffects(stored, effects, undecided=undecided, lost=stored.unsafe_lost())
         history = RunHistory(stored)
         keeper = VerifyingRecorder(history, rebuilt.pause, recorder)

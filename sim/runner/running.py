@@ -15,6 +15,7 @@ import anyio
 import attrs
 
 from sim.assembly.build import Simulation, build
+from sim.assembly.models import check_batching
 from sim.errors import RunError, SimError, UsageError
 from sim.host.watchdog import Stuck, Watchdog
 from sim.kernel import Duration, to_ns, to_seconds, to_text
@@ -77,6 +78,8 @@ async def run_async(scenario: Scenario | str | os.PathLike[str], **options: Unpa
         chosen.access.check_key()
     speed = speed_of(checked, chosen)
     check_rounds(checked, mode, speed)  # before the folder is created
+    if checked.models is not None and chosen.access is not None:
+        check_batching(checked.models, chosen.access, speed)
     Tools.of(simulation.world).servers.check()
     if simulation.models is not None:
         await simulation.models.prepare()
@@ -145,6 +148,8 @@ class Session:
             self.simulation, until_ns=self.until_ns, mode=self.mode, speed=self.speed, progress=watcher,
             history=self.history, live=self.live,
         )  # fmt: skip
+        if self.simulation.models is not None:
+            self.simulation.models.begin(kernel.effects.namespace, runner.host, self.folder)
         if self.inputs is not None:
             self.inputs(runner)
         if self.begun is not None:
@@ -153,8 +158,11 @@ class Session:
         try:
             with inbox or contextlib.nullcontext():
                 result = await self._until_ended(runner, signals, started)
+                finished = result.status == "finished"
                 if inbox is not None:
-                    inbox.finished = result.status == "finished"
+                    inbox.finished = finished
+                if finished and self.simulation.models is not None:
+                    await self.simulation.models.tidy()
                 return result
         except BaseException as error:
             if runner.host.live and not _interrupts(error):
@@ -232,6 +240,7 @@ def _keeper(
         "allow": list(options.allow),
         "model": list(options.access.models) if options.access else [],
         "endpoint": options.access.fingerprint if options.access else None,
+        **({"batch": True} if options.access and options.access.batching else {}),
     }
     header = RunHeader(
         name=simulation.scenario.name, seed=seed, mode=mode, backend=options.backend, options=kept,

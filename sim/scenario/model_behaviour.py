@@ -1,8 +1,9 @@
-"""Behaviour of `simulated` models and injected failures: parts of `models` in a scenario."""
+"""Behaviour of `simulated` models, the latency of endpoints, and injected failures: parts of `models` in a scenario."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
+from pydantic.json_schema import JsonSchemaValue
 
 from sim.errors import UsageError
 from sim.kernel import to_seconds
@@ -10,13 +11,15 @@ from sim.llm import behaviour
 from sim.llm.behaviour import FaultKind
 from sim.llm.types import ErrorClass
 from sim.scenario import fields as f
-from sim.scenario.units import FieldError, Nanoseconds, PositiveNanoseconds, wrong_as
+from sim.scenario.units import DURATION_SCHEMA, FieldError, Nanoseconds, PositiveNanoseconds, duration, wrong_as
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Draw(f.Part):
     """A distribution; exactly one of its keys."""
+
+    short_form: ClassVar[JsonSchemaValue] = {"type": "number", "minimum": 0, "description": "a constant"}
 
     constant: f.NotNegative | None = None
     uniform: Annotated[tuple[f.NotNegative, f.NotNegative] | None, Field(strict=False, description="low, high")] = None
@@ -45,11 +48,27 @@ class Draw(f.Part):
             raise FieldError("expected [median, p95] with 0 < median <= p95")
         return self
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> JsonSchemaValue:
+        return {"anyOf": [cls.short_form, handler(schema)]}
+
     def made(self) -> behaviour.Draw:
         """Return the distribution."""
         kind = next(name for name in Draw.model_fields if getattr(self, name) is not None)
         value = getattr(self, kind)
         return behaviour.Draw(kind, *value) if isinstance(value, tuple) else behaviour.Draw(kind, value)  # type: ignore[arg-type]
+
+
+class Latency(Draw):
+    """Simulated time that a call to an endpoint takes: a duration, or a distribution of seconds."""
+
+    short_form: ClassVar[JsonSchemaValue] = DURATION_SCHEMA
+
+    @model_validator(mode="before")
+    @classmethod
+    def _duration(cls, data: Any) -> Any:
+        """Read a text as a constant duration."""
+        return {"constant": to_seconds(duration(data))} if isinstance(data, str) else data
 
 
 class Failure(f.Part):

@@ -1,7 +1,7 @@
 """The part `models` of a scenario file: tiers, prices, tools, retries.
 
 No key of it names an endpoint, an API key or a header: only the operator gives these. Scripted rules are in
-`model_rules`, the behaviour of `simulated` models and injected failures in `model_behaviour`.
+`model_rules`, the behaviour of `simulated` models, latencies and injected failures in `model_behaviour`.
 """
 
 from typing import Annotated, Literal
@@ -11,10 +11,12 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from sim.kernel import to_text
 from sim.llm.limits.retry import MOST_REQUESTS
 from sim.scenario import fields as f
-from sim.scenario.model_behaviour import Fault, Simulated
+from sim.scenario.model_behaviour import Draw, Fault, Latency, Simulated
 from sim.scenario.model_rules import ModelRule, Names
-from sim.scenario.units import MINUTE, FieldError, PositiveNanoseconds, shown
+from sim.scenario.units import HOUR, MINUTE, FieldError, PositiveNanoseconds, shown
 from sim.world.json_schema import schema_fault
+
+_NO_LIMIT = 10 * 366 * 24 * HOUR
 
 
 class Tool(f.Part):
@@ -96,7 +98,21 @@ class Models(f.Part):
     ] = Field(default_factory=dict)
     prices: dict[str, ModelPrice] = Field(default_factory=dict)
     retry: Retry = Retry()
+    latency: Annotated[
+        Latency | None, Field(description="simulated time of a call to an endpoint; null: its real time")
+    ] = None
     tools: dict[ToolName, Tool] = Field(default_factory=dict)
     rules: Annotated[tuple[ModelRule, ...], Field(strict=False, description="scripted answers")] = ()
     simulated: Simulated = Simulated()
     faults: Annotated[tuple[Fault, ...], Field(strict=False, description="injected failures")] = ()
+
+    def with_known_latency(self) -> "Models":
+        """Return models whose simulated calls take the modelled latency of calls to endpoints, for an estimate."""
+        known = {"first_token": self.latency, "per_token": Draw(constant=0), "server": None}
+        patient = {"timeout": _NO_LIMIT, "deadline": _NO_LIMIT}  # the limits of `retry` are in real time
+        return self.model_copy(
+            update={
+                "simulated": self.simulated.model_copy(update=known),
+                "retry": self.retry.model_copy(update=patient),
+            }
+        )

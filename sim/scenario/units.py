@@ -107,7 +107,7 @@ def _rate(value: Any) -> Rate:
         raise wrong_as(error) from None
 
 
-_DURATION_SCHEMA = {
+DURATION_SCHEMA = {
     "anyOf": [
         {"type": "number", "minimum": 0},
         {"type": "string", "pattern": r"^([0-9.]+(ns|us|ms|s|m|h|d))+$"},
@@ -116,10 +116,10 @@ _DURATION_SCHEMA = {
     "format": "time-span",
 }
 
-Nanoseconds = Annotated[int, BeforeValidator(duration), WithJsonSchema(_DURATION_SCHEMA)]
+Nanoseconds = Annotated[int, BeforeValidator(duration), WithJsonSchema(DURATION_SCHEMA)]
 """A duration: seconds or text in the file, int nanoseconds in the model."""
 
-PositiveNanoseconds = Annotated[int, BeforeValidator(duration), Field(gt=0), WithJsonSchema(_DURATION_SCHEMA)]
+PositiveNanoseconds = Annotated[int, BeforeValidator(duration), Field(gt=0), WithJsonSchema(DURATION_SCHEMA)]
 """A duration of more than 0."""
 
 RateField = Annotated[

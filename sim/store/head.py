@@ -9,24 +9,21 @@ then in an earlier state. Two files reveal this:
   which unsafe effects may have been carried out.
 """
 
-import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 
 from sim.errors import RunError
-from sim.kernel.codec import decode, encode
+from sim.kernel.codec import encode
+from sim.store.lines import checked_line, sync, value_of, write_all
 
 HEAD = "run.head"
 UNSAFE = "run.unsafe"
 
 _SLOT = 512  # bytes: one sector, which a disk writes atomically
 _MOST = 1_000_000_000  # maximum length in bytes of a `run.unsafe` that is read
-
-_sync = getattr(os, "fdatasync", os.fsync)
 
 
 @attrs.frozen
@@ -86,16 +83,16 @@ class HeadFile:
         """Append effects to `run.unsafe`. They are on disk when the method returns."""
         if self._unsafe is None:
             self._unsafe = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        lines = b"".join(_line(encode(attrs.astuple(effect))) for effect in effects)
-        _write(self._unsafe, lines)
-        _sync(self._unsafe)
+        lines = b"".join(checked_line(encode(attrs.astuple(effect))) for effect in effects)
+        write_all(self._unsafe, lines)
+        sync(self._unsafe)
         self.size += len(lines)
 
     def write(self, head: Head) -> None:
         """Write the last commit. It is on disk when the method returns."""
         os.lseek(self._head, head.commit % 2 * _SLOT, os.SEEK_SET)
-        _write(self._head, _slot(head))
-        _sync(self._head)
+        write_all(self._head, _slot(head))
+        sync(self._head)
 
     def close(self) -> None:
         """Close both files."""
@@ -108,7 +105,7 @@ def create_head(folder: Path, head: Head) -> None:
     """Write `run.head` of a new run, with the same content in both slots."""
     descriptor = os.open(folder / HEAD, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        _write(descriptor, _slot(head) * 2)
+        write_all(descriptor, _slot(head) * 2)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
@@ -144,7 +141,7 @@ def read_unsafe(folder: Path) -> tuple[list[UnsafeEffect], str | None]:
         return [], f"{UNSAFE} cannot be read: {error.strerror}"
     effects: list[UnsafeEffect] = []
     for number, line in enumerate(lines, 1):
-        values = _checked(line)
+        values = value_of(line)
         if not isinstance(values, list) or len(values) != len(attrs.fields(UnsafeEffect)):
             return effects, f"{UNSAFE} is damaged in line {number}"
         effects.append(UnsafeEffect(*values))
@@ -160,28 +157,12 @@ def unsafe_size(folder: Path) -> int:
 
 
 def _slot(head: Head) -> bytes:
-    line = _line(encode(attrs.astuple(head)))
+    line = checked_line(encode(attrs.astuple(head)))
     if len(line) > _SLOT:
         raise RunError(f"the name of run {head.run[:80]!r} is too long")
     return line.ljust(_SLOT)
 
 
 def _head_of(slot: bytes) -> Head | None:
-    values = _checked(slot.rstrip(b" ")) if len(slot) == _SLOT else None
+    values = value_of(slot.rstrip(b" ")) if len(slot) == _SLOT else None
     return Head(*values) if isinstance(values, list) and len(values) == len(attrs.fields(Head)) else None
-
-
-def _line(body: bytes) -> bytes:
-    """Return a line: a checksum, a space, JSON."""
-    return hashlib.sha256(body).hexdigest()[:32].encode() + b" " + body + b"\n"
-
-
-def _checked(line: bytes) -> Any:
-    """Return the value in a line, or None if it does not match its checksum."""
-    body = line[33:-1]
-    return decode(body) if body and _line(body) == line else None
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]

@@ -192,6 +192,8 @@ CATALOG: Final[Mapping[str, Metric]] = dict(
         *_metrics(
             "gauge",
             ("model_calls_in_flight", "Calls of language models in flight."),
+            ("model_batches", "Batches under way at endpoints."),
+            ("model_batch_requests", "Requests that wait in batches."),
             ("model_ceiling_units", "Ceiling of the run for language models; only if it has one."),
             ("model_spent_ratio", "Share of the ceiling that is spent; only if the run has one."),
             ("model_endpoint_in_flight", "Requests in flight.", "provider"),

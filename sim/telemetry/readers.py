@@ -224,6 +224,9 @@ def read_models(runner: SimulationRunner, sheet: Sheet) -> None:
     for model, durations in dict(counts.durations).items():
         sheet.histogram("model_call_seconds", BOUNDS, list(durations.buckets), durations.seconds, model)
     sheet.add("model_calls_in_flight", counts.in_flight)
+    waiting = models.waiting
+    sheet.add("model_batches", 0 if waiting is None else waiting.batches)
+    sheet.add("model_batch_requests", 0 if waiting is None else waiting.requests)
     if spend.ceiling_micro is not None:
         sheet.add("model_ceiling_units", spend.ceiling_micro / MICRO)
         sheet.add("model_spent_ratio", spend.total.cost_micro / max(1, spend.ceiling_micro))

@@ -46,7 +46,12 @@ class Edge:
             raise outcome
         return outcome
 
+    waiting = None
+
     async def prepare(self):
+        pass
+
+    async def tidy(self):
         pass
 
     async def aclose(self):

@@ -16,7 +16,8 @@ from sim.llm.access import Access
 from sim.llm.endpoint import EdgeClient
 from sim.llm.limits.governor import ReportedLimits
 from sim.llm.limits.retry import RetryPolicy
-from sim.llm.providers.openai.provider import OpenAIProvider, limit_name
+from sim.llm.providers.openai.body import limit_name
+from sim.llm.providers.openai.provider import OpenAIProvider
 from sim.llm.tokens import APPROXIMATE, count_request
 from sim.llm.tool_calls import faults
 from sim.llm.types import (
@@ -405,7 +406,7 @@ def test_the_name_of_the_limit(monkeypatch: pytest.MonkeyPatch):
         await provider.aclose()
 
     with Endpoint(fitting) as endpoint:
-        monkeypatch.setattr("sim.llm.providers.openai.provider.OPENAI_URL", endpoint.url)
+        monkeypatch.setattr("sim.llm.providers.openai.connection.OPENAI_URL", endpoint.url)
         anyio.run(main)
         with_provider(endpoint, lambda provider: provider.complete("m", request))
     assert {name for name in endpoint.seen[0].body if "max" in name} == {"max_completion_tokens"}
@@ -722,7 +723,9 @@ def test_the_read_timeout_is_the_one_that_was_configured():
 
     async def main() -> float | None:
         client = EdgeClient(Access(base_url="http://127.0.0.1:1/v1"), policy=RetryPolicy(timeout=1500, deadline=6000))
-        timeout = client._providers[0]._connect().client.timeout
+        (provider,) = client._providers
+        assert isinstance(provider, OpenAIProvider)
+        timeout = provider.connection._connect().client.timeout
         await client.aclose()
         assert isinstance(timeout, httpx2.Timeout)
         assert timeout.connect == 10  # that nobody is there shows at once
@@ -742,4 +745,4 @@ def test_a_silent_endpoint_is_left_after_the_configured_time(backend: str):
 def test_there_are_as_many_connections_as_requests_may_be_under_way():
     """A concurrency above the usual number of connections is not held back by them."""
     provider = OpenAIProvider(Access(base_url="http://127.0.0.1:1/v1", concurrency=1000))
-    assert provider._connections == 1000
+    assert provider.connection._connections == 1000

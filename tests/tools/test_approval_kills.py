@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import get_args
 
 import attrs
 import pytest
@@ -25,7 +24,7 @@ agents:
   - {name: clerk, kind: "tests.tools.clerk:Clerk", count: 2, loop: {min_loop_delay: 1s}}
 """
 PAID = Counter({f"clerk-{n}-{k} {amount}": 1 for n in (1, 2) for k, amount in enumerate((70, 20, 90))})
-POINTS = [point for point in get_args(crashpoints.Point) if not point.startswith("resume")]
+POINTS = [point for point in crashpoints.POINTS if not point.startswith("resume")]
 
 
 @pytest.fixture

@@ -26,6 +26,11 @@ def print_models(summary: Mapping[str, Any], *, most: bool = False) -> None:
     if expected:
         rows.append(_row("expected", expected["total"], most))
     print_table(headings, rows)
+    if saved := summary.get("saved_micro"):
+        paid = summary["total"]["cost_micro"] - saved
+        click.echo(
+            f"calls were answered in batches: {paid / _MICRO:g} to pay, {saved / _MICRO:g} less than the full price"
+        )
     if summary["unpriced"] and not all(name.startswith("scripted:") for name in summary["models"]):
         click.echo(f"no price is known for {plain(', '.join(summary['unpriced']))}: counted as free")
 

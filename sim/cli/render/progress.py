@@ -5,6 +5,7 @@ import sys
 import time
 
 from sim.cli.render.output import plain, say
+from sim.cli.render.snapshot import waiting_text
 from sim.host.watchdog import Stuck
 from sim.runner import SimulationRunner
 from sim.runner.progress import activity, reached
@@ -12,6 +13,7 @@ from sim.text import number
 
 LIVE_SECONDS = 0.1
 PLAIN_SECONDS = 5.0
+WAITING_SECONDS = 60.0
 _SHARE = 20
 """At most 1/20 of the time is spent on showing progress."""
 
@@ -64,7 +66,10 @@ class Progress:
             return
         self._line.show(self._text(runner, started))
         ended = time.monotonic()
-        self._next = ended + max(self._pause, (ended - started) * _SHARE)
+        pause = self._pause
+        if not self._line.live and waiting_text(runner):
+            pause = max(pause, WAITING_SECONDS)
+        self._next = ended + max(pause, (ended - started) * _SHARE)
 
     def clear(self) -> None:
         """Remove the line."""
@@ -79,4 +84,5 @@ class Progress:
 
     def _text(self, runner: SimulationRunner, now: float) -> str:
         pace = runner.simulation.world.now / (now - self._began)
-        return f"{reached(runner)}, {number(round(pace))} x real time, {activity(runner)}"
+        waiting = f"; {text}" if (text := waiting_text(runner)) else ""
+        return f"{reached(runner)}, {number(round(pace))} x real time, {activity(runner)}{waiting}"

@@ -156,14 +156,27 @@ def _budgets(runner: SimulationRunner) -> list[Level]:
 
 def _models(runner: SimulationRunner) -> list[Level]:
     models = runner.simulation.models
-    if models is None or not models.spend.total.attempts:
+    if models is None or not (models.spend.total.attempts or models.waiting):
         return []
+    waiting = [Level("batches", 0.0, text)] if (text := waiting_text(runner)) else []
     total, ceiling = models.spend.total, models.spend.ceiling_micro
     calls = f"{number(total.calls)} calls, {number(total.input_tokens + total.output_tokens)} tokens"
     cost = f"{total.cost_micro / MICRO:.4g}"
     if not ceiling:
-        return [Level("models", 0.0, f"{calls}, {cost} spent")]
-    return [Level("models", total.cost_micro / ceiling, f"{cost} of {ceiling / MICRO:g} spent; {calls}")]
+        return [Level("models", 0.0, f"{calls}, {cost} spent"), *waiting]
+    return [Level("models", total.cost_micro / ceiling, f"{cost} of {ceiling / MICRO:g} spent; {calls}"), *waiting]
+
+
+def waiting_text(runner: SimulationRunner) -> str:
+    """Return how many requests wait in batches at an endpoint, and since when; empty if none does."""
+    models = runner.simulation.models
+    found = None if models is None else models.waiting
+    if found is None:
+        return ""
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(found.since))
+    requests = "1 request waits" if found.requests == 1 else f"{number(found.requests)} requests wait"
+    batches = "1 batch" if found.batches == 1 else f"{number(found.batches)} batches"
+    return f"{requests} in {batches} since {since} ({to_text(max(0, round(time.time() - found.since)) * 10**9)})"
 
 
 def _errors(runner: SimulationRunner) -> tuple[str, ...]:

@@ -102,6 +102,7 @@ class Spend:
 
     Attributes:
         total: the totals of all calls.
+        saved_micro: what calls cost less because batches answered them. No other number counts it.
         models, groups, agents: the totals by model (`provider:model`), group and agent.
     """
 
@@ -110,6 +111,7 @@ class Spend:
             raise UsageError(f"the ceiling must be at least 0 micro-units, not {ceiling_micro}")
         self.ceiling_micro = ceiling_micro
         self.total = ModelUsage()
+        self.saved_micro = 0
         self.models: dict[str, ModelUsage] = {}
         self.groups: dict[str, ModelUsage] = {}
         self.agents: dict[str, ModelUsage] = {}

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import get_args
 
 import attrs
 import pytest
@@ -12,7 +11,7 @@ from sim import crashpoints
 from tests.killing import Killed, gates
 
 MODULE = "tests.agents.executor.shipper"
-POINTS = [point for point in get_args(crashpoints.Point) if not point.startswith("resume")]
+POINTS = [point for point in crashpoints.POINTS if not point.startswith("resume")]
 CRITERIA = [{"text": "a parcel was sent", "tool": "depot.ship"}, {"text": "it is noted", "file": "note.txt"}]
 SCENARIO = {
     "name": "parcels", "until": "2h", "audit": {},

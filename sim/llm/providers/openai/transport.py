@@ -12,6 +12,9 @@ import httpx2
 MAX_BODY: Final = 8 * 2**20
 """The most bytes of a body that is not a stream."""
 
+MAX_FILE: Final = 4 * 2**30
+"""The most bytes of a file with the answers of a batch, which is read line by line."""
+
 MAX_STREAM: Final = 64 * 2**20
 """The most bytes of a streamed answer: about 200,000 tokens in chunks of 300 bytes."""
 
@@ -47,7 +50,8 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             await response.stream.aclose()
             raise TooLong("the response is compressed, which was not asked for")
         events = response.headers.get("content-type", "").startswith("text/event-stream")
-        response.stream = _BoundedStream(response.stream, events)
+        is_file = request.method == "GET" and request.url.path.endswith("/content")
+        response.stream = _BoundedStream(response.stream, events, MAX_FILE if is_file else MAX_BODY)
         return response
 
     async def aclose(self) -> None:
@@ -58,10 +62,11 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 class _BoundedStream(httpx2.AsyncByteStream):
     """The bytes of one response, with a limit."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream, events: bool) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, events: bool, most: int) -> None:
         self._inner = inner
         self._chunks: AsyncIterator[bytes] = aiter(inner)
         self._events = events
+        self._most = MAX_STREAM if events else most
         self._total = 0
         self._pending = 0  # bytes of the event that is not complete yet
         self._tail = b""
@@ -72,9 +77,8 @@ class _BoundedStream(httpx2.AsyncByteStream):
     async def __anext__(self) -> bytes:
         chunk = await anext(self._chunks)
         self._total += len(chunk)
-        most = MAX_STREAM if self._events else MAX_BODY
-        if self._total > most:
-            raise TooLong(f"the response has more than {most} bytes")
+        if self._total > self._most:
+            raise TooLong(f"the response has more than {self._most} bytes")
         if self._events:
             seen = self._tail + chunk
             end = max(seen.rfind(blank) for blank in _BLANK)
