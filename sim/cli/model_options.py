@@ -60,6 +60,7 @@ MODEL = click.option(
 )  # fmt: skip
 ENDPOINT = (
     "base_url", "endpoints", "endpoint_keys", "headers", "requests_per_minute", "tokens_per_minute", "concurrency",
+    "batch", "batch_poll", "batch_wait", "batch_price", "batch_requests", "batch_bytes",
 )  # fmt: skip
 """The names of the options of endpoints, without `--other-endpoint`."""
 _ESTIMATE = click.option("--estimate", "only_estimate", is_flag=True, help="Estimate the cost of models; do not run.")
