@@ -10,6 +10,7 @@ from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
 from sim.actors.actions import spawn
 from sim.agents import FAMILIES, AgentPlan, Family, PolicyAction, PolicyRule, RuleSet, Toolbox, WorldPlan
 from sim.agents.family import Make, family_of, named_family
+from sim.agents.latest_events import LatestEvents
 from sim.assembly.metric_functions import PI, MetricFunctions
 from sim.assembly.models import furnish_models
 from sim.assembly.sync_checks import check_sync, reach_of
@@ -100,6 +101,8 @@ def build(
     manager.kinds.update(kinds or {})  # for `Control.create_loop`, also in a replay
     tools = Tools.on(world)
     tools.processes, tools.servers = ProcessTools(allowed=allow_commands), McpServers(mcp)
+    if models is not None and service is None:  # with models, agents can be interviewed at any time
+        LatestEvents.on(world)
     families = {entry.name: _family(entry, kinds or {}, allow) for entry in scenario.agents}
     check_families(scenario, until_ns)
     add_sections(world, scenario)

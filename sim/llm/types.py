@@ -131,6 +131,7 @@ class ModelRequest:
         texts: texts to embed, instead of messages. The answer has one vector for each, and no text.
         dimensions: the length of a vector; None: the default of the model.
         immediate: whether only immediate retries are made, because the caller itself tries again later.
+        respondent: the agent for whom the model speaks, if that agent is not the caller; see `Models.interview`.
     """
 
     messages: tuple[ChatMessage, ...]
@@ -145,6 +146,7 @@ class ModelRequest:
     texts: tuple[str, ...] = ()
     dimensions: int | None = None
     immediate: bool = False
+    respondent: str | None = None
 
 
 @attrs.frozen

@@ -17,6 +17,7 @@ import anyio
 import anyio.lowlevel
 import attrs
 
+from sim.agents.latest_events import listening
 from sim.assembly.build import Simulation, build
 from sim.errors import RunError, SimError, UsageError
 from sim.host.watchdog import Stuck, Watchdog
@@ -192,6 +193,7 @@ class Session:
             self.simulation, until_ns=self.until_ns, mode=self.mode, speed=self.speed, progress=self.progress,
             history=self.history, live=self.live,
         )  # fmt: skip
+        kernel.recorder = listening(self.simulation.world, kernel.recorder)
         if self.inputs is not None:
             self.inputs(runner)
         if self.begun is not None:
