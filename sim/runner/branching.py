@@ -7,7 +7,6 @@ from typing import Any, Unpack
 
 import attrs
 
-from sim.assembly.live_parameters import check_live
 from sim.errors import UsageError
 from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.codec import decode
@@ -19,6 +18,7 @@ from sim.runner.rebuild import RebuiltSimulation, check_endpoint, check_not_runn
 from sim.runner.result import RunResult
 from sim.runner.runner import SimulationRunner
 from sim.runner.running import blocking, run_async, running_on
+from sim.scenario.overrides import parse_all
 from sim.store import RunHeader, RunRecorder, create_run
 from sim.store.files import SCENARIO, remove_run
 from sim.store.history import RunHistory
@@ -94,7 +94,6 @@ async def _branch(
         end = _end_of(stored)
         if at_ns > end:
             raise UsageError(f"the record of {folder} ends at {to_text(end)}, before {to_text(at_ns)}")
-        check_live(overrides, to_text(at_ns))
         rebuilt = RebuiltSimulation.of(stored, again, checked=True, until=until)
         rebuilt.check_branch(folder, at_ns, overrides, models)
         doubts = InDoubtEffects(stored, effects, undecided=False, at_ns=at_ns)
@@ -109,6 +108,7 @@ async def _branch(
 
         def live(runner: SimulationRunner, doubtful: list[EffectHandle]) -> bool:
             nonlocal gone_live
+            runner.live.prepare(parse_all(overrides))  # nothing is kept of a branch that is not possible
             if overrides or seed is not None or models:  # else the branch must have the record of the original run
                 runner.host.submit("branch", changes)
             gone_live = doubts.settle(runner, doubtful)
