@@ -1,7 +1,8 @@
 """The interface through which a host program controls a run.
 
 Each call is an input. It can come from any thread. It is queued, gets a simulated time, is recorded, and is applied
-inside the run (see `inputs`). People outside have the same verbs: `sim tell`, `pause`, `resume`, `stop` and `approve`.
+inside the run (see `inputs`). People outside have the same verbs: `sim set`, `publish`, `tell`, `pause`, `resume`,
+`stop` and `approve`.
 """
 
 from collections.abc import Callable, Mapping
