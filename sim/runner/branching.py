@@ -13,11 +13,11 @@ from sim.kernel.codec import decode
 from sim.kernel.effects import EffectHandle
 from sim.llm import Access
 from sim.runner.in_doubt import InDoubtEffects
-from sim.runner.options import ReplayKeywords, ReplayOptions
+from sim.runner.options import ReplayKeywords, ReplayOptions, RunOptions, check_tags
 from sim.runner.rebuild import RebuiltSimulation, check_endpoint, check_not_running, scenario_text
 from sim.runner.result import RunResult
 from sim.runner.runner import SimulationRunner
-from sim.runner.running import blocking, run_async, running_on
+from sim.runner.running import blocking, run_from, running_on
 from sim.scenario.overrides import parse_all
 from sim.store import RunHeader, RunRecorder, create_run
 from sim.store.files import SCENARIO, remove_run
@@ -36,6 +36,7 @@ def branch(
     out: str | Path | None = None,
     effects: Mapping[int, str] | None = None,
     models: Sequence[str] = (),
+    tags: Sequence[str] = (),
     **options: Unpack[ReplayKeywords],
 ) -> RunResult:
     """Create a new run that copies the record of another run up to a time and then continues live.
@@ -49,6 +50,7 @@ def branch(
         out: the folder for run folders; by default that of the original run.
         effects: decisions about effects that started before `at` and have no recorded outcome, as in `resume`.
         models: language models that replace those used before `at`, as in `Access.models`.
+        tags: words by which `sim list --tag` finds the branch; it has none of the original run.
         options: see `ReplayOptions`.
 
     Raises:
@@ -60,7 +62,7 @@ def branch(
     work = partial(
         _branch, Path(run), to_ns(at), chosen, overrides=tuple(overrides), seed=seed, until=until,
         out=None if out is None else Path(out),
-        effects=effects or {}, models=tuple(models),
+        effects=effects or {}, models=tuple(models), tags=check_tags(tags),
     )  # fmt: skip
     return blocking(work, chosen.backend)
 
@@ -76,6 +78,7 @@ async def _branch(
     out: Path | None,
     effects: Mapping[int, str],
     models: tuple[str, ...],
+    tags: tuple[str, ...],
 ) -> RunResult:
     with open_run(folder) as stored:
         check_not_running(stored)
@@ -85,6 +88,7 @@ async def _branch(
         kept = {**info.options, "until": info.options.get("until") if until is None else until}
         kept |= {
             "endpoint": check_endpoint(stored, again, models),
+            "tags": list(tags),
             **({"model_later": list(models)} if models else {}),
         }
         if at_ns == 0:
@@ -135,8 +139,7 @@ async def _from_start(
 ) -> RunResult:
     """Run the scenario again: a branch at time 0 has no history."""
     info = stored.info
-    return await run_async(
-        stored.path / SCENARIO,
+    chosen = RunOptions(
         progress=again.progress,
         stuck=again.stuck,
         seed=info.seed if seed is None else seed,
@@ -146,6 +149,7 @@ async def _from_start(
         speed=kept.get("speed"),
         out=out,
         overrides=[*kept["set"], *overrides],
+        tags=kept["tags"],
         kinds=again.kinds,
         allow=again.allow,
         allow_commands=again.allow_commands,
@@ -154,6 +158,8 @@ async def _from_start(
         max_wall=again.max_wall,
         on_interrupt=again.on_interrupt,
     )
+    origin = {"run": info.id, "at_ns": 0, "set": [], "seed": seed}  # what was set is in the options
+    return await run_from(stored.path / SCENARIO, chosen, origin)
 
 
 def _end_of(stored: StoredRun) -> int:

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -108,7 +108,14 @@ def _in_new_loop(work: Callable[[], Coroutine[Any, Any, T]], backend: Backend) -
 
 async def run_async(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) -> RunResult:
     """As `run`, inside an asyncio or trio program, which keeps running meanwhile."""
-    chosen = attrs.evolve(RunOptions.of(options), backend=running_on())
+    return await run_from(scenario, RunOptions.of(options))
+
+
+async def run_from(
+    scenario: Scenario | str | Path, options: RunOptions, origin: Mapping[str, Any] | None = None
+) -> RunResult:
+    """As `run_async`; `origin` is the run from which a branch at time 0 comes, for the record."""
+    chosen = attrs.evolve(options, backend=running_on())
     if isinstance(scenario, Scenario) and chosen.overrides:
         raise UsageError("overrides change a scenario file, and this is a scenario that has been loaded")
     path = None if isinstance(scenario, Scenario) else Path(scenario)
@@ -132,7 +139,7 @@ async def run_async(scenario: Scenario | str | Path, **options: Unpack[RunKeywor
     Tools.of(simulation.world).servers.check()
     if simulation.models is not None:
         await simulation.models.prepare()
-    keeper, folder = _keeper(simulation, path, chosen, seed, mode)
+    keeper, folder = _keeper(simulation, path, chosen, seed, mode, origin)
     epoch = keeper.epoch if isinstance(keeper, RunRecorder) else None
     uid = "" if folder is None else folder.name
     session = Session(
@@ -263,7 +270,12 @@ def _patient_collector() -> Iterator[None]:
 
 
 def _keeper(
-    simulation: Simulation, path: Path | None, options: RunOptions, seed: int, mode: Mode
+    simulation: Simulation,
+    path: Path | None,
+    options: RunOptions,
+    seed: int,
+    mode: Mode,
+    origin: Mapping[str, Any] | None,
 ) -> tuple[HashRecorder | RunRecorder, Path | None]:
     if options.out is None:
         return HashRecorder(), None
@@ -277,10 +289,11 @@ def _keeper(
         "allow": list(options.allow),
         "model": list(options.access.models) if options.access else [],
         "endpoint": options.access.fingerprint if options.access else None,
+        "tags": list(options.tags),
     }
     header = RunHeader(
         name=simulation.scenario.name, seed=seed, mode=mode, backend=options.backend, options=kept,
-        code=code_hashes(simulation.nursery.classes),
+        code=code_hashes(simulation.nursery.classes), origin=origin,
     )  # fmt: skip
     folder = create_run(options.out, header, path.read_text(encoding="utf-8"))
     return RunRecorder(folder), folder

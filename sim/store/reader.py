@@ -68,7 +68,7 @@ class RunInfo:
     summary: Mapping[str, Any] | None = None
 
 
-_LISTS = ("set", "allow", "model")  # options that are lists
+_LISTS = ("set", "allow", "model", "tags")  # options that are lists
 _MAX_PARTS = 10_000_000  # maximum length in bytes of the list of the parts of a request
 
 _COLUMNS = [field.name for field in attrs.fields(RunInfo)][5:]
