@@ -698,7 +698,9 @@ class Kernel:
         if self.current is None:
             raise KernelError(
                 "the world cannot be changed from outside while the run is paused",
-                hint="sim.Control queues calls from outside (start, stop, stop_all, send, wake, publish, ...)",
+                hint="sim.Control queues calls from outside (start, stop, stop_all, send, wake, publish, set, ...);"
+                " for any other change write world.on_input('restock', function) before the run, and then"
+                " world.submit('restock', data): the function is called with the data inside the run, and in a replay",
             )
         return self.current
 
