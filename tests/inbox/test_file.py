@@ -10,6 +10,7 @@ import pytest
 import sim
 from sim.errors import RunError, UsageError
 from sim.store import inbox as module
+from sim.store.files import private_file
 from sim.store.inbox import INBOX, LARGEST, Answer, InboxFile, ask, await_answer
 from tests.inbox.helpers import rows
 
@@ -24,10 +25,9 @@ def inbox(tmp_path):
 def test_a_new_file_has_its_name_only_once_it_is_closed(tmp_path, monkeypatch):
     """A process that closes a file loses its locks on it, so no thread may find the file while another one makes it."""
     seen = []
-    original = module.private_file
 
     def made(path):
-        original(path)
+        private_file(path)
         seen.append((tmp_path / INBOX).exists())
 
     monkeypatch.setattr(module, "private_file", made)
