@@ -2,7 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +98,16 @@ class Agent(ABC):
 
     def on_stop(self) -> None:
         """Called once when the loop has ended, whatever the reason."""
+
+    def about(self) -> Mapping[str, Any]:
+        """Return what this agent is and knows beyond what the world holds, for interviews.
+
+        It must not change anything: the agent does not notice an interview. See `sim.agents.interview`.
+
+        Returns:
+            The sections of the prompt by name: a text, a list of lines, or another JSON-like value each.
+        """
+        return {}
 
     # -- methods and properties that subclasses use
 

@@ -1,7 +1,8 @@
 """The interface through which a host program controls a run.
 
 Each call is an input. It can come from any thread. It is queued, gets a simulated time, is recorded, and is applied
-inside the run (see `inputs`). People outside have the same verbs: `sim tell`, `pause`, `resume`, `stop` and `approve`.
+inside the run (see `inputs`). People outside have the same verbs: `sim set`, `publish`, `tell`, `pause`, `resume`,
+`stop` and `approve`.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,7 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from sim.actors.manager import AgentLoopManager
 from sim.errors import UsageError
-from sim.events.topic import check_topic
+from sim.events.topic import check_free
+from sim.kernel.codec import NOT_JSON_HINT, json_fault
 from sim.world.action import near
 
 
@@ -33,9 +35,39 @@ class Control:
         self._world = manager.world
         self._put = manager.world.submit if submit is None else submit
 
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Set live parameters of a scenario, for example `{"agents.person.state.beta": 0.1}`: all of them, or none.
+
+        The keys are those of `--set`. Text that begins with `=` is an expression, as in a scenario. A run with
+        `execution.sync` has no live parameters.
+
+        Args:
+            values: the new values by key.
+
+        Raises:
+            UsageError: if a key is not live, a value is not valid, there is no such agent or state variable, or the
+                world was not built from a scenario.
+        """
+        if self._manager.check_set is None:
+            raise UsageError(
+                "there are no parameters to set, because this world was not built from a scenario",
+                hint="register a change with World.on_input, and make it with World.submit",
+            )
+        given: Any = values  # it may come from a file
+        if not isinstance(given, Mapping) or not given or not all(isinstance(key, str) for key in given):
+            raise UsageError("expected values by key, such as {'agents.person.state.beta': 0.1}")
+        if fault := json_fault(given, "values"):
+            raise UsageError(fault, hint=NOT_JSON_HINT)
+        self._manager.check_set(values)
+        self._put("parameters", {"set": dict(values)})
+
     def publish(self, topic: str, data: Any = None) -> None:
-        """Publish an event with the host as its source."""
-        check_topic(topic)
+        """Publish an event with the host as its source.
+
+        Raises:
+            UsageError: if it is not a topic, or is reserved for the simulation.
+        """
+        check_free(topic)
         self._put("publish", {"topic": topic, "data": data})
 
     def wake(self, agent_id: str) -> None:

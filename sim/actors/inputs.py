@@ -49,14 +49,21 @@ class Inputs:
         self._manager = manager
         self._effects = manager.world.kernel.effects
         world = manager.world
-        world.on_input("publish", lambda data: world.event_bus.publish(data["topic"], data["data"]))
-        for kind in ("send", "tell", "person", "create_loop", "spawn", "remove_loop"):
+        for kind in ("publish", "send", "tell", "person", "create_loop", "spawn", "remove_loop"):
             world.on_input(kind, getattr(self, kind))
         for kind in ("pause_all", "resume_all", "stop_all"):
             world.on_input(kind, getattr(self, kind))
         for kind in ("wake", "pause", "resume", "start", "stop", "effect.doubt", "effect.decision"):
             world.on_input(kind, getattr(self, kind.rpartition(".")[2]))
         world.kernel.placed["effect.doubt"] = self.hold
+
+    def publish(self, data: Mapping[str, Any]) -> str | None:
+        """Publish an event, unless it has too much data."""
+        try:
+            self._manager.world.event_bus.publish(data["topic"], data["data"])
+        except UsageError as error:
+            return str(error)
+        return None
 
     def wake(self, data: Mapping[str, Any]) -> None:
         """Wake a sleeping agent."""

@@ -64,6 +64,7 @@ class AgentLoopManager:
         self.ticking = False  # whether loops that are created during the run start in tick mode
         self.kinds: dict[str, Callable[[str, World], Agent]] = {}  # name → constructor, for `Control.create_loop`
         self.entries: dict[str, Callable[[int, Mapping[str, Any]], object]] = {}  # name → spawner, for `Control.spawn`
+        self.check_set: Callable[[Mapping[str, Any]], object] | None = None  # checks values, for `Control.set`
         self.ended: dict[str, Totals] = {}  # group → counts of its removed loops
         self.answers: dict[str, PersonAnswer] = {}  # by row of the inbox: what came of what a person asked for
         self.on_forgotten: Callable[[AgentLoop], None] | None = None  # called with each loop that is removed

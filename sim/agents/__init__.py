@@ -1,10 +1,11 @@
 """Kinds of agents.
 
-Modules: `family` (the registry of kinds), `policy` (agents that follow rules), `toolbox` (the functions that rules can
-call), `engine` (the loop of model calls and tool calls), `ask` (the action that asks a model), `conversation` (users,
-conversations and messages), `assistant` (agents that answer people), `chat` (agents that answer in chats), `executor`
-(agents that work on tasks until their goals are reached), `goals` (goals, tasks and user agents), `sop` (employees that
-follow procedures), `town` (agents that replay the trace of a generated town).
+Modules: `family` (the registry of kinds), `policy` (agents that follow rules), `toolbox` (the functions that rules
+can call), `engine` (the loop of model calls and tool calls), `ask` (the action that asks a model), `interview`
+(questions that agents do not notice), `latest_events` (what agents did lately), `conversation` (users, conversations
+and messages), `assistant` (agents that answer people), `chat` (agents that answer in chats), `executor` (agents that
+work on tasks until their goals are reached), `goals` (goals, tasks and user agents), `sop` (employees that follow
+procedures), `town` (agents that replay the trace of a generated town).
 """
 
 from sim.agents import assistant, chat, conversation, executor, goals, sop, town

@@ -11,7 +11,7 @@ import attrs
 
 from sim.actors import Agent
 from sim.agents.conversation import CONVERSATIONS, Conversation, Conversations, User
-from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult, prompt
+from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult, prompt, time_context
 from sim.agents.family import Family, define_family
 from sim.agents.tool_check import check_tools
 from sim.errors import UsageError
@@ -67,6 +67,10 @@ class Assistant(Agent):
     ) -> None:
         super().__init__(agent_id, world, group=group, permission=permission)
         self.settings = settings or AssistantSettings()
+
+    def about(self) -> Mapping[str, Any]:
+        """See `Agent.about`: its instructions."""
+        return {"role": self.settings.instructions}
 
     async def decide_action(self) -> Action:
         """Keep what others have said as a note; else pick the conversation that has waited longest; else sleep."""
@@ -148,11 +152,9 @@ def _prompt(world: World, agent: Assistant, conversation: Conversation) -> str:
     loaded = ""
     if isinstance(memories, Memories):
         loaded = memories.load(agent.agent_id, APPROXIMATE.count).text
-    calendar = getattr(world, "calendar", None)
-    now = f"{world.now:g} s" if calendar is None else calendar.at(world.kernel.now).isoformat()
     user = Conversations.of(world).user(conversation.user)
     sections = [
-        ("time_context", now),
+        ("time_context", time_context(world)),
         ("user_context", _about(user, conversation)),
         ("notes_context", loaded),
         ("conversation_summary", conversation.summary),

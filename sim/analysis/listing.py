@@ -7,7 +7,7 @@ from typing import overload
 from sim.analysis.frames import Frame, Library, frame
 from sim.pages import Table
 from sim.store import RunInfo, list_runs
-from sim.store.reader import LISTED, listed
+from sim.store.run_list import run_table, with_tags
 
 
 class RunList(Sequence[RunInfo]):
@@ -39,7 +39,7 @@ class RunList(Sequence[RunInfo]):
         return frame((list(columns), rows), as_)
 
     def _table(self) -> Table:
-        return Table(LISTED, [listed(info) for info in self._infos])
+        return Table(*run_table(self._infos))
 
     def __repr__(self) -> str:
         return self._table().text() if self._infos else "<no runs>"
@@ -48,10 +48,11 @@ class RunList(Sequence[RunInfo]):
         return self._table().html()
 
 
-def runs(out: str | PathLike[str] = "runs") -> RunList:
+def runs(out: str | PathLike[str] = "runs", *, tags: Sequence[str] = ()) -> RunList:
     """Return the runs in a folder, the newest first, as `sim list` shows them.
 
     Args:
         out: the folder with the run folders.
+        tags: only runs that have all of these tags.
     """
-    return RunList(list_runs(out)[::-1])
+    return RunList(with_tags(list_runs(out)[::-1], tags))

@@ -10,6 +10,7 @@ from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
 from sim.actors.actions import spawn
 from sim.agents import FAMILIES, AgentPlan, Family, PolicyAction, PolicyRule, RuleSet, Toolbox, WorldPlan
 from sim.agents.family import Make, family_of, named_family
+from sim.agents.latest_events import LatestEvents
 from sim.assembly.metric_functions import PI, MetricFunctions
 from sim.assembly.models import furnish_models
 from sim.assembly.sync_checks import check_sync, reach_of
@@ -100,6 +101,8 @@ def build(
     manager.kinds.update(kinds or {})  # for `Control.create_loop`, also in a replay
     tools = Tools.on(world)
     tools.processes, tools.servers = ProcessTools(allowed=allow_commands), McpServers(mcp)
+    if models is not None and service is None:  # with models, agents can be interviewed at any time
+        LatestEvents.on(world)
     families = {entry.name: _family(entry, kinds or {}, allow) for entry in scenario.agents}
     check_families(scenario, until_ns)
     add_sections(world, scenario)
@@ -166,6 +169,7 @@ class AgentFactory:
     Attributes:
         rule_sets: the rules of each entry.
         class_of: the class of the agents of each entry.
+        toolbox: the functions of expressions.
     """
 
     def __init__(self, manager: AgentLoopManager, families: Mapping[str, Family], plan: WorldPlan) -> None:
@@ -173,7 +177,7 @@ class AgentFactory:
         self._world = plan.world
         self._manager = manager
         self._scenario = scenario
-        self._toolbox = plan.toolbox
+        self.toolbox = plan.toolbox
         self._entries = {entry.name: entry for entry in scenario.agents}
         self.rule_sets = {entry.name: RuleSet(to_rules(entry)) for entry in scenario.agents}
         makes: dict[int, Make] = {}  # one for each family, which prepares a world once
@@ -189,11 +193,29 @@ class AgentFactory:
         self._spawned: dict[tuple[str, str], int] = {}
 
     def change(self, scenario: schema.Scenario) -> None:
-        """Take rules and limits from `scenario` from now on, also for agents that are created later."""
+        """Take the live parameters of agents from `scenario` from now on, also for agents that are created later."""
+        before = self._entries
+        self.begin_with(scenario)
+        for entry in scenario.agents:
+            old = before[entry.name]
+            if entry.rules != old.rules:
+                self.rule_sets[entry.name].rules = to_rules(entry)
+            config = _config(entry.loop.over(scenario.execution.agent_loop))
+            if config != self._configs[entry.name]:
+                self._configs[entry.name] = config
+                for loop in self._loops_of(entry.name):
+                    loop.config = config
+            if entry.permission != old.permission:
+                for loop in self._loops_of(entry.name):
+                    loop.agent.permission = entry.permission
+
+    def begin_with(self, scenario: schema.Scenario) -> None:
+        """Take the start values of agents that are created later from `scenario`."""
         self._scenario = scenario
         self._entries = {entry.name: entry for entry in scenario.agents}
-        for entry in scenario.agents:
-            self.rule_sets[entry.name].rules = to_rules(entry)
+
+    def _loops_of(self, entry: str) -> list[AgentLoop]:
+        return [loop for loop in self._manager.loops.values() if loop.agent.entry == entry]
 
     @property
     def classes(self) -> tuple[type[Agent], ...]:
@@ -314,7 +336,7 @@ class AgentFactory:
         return {"now": self._world.now, "me": name, "index": index, "group": entry.group_name, "pi": PI}
 
     def _functions(self, agent: Agent) -> Mapping[str, Callable[..., object]]:
-        return self._toolbox.used_by(agent)
+        return self.toolbox.used_by(agent)
 
 
 def _money(value: Any) -> int:

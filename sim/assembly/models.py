@@ -66,6 +66,7 @@ def furnish_models(
         max_tokens=models.max_tokens,
         requests=policy.requests,
         latency=latency_of(models),
+        aside=_aside(world, models, toolbox),
     )
 
 
@@ -153,12 +154,6 @@ class _OnFirstCall:
 
 def _providers(world: World, models: schema.Models, toolbox: Toolbox, time: ServiceTime | None) -> tuple[Provider, ...]:
     """Return the providers of the core: `simulated` answers with the text of `scripted`, if there are rules."""
-    rules = [rule.made(number) for number, rule in enumerate(models.rules)]
-
-    def make_scripted() -> Provider:
-        from sim.llm.providers.scripted import Scripted
-
-        return Scripted(world, rules, toolbox.used_by)
 
     def make_simulated() -> Provider:
         from sim.llm.providers.server import ModelServer
@@ -168,14 +163,40 @@ def _providers(world: World, models: schema.Models, toolbox: Toolbox, time: Serv
         return Simulated(
             world.kernel,
             models.simulated.profile(),
-            scripted if rules else None,
+            scripted if models.rules else None,
             server=None if spec is None else ModelServer(world.kernel if time is None else time.kernel, spec.made()),
             priority=None if time is None else lambda agent: world.now,  # agents that are furthest behind go first
             time=time,
         )
 
-    scripted = _OnFirstCall("scripted", make_scripted)
+    scripted = _scripted(world, models, toolbox)
     return scripted, _OnFirstCall("simulated", make_simulated)
+
+
+def _scripted(world: World, models: schema.Models, toolbox: Toolbox) -> Provider:
+    rules = [rule.made(number) for number, rule in enumerate(models.rules)]
+
+    def make() -> Provider:
+        from sim.llm.providers.scripted import Scripted
+
+        return Scripted(world, rules, toolbox.used_by)
+
+    return _OnFirstCall("scripted", make)
+
+
+def _aside(world: World, models: schema.Models, toolbox: Toolbox) -> Mapping[str, Provider]:
+    """Return the providers that answer interviews in the core, at once and by themselves."""
+
+    def make_filler() -> Provider:
+        from sim.llm.providers.simulated import Filler
+
+        return Filler(world.kernel)
+
+    scripted = _scripted(world, models, toolbox)
+    return {
+        "scripted": scripted,
+        "simulated": scripted if models.rules else _OnFirstCall("simulated", make_filler),
+    }
 
 
 def _limits(models: schema.Models) -> Limits:

@@ -84,13 +84,15 @@ def check_sync(scenario: schema.Scenario, classes: Mapping[str, type[Agent]], ac
 
 def _against(scenario: schema.Scenario, access: Access) -> list[tuple[str, str]]:
     """Return the parts that exclude synchronised rounds, each with the reason."""
-    execution, found = scenario.execution, []
-    if execution.clock == "wall":
-        found.append(("execution.clock: wall", "world time and service time are separate axes"))
-    if execution.health is not None:
-        found.append(("execution.health", "agents that are served slowly are not silent"))
-    if execution.ties == "shuffled" or execution.tick.order == "shuffled":
-        found.append(("a shuffled order", "one order is drawn for all agents of an instant"))
+    execution = scenario.execution
+    shuffled = execution.ties == "shuffled" or execution.tick.order == "shuffled"
+    whole = (
+        (execution.clock == "wall", "execution.clock: wall", "world time and service time are separate axes"),
+        (execution.health is not None, "execution.health", "agents that are served slowly are not silent"),
+        (shuffled, "a shuffled order", "one order is drawn for all agents of an instant"),
+        (bool(scenario.interventions), "interventions", "agents are at different times, so they have no single moment"),
+    )
+    found = [(key, why) for excluded, key, why in whole if excluded]
     for name, limit in scenario.limits.items():
         if limit.group is not None or limit.global_ is not None:
             found.append((f"limits.{name}", "with a shared limit, actions depend on which agent came first"))

@@ -1,9 +1,10 @@
 """The program `sim`. Each command is a module that is imported at its use, so that `sim --help` is fast.
 
-- Commands: `new`, `check`, `run`, `listing` (`sim list`), `show`, `watch`, `tell`, `approve`, `pause`, `stop`,
-  `verify`, `report`, `replay`, `resume`, `branch`, `diff`, `bench`, `sweep`, `export`, `tools`, `schema`.
+- Commands: `new`, `check`, `run`, `listing` (`sim list`), `show`, `watch`, `tell`, `publish`, `override` (`sim set`),
+  `approve`, `pause`, `stop`, `verify`, `report`, `replay`, `resume`, `branch`, `diff`, `bench`, `sweep`, `export`,
+  `tools`, `schema`.
 - Shared options and functions: `model_options`, `mcp_options`, `metrics_options`, `rerun` (for replay, resume and
-  branch), `person` (for tell, approve, pause, resume and stop).
+  branch), `person` (for tell, publish, set, approve, pause, resume and stop).
 - Output, in `render`: `output` (text, JSON and errors), `table`, `summary`, `model_costs`, `event_lines`, `progress`,
   `snapshot` (the state of a running run), `live` (a live display), `follower` (a run of another process).
 """
@@ -27,6 +28,8 @@ VERBS = {
     "show": "Show what happened in a run.",
     "watch": "Follow a running run from another terminal.",
     "tell": "Send a message to an agent of a running run.",
+    "publish": "Publish an event in a running run.",
+    "set": "Set live parameters of a running run.",
     "approve": "Approve or deny what an agent waits for.",
     "pause": "Pause a running run, or one of its agents.",
     "stop": "End a running run, or stop one of its agents.",
@@ -44,6 +47,10 @@ VERBS = {
 }
 
 
+_MODULES = {"list": "listing", "set": "override"}
+"""Modules of commands whose name would hide a built-in function in this package."""
+
+
 class Verbs(click.Group):
     """The commands in `VERBS`, in that order. The module of a command has it as `command`."""
 
@@ -55,8 +62,7 @@ class Verbs(click.Group):
         """Import a command; None if there is no command of that name."""
         if name not in VERBS:
             return None
-        module = "listing" if name == "list" else name  # a module `list` would hide the built-in `list` in this package
-        command: click.Command = import_module(f"sim.cli.{module}").command
+        command: click.Command = import_module(f"sim.cli.{_MODULES.get(name, name)}").command
         return command
 
     def resolve_command(

@@ -9,7 +9,7 @@ import click
 from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options, workers_of
 from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.render.experiments import work_on
-from sim.cli.render.output import OUT, PATH, common, reading
+from sim.cli.render.output import OUT, PATH, TAGS, common, reading
 from sim.cli.rerun import EFFECT, again_options, at_work, decided, print_live
 from sim.cli.run import MAX_SEED, allow_imports
 from sim.errors import UsageError
@@ -36,14 +36,16 @@ _COMPARISON = (
 
     \b
       sim branch ecology --at 12h --seed 7
-      sim branch ecology --at 12h --set limits.llm_calls.global='20 per 10m'
+      sim branch ecology --at 12h --set limits.llm_calls.global='20 per 10m' --tag strict
+      sim branch contagion --at 24h --set agents.person.state.beta=0.02
       sim diff ecology~1 ecology
-      sim branch ecology --at 12h --arm scarce:limits.llm_calls.global='20 per 10m' --seeds 20
-      sim sweep --resume experiments/ecology-1""",
+      sim branch contagion --at 24h --arm low:agents.person.state.beta=0.02 --seeds 20
+      sim sweep --resume experiments/contagion-1""",
 )
 @click.argument("run")
 @click.option("--at", required=True, metavar="DURATION", help="The simulated time at which the branch begins.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
+@TAGS
 @click.option("--seed", type=click.IntRange(0, MAX_SEED), help="The seed of random draws after that time.")
 @click.option("--until", metavar="DURATION", help="The simulated time at which the branch ends.")
 @click.option(
@@ -60,23 +62,30 @@ _COMPARISON = (
 @common
 def command(
     run: str, out: Path, *, at: str, overrides: tuple[str, ...], seed: int | None, until: str | None,
-    models: tuple[str, ...], decisions: tuple[str, ...], backend: Backend, allow: tuple[str, ...],
-    allow_commands: bool, mcp: tuple[str, ...], mcp_env: tuple[str, ...], allow_change: bool, max_wall: str | None,
-    quiet: bool, as_json: bool, other_endpoint: bool, arms: tuple[str, ...], **options: Any,
+    tags: tuple[str, ...], models: tuple[str, ...], decisions: tuple[str, ...], backend: Backend,
+    allow: tuple[str, ...], allow_commands: bool, mcp: tuple[str, ...], mcp_env: tuple[str, ...], allow_change: bool,
+    max_wall: str | None, quiet: bool, as_json: bool, other_endpoint: bool, arms: tuple[str, ...], **options: Any,
 ) -> int:  # fmt: skip
     """Start a new run: replay RUN up to a time, then continue live with the given changes.
 
     With --arm, compare several futures with a baseline that changes nothing, with common random numbers, over several
     seeds. No run is recorded; the results are in a folder like those of `sim sweep`, which resumes them.
 
-    At a time above 0, only these values can change: limits, costs, events, stop, the rules and limits of agents, the
-    language models, and models.latency.
+    At a time above 0, only live values can change: limits, costs, events, interventions, stop; the state, rules,
+    limits, permission and loop delays of agents; the language models, and models.latency.
     """
     with reading(out, run, verify=False) as stored:
         folder, asked = stored.path, models_asked(stored.info.options)
     comparison = {name: options.pop(name) for name in _COMPARISON}
     if arms:
-        single = {"--set": overrides, "--seed": seed, "--model": models, "--effect": decisions, "--max-wall": max_wall}
+        single = {
+            "--set": overrides,
+            "--seed": seed,
+            "--model": models,
+            "--effect": decisions,
+            "--max-wall": max_wall,
+            "--tag": tags,
+        }
         _refuse(single, "is for a single branch", "give each change to an arm: --arm NAME:KEY=VALUE")
         if allow:
             allow_imports()
@@ -93,8 +102,8 @@ def command(
     with at_work(allow, quiet=quiet, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env) as working:
         result = branch(
             folder, at=at, overrides=overrides, seed=seed, until=until, out=out, effects=decided(decisions),
-            models=models, backend=backend, allow_change=allow_change, access=access, other_endpoint=other_endpoint,
-            max_wall=max_wall, **working,
+            models=models, tags=tags, backend=backend, allow_change=allow_change, access=access,
+            other_endpoint=other_endpoint, max_wall=max_wall, **working,
         )  # fmt: skip
     return print_live(result, as_json=as_json, quiet=quiet)
 

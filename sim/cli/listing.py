@@ -1,13 +1,15 @@
 """`sim list`: the recorded runs."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from sim.cli.render.output import OUT, common, plain, print_json
 from sim.cli.render.table import print_table
-from sim.store import list_runs
-from sim.store.reader import LISTED, listed
+from sim.kernel import to_seconds
+from sim.store import RunInfo, list_runs
+from sim.store.run_list import run_table, with_tags
 
 _KEPT = (
     "id",
@@ -28,22 +30,44 @@ _KEPT = (
 
 @click.command(
     "list",
-    epilog="""Example:
+    epilog="""Examples:
 
     \b
-      sim list --out runs""",
+      sim list --out runs
+      sim list --tag pilot""",
 )
+@click.option("--tag", "tags", multiple=True, metavar="NAME", help="Only runs with this tag; with several, with each.")
 @OUT
 @common
-def command(out: Path, as_json: bool) -> None:
-    """List runs, the newest first. A running run without a process is shown as killed."""
-    runs = list_runs(out)[::-1]
+def command(out: Path, tags: tuple[str, ...], as_json: bool) -> None:
+    """List runs, the newest first. A running run without a process is shown as killed.
+
+    A branch has the run and the time that it comes from. `set` has what --set changed, in the original run and in the
+    branch, and the models that were given with --model.
+    """
+    runs = with_tags(list_runs(out)[::-1], tags)
     if as_json:
-        print_json({"runs": [{name: getattr(info, name) for name in _KEPT} for info in runs]})
+        print_json({"runs": [_fields(info) for info in runs]})
     elif runs:
-        print_table(LISTED, map(listed, runs))
+        print_table(*run_table(runs))
         for info in runs:
             if info.problem or info.lost:
                 click.echo(f"{plain(info.id)}: {plain(info.problem or info.lost or '')}")
     else:
-        click.echo(f"no runs in {plain(out)}")
+        click.echo(f"no runs in {plain(out)}{' with this tag' if tags else ''}")
+
+
+def _fields(info: RunInfo) -> dict[str, Any]:
+    """Return a run as JSON."""
+    options, origin = info.options, info.origin
+    from_run = None
+    if origin is not None:
+        from_run = {
+            "run": origin.get("run"), "time": to_seconds(origin.get("at_ns", 0)), "set": origin.get("set", []),
+            "seed": origin.get("seed"), "models": origin.get("model", []),
+        }  # fmt: skip
+    more = {
+        "origin": from_run, "set": options.get("set", []), "models": options.get("model", []),
+        "tags": options.get("tags", []),
+    }  # fmt: skip
+    return {**{name: getattr(info, name) for name in _KEPT}, **more}

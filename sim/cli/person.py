@@ -1,4 +1,4 @@
-"""Shared code of the commands by which a person takes part in a run (`tell`, `approve`, `pause`, `resume`, `stop`)."""
+"""Shared code of the commands by which a person takes part in a run, such as `tell`, `set`, `approve` and `pause`."""
 
 from collections.abc import Callable
 from pathlib import Path

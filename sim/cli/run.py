@@ -13,7 +13,7 @@ from sim.cli.metrics_options import Metrics, exporting, metrics_of, metrics_opti
 from sim.cli.model_options import access_of, model_options
 from sim.cli.render.live import LiveProgress
 from sim.cli.render.model_costs import print_models
-from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, PATH, common, plain, print_json, say
+from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, PATH, TAGS, common, plain, print_json, say
 from sim.cli.render.progress import Progress
 from sim.cli.render.summary import print_summary
 from sim.errors import SimError
@@ -31,7 +31,7 @@ MAX_SEED = 2**63 - 1
 
     \b
       sim run scenarios/contagion.yaml
-      sim run scenarios/queue.yaml --seed 2 --until 8h --set pools.desk.slots=4
+      sim run scenarios/queue.yaml --seed 2 --until 8h --set pools.desk.slots=4 --tag pilot
       sim run scenarios/queue.yaml --clock wall --speed 60 --no-record
       sim run scenarios/ecology.yaml --clock wall --speed 3600 --live
       sim run scenarios/ecology.yaml --max-wall 10m
@@ -58,6 +58,7 @@ MAX_SEED = 2**63 - 1
     "--speed", type=click.FloatRange(0, min_open=True), help="Simulated seconds per real second with --clock wall."
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
+@TAGS
 @ALLOW
 @ALLOW_COMMANDS
 @mcp_options

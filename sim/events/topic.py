@@ -42,9 +42,11 @@ OWN_WORDS = frozenset(
         "execution",
         "gate",
         "goals",
+        "intervention",
         "model",
         "pool",
         "sop",
+        "survey",
         "task",
         "user",
     }

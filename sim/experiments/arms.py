@@ -13,7 +13,6 @@ from typing import Final
 
 import attrs
 
-from sim.assembly.live_parameters import check_live
 from sim.errors import UsageError
 from sim.experiments.estimate import Estimate, least_effect
 from sim.experiments.plan import MOST_TRIALS, SEEDS, Answers, Mode, Past, Plan, Precision, check_seeds
@@ -21,6 +20,8 @@ from sim.kernel import Duration, to_ns, to_text
 from sim.runner.branching import end_of
 from sim.runner.rebuild import check_not_running, models_asked
 from sim.scenario import loads
+from sim.scenario.live_changes import read_changes
+from sim.scenario.overrides import parse_all
 from sim.store import open_run
 from sim.store.files import SCENARIO
 
@@ -146,12 +147,9 @@ def make_arms(
             raise UsageError(f"the record of {run} ends at {to_text(end)}, before {to_text(at_ns)}")
     file = run / SCENARIO
     text = file.read_text(encoding="utf-8")
-    own = tuple(info.options.get("set", ()))
     for name, overrides in arms.items():
-        if at_ns:
-            check_live(overrides, to_text(at_ns))
         try:
-            loads(text, str(file), (*own, *overrides), tuple(allow))
+            _check_arm(text, file, tuple(info.options.get("set", ())), overrides, tuple(allow), at_ns)
         except UsageError as error:
             error.add_note(f"in the arm {name}")
             raise
@@ -168,6 +166,18 @@ def make_arms(
         points, (first, count), precision, tuple(outcomes), mode, until, (), tuple(allow),
         tuple(models_asked(info.options)), answers, record, Past(str(run.resolve()), info.uid, to_text(at_ns)), names,
     )  # fmt: skip
+
+
+def _check_arm(
+    text: str, file: Path, own: tuple[str, ...], overrides: Sequence[str], allow: tuple[str, ...], at_ns: int
+) -> None:
+    """Check what an arm changes: at time 0 anything, later live parameters."""
+    if not at_ns:
+        loads(text, str(file), (*own, *overrides), allow)
+        return
+    scenario = loads(text, str(file), own, allow)
+    changes = read_changes(scenario, parse_all(overrides), f"at {to_text(at_ns)}")
+    scenario.source.load(changes.others)
 
 
 def _check_names(arms: Mapping[str, Sequence[str]]) -> None:

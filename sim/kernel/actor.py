@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import attrs
 
-HOST, SCENARIO, SUPERVISOR = 0, 1, 2
+HOST, SCENARIO, SUPERVISOR, INTERVENTION = 0, 1, 2, 3
 """The reserved ordinals. Actors that are declared before the run count from `FIRST_ACTOR`, in order of declaration."""
 
 FIRST_ACTOR = 16

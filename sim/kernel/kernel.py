@@ -584,11 +584,16 @@ class Kernel:
         finally:
             self.current = before
 
-    def call_at(self, time: int, callback: Callable[[], object], source: Source | None = None) -> Timer:
-        """Call `callback` at a simulated time (nanoseconds, not before `now`) on behalf of `source`."""
+    def call_at(
+        self, time: int, callback: Callable[[], object], source: Source | None = None, *, priority: int = 0
+    ) -> Timer:
+        """Call `callback` at a simulated time (nanoseconds, not before `now`) on behalf of `source`.
+
+        With a negative `priority` it is called before everything else that is due in its round.
+        """
         source = source or self.acting()
         timer = Timer(self, source, callback)
-        self.schedule(time - self.now, source, timer, 0)
+        self.schedule(time - self.now, source, timer, 0, priority)
         return timer
 
     def call_every(self, period: int, callback: Callable[[], object], source: Source | None = None) -> Ticker:
@@ -693,7 +698,9 @@ class Kernel:
         if self.current is None:
             raise KernelError(
                 "the world cannot be changed from outside while the run is paused",
-                hint="sim.Control queues calls from outside (start, stop, stop_all, send, wake, publish, ...)",
+                hint="sim.Control queues calls from outside (start, stop, stop_all, send, wake, publish, set, ...);"
+                " for any other change write world.on_input('restock', function) before the run, and then"
+                " world.submit('restock', data): the function is called with the data inside the run, and in a replay",
             )
         return self.current
 

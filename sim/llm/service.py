@@ -9,8 +9,9 @@ events, and its cost is settled.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
@@ -28,7 +29,7 @@ from sim.llm.embeddings import MOST_NUMBERS, MOST_TEXTS
 from sim.llm.limits.retry import MOST_REQUESTS
 from sim.llm.limits.spend import Bill, FundsHold, Spend, total_usage
 from sim.llm.prices import Prices
-from sim.llm.router import Route, Router, Target
+from sim.llm.router import Route, Router, Target, steps_down
 from sim.llm.serialization import (
     answer_from_json,
     answer_to_json,
@@ -38,8 +39,8 @@ from sim.llm.serialization import (
     request_to_json,
 )
 from sim.llm.shared_answers import SharedAnswers
-from sim.llm.tokens import APPROXIMATE, CAUTIOUS, Tokenizer, count_request
-from sim.llm.types import Answer, Attempt, ModelError, ModelRequest, Observer, TokenUsage
+from sim.llm.tokens import APPROXIMATE, CAUTIOUS, Tokenizer, count_answer, count_request
+from sim.llm.types import Answer, Attempt, ModelError, ModelRequest, Observer, Provider, TokenUsage
 from sim.resources import Budgets, Earmark, Reservation
 from sim.world import Service, World
 
@@ -72,6 +73,14 @@ class Client(Protocol):
         self, chain: Sequence[Target], request: ModelRequest, /, *, agent: str, observe: Observer | None = None
     ) -> Answer:
         """Return the answer of the first model in the chain that answers."""
+
+
+@attrs.define
+class Interviewer:
+    """The caller of the calls in which a model speaks for an agent that does not notice it."""
+
+    agent_id: str
+    group: str = "survey"
 
 
 class OutsideClient(Client, Protocol):
@@ -134,6 +143,7 @@ class Models(Service):
         tokenizer: estimates the tokens of a call.
         requests: the most requests of one call, used for the highest possible cost.
         latency: simulated seconds that a call to an endpoint takes; None: as long as in real time.
+        aside: the providers that answer interviews in the core: they take no time and share nothing with `core`.
 
     Attributes:
         latency: as the argument; a branch may change it.
@@ -163,6 +173,7 @@ class Models(Service):
         tokenizer: Tokenizer = APPROXIMATE,
         requests: int = MOST_REQUESTS,
         latency: Draw | None = None,
+        aside: Mapping[str, Provider] = MappingProxyType({}),
     ) -> None:
         self.latency = latency
         self.place: Place | None = None
@@ -186,6 +197,7 @@ class Models(Service):
         self._max_tokens = max_tokens
         self._tokenizer = tokenizer
         self._requests = requests
+        self._aside = aside
         world.add_service(self)
 
     async def complete(self, agent: Caller, request: ModelRequest, observe: Observer | None = None) -> Answer:
@@ -210,6 +222,52 @@ class Models(Service):
             return await self._complete(agent, plan, request, observe)
         finally:
             self._world.waits.end(agent.agent_id)
+
+    async def interview(self, respondent: Caller, request: ModelRequest) -> Answer:
+        """Answer a request for an agent that does not notice it, with the model that the agent itself would ask.
+
+        No simulated time passes: an endpoint is called in an effect with a latency of 0. No limit or budget of the
+        world is used, and no random stream of the agent. Only the money of the run is spent, in the group `survey`.
+
+        Args:
+            respondent: the agent for whom the model speaks.
+            request: the request.
+
+        Raises:
+            ModelError: if no model answered. Its kind is `quota` if the ceiling of the run is reached.
+        """
+        plan = self.plan(respondent, request)
+        sampling = attrs.evolve(request.sampling, max_tokens=plan.max_tokens)
+        request = attrs.evolve(request, sampling=sampling, respondent=respondent.agent_id)
+        caller = Interviewer(f"survey:{respondent.agent_id}")
+        stake = _Stake(self.spend.reserve(plan.cost_micro), {}, {})
+        if all(target.provider in INSIDE for target in plan.route.targets):
+            return await self._settled(caller, plan, request, stake, self._answer_aside(plan, request))
+        answer = self._outside(respondent, plan.route.targets, request, None, latency_ns=0)
+        return await self._settled(caller, plan, request, stake, answer)
+
+    async def _answer_aside(self, plan: CallPlan, request: ModelRequest) -> Answer:
+        """Answer in the core at once, with the first model of the chain that answers. Nothing is tried twice."""
+        attempts: list[Attempt] = []
+        fallbacks: list[str] = []
+        for target in plan.route.targets:
+            try:
+                completion = await self._aside[target.provider].complete(target.model, request)
+            except ModelError as error:
+                attempts.append(Attempt(target.provider, target.model, error.kind, 0.0, detail=str(error)))
+                if target is plan.route.targets[-1] or not steps_down(error.kind):
+                    error.attempts = tuple(attempts)
+                    raise
+                fallbacks.append(f"{target}: {error.kind}")
+            else:
+                usage = completion.usage
+                if usage.estimated:  # filler text, as for an estimate of the spending
+                    tokens = count_answer(self._tokenizer, completion.text)
+                    usage = TokenUsage(count_request(self._tokenizer, request), tokens, estimated=True)
+                attempts.append(Attempt(target.provider, target.model, "ok", 0.0, usage=usage))
+                completion = attrs.evolve(completion, usage=usage)
+                return Answer(completion, tuple(attempts), self.cost(target.model, usage), tuple(fallbacks))
+        raise AssertionError("a route has at least one model")
 
     async def embed(
         self,
@@ -242,10 +300,16 @@ class Models(Service):
 
     async def _complete(self, agent: Caller, plan: CallPlan, request: ModelRequest, observe: Observer | None) -> Answer:
         stake = await self._hold(agent, plan)
+        return await self._settled(agent, plan, request, stake, self._answer(agent, plan, request, observe))
+
+    async def _settled(
+        self, agent: Caller, plan: CallPlan, request: ModelRequest, stake: _Stake, calling: Awaitable[Answer]
+    ) -> Answer:
+        """Await the answer to a request, then charge what it took and emit its events."""
         started = self._world.kernel.now
         self.counts.in_flight += 1
         try:
-            answer = await self._answer(agent, plan, request, observe)
+            answer = await calling
         except ModelError as error:
             self._close(agent, plan, request, stake, started, error)
             if error.kind == "quota":
@@ -415,8 +479,8 @@ class Models(Service):
     def _settle(self, stake: _Stake, tokens: int, cost_micro: int) -> None:
         """Charge what was used and return the rest. A call counts as one, also if it failed."""
         tracker, budgets = self._world.rate_tracker, self._world.budgets
-        tracker.settle(stake.reservations[CALLS], 1)
-        tracker.settle(stake.reservations[TOKENS], tokens)
+        for name, reservation in stake.reservations.items():
+            tracker.settle(reservation, 1 if name == CALLS else tokens)
         used = {CALLS: 10**6, TOKENS: tokens * 10**6, COST: cost_micro}
         for name, earmark in stake.earmarks.items():
             budgets.settle(earmark, used[name])
@@ -432,14 +496,20 @@ class Models(Service):
         return await self._outside(agent, targets, request, observe)
 
     async def _outside(
-        self, agent: Caller, targets: Sequence[Target], request: ModelRequest, observe: Observer | None
+        self,
+        agent: Caller,
+        targets: Sequence[Target],
+        request: ModelRequest,
+        observe: Observer | None,
+        latency_ns: int | None = None,
     ) -> Answer:
         """Call an endpoint in one effect. All attempts are part of the recorded outcome."""
         value = request_to_json(request)
         value["agent"] = agent.agent_id
         value["chain"] = [[target.provider, target.model] for target in targets]
         shared = None if self.shared is None else self.shared.of(value)
-        latency_ns = self._latency_ns(agent.agent_id, request.use)
+        if latency_ns is None:
+            latency_ns = self._latency_ns(agent.agent_id, request.use)
         modelled = latency_ns is not None
 
         async def call(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -132,6 +132,7 @@ class ModelRequest:
         dimensions: the length of a vector; None: the default of the model.
         immediate: whether only immediate retries are made, because the caller itself tries again later.
         key: names the call outside. The service sets it; it is not recorded.
+        respondent: the agent for whom the model speaks, if that agent is not the caller; see `Models.interview`.
     """
 
     messages: tuple[ChatMessage, ...]
@@ -147,6 +148,7 @@ class ModelRequest:
     dimensions: int | None = None
     immediate: bool = False
     key: str = ""
+    respondent: str | None = None
 
 
 @attrs.frozen

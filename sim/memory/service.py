@@ -158,6 +158,7 @@ class Memories(Service):
         kind: str | None = None,
         task: int | None = None,
         since_ns: int | None = None,
+        counted: bool = True,
     ) -> list[Hit]:
         """Return the memories that have words of the query, best first, at equal scores newest.
 
@@ -169,11 +170,13 @@ class Memories(Service):
             limit: the most results; by default `hits` of the settings.
             kind, task: only memories of this kind, of this task.
             since_ns: only memories from this simulated time on (nanoseconds).
+            counted: whether it counts in `metrics`; it does not if the agent itself recalls nothing.
 
         Raises:
             UsageError: if the kind does not exist, or the limit is not from 1 to 100.
         """
         held, keep = self._search(agent_id, kind, task, since_ns)
+        self._counts["recalls"] += counted
         return [Hit(self.get(agent_id, id), score) for id, score in held.index.search(query, self._limit(limit), keep)]
 
     async def recall_by_meaning(
@@ -200,6 +203,7 @@ class Memories(Service):
         """
         most = self._limit(limit)
         held, keep = self._search(agent_id, kind, task, since_ns)
+        self._counts["recalls"] += 1
         missing = [memory for memory in held if memory.id not in held.vectors and keep(memory.id)]
         if not missing and not any(keep(memory.id) for memory in held):
             return []
@@ -228,7 +232,6 @@ class Memories(Service):
         if kind is not None:
             self._kind(kind)
         held = self._agents.get(agent_id, _NONE)
-        self._counts["recalls"] += 1
 
         def keep(id: int) -> bool:
             memory = held.get(id)

@@ -22,7 +22,7 @@ from sim.report.topics import Measures, Topics
 from sim.resources import MICRO
 from sim.runner.branching import end_of
 from sim.scenario import Scenario
-from sim.scenario.load import loads
+from sim.scenario.load import loads_branch
 from sim.store import StoredRun
 from sim.store.files import SCENARIO
 from sim.world.service import rows_of
@@ -183,9 +183,9 @@ class _Collector:
 
 def _scenario(stored: StoredRun) -> Scenario | None:
     """Return the scenario as run, with the changes of a branch; None if it is missing or no longer valid."""
-    changes = [*stored.info.options.get("set", ()), *(stored.info.origin or {}).get("set", ())]
+    changes = (stored.info.origin or {}).get("set", ())
     try:
-        return loads(_text(stored), SCENARIO, changes)
+        return loads_branch(_text(stored), SCENARIO, stored.info.options.get("set", ()), changes)
     except SimError:
         return None
 

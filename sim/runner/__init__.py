@@ -1,6 +1,7 @@
 """Runs: from a scenario file to a result (`running`), and from a record (`replaying`, `resuming`, `branching`).
 
-Modules: `runner` runs one simulation, `tick` its ticks, and `scenario_timers` its events, samples and stop condition;
+Modules: `runner` runs one simulation, `tick` its ticks, `scenario_timers` its events, samples and stop condition, and
+`interventions` its interventions;
 `deadlock` detects that nothing is left to do; `estimate` predicts the spending on models; `rebuild`, `in_doubt` and
 `fingerprint` are shared by runs from a record; `event_loop` makes plain functions of coroutine functions; `options` and
 `result` are what callers give and get.

@@ -8,7 +8,6 @@ from typing import Any, Unpack
 
 import attrs
 
-from sim.assembly.live_parameters import check_live
 from sim.errors import UsageError
 from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.codec import decode
@@ -16,11 +15,12 @@ from sim.kernel.effects import EffectHandle
 from sim.llm import Access
 from sim.runner.event_loop import in_plain_code, running_on
 from sim.runner.in_doubt import InDoubtEffects
-from sim.runner.options import ReplayKeywords, ReplayOptions
+from sim.runner.options import ReplayKeywords, ReplayOptions, RunOptions, check_tags
 from sim.runner.rebuild import RebuiltSimulation, check_endpoint, check_not_running, scenario_text, with_batches
 from sim.runner.result import RunResult
 from sim.runner.runner import SimulationRunner
-from sim.runner.running import run_async
+from sim.runner.running import run_from
+from sim.scenario.overrides import parse_all
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
 from sim.store.files import SCENARIO, remove_run
 from sim.store.history import RunHistory
@@ -39,6 +39,7 @@ async def branch_async(
     effects: Mapping[int, str] | None = None,
     models: Sequence[str] = (),
     record: bool = True,
+    tags: Sequence[str] = (),
     **options: Unpack[ReplayKeywords],
 ) -> RunResult:
     """Create a new run that copies the record of another run up to a time and then continues live.
@@ -53,6 +54,7 @@ async def branch_async(
         effects: decisions about effects that started before `at` and have no recorded outcome, as in `resume`.
         models: language models that replace those used before `at`, as in `Access.models`.
         record: whether the branch gets a run folder. Without, nothing is kept but the result.
+        tags: words by which `sim list --tag` finds the branch; it has none of the original run.
         options: see `ReplayOptions`.
 
     Raises:
@@ -64,6 +66,7 @@ async def branch_async(
     return await _branch(
         Path(run), to_ns(at), chosen, overrides=tuple(overrides), seed=seed, until=until,
         out=None if out is None else Path(out), effects=effects or {}, models=tuple(models), record=record,
+        tags=check_tags(tags),
     )  # fmt: skip
 
 
@@ -82,6 +85,7 @@ async def _branch(
     effects: Mapping[int, str],
     models: tuple[str, ...],
     record: bool,
+    tags: tuple[str, ...],
 ) -> RunResult:
     with open_run(folder) as stored:
         check_not_running(stored)
@@ -91,6 +95,7 @@ async def _branch(
         kept = {**info.options, "until": info.options.get("until") if until is None else until}
         kept |= {
             "endpoint": check_endpoint(stored, again, models),
+            "tags": list(tags),
             **({"model_later": list(models)} if models else {}),
         }
         kept.pop("batch", None)
@@ -103,7 +108,6 @@ async def _branch(
         end = end_of(stored)
         if at_ns > end:
             raise UsageError(f"the record of {folder} ends at {to_text(end)}, before {to_text(at_ns)}")
-        check_live(overrides, to_text(at_ns))
         rebuilt = RebuiltSimulation.of(stored, again, checked=True, until=until)
         rebuilt.check_branch(folder, at_ns, overrides, models)
         rebuilt.check_batching(overrides, models)
@@ -119,6 +123,7 @@ async def _branch(
 
         def live(runner: SimulationRunner, doubtful: list[EffectHandle]) -> bool:
             nonlocal gone_live
+            runner.live.prepare(parse_all(overrides))  # nothing is kept of a branch that is not possible
             if overrides or seed is not None or models:  # else the branch must have the record of the original run
                 runner.host.submit("branch", changes)
             gone_live = doubts.settle(runner, doubtful)
@@ -147,8 +152,7 @@ async def _from_start(
 ) -> RunResult:
     """Run the scenario again: a branch at time 0 has no history."""
     info = stored.info
-    return await run_async(
-        stored.path / SCENARIO,
+    chosen = RunOptions(
         progress=again.progress,
         stuck=again.stuck,
         seed=info.seed if seed is None else seed,
@@ -158,6 +162,7 @@ async def _from_start(
         speed=kept.get("speed"),
         out=out,
         overrides=[*kept["set"], *overrides],
+        tags=kept["tags"],
         kinds=again.kinds,
         allow=again.allow,
         allow_commands=again.allow_commands,
@@ -167,6 +172,8 @@ async def _from_start(
         on_interrupt=again.on_interrupt,
         begun=again.begun,
     )
+    origin = {"run": info.id, "at_ns": 0, "set": [], "seed": seed}  # what was set is in the options
+    return await run_from(stored.path / SCENARIO, chosen, origin)
 
 
 def end_of(stored: StoredRun) -> int:

@@ -1,5 +1,6 @@
 """Detects that nothing is left to happen in a run, and names the agents that are blocked then."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from sim.kernel import Timer
@@ -22,14 +23,14 @@ class DeadlockDetector:
         self._world = world
         self.own: list[Any] = []  # actors and timers of the run itself: ticks, samples, the health monitor
 
-    def reached(self, sampler: Timer | None) -> bool:
+    def reached(self, timers: Sequence[Timer | None]) -> bool:
         """Return whether nothing is scheduled that could affect an agent.
 
         Args:
-            sampler: the timer of the next sample, which belongs to the run itself.
+            timers: timers that affect none: of the next sample, of the next surveys.
         """
         kernel = self._world.kernel
-        own = [*self.own, sampler]
+        own = [*self.own, *timers]
         return not kernel.effects.pending and kernel.has_only(lambda target: any(target is one for one in own))
 
     def deadlock(self) -> str | None:

@@ -1,5 +1,6 @@
 """The options of runs and of runs from a record: spelled out for type checkers, and checked by name at run time."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -34,6 +35,29 @@ def _above_zero(_: object, attribute: "attrs.Attribute[Any]", value: Duration | 
         raise UsageError(f"{attribute.name} must be above 0 s, not {value!r}")
 
 
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
+
+_MOST_TAGS = 20
+
+
+def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Return the tags of a run, each once.
+
+    Raises:
+        UsageError: if there are too many, or one is not a word.
+    """
+    if isinstance(tags, str):
+        raise UsageError(f"tags are a list of words, not {tags!r:.60}", hint=f"write [{tags!r:.60}]")
+    for tag in tags:
+        if tag.__class__ is not str or not _TAG.fullmatch(tag):
+            hint = "use at most 64 letters, digits, `_`, `-`, `.` and `:`, beginning with a letter or digit"
+            raise UsageError(f"{tag!r:.80} cannot be a tag", hint=hint)
+    unique = tuple(dict.fromkeys(tags))
+    if len(unique) > _MOST_TAGS:
+        raise UsageError(f"a run has at most {_MOST_TAGS} tags, not {len(unique)}")
+    return unique
+
+
 class HostKeywords(TypedDict, total=False):
     """The options that `run` and runs from a record share; see `HostOptions`."""
 
@@ -60,6 +84,7 @@ class RunKeywords(HostKeywords, total=False):
     speed: float | None
     out: str | PathLike[str] | None
     overrides: Sequence[str]
+    tags: Sequence[str]
     expected: Mapping[str, Any]
 
 
@@ -135,6 +160,7 @@ class RunOptions(HostOptions):
         speed: simulated seconds per real second with the wall clock.
         out: the folder for run folders; None records nothing.
         overrides: `key=value` changes to the scenario.
+        tags: words by which `sim list --tag` finds the run; they are in its record, but not in its hash.
         expected: the result of `estimate` for this run, to be compared with the actual figures.
     """
 
@@ -145,6 +171,7 @@ class RunOptions(HostOptions):
     speed: float | None = None
     out: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
     overrides: Sequence[str] = ()
+    tags: Sequence[str] = attrs.field(default=(), converter=check_tags)
     expected: Mapping[str, Any] = attrs.field(factory=dict)
 
 

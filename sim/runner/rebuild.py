@@ -8,9 +8,8 @@ from typing import Any
 import attrs
 
 from sim.assembly.build import Simulation, build
-from sim.assembly.live_parameters import change
+from sim.assembly.live_parameters import LiveParameters
 from sim.assembly.models import change_models, check_batching, check_models
-from sim.assembly.world_builder import limits_per_tick
 from sim.errors import RunError, UsageError
 from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.effects import EffectHandle
@@ -21,7 +20,9 @@ from sim.runner.fingerprint import code_hashes
 from sim.runner.options import ReplayOptions, RunOptions
 from sim.runner.runner import SimulationRunner
 from sim.runner.running import Session, speed_of
+from sim.scenario.live_changes import read_changes
 from sim.scenario.load import loads
+from sim.scenario.overrides import parse_all
 from sim.store.files import SCENARIO
 from sim.store.history import RunHistory
 from sim.store.reader import StoredRun
@@ -35,7 +36,6 @@ class RebuiltSimulation:
 
     simulation: Simulation
     text: str
-    overrides: tuple[str, ...]
     until_ns: int
     mode: Any
     speed: float | None
@@ -62,8 +62,7 @@ class RebuiltSimulation:
             clock=info.options.get("clock"),
             speed=info.options.get("speed"),
         )
-        overrides = tuple(info.options.get("set", ()))
-        scenario = loads(text, str(stored.path / SCENARIO), overrides, again.allow)
+        scenario = loads(text, str(stored.path / SCENARIO), info.options.get("set", ()), again.allow)
         access = attrs.evolve(again.access or Access(), models=tuple(info.options.get("model", ())))
         until_ns = scenario.end_ns if options.until is None else to_ns(options.until)
         simulation = build(
@@ -77,7 +76,7 @@ class RebuiltSimulation:
                 f"the code has changed since {stored.path} was recorded: {', '.join(changed)}",
                 hint="--allow-change accepts the change and verifies the replay against the record",
             )
-        return cls(simulation, text, overrides, until_ns, info.mode, speed_of(scenario, options), access, code, changed)
+        return cls(simulation, text, until_ns, info.mode, speed_of(scenario, options), access, code, changed)
 
     def check_batching(self, overrides: Sequence[str] = (), models: Sequence[str] = ()) -> None:
         """Check that calls can be answered in batches from now on, if the operator has asked for it.
@@ -90,8 +89,8 @@ class RebuiltSimulation:
             UsageError: if not.
         """
         scenario = self.simulation.scenario
-        if overrides:
-            scenario = loads(self.text, SCENARIO, [*self.overrides, *overrides])
+        if others := read_changes(scenario, parse_all(overrides)).others:
+            scenario = scenario.source.load(others)
         if scenario.models is not None:
             access = attrs.evolve(self.access, models=tuple(models)) if models else self.access
             check_batching(scenario.models, access, self.speed)
@@ -130,16 +129,10 @@ class RebuiltSimulation:
         )  # fmt: skip
 
     def _inputs(self, runner: SimulationRunner) -> None:
-        applied = list(self.overrides)
-
         def leave(data: Mapping[str, Any]) -> None:
             """Change parameters, seed or models: from here on the branch differs from its original run."""
             if data["set"]:
-                applied.extend(data["set"])
-                scenario = loads(self.text, SCENARIO, applied)
-                change(self.simulation, scenario)
-                runner.feed.change(scenario)
-                runner.ticks.refreshed = limits_per_tick(scenario)
+                runner.live.change(parse_all(data["set"]))
             if data["seed"] is not None:
                 self.simulation.world.kernel.reseed(data["seed"])
             if "model" in data:
@@ -157,7 +150,7 @@ class RebuiltSimulation:
         """
         if self.until_ns <= at_ns:
             raise UsageError(f"the branch ends at {to_text(self.until_ns)}, before it begins", hint="give --until")
-        loads(self.text, SCENARIO, [*self.overrides, *overrides])
+        LiveParameters(self.simulation).check(parse_all(overrides), f"at {to_text(at_ns)}", now=False)
         if self.simulation.service is not None:
             raise UsageError(
                 f"{folder} was run with execution.sync: its agents are at different times, so there is no single moment"

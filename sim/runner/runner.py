@@ -5,17 +5,21 @@ from typing import Any, Literal, Protocol
 
 from sim.actors import HealthMonitor
 from sim.assembly.build import Simulation
-from sim.errors import UsageError
+from sim.assembly.live_parameters import LiveParameters
+from sim.assembly.world_builder import limits_per_tick
+from sim.errors import LimitError, UsageError
 from sim.host.host import Host
 from sim.kernel import Kernel, Pause, to_seconds
 from sim.kernel.duration import MAX_NS, NS
 from sim.kernel.effects import EffectHandle
 from sim.kernel.ports import History, Recorder
 from sim.runner.deadlock import DeadlockDetector
+from sim.runner.interventions import Interventions
 from sim.runner.result import Distribution, RunResult
 from sim.runner.scenario_timers import ScenarioTimers
 from sim.runner.tick import TickDriver
 from sim.scenario import Scenario
+from sim.scenario.overrides import Override
 from sim.sync.driver import SyncDriver
 from sim.sync.policies import POLICIES
 
@@ -75,6 +79,7 @@ class SimulationRunner:
 
     Attributes:
         host: the host, which takes calls from outside.
+        live: the live parameters.
         deadlock: which agents are blocked forever at the end, in one sentence; None if there are none.
         health: the health monitor, if the scenario has one.
         interrupted_by: the limit that interrupted the run, if one did.
@@ -102,7 +107,9 @@ class SimulationRunner:
         self._world = simulation.world
         self._manager = simulation.manager
         told = None if progress is None else (lambda: progress(self))
+        self.live = LiveParameters(simulation)
         self.feed = ScenarioTimers(simulation)
+        self.interventions = Interventions(simulation, self.live)
         self._standstill = DeadlockDetector(simulation.world)
         self.sync = self._synchroniser()
         going = None if live is None else (lambda doubtful: live(self, doubtful))
@@ -115,9 +122,29 @@ class SimulationRunner:
         self.ticks = TickDriver(
             simulation.manager, tick.period, tick.concurrency, shuffled, refreshed=simulation.per_tick
         )
+        self.live.on_change += [self.feed.change, self.interventions.change, self._refresh]
+        simulation.world.on_input("parameters", self._set)
+        simulation.manager.check_set = self._check_set
         self.interrupted_by: str | None = None
         self._begun = False
         self._seed = simulation.world.kernel.seed  # a branch may change it during the run
+
+    def _refresh(self, scenario: Scenario, _: int) -> None:
+        self.ticks.refreshed = limits_per_tick(scenario)
+
+    def _check_set(self, values: Mapping[str, Any]) -> None:
+        """Check values for live parameters that somebody outside wants to set."""
+        if self.sync is not None:
+            raise UsageError("a run with execution.sync has no live parameters", hint="run it without")
+        self.live.check([Override.of(key, value) for key, value in values.items()])
+
+    def _set(self, data: Mapping[str, Any]) -> str | None:
+        """Set live parameters to values from outside; return why it was refused, or None."""
+        try:
+            self.live.change([Override.of(key, value) for key, value in data["set"].items()])
+        except (UsageError, LimitError) as error:
+            return str(error)
+        return None
 
     def _synchroniser(self) -> SyncDriver | None:
         execution, service = self.simulation.scenario.execution, self.simulation.service
@@ -141,6 +168,7 @@ class SimulationRunner:
         self._world.on_all_stopped = self._all_stopped
         standstill = self._standstill
         self.feed.start()
+        self.interventions.start()
         for loop, delay_ns in self.simulation.starts:
             if self.mode == "tick":
                 loop.start_ticking(delay_ns=delay_ns)
@@ -179,7 +207,7 @@ class SimulationRunner:
             return False
         stop = self.simulation.scenario.stop
         timed = stop is not None and "now" in stop.when.names  # a sample may end the run then
-        return self._standstill.reached(None if timed else self.feed.sampler)
+        return self._standstill.reached([None if timed else self.feed.sampler, *self.interventions.harmless])
 
     def _all_stopped(self) -> None:
         """End the run: the timers and events that are left cannot start an agent."""

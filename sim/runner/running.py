@@ -6,14 +6,15 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Literal, NoReturn, Unpack
+from typing import Any, Literal, NoReturn, Unpack
 
 import anyio
 import attrs
 
+from sim.agents.latest_events import listening
 from sim.assembly.build import Simulation, build
 from sim.assembly.models import check_batching
 from sim.errors import RunError, SimError, UsageError
@@ -57,7 +58,14 @@ async def run_async(scenario: Scenario | str | os.PathLike[str], **options: Unpa
         RunError: if the run fails.
         KeyboardInterrupt, SystemExit: after Ctrl-C or SIGTERM, once the record is closed; see `on_interrupt`.
     """
-    chosen = attrs.evolve(RunOptions.of(options), backend=running_on())
+    return await run_from(scenario, RunOptions.of(options))
+
+
+async def run_from(
+    scenario: Scenario | str | os.PathLike[str], options: RunOptions, origin: Mapping[str, Any] | None = None
+) -> RunResult:
+    """As `run_async`; `origin` is the run from which a branch at time 0 comes, for the record."""
+    chosen = attrs.evolve(options, backend=running_on())
     if isinstance(scenario, Scenario) and chosen.overrides:
         raise UsageError("overrides change a scenario file, and this is a scenario that has been loaded")
     path = None if isinstance(scenario, Scenario) else Path(scenario)
@@ -83,7 +91,7 @@ async def run_async(scenario: Scenario | str | os.PathLike[str], **options: Unpa
     Tools.of(simulation.world).servers.check()
     if simulation.models is not None:
         await simulation.models.prepare()
-    keeper, folder = _keeper(simulation, path, chosen, seed, mode)
+    keeper, folder = _keeper(simulation, path, chosen, seed, mode, origin)
     epoch = keeper.epoch if isinstance(keeper, RunRecorder) else None
     uid = "" if folder is None else folder.name
     session = Session(
@@ -150,6 +158,7 @@ class Session:
         )  # fmt: skip
         if self.simulation.models is not None:
             self.simulation.models.begin(kernel.effects.namespace, runner.host, self.folder)
+        kernel.recorder = listening(self.simulation.world, kernel.recorder)
         if self.inputs is not None:
             self.inputs(runner)
         if self.begun is not None:
@@ -226,7 +235,12 @@ def _patient_collector() -> Iterator[None]:
 
 
 def _keeper(
-    simulation: Simulation, path: Path | None, options: RunOptions, seed: int, mode: Mode
+    simulation: Simulation,
+    path: Path | None,
+    options: RunOptions,
+    seed: int,
+    mode: Mode,
+    origin: Mapping[str, Any] | None,
 ) -> tuple[HashRecorder | RunRecorder, Path | None]:
     if options.out is None:
         return HashRecorder(), None
@@ -241,10 +255,11 @@ def _keeper(
         "model": list(options.access.models) if options.access else [],
         "endpoint": options.access.fingerprint if options.access else None,
         **({"batch": True} if options.access and options.access.batching else {}),
+        "tags": list(options.tags),
     }
     header = RunHeader(
         name=simulation.scenario.name, seed=seed, mode=mode, backend=options.backend, options=kept,
-        code=code_hashes(simulation.nursery.classes),
+        code=code_hashes(simulation.nursery.classes), origin=origin,
     )  # fmt: skip
     folder = create_run(options.out, header, path.read_text(encoding="utf-8"))
     return RunRecorder(folder), folder

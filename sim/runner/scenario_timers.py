@@ -1,16 +1,80 @@
 """What the scenario does during a run: it publishes events, samples metrics, and checks the stop condition."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
+from typing import Generic, TypeVar
 
 from sim.assembly.build import Simulation
 from sim.errors import RunError
 from sim.expressions import Expression, ExpressionError
 from sim.kernel import Timer, to_seconds
 from sim.kernel.duration import MAX_NS
+from sim.scenario.schedule import Scheduled
 from sim.scenario.schema import Event, Scenario
+from sim.world import World
 
 Samples = dict[str, list[float]]
+
+Entry = TypeVar("Entry", bound=Scheduled)
+
+
+class Timetable(Generic[Entry]):
+    """Has each entry of a list happen at its times.
+
+    Args:
+        world: the world, for its time and its calendar.
+        call_at: sets a timer.
+        happen: has an entry happen; called with its place in the list and the entry.
+
+    Attributes:
+        pending: by place in the list, the timer of the next time.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        call_at: Callable[[int, Callable[[], None]], Timer],
+        happen: Callable[[int, Entry], object],
+    ) -> None:
+        self.pending: dict[int, Timer] = {}
+        self._world = world
+        self._call_at = call_at
+        self._happen = happen
+        self._entries: tuple[Entry, ...] = ()
+        self._version = 0  # of the entries: timers of an earlier version do nothing
+
+    def start(self, entries: Sequence[Entry]) -> None:
+        """Set the first timers."""
+        self._entries = tuple(entries)
+        for place, entry in enumerate(self._entries):
+            self._set_after(place, entry, -1, 1)
+
+    def replace(self, entries: Sequence[Entry], after: int) -> None:
+        """Replace the entries by others, which happen after a time (nanoseconds). What lies before does not happen."""
+        if tuple(entries) == self._entries:
+            return
+        self._version += 1
+        self._entries = tuple(entries)
+        self.pending.clear()
+        for place, entry in enumerate(self._entries):
+            self._set_after(place, entry, after, 1 + entry.count_until(after, self._world.calendar))
+
+    def _set_after(self, place: int, entry: Entry, after: int, number: int) -> None:
+        """Have an entry happen for the `number`-th time, at its next time after `after` (nanoseconds)."""
+        time, version = entry.after(after, self._world.calendar), self._version
+        if time is None or (entry.times is not None and number > entry.times):
+            return
+
+        def happen() -> None:
+            if version != self._version:
+                return
+            del self.pending[place]
+            self._happen(place, entry)
+            if version == self._version:  # otherwise it has replaced the entries, and itself
+                self._set_after(place, entry, time, number + 1)
+
+        # also after the end: a branch may last longer, and must not differ otherwise
+        self.pending[place] = self._call_at(time, happen)
 
 
 class ScenarioTimers:
@@ -29,33 +93,34 @@ class ScenarioTimers:
         self.stopped_by: str | None = None
         self.sampler: Timer | None = None
         self._simulation = simulation
-        self._world = simulation.world
         self._kernel = simulation.world.kernel
         self._scenario = simulation.scenario
         self._times: list[int] = []  # heap of the times of all timers
-        self._version = 0  # of the events: timers of an earlier version do nothing
+        bus = simulation.world.event_bus
+
+        def publish(place: int, event: Event) -> None:
+            bus.publish(event.topic, event.data)
+
+        self._events = Timetable(simulation.world, self._at, publish)
 
     def start(self) -> None:
         """Set the first timers."""
-        for event in self._scenario.events:
-            self._inject_after(event, -1, 1)
+        self._events.start(self._scenario.events)
         if self._scenario.metrics.values or self._scenario.stop:
             self._sample_at(0)
 
-    def change(self, scenario: Scenario) -> None:
-        """Take events and stop condition from `scenario` from now on; it differs in live parameters only.
+    def change(self, scenario: Scenario, after: int) -> None:
+        """Take events and stop condition from `scenario`, which differs in live parameters only.
 
-        Events in the past are not published later.
+        Args:
+            scenario: the scenario from now on.
+            after: the time (nanoseconds) up to which events count as past: they are not published later.
         """
         sampling = bool(self._scenario.metrics.values or self._scenario.stop)
-        same, self._scenario = scenario.events == self._scenario.events, scenario
-        now = self._kernel.now
-        if not same:
-            self._version += 1
-        for event in () if same else scenario.events:
-            self._inject_after(event, now, 1 + self._published_until(event, now))
+        self._scenario = scenario
+        self._events.replace(scenario.events, after)
         if scenario.stop and not sampling:
-            self._sample_at(now)
+            self._sample_at(self._kernel.now)
 
     def sample(self) -> Mapping[str, float]:
         """Evaluate and record all metrics now."""
@@ -73,29 +138,6 @@ class ScenarioTimers:
         if not self.times or self.times[-1] != to_seconds(kernel.now):
             with kernel.acting_as(kernel.scenario):
                 self.sample()
-
-    def _published_until(self, event: Event, now: int) -> int:
-        """Return how often an event has been published until now."""
-        if event.every is not None:
-            return 0 if event.at is None or event.at > now else (now - event.at) // event.every + 1
-        count, time = 0, event.after(-1, self._world.calendar)
-        while time is not None and time <= now:
-            count, time = count + 1, event.after(time, self._world.calendar)
-        return count
-
-    def _inject_after(self, event: Event, after: int, number: int) -> None:
-        """Publish an event for the `number`-th time, at its next time after `after` (nanoseconds)."""
-        time, version = event.after(after, self._world.calendar), self._version
-        if time is None or (event.times is not None and number > event.times):
-            return
-
-        def inject() -> None:
-            if version != self._version:
-                return
-            self._world.event_bus.publish(event.topic, event.data)
-            self._inject_after(event, time, number + 1)
-
-        self._at(time, inject)  # also after the end: a branch may last longer, and must not differ otherwise
 
     def _sample_at(self, time: int) -> None:
         def look() -> None:

@@ -1,7 +1,8 @@
 """Scenario files: read strictly, checked as a whole, and turned into immutable models.
 
 `yaml_tree` reads YAML into a tree with positions; `overrides` changes the tree for `--set`; `schema`, with `actions`,
-`sleep`, `models`, `model_rules`, `model_behaviour`, `fields`, `meanings`, `units` and `values`, defines the models;
+`sleep`, `schedule`, `interventions`, `models`, `model_rules`, `model_behaviour`, `fields`, `meanings`, `units` and
+`values`, defines the models; `live_changes` says what may change during a run, and checks such changes;
 `symbols` collects the names that a file declares; `scopes` defines what an expression may use; `semantic_checks` and
 `town` check several parts together; `load` combines them and reports every problem at once.
 """

@@ -5,6 +5,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import attrs
 from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
@@ -12,11 +13,12 @@ from sim.agents.family import allow_families, named_family
 from sim.errors import Problem, ScenarioError, UsageError
 from sim.expressions import did_you_mean
 from sim.kernel.duration import to_text
-from sim.scenario.overrides import FILE, apply_overrides
+from sim.scenario.live_changes import check_interventions, read_changes
+from sim.scenario.overrides import FILE, Override, apply_overrides, parse_all
 from sim.scenario.schema import Scenario
 from sim.scenario.scopes import Context
 from sim.scenario.semantic_checks import check_semantics
-from sim.scenario.symbols import collect, items
+from sim.scenario.symbols import Symbols, collect, items
 from sim.scenario.units import FieldError, shown
 from sim.scenario.yaml_tree import MAX_BYTES, REFUSED_VALUE, Map, Mark, RefusedValue, Seq, read_tree
 
@@ -72,22 +74,87 @@ def load(path: str | PathLike[str], overrides: Sequence[str] = (), allow: Sequen
 
 def loads(text: str, file: str = "<text>", overrides: Sequence[str] = (), allow: Sequence[str] = ()) -> Scenario:
     """As `load`, from a text; problems name it `file`."""
-    allow_families(tuple(allow))
-    if len(text) > MAX_BYTES:
-        raise ScenarioError([_too_large(file)])
-    tree, problems = read_tree(text, file)
-    if tree is not REFUSED_VALUE and not isinstance(tree, Map):
-        problems.append(Problem(file, 1, 1, f"expected a mapping with a name and agents, found {shown(tree)}"))
-    if not isinstance(tree, Map):
+    return Source(text, file, parse_all(overrides), tuple(allow)).load()
+
+
+def loads_branch(text: str, file: str, overrides: Sequence[str], changes: Sequence[str]) -> Scenario:
+    """Return the scenario of a branch, with all of its changes but those of the state of agents.
+
+    Args:
+        text, file: see `loads`.
+        overrides: the overrides of the original run.
+        changes: the changes of the branch, to live parameters.
+
+    Raises:
+        UsageError: as `loads`, or if a parameter is not live.
+    """
+    scenario = loads(text, file, overrides)
+    if not changes:
+        return scenario
+    changed: Scenario = scenario.source.load(read_changes(scenario, parse_all(changes)).others)
+    return changed
+
+
+@attrs.frozen
+class Source:
+    """The text from which a scenario is loaded, and the changes to it.
+
+    Attributes:
+        text: the text of the file.
+        file: its name, for problems.
+        overrides: the changes to it, in order.
+        allow: the kinds and modules that it may use.
+        symbols: the names that it declares; None before it is loaded.
+    """
+
+    text: str
+    file: str
+    overrides: tuple[Override, ...] = ()
+    allow: tuple[str, ...] = ()
+    symbols: Symbols | None = None
+
+    def load(self, changes: Sequence[Override] = (), *, check_later: bool = True) -> Scenario:
+        """Return the scenario.
+
+        Args:
+            changes: further changes, after `overrides`.
+            check_later: whether to check what its interventions set; they were checked when it was loaded first.
+
+        Raises:
+            ScenarioError: with all problems.
+            UsageError: if the path of a change does not exist, or an allowed package cannot be imported.
+        """
+        allow_families(self.allow)
+        tree, problems = self._tree()
+        apply_overrides(tree, (*self.overrides, *changes))
+        problems += _import_kinds(tree, self.allow)
+        known = collect(tree)
+        scenario, found = _validate(tree, known)
+        problems += found
+        if scenario is not None and not problems:
+            scenario._source = attrs.evolve(self, symbols=known)
+            if check_later:
+                problems += check_interventions(tree, scenario, lambda changed: _validate(changed, collect(changed)))
+        if scenario is None or problems:
+            order = sorted(dict.fromkeys(problems), key=lambda one: (one.file == FILE, one.line, one.column))
+            raise ScenarioError(order)
+        return scenario
+
+    def _tree(self) -> tuple[Map, list[Problem]]:
+        """Return the tree of the text, and what is wrong with it.
+
+        Raises:
+            ScenarioError: if it is no mapping.
+        """
+        if len(self.text) > MAX_BYTES:
+            raise ScenarioError([_too_large(self.file)])
+        tree, problems = read_tree(self.text, self.file)
+        if isinstance(tree, Map):
+            return tree, problems
+        if tree is not REFUSED_VALUE:
+            message = f"expected a mapping with a name and agents, found {shown(tree)}"
+            problems.append(Problem(self.file, 1, 1, message))
         raise ScenarioError(problems)
-    apply_overrides(tree, overrides)
-    problems += _import_kinds(tree, allow)
-    scenario, found = _validate(tree)
-    problems += found
-    if scenario is None or problems:
-        unique = dict.fromkeys(problems)
-        raise ScenarioError(sorted(unique, key=lambda problem: (problem.file == FILE, problem.line, problem.column)))
-    return scenario
 
 
 def _import_kinds(tree: Map, allow: Sequence[str]) -> Iterator[Problem]:
@@ -136,8 +203,7 @@ def _with_duration_text(schema: Any) -> Any:
     return changed
 
 
-def _validate(tree: Map) -> tuple[Scenario | None, list[Problem]]:
-    known = collect(tree)
+def _validate(tree: Map, known: Symbols) -> tuple[Scenario | None, list[Problem]]:
     problems = list(check_semantics(tree, known))
     try:
         return Scenario.model_validate(tree, context=Context(known)), problems

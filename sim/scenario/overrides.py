@@ -1,7 +1,12 @@
-"""`--set path=value`: change single values of a scenario before it is checked."""
+"""`--set path=value`: change single values of a scenario before it is checked.
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+Changes of live parameters during a run are overrides as well.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import attrs
 
 from sim.errors import ScenarioError, UsageError
 from sim.expressions import did_you_mean
@@ -11,56 +16,117 @@ from sim.scenario.yaml_tree import REFUSED_VALUE, Map, Mark, Seq, read_tree
 FILE = "--set"
 """The name of the file in the positions of overridden values; the line is the number of the override."""
 
+GIVEN = "set"
+"""The name of the file in the positions of values that are in no file."""
 
-def apply_overrides(tree: Map, overrides: Sequence[str]) -> None:
-    """Change `tree` in place.
 
-    Args:
-        tree: the tree of a scenario file.
-        overrides: texts such as `execution.tick.period=2s` or `agents.grazer.count=10`. Items of a list are
-            found by their name, id, topic or number (from 0). The value is read as YAML.
+@attrs.frozen
+class Override:
+    """A new value of one part of a scenario.
+
+    Attributes:
+        path: the keys that lead to it; items of a list are found by their name, id, topic or number (from 0).
+        value: the value, a tree or plain.
+        mark: where the value was given; None if in no file and no option.
+        within: what errors write before the path.
+    """
+
+    path: tuple[str, ...]
+    value: Any
+    mark: Mark | None = None
+    within: str = ""
+
+    @classmethod
+    def parse(cls, text: str, number: int = 1) -> Self:
+        """Return the override that a text such as `execution.tick.period=2s` stands for. The value is read as YAML.
+
+        Args:
+            text: the text.
+            number: the number of the override, for its position.
+
+        Raises:
+            UsageError: if the text has no `=`, or its value is not YAML.
+        """
+        path, separator, value = text.partition("=")
+        if not separator or not all(path.split(".")):
+            raise UsageError(f"{FILE} {text!r} is not of the form path=value", hint="for instance seed=3")
+        mark = Mark(FILE, number, len(path) + 2)
+        return cls(_path(path), _read(value, mark), mark, f"{FILE} ")
+
+    @classmethod
+    def of(cls, key: str, value: Any, mark: Mark | None = None, within: str = "") -> Self:
+        """Return the override for a key such as `limits.calls.agent`; see the attributes."""
+        return cls(_path(key), value, mark, within)
+
+    @property
+    def key(self) -> str:
+        """The path as it is written."""
+        return ".".join(self.path)
+
+    def error(self, message: str, hint: str | None = None) -> UsageError:
+        """Return the error that this override is not possible, with its position if it is in a file."""
+        text = f"{self.within}{self.key}: {message}"
+        if self.mark is None or self.mark.file == FILE:
+            return UsageError(text, hint=hint)
+        return ScenarioError([self.mark.problem(text, hint)])
+
+
+def _path(key: str) -> tuple[str, ...]:
+    """Return the parts of a key. The keys in `set` of an intervention have dots themselves."""
+    parts = tuple(key.split("."))
+    inside = len(parts) > 3 and parts[0] == "interventions" and parts[2] == "set"
+    return (*parts[:3], ".".join(parts[3:])) if inside else parts
+
+
+def parse_all(texts: Iterable[str]) -> tuple[Override, ...]:
+    """Return the overrides that texts stand for; see `Override.parse`."""
+    return tuple(Override.parse(text, number) for number, text in enumerate(texts, start=1))
+
+
+def apply_overrides(tree: Map, overrides: Iterable[Override]) -> None:
+    """Change `tree`, the tree of a scenario file, in place.
 
     Raises:
-        UsageError: if an override has no `=`, its path does not exist, or its value is not YAML.
+        UsageError: if the path of an override does not exist.
     """
-    for number, override in enumerate(overrides, start=1):
-        path, separator, text = override.partition("=")
-        if not separator or not all(path.split(".")):
-            raise UsageError(f"{FILE} {override!r} is not of the form path=value", hint="for instance seed=3")
-        _put(tree, path.split("."), _read(text, number, len(path) + 2), Mark(FILE, number, len(path) + 2))
+    for override in overrides:
+        _put(tree, override)
 
 
-def _read(text: str, number: int, column: int) -> Any:
-    """Return the value of an override, with the position of the override."""
+def _read(text: str, mark: Mark) -> Any:
+    """Return the value of an override."""
     value, problems = read_tree(text, FILE) if text.strip() else (None, [])
     if value is REFUSED_VALUE or problems:
-        raise ScenarioError([Mark(FILE, number, column).problem(problem.message) for problem in problems])
-    return _moved(value, Mark(FILE, number, column))
+        raise ScenarioError([mark.problem(problem.message) for problem in problems])
+    return value
 
 
-def _moved(value: Any, mark: Mark) -> Any:
-    if isinstance(value, Map):
-        moved = Map(mark)
+def _copy(value: Any, mark: Mark) -> Any:
+    """Return a tree with the same values, all at one position."""
+    if isinstance(value, dict):
+        copy = Map(mark)
         for key, inner in value.items():
-            moved.put(key, _moved(inner, mark), mark, mark)
-        return moved
-    if isinstance(value, Seq):
+            copy.put(key, _copy(inner, mark), mark, mark)
+        return copy
+    if isinstance(value, list | tuple):
         items = Seq(mark)
-        items.extend(_moved(inner, mark) for inner in value)
+        items.extend(_copy(inner, mark) for inner in value)
         items.values_at = [mark] * len(items)
         return items
     return value
 
 
-def _put(tree: Map, path: list[str], value: Any, mark: Mark) -> None:
+def _put(tree: Map, override: Override) -> None:
     """Set the value at a path. New keys are added: validation reports unknown ones."""
+    path, mark = override.path, override.mark or Mark(GIVEN, 1, 1)
+    value = _copy(override.value, mark)
     if path[0] not in Scenario.known_keys():
-        raise _unknown(path[0], path, Scenario.known_keys())
+        raise _unknown(override, path[0], Scenario.known_keys())
     here: Any = tree
     for depth, step in enumerate(path):
         last = depth == len(path) - 1
         if isinstance(here, Seq):
-            index = _index(here, step, path)
+            index = _index(here, step, override)
             if last:
                 here[index], here.values_at[index] = value, mark
             here = here[index]
@@ -71,16 +137,16 @@ def _put(tree: Map, path: list[str], value: Any, mark: Mark) -> None:
                 here.put(step, Map(mark), mark, mark)
             here = here[step]
         else:
-            raise UsageError(f"{FILE} {'.'.join(path)}: {'.'.join(path[:depth])} is a single value and has no keys")
+            raise override.error(f"{'.'.join(path[:depth])} is a single value and has no keys")
 
 
-def _index(items: Seq, step: str, path: list[str]) -> int:
+def _index(items: Seq, step: str, override: Override) -> int:
     names = [_name(item) for item in items]
     if step in names:
         return names.index(step)
     if step.isdecimal() and len(step) < 7 and int(step) < len(items):
         return int(step)
-    raise _unknown(step, path, [name for name in names if name])
+    raise _unknown(override, step, [name for name in names if name])
 
 
 def _name(item: Any) -> str:
@@ -88,5 +154,5 @@ def _name(item: Any) -> str:
     return str(next((item[key] for key in keys if key in item), "")) if isinstance(item, dict) else ""
 
 
-def _unknown(step: str, path: list[str], known: Iterable[str]) -> UsageError:
-    return UsageError(f"{FILE} {'.'.join(path)}: there is no {step!r}", hint=did_you_mean(step, known))
+def _unknown(override: Override, step: str, known: Iterable[str]) -> UsageError:
+    return override.error(f"there is no {step!r}", did_you_mean(step, known))

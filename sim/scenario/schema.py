@@ -22,12 +22,13 @@ from sim.agents import FAMILIES
 from sim.errors import ScenarioError, UsageError
 from sim.events.bus import MAX_DATA_BYTES
 from sim.expressions import Expression, did_you_mean
-from sim.kernel.calendar import Calendar, Every, Schedule, read_schedule
 from sim.kernel.duration import MAX_NS
 from sim.permissions import Permission
 from sim.scenario import fields as f
 from sim.scenario.actions import Do, DoField, action_kind
+from sim.scenario.interventions import Intervention
 from sim.scenario.models import Models
+from sim.scenario.schedule import Scheduled
 from sim.scenario.settings import read_sections, read_settings, section_schema
 from sim.scenario.symbols import MAX_CELLS
 from sim.scenario.units import (
@@ -40,7 +41,6 @@ from sim.scenario.units import (
     RateField,
     duration,
     shown,
-    wrong_as,
 )
 from sim.scenario.values import ValueTemplate
 from sim.scenario.yaml_tree import Map, Mark, find_place
@@ -51,8 +51,6 @@ MAX_AGENTS = 100_000
 _TRUE = Expression.parse("true")
 
 _SECTIONS_KEY = "\x00sections"  # a key that no file can have
-
-_NO_CALENDAR = Calendar.parse("2000-01-01T00:00")  # schedules of simulated time do not read it
 
 ActionKind = Annotated[str, f.AfterValidator(action_kind)]
 
@@ -388,46 +386,11 @@ class Agent(f.Part):
         return self.group or self.name
 
 
-class Event(f.Part):
+class Event(Scheduled):
     """An event that the scenario publishes."""
 
-    at: Annotated[Nanoseconds | None, Field(description="when, or from when on; required without daily or cron")] = None
-    every: PositiveNanoseconds | None = None
-    daily: Annotated[str | None, Field(description="a time of day such as 02:00; needs a calendar")] = None
-    cron: Annotated[str | None, Field(description="a cron expression; needs a calendar")] = None
-    times: Annotated[int | None, Field(ge=1, description="only if it repeats; default: until the end")] = None
     topic: f.Topic
     data: f.Json = None
-
-    @model_validator(mode="after")
-    def _repeats(self) -> "Event":
-        given = [name for name in ("every", "daily", "cron") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise FieldError(f"expected one of every, daily and cron, found {' and '.join(given)}")
-        if self.at is None and given in ([], ["every"]):
-            raise FieldError("expected at: when the event is published")
-        if self.times is not None and not given:
-            raise FieldError("times needs every, daily or cron")
-        if self.daily is not None or self.cron is not None:
-            try:
-                read_schedule(self.daily, self.cron)
-            except UsageError as error:
-                raise wrong_as(error, (given[0],)) from None
-        return self
-
-    @property
-    def schedule(self) -> Schedule | None:
-        """When it is published again; None: once, at `at`."""
-        if self.every is not None:
-            return Every(self.every, self.at or 0)
-        return None if self.daily is None and self.cron is None else read_schedule(self.daily, self.cron)
-
-    def after(self, time_ns: int, calendar: Calendar | None) -> int | None:
-        """Return when it is published next after a simulated time (nanoseconds); None if never."""
-        first, schedule = self.at or 0, self.schedule
-        if schedule is None:
-            return first if first > time_ns else None
-        return schedule.after(max(time_ns, first - 1), calendar or _NO_CALENDAR)
 
 
 class Metrics(f.Part):
@@ -470,6 +433,9 @@ class Scenario(f.Part):
     models: Annotated[Models | None, Field(description="language models; null: none")] = None
     agents: Annotated[tuple[Agent, ...], Field(strict=False, min_length=1)]
     events: Annotated[tuple[Event, ...], Field(strict=False)] = ()
+    interventions: Annotated[
+        tuple[Intervention, ...], Field(strict=False, description="what is done to the run from outside")
+    ] = ()
     metrics: Metrics = Metrics()
     stop: Stop | None = None
     sections: Annotated[Mapping[str, Any], PlainValidator(read_sections)] = Field(
@@ -494,6 +460,13 @@ class Scenario(f.Part):
             return error
         path, _, mark = find_place(self._tree, str(error))
         return ScenarioError([mark.problem(str(error), error.hint)]) if path else error
+
+    _source: Any = PrivateAttr(default=None)
+
+    @property
+    def source(self) -> Any:
+        """The text from which it was loaded, a `sim.scenario.load.Source`; None if it was made otherwise."""
+        return self._source
 
     @classmethod
     def known_keys(cls) -> tuple[str, ...]:

@@ -10,10 +10,12 @@ from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.llm.rules import NAMES as MODEL_NAMES
 from sim.scenario.symbols import Kind, Symbols
 
-Place = Literal["agent", "start", "world", "where", "item", "cost", "formula", "model", "call", "work"]
+Place = Literal[
+    "agent", "start", "world", "where", "item", "cost", "formula", "model", "call", "work", "intervention"
+]  # fmt: skip
 """The place of an expression: a rule, a value that is evaluated once at the start, metrics and stop, the `where` of an
-event condition or of an item to get, costs, the formula of an artifact, a scripted answer, the call of a tool, or the
-work of an employee."""
+event condition or of an item to get, costs, the formula of an artifact, a scripted answer, the call of a tool, the work
+of an employee, or an intervention (for each agent that it may concern)."""
 
 CHANCE = frozenset({"chance", "uniform", "exponential", "gauss", "randint", "choice"})
 """Functions that draw random numbers; draws depend on the seed, the agent and its iteration."""
@@ -34,6 +36,7 @@ WHERE_NAMES = frozenset({"topic", "data", "source", "time"})
 CALL_NAMES = frozenset({"tool", "args", "agent", "kind", "now"})
 WORK_NAMES = frozenset({"now", "me", "item", "task", "data", "results", "stats"})
 START_NAMES = frozenset({"now", "me", "index", "group", "pi"})
+INTERVENTION_NAMES = START_NAMES | {"place", "balance"}
 WORLD_FUNCTIONS = frozenset(
     {"count", "total", "mean", "in_state", "balance", "usage", "level", "queue", "published", "exists",
      "observed", "mean_of", "quantile", "gini", "quantile_of", "service"}
@@ -54,6 +57,7 @@ _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "model": (MODEL_NAMES, AGENT_FUNCTIONS | _PURE),
     "call": (CALL_NAMES, _PURE),
     "work": (WORK_NAMES, AGENT_FUNCTIONS | _PURE),
+    "intervention": (INTERVENTION_NAMES, AGENT_FUNCTIONS | _PURE),
 }
 
 _FIRST_ARGUMENT: dict[str, Kind] = {
@@ -86,7 +90,7 @@ class Context:
             ExpressionError: if it uses something that does not exist in this place.
         """
         names, functions = _PLACES[place]
-        if place in ("agent", "where", "item") and self.state:
+        if place in ("agent", "where", "item", "intervention") and self.state:
             names = names | frozenset(self.state)
         if place == "model":
             names = names | frozenset(self.kept)

@@ -125,9 +125,10 @@ def _repetitions(tree: Map) -> Iterator[Problem]:
     if execution.get("use_autonomous_loops") is False:
         yield from _too_many(tree, tick, "period", until, SECOND, "execution.tick.period: rounds")
     yield from _too_many(tree, mapping(tree, "metrics"), "every", until, MINUTE, "metrics.every: samples")
-    for number, event in enumerate(items(tree, "events")):
-        if not isinstance(event.get("times"), int) or event["times"] > MAX_EVENTS:
-            yield from _too_many(tree, event, "every", until, until + 1, f"events[{number}].every: events")
+    for key in ("events", "interventions"):
+        for number, entry in enumerate(items(tree, key)):
+            if not isinstance(entry.get("times"), int) or entry["times"] > MAX_EVENTS:
+                yield from _too_many(tree, entry, "every", until, until + 1, f"{key}[{number}].every: {key}")
 
 
 def _too_many(tree: Map, part: dict[str, Any], key: str, until: int, default: int, what: str) -> Iterator[Problem]:
@@ -158,13 +159,17 @@ def _delays(tree: Map) -> Iterator[Problem]:
 
 
 def _models(tree: Map) -> Iterator[Problem]:
-    """Yield rules that ask without models, and prices of `ask` that every model call charges already."""
+    """Yield rules and surveys that ask without models, and prices of `ask` that every model call charges already."""
     agents = tree.get("agents")
     for number, entry in enumerate(agents if isinstance(agents, list) else []):
         for rule, content in enumerate(items(entry, "rules")):
             if "models" not in tree and any(kind == "ask" for kind, _ in actions_of(content)):
                 message = f"agents[{number}].rules[{rule}].do: ask needs language models, but the file has none"
                 yield _at(content, "do").problem(message, "add `models:` with `rules:`")
+    for number, intervention in enumerate(items(tree, "interventions")):
+        if "models" not in tree and "survey" in intervention:
+            message = f"interventions[{number}].survey: a survey needs language models, but the file has none"
+            yield _at(intervention, "survey").problem(message, "add `models:` with `rules:`")
     prices = mapping(mapping(tree, "costs"), "ask")
     for name in prices:
         if name in _TAKEN and isinstance(prices, Map):

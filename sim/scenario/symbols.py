@@ -30,9 +30,17 @@ _POOL_KINDS = {"slots": ("resource", "priority", "preemptive"), "stock": ("conta
 
 @attrs.frozen
 class Symbols:
-    """The names that a file declares. A set that is None is unknown before the run: nothing is checked against it."""
+    """The names that a file declares. A set that is None is unknown before the run: nothing is checked against it.
+
+    Attributes:
+        entries: by entry of `agents`, the number of its agents.
+        states, group_of, kinds: by entry, its state variables, its group and its kind.
+    """
 
     entries: Mapping[str, int]
+    states: Mapping[str, frozenset[str]]
+    group_of: Mapping[str, str]
+    kinds: Mapping[str, str]
     spawned: bool
     groups: frozenset[str]
     accounts: frozenset[str]
@@ -69,6 +77,27 @@ class Symbols:
             raise UsageError(f"the pool {name!r} is of kind {self.pools[name]}, but this needs {needed}")
         hint = did_you_mean(name, declared | self._numbered(kind))
         raise UsageError(f"there is no {called} {name[:80]!r} in this file", hint=hint)
+
+    def is_single(self, name: str) -> bool:
+        """Return whether a name is that of one agent, and not that of an entry or a group."""
+        return name not in self.entries and name not in self.groups
+
+    def entries_of(self, name: str) -> tuple[str, ...]:
+        """Return the entries whose agents a name means: that of an entry, of a group, or of one agent.
+
+        Raises:
+            UsageError: if it is none of these, with the nearest name as hint.
+        """
+        if name in self.entries:
+            return (name,)
+        grouped = tuple(entry for entry, group in self.group_of.items() if group == name)
+        if grouped:
+            return grouped
+        made = [entry for entry in self.entries if name.startswith(f"{entry}-")]  # also of one that is made later
+        if made and name.rpartition("-")[2].isdecimal() and (self._is_agent(name) or name.count("-") > 1):
+            return (max(made, key=len),)
+        hint = did_you_mean(name, frozenset(self.entries) | self.groups | self._numbered("agent"))
+        raise UsageError(f"there is no agent, entry or group {name[:80]!r} in this file", hint=hint)
 
     def _require_tool(self, name: str) -> None:
         """Check the name of a tool with a module: an action, or a tool that the file or a program adds."""
@@ -129,6 +158,9 @@ def collect(tree: Any) -> Symbols:
     foreign = any(entry.get("kind", "policy") != "policy" for entry in agents)
     return Symbols(
         entries={entry["name"]: _count(entry) for entry in agents},
+        states={entry["name"]: frozenset(mapping(entry, "state")) for entry in agents},
+        group_of={entry["name"]: _text(entry.get("group")) or entry["name"] for entry in agents},
+        kinds={entry["name"]: str(entry.get("kind", "policy")) for entry in agents},
         spawned=foreign or any(kind == "spawn" for kind, _ in actions),
         groups=frozenset(_text(entry.get("group")) or entry["name"] for entry in agents),
         accounts=frozenset(mapping(tree, "accounts")),

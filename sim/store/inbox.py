@@ -35,7 +35,9 @@ MOST_WAITING: Final = 1000
 MOST: Final = 100_000
 """Maximum number of requests to one run: a process keeps the keys of all of them, to apply none twice."""
 
-Verb = Literal["tell", "approve", "pause", "pause_all", "resume", "resume_all", "stop", "stop_all"]
+Verb = Literal[
+    "set", "publish", "tell", "approve", "pause", "pause_all", "resume", "resume_all", "stop", "stop_all"
+]  # fmt: skip
 """What a person can ask: the methods of `Control` of these names."""
 
 POLL: Final = 0.075

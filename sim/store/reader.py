@@ -16,7 +16,6 @@ import attrs
 
 from sim.errors import RunError, SimError, UsageError
 from sim.kernel.codec import decode, encode
-from sim.kernel.duration import seconds_text
 from sim.kernel.effects import hash_request
 from sim.kernel.rows import RecordedEvent
 from sim.store.audit_chain import AUDIT, AuditHead, AuditReport, check_chain, read_lines
@@ -77,18 +76,7 @@ class RunInfo:
         return f"<RunInfo {plain(self.id)}: {plain(self.problem or self.status)}>"
 
 
-LISTED = ("run", "scenario", "mode", "seed", "status", "simulated", "events", "hash")
-"""The headings of a list of runs."""
-
-
-def listed(info: RunInfo) -> tuple[str | int | None, ...]:
-    """Return what a list of runs shows of one run, under the headings `LISTED`."""
-    simulated = "" if info.sim_seconds is None else seconds_text(info.sim_seconds)
-    seed = None if info.problem else str(info.seed)
-    return info.id, info.name, info.mode, seed, info.status, simulated, info.events, (info.hash or "")[:16]
-
-
-_LISTS = ("set", "allow", "model")  # options that are lists
+_LISTS = ("set", "allow", "model", "tags")  # options that are lists
 _MAX_PARTS = 10_000_000  # maximum length in bytes of the list of the parts of a request
 
 _COLUMNS = [field.name for field in attrs.fields(RunInfo)][5:]

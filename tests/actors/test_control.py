@@ -1,5 +1,6 @@
 """What a host program may do to a run from outside, before it, between two parts of it and during it."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -121,5 +122,8 @@ def test_the_hint_names_what_exists() -> None:
             manager.loops["alice"].request_stop("x")
         named = str(caught.value.hint).partition("(")[2].partition(")")[0].split(", ")
         assert all(hasattr(sim.Control, name) for name in named if name != "...")
+        methods = re.findall(r"world\.(\w+)\(", str(caught.value.hint))
+        assert methods == ["on_input", "submit"]
+        assert all(hasattr(sim.World, name) for name in methods)
 
     _run(calls)

@@ -130,7 +130,18 @@ def test_what_is_refused_is_said(desk, call):
     assert rows(run, "SELECT data ->> '$.kind' FROM inputs") == ["resume", "stop", "tell", "stop_all"]
 
 
-@pytest.mark.parametrize("verb", ["tell helper x", "approve gate-1", "pause", "stop", "resume helper"])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "tell helper x",
+        "publish a.b 1",
+        "set agents.helper.state.x=1",
+        "approve gate-1",
+        "pause",
+        "stop",
+        "resume helper",
+    ],
+)
 def test_a_run_that_is_not_going_on_says_so(tmp_path, call, monkeypatch, verb):
     """A run that has finished takes nothing in: one sentence, with a hint, and nothing is written."""
     monkeypatch.chdir(tmp_path)

@@ -491,7 +491,7 @@ def test_limits_change_from_the_branch_on(record, name):
 @pytest.mark.parametrize(
     "change",
     [
-        "agents.walker.count=3", "agents.walker.state.n=5", "execution.ties=shuffled", "accounts.bank=5", "seed=5",
+        "agents.walker.count=3", "agents.walker.balance=5", "execution.ties=shuffled", "accounts.bank=5", "seed=5",
         "budgets.energy.amount=5", "quotas.disk=3", "metrics.every=1s", "until=5s", "name=other",
     ],
 )  # fmt: skip

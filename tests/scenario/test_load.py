@@ -144,6 +144,9 @@ def test_overrides_change_single_values():
         "agents.1.group=k",
         "events.0.data={mm: 9}",
         "stop=null",
+        "interventions.fog.at=25m",
+        "interventions.fog.set.agents.grazer.state.energy=9",
+        "interventions.1.set.limits.llm_calls.agent=7 per 60s",
     ]
 
     scenario = load(FULL, overrides)
@@ -152,6 +155,11 @@ def test_overrides_change_single_values():
     assert (scenario.agents[0].count, scenario.agents[1].group) == (50, "k")
     assert scenario.events[0].data == {"mm": 9}
     assert scenario.stop is None
+    assert scenario.interventions[0].at == 1500 * SECOND
+    assert scenario.interventions[0].set == {"agents.grazer.state.energy": 9}
+    assert scenario.interventions[1].set == {
+        "limits.llm_calls.agent": "7 per 60s", "agents.grazer.state": {"arrived": 1}
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -171,6 +179,9 @@ def test_overrides_change_single_values():
         ("agents.grazer.count=1000000", "at most 100000"),
         ("name=", "expected text"),
         ("name=!!str x", "the tag"),
+        ("interventions.fog.set.agents.grazer.state.energi=9", "grazer has no state variable 'energi'"),
+        ("interventions.fog.set={agents.grazer.state.energi: 9}", "grazer has no state variable 'energi'"),
+        ("interventions.0.when=9", "unknown key 'when'"),
     ],
 )
 def test_a_wrong_override_is_refused(override, fragment):

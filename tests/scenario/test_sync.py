@@ -39,6 +39,7 @@ def made(text: str, sync: str = "causal", *overrides: str, **options: Any) -> An
         (FINE.replace("  tick:", "  health: {}\n  tick:"), "execution.health"),
         (FINE.replace("  tick:", "  ties: shuffled\n  tick:"), "a shuffled order"),
         (FINE.replace("concurrency: parallel", "order: shuffled"), "a shuffled order"),
+        (f"{FINE}\ninterventions: [{{at: 1m, resume: {{}}}}]\n", "interventions"),
         (FINE.replace("  simulated:", "  ceiling: 5\n  simulated:"), "models.ceiling"),
         (FINE.replace("  simulated:", "  faults: [{kind: overload}]\n  simulated:"), "models that fail"),
         (FINE.replace(SERVER, "failures: [{kind: server, share: 0.1}]"), "models that fail"),

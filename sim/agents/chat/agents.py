@@ -1,5 +1,6 @@
 """The agents that answer, one for each conversation, and what people do in chats."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -45,6 +46,17 @@ class ChatAgent(Agent):
     ) -> None:
         super().__init__(agent_id, world, group=group, permission=permission)
         self.settings = settings or ChatAgentSettings()
+
+    def about(self) -> Mapping[str, Any]:
+        """See `Agent.about`: its persona where it answers."""
+        chats = Chats.of(self.world)
+        place = chats.place_of(self.agent_id)
+        if place is None:
+            return {"role": chats.settings.prompt}
+        platform, channel, thread = place
+        here = IncomingMessage(platform, "", chats.server_of(*place), channel, thread, "")
+        persona = chats.persona(here)
+        return {"role": chats.settings.prompt if persona is None else persona[1].prompt}
 
     async def decide_action(self) -> Action:
         """Answer the next message; else stop if there was none for long, or sleep until there is one."""

@@ -8,7 +8,7 @@ import attrs
 from sim.agents.chat.service import Chats
 from sim.agents.chat.settings import Persona
 from sim.agents.conversation import Conversation, User
-from sim.agents.engine import prompt
+from sim.agents.engine import prompt, time_context
 from sim.llm.service import Models
 from sim.llm.tokens import APPROXIMATE, count_request
 from sim.llm.types import ChatMessage, ModelRequest, ToolSpec
@@ -47,14 +47,12 @@ def system_prompt(
     world: World, chats: Chats, user: User, conversation: Conversation, persona: Persona | None, incoming: str
 ) -> str:
     """Return the system prompt: of the persona, then the time, memories and the summary of the conversation."""
-    calendar = world.calendar
-    now = f"{world.now:g} s" if calendar is None else calendar.at(world.kernel.now).isoformat()
     remembered = []
     if chats.memories is not None and chats.settings.memories:
         hits = chats.memories.recall(user.id, incoming, kind="semantic", limit=chats.settings.memories)
         remembered = [" ".join(hit.memory.content.split()) for hit in hits]
     sections = [
-        ("time_context", now),
+        ("time_context", time_context(world)),
         ("user_context", [f"name: {' '.join(user.shown_name.split())}", f"level: {user.permission.name.lower()}"]),
         ("memories", remembered),
         ("conversation_summary", conversation.summary),

@@ -75,6 +75,7 @@ class _Held:
     began: tuple[int, int] = (1, 0)  # number and time of the first message of the present session
     last_asked: int = 0  # number of the latest message of a person
     summarized: dict[str, None] = attrs.field(factory=dict)  # users whose texts are in the summary, in order
+    authors: dict[str, None] = attrs.field(factory=dict)  # everybody who wrote in it
 
 
 class Conversations(Service):
@@ -100,8 +101,10 @@ class Conversations(Service):
         self._world = world
         self._access = Access.on(world)
         self._links: dict[tuple[str, str], str] = {}
+        self._platforms: dict[str, None] = {}  # of `_links`
         self._places: dict[tuple[str, str, str | None], str] = {}
         self._held: dict[str, _Held] = {}
+        self._of_author: dict[str, dict[str, None]] = {}  # author → the conversations in which it wrote
         self._due: dict[str, int] = {}  # conversation that waits for an answer → since or from when, in nanoseconds
         self._total = self._sessions = self._summaries = 0
         self._last = 0  # the number of the newest conversation
@@ -174,6 +177,7 @@ class Conversations(Service):
         self.users[user.id] = user
         for link in user.links:
             self._links[link.platform, link.platform_user_id] = user.id
+            self._platforms[link.platform] = None
         known = self._access.users.get(user.id)  # the runtime may have limited its modules
         self._access.users[user.id] = AccessUser(user.permission, None if known is None else known.modules)
 
@@ -210,6 +214,13 @@ class Conversations(Service):
         self._places[platform, channel, thread] = id
         self._held[id] = _Held(made, deque())
         return made
+
+    def of_agent(self, agent_id: str) -> list[Conversation]:
+        """Return the conversations in which an agent wrote, as itself or as a user, the latest last."""
+        accounts = [(platform, agent_id) for platform in self._platforms]
+        authors = [agent_id, *(self._links[account] for account in accounts if account in self._links)]
+        found = dict.fromkeys(id for author in authors for id in self._of_author.get(author, ()))
+        return sorted((self._held[id].conversation for id in found), key=lambda one: (one.last_active_ns, one.id))
 
     # -- messages
 
@@ -264,6 +275,7 @@ class Conversations(Service):
         held.count = number
         held.messages.append(message)
         held.conversation = attrs.evolve(held.conversation, last_active_ns=now)
+        held.authors[author] = self._of_author.setdefault(author, {})[conversation_id] = None
         if number == held.began[0]:
             held.began = (number, now)
         self._total += 1
@@ -299,6 +311,8 @@ class Conversations(Service):
         one = self.find(conversation_id)
         if conversation_id in self.claims:
             raise UsageError(f"{self.claims[conversation_id].agent} works on {conversation_id}")
+        for author in self._held[conversation_id].authors:
+            self._of_author[author].pop(conversation_id)
         self._tell("conversation.removed", {"conversation": conversation_id})
         del self._held[conversation_id], self._places[one.platform, one.channel, one.thread]
         self._wait(conversation_id, None)

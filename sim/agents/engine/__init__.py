@@ -6,6 +6,6 @@ escaped sections).
 
 from sim.agents.engine.core_loop import CoreLoop, LoopResult
 from sim.agents.engine.limits import FINISHED, Ending, LoopLimits
-from sim.agents.engine.prompt import escape, prompt, section
+from sim.agents.engine.prompt import escape, prompt, section, time_context
 
-__all__ = ["FINISHED", "CoreLoop", "Ending", "LoopLimits", "LoopResult", "escape", "prompt", "section"]
+__all__ = ["FINISHED", "CoreLoop", "Ending", "LoopLimits", "LoopResult", "escape", "prompt", "section", "time_context"]

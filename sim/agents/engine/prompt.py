@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from sim.kernel.codec import encode
+from sim.world import World
 
 _ESCAPES: Final = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
 
@@ -45,3 +46,9 @@ def prompt(instructions: str, sections: Mapping[str, Any] | Iterable[tuple[str, 
     parts = sections.items() if isinstance(sections, Mapping) else sections
     written = [section(name, content) for name, content in parts]
     return "\n\n".join(part for part in (instructions.strip(), *written) if part)
+
+
+def time_context(world: World) -> str:
+    """Return the present time for a prompt: civil time if the world has a calendar."""
+    calendar = world.calendar
+    return f"{world.now:g} s" if calendar is None else calendar.at(world.kernel.now).isoformat()

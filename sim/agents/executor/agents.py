@@ -50,6 +50,10 @@ class Executor(Agent):
         """Give its tasks back."""
         Executors.of(self.world).leave(self.agent_id, last=self.loop.stop_reason == "end")
 
+    def about(self) -> Mapping[str, Any]:
+        """See `Agent.about`: its role, and the tasks that it works on."""
+        return {"role": self.settings.prompt, "own_tasks": Executors.of(self.world).goals_of(self.agent_id)}
+
     async def decide_action(self) -> Action:
         """Take notes of people, else do the next step of a task, else sleep until there is one."""
         executors = Executors.of(self.world)

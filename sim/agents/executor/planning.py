@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import attrs
 
-from sim.agents.engine import CoreLoop, LoopLimits, LoopResult, prompt, section
+from sim.agents.engine import CoreLoop, LoopLimits, LoopResult, prompt, section, time_context
 from sim.agents.executor.execution import Execution
 from sim.agents.executor.records import PlannedAction, Result, Step, cut
 from sim.agents.executor.tools import CONTROL, FINISH
@@ -150,11 +150,11 @@ def offered_tools(execution: Execution, only: Sequence[str] = ()) -> list[Tool]:
 def situation(execution: Execution) -> str:
     """Return the situation of a task as a prompt: the goal, how far it is reached, and what was done last."""
     world, state = execution.world, execution.state
-    meta, calendar, files = state.metadata, world.calendar, execution.executors.workspace.files
+    meta, files = state.metadata, execution.executors.workspace.files
     left = to_seconds(max(0, state.timeout_ns - execution.executors.used_ns(state)))
     cost = (state.cost_limit_micro - state.total_cost_micro) / MICRO
     return prompt("", [
-        ("time_context", f"{world.now:g} s" if calendar is None else calendar.at(world.kernel.now).isoformat()),
+        ("time_context", time_context(world)),
         ("task", f"{state.task_id}: {state.goal}"),
         ("acceptance_criteria", criteria_lines(state.criteria, state.metadata.get("criteria", []))),
         ("constraints", dict(state.constraints) or ""),

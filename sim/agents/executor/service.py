@@ -124,6 +124,11 @@ class Executors(Service):
         if self._ready.get(settings.type):
             self._wake_one(settings.type)  # for a task that this one was woken for
 
+    def goals_of(self, agent_id: str) -> list[str]:
+        """Return the tasks of an executor that have not ended: their names and goals, one line each."""
+        states = [self.states[number] for number in self._own.get(agent_id, ())]
+        return [f"{state.task_id} (step {state.current_step}): {state.goal}" for state in states]
+
     def next_task(self, agent_id: str) -> TaskState | None:
         """Return the task on which an executor works next, or None: it then counts as idle.
 

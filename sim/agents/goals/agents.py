@@ -11,6 +11,7 @@ from sim.agents.family import FAMILIES, AgentPlan, Family, Make, WorldPlan, defi
 from sim.agents.goals.actions import take_message
 from sim.agents.goals.kinds import AGENT_TASK, CREATE_TASK, GOAL, USER_AGENT, AgentKind
 from sim.agents.goals.orchestrator import orchestrate
+from sim.agents.goals.prompts import about
 from sim.agents.goals.service import WAKE_UP, Goals
 from sim.agents.goals.settings import AgentSettings
 from sim.agents.goals.tools import TOOLS
@@ -57,6 +58,12 @@ class OrchestratedAgent(Agent):
         if self.agent_id not in goals.records:
             goals.register(self.agent_id, self.what, self.settings, available=self.settings.tools)
             goals.welcome(self.settings.user)
+
+    def about(self) -> Mapping[str, Any]:
+        """See `Agent.about`: its role, what it is for, and what it has learned about its person."""
+        goals = Goals.of(self.world)
+        record = goals.records.get(self.agent_id)
+        return {} if record is None else about(goals, record)
 
     async def decide_action(self) -> Action:
         """Pick a message from the mailbox, else run if there is a reason, else sleep until there is one."""

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from sim.agents.engine import prompt
+from sim.agents.engine import prompt, time_context
 from sim.agents.engine.core_loop import cut
 from sim.agents.goals.kinds import SYSTEM_TOOLS
 from sim.agents.goals.records import AgentRecord
@@ -36,10 +36,9 @@ def system_prompt(world: World, goals: Goals, record: AgentRecord, offered: list
     return prompt("", sections)
 
 
-def time_context(world: World) -> str:
-    """Return the present time: civil time if the world has a calendar."""
-    calendar = world.calendar
-    return f"{world.now:g} s" if calendar is None else calendar.at(world.kernel.now).isoformat()
+def about(goals: Goals, record: AgentRecord) -> dict[str, Any]:
+    """Return what an agent is, for interviews. Its memories, which have its notes and learnings, are not included."""
+    return {"role": record.kind.role, "goal": _about(goals, record), "instructions": record.instructions}
 
 
 def _about(goals: Goals, record: AgentRecord) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import attrs
 
-from sim.agents.engine import prompt
+from sim.agents.engine import prompt, time_context
 from sim.agents.engine.core_loop import CUT_MARK, cut
 from sim.agents.sop import texts
 from sim.agents.sop.channels import Channels
@@ -202,9 +202,9 @@ async def _ask(world: World, sops: Sops, desk: Desk, seen: Survey, asked: Assess
 
 def situation(world: World, desk: Desk, seen: Survey) -> str:
     """Return the situation of an employee as a prompt: its role, its tasks, and what it remembers."""
-    calendar, settings = world.calendar, desk.settings
+    settings = desk.settings
     sections = [
-        ("time_context", f"{world.now:g} s" if calendar is None else calendar.at(world.kernel.now).isoformat()),
+        ("time_context", time_context(world)),
         ("role", [f"{settings.title} ({settings.slug or desk.agent.agent_id})", *settings.capabilities]),
         ("situation", {name: value for name, value in seen.stats.items() if value is not None}),
         ("active_tasks", [f"#{task.id} {task.word}: {task.title}" for task in seen.tasks[:50]]),

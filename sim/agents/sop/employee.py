@@ -48,6 +48,11 @@ class Employee(Agent):
         super().__init__(agent_id, world, group=group, permission=permission)
         self.desk = Sops.of(world).hire(self, settings)
 
+    def about(self) -> Mapping[str, Any]:
+        """See `Agent.about`: its role."""
+        role = self.desk.settings
+        return {"role": [f"{role.title} ({role.slug or self.agent_id})", *role.capabilities]}
+
     async def decide_action(self) -> Action:
         """Do a cycle if one is due, by the clock or for a trigger; else sleep until one is."""
         sops = Sops.of(self.world)

@@ -33,6 +33,9 @@ ALLOW_COMMANDS = click.option(
 OUT = click.option(
     "--out", type=PATH, default=Path("runs"), show_default=True, metavar="DIR", help="The folder of the runs."
 )
+TAGS = click.option(
+    "--tag", "tags", multiple=True, metavar="NAME", help="A word by which `sim list --tag` finds the run."
+)
 INTERRUPTED = RunError("interrupted")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from sim.agents.latest_events import Listener
 from sim.errors import ActorError
 from sim.events.event_text import event_line
 from sim.kernel import to_text
@@ -96,7 +97,7 @@ def take_snapshot(runner: SimulationRunner) -> Snapshot:
     world, manager = simulation.world, simulation.manager
     totals = manager.totals()
     kernel = world.kernel
-    recorder = kernel.recorder
+    recorder = kernel.recorder.inner if isinstance(kernel.recorder, Listener) else kernel.recorder
     kept = recorder if isinstance(recorder, HashRecorder | RunRecorder) else None
     return Snapshot(
         title=f"{simulation.scenario.name}  seed {kernel.seed}  {runner.mode}",

@@ -97,11 +97,12 @@ def clock_of(stored: StoredRun) -> Callable[[int], str]:
 
 def _calendar(stored: StoredRun) -> Calendar | None:
     """Return the calendar of a run; None if it has none, or its scenario can no longer be read."""
-    from sim.scenario.load import loads  # the import is slow
+    from sim.scenario.load import loads_branch  # the import is slow
 
-    changes = [*stored.info.options.get("set", ()), *(stored.info.origin or {}).get("set", ())]
+    overrides, changes = stored.info.options.get("set", ()), (stored.info.origin or {}).get("set", ())
     try:
-        scenario = loads((stored.path / SCENARIO).read_text(encoding="utf-8", errors="replace"), SCENARIO, changes)
+        text = (stored.path / SCENARIO).read_text(encoding="utf-8", errors="replace")
+        scenario = loads_branch(text, SCENARIO, overrides, changes)
     except (SimError, OSError):
         return None
     settings = scenario.sections.get(CALENDAR.key)

@@ -87,7 +87,7 @@ class Scripted:
         """
         if request.texts:
             return embedding(model, request)
-        asker = self._asker()
+        asker = self._asker(request)
         calls = self._calls.get((asker.agent_id, request.use), 0)
         self._calls[asker.agent_id, request.use] = calls + 1
         names = self._names(model, request, asker, calls)
@@ -109,9 +109,9 @@ class Scripted:
                 observe(delta)
         return answer
 
-    def _asker(self) -> Asker:
-        agent_id = self._world.kernel.acting().name
-        return Asker(agent_id, self._world.stream(agent_id, "scripted"))
+    def _asker(self, request: ModelRequest) -> Asker:
+        actor = self._world.kernel.acting().name
+        return Asker(request.respondent or actor, self._world.stream(actor, "scripted"))
 
     def _names(self, model: str, request: ModelRequest, asker: Asker, calls: int) -> dict[str, Any]:
         agent = self._world.agents.get(asker.agent_id)

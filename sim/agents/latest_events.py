@@ -1,0 +1,98 @@
+"""The latest actions and messages of each agent, for interviews.
+
+A world does not keep what its agents did: the record does, and nothing in the core reads the record. This service keeps
+the last few events of each agent. It only listens, so a run is the same with it and without it.
+"""
+
+from collections import deque
+from typing import Any, ClassVar, Final, Self, cast
+
+from sim.events.event_text import event_text
+from sim.kernel import Recorder, to_text
+from sim.kernel.codec import Raw, decode, encode
+from sim.kernel.rows import EventRow
+from sim.world import Service, World
+
+MOST: Final = 20
+"""The most events that are kept of an agent."""
+
+_LARGE = 2000  # bytes of data above which only the text of an event is kept
+
+_IDLE = frozenset({"action.noop", "action.rest", "action.sleep"})
+
+
+class LatestEvents(Service):
+    """The latest actions and messages of each agent of a world. A world with language models has it."""
+
+    name: ClassVar[str] = "latest_events"
+
+    def __init__(self) -> None:
+        self._events: dict[str, deque[EventRow | str]] = {}
+
+    @classmethod
+    def on(cls, world: World) -> Self:
+        """Return the service of a world; add it if the world has none."""
+        found = world.services.get(cls.name)
+        if not isinstance(found, cls):
+            found = cls()
+            world.add_service(found)
+        return found
+
+    def through(self, inner: Recorder) -> "Listener":
+        """Return a recorder that passes everything on to `inner`, and notes what agents do."""
+        return Listener(self, inner)
+
+    def note(self, row: EventRow) -> None:
+        """Keep an event if it is an action or a message."""
+        actor, topic, data = row[5:8]
+        if topic == "message.sent" and isinstance(data, dict):
+            for agent_id in dict.fromkeys((actor, data["to"])):
+                self._keep(agent_id, row, data["data"])
+        elif topic.startswith("action.") and topic not in _IDLE:
+            self._keep(actor, row, data)
+
+    def of_agent(self, agent_id: str) -> list[str]:
+        """Return the latest actions and messages of an agent as text, one line each, oldest first."""
+        return [row if isinstance(row, str) else _line(row, agent_id) for row in self._events.get(agent_id, ())]
+
+    def _keep(self, agent_id: str, row: EventRow, data: object) -> None:
+        events = self._events.get(agent_id)
+        if events is None:
+            events = self._events[agent_id] = deque(maxlen=MOST)
+        large = isinstance(data, Raw) and len(data) > _LARGE
+        events.append(_line(row, agent_id) if large else row)
+
+
+def _line(row: EventRow, agent_id: str) -> str:
+    """Return an event as one line, as a part of the history of an agent."""
+    parts = event_text(row[6], decode(encode(row[7])), agent_id)
+    when = to_text(row[0] - row[0] % 1_000_000)  # to the millisecond
+    return " ".join(f"at {when}: {' '.join(part for part in parts if part)}".split())
+
+
+class Listener:
+    """A recorder that passes everything on to another one.
+
+    Attributes:
+        inner: the other one.
+    """
+
+    def __init__(self, service: LatestEvents, inner: Recorder) -> None:
+        self.inner = inner
+        self._note = service.note
+        self._event = inner.event
+
+    def event(self, row: EventRow, /) -> None:
+        """Pass on and note an event."""
+        self._event(row)
+        self._note(row)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return any other method or attribute of the inner recorder."""
+        return getattr(self.inner, name)
+
+
+def listening(world: World, recorder: Recorder) -> Recorder:
+    """Return the recorder for a world: one that notes the latest events before `recorder`, if the world keeps them."""
+    service = world.services.get(LatestEvents.name)
+    return cast(Recorder, service.through(recorder)) if isinstance(service, LatestEvents) else recorder

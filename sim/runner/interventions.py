@@ -1,0 +1,231 @@
+"""The interventions of a scenario: what is done to a run from outside at given times.
+
+Each is a step of the run with a source of its own, before everything else that is due at its time. So it takes effect
+as a branch from this time would, and it takes no counter from anybody. What it did is an event that agents cannot see.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Final
+
+from sim.actors import Agent, AgentLoop, AgentState
+from sim.agents.interview import Question, SurveyAnswer, interview, interview_prompt, record_answer
+from sim.assembly.build import Simulation
+from sim.assembly.live_parameters import LiveParameters
+from sim.errors import LimitError, RunError, UsageError
+from sim.kernel import Source, Timer
+from sim.kernel.actor import INTERVENTION
+from sim.kernel.codec import freeze
+from sim.llm.types import ChatMessage
+from sim.runner.scenario_timers import Timetable
+from sim.scenario.interventions import Intervention
+from sim.scenario.overrides import Override
+from sim.scenario.schema import Scenario
+from sim.store.views import add_views
+from sim.text import of_error
+from sim.world import Message, Service
+from sim.world.actions.messages import deliver
+
+MOST_ANSWERS: Final = 10_000
+"""The most answers of one survey: the prompts of all of them are made at one instant."""
+
+_ENDED = (AgentState.STOPPING, AgentState.STOPPED)
+
+_FIRST = -1  # the priority of interventions: before everything else that is due in the round
+
+
+class Interventions(Service):
+    """Carries out the interventions of one run.
+
+    Args:
+        simulation: the world and its agents.
+        live: its live parameters.
+    """
+
+    name: ClassVar[str] = "interventions"
+
+    def __init__(self, simulation: Simulation, live: LiveParameters) -> None:
+        self._world = simulation.world
+        self._kernel = simulation.world.kernel
+        self._manager = simulation.manager
+        self._scenario = simulation.scenario
+        self._live = live
+        self._source = Source("intervention", INTERVENTION)
+        self._counts = {"applied": 0, "refused": 0, "answers": 0}
+        self._times: Counter[int] = Counter()  # by place in the list: how often it has happened
+        self._ends: dict[str, int] = {}  # agent → when the pause ends that an intervention began last
+        self._timetable = Timetable[Intervention](self._world, self._at, self._carry_out)
+
+    def start(self) -> None:
+        """Set the first timers."""
+        self._enter(self._scenario)
+        self._timetable.start(self._scenario.interventions)
+
+    def change(self, scenario: Scenario, after: int) -> None:
+        """Take the interventions from `scenario`; see `ScenarioTimers.change`."""
+        self._enter(scenario)
+        self._timetable.replace(scenario.interventions, after)
+
+    @property
+    def harmless(self) -> list[Timer]:
+        """The timers of the next surveys, which change no agent."""
+        entries = self._scenario.interventions
+        return [timer for place, timer in self._timetable.pending.items() if entries[place].survey is not None]
+
+    def metrics(self) -> Mapping[str, float]:
+        """See `Service.metrics`."""
+        return self._counts
+
+    def summary(self) -> Mapping[str, Any]:
+        """See `Service.summary`."""
+        return dict(self._counts) if any(self._counts.values()) else {}
+
+    def _enter(self, scenario: Scenario) -> None:
+        """Add the service to the world once it has something to do."""
+        self._scenario = scenario
+        if scenario.interventions and self.name not in self._world.services:
+            self._world.add_service(self)
+
+    def _at(self, time: int, callback: Any) -> Timer:
+        return self._kernel.call_at(max(time, self._kernel.now), callback, self._source, priority=_FIRST)
+
+    # -- what happens
+
+    def _carry_out(self, place: int, intervention: Intervention) -> None:
+        """Carry out an intervention, and record what it did, or why it was not possible."""
+        verb, name = intervention.verb, intervention.name or f"interventions[{place}]"
+        self._times[place] += 1
+        try:
+            done = _VERBS[verb](self, place, name, intervention)
+        except (UsageError, LimitError) as error:
+            self._counts["refused"] += 1
+            self._kernel.emit("intervention.refused", {"name": name, "does": verb, "reason": str(error)[:2000]})
+        else:
+            self._counts["applied"] += 1
+            self._kernel.emit("intervention.applied", {"name": name, "does": verb, **done})
+
+    def _chosen(self, place: int, intervention: Intervention) -> list[Agent]:
+        """Return the agents that an intervention concerns."""
+        return self._live.select(intervention.chosen, intervention.where, place, self._times[place])
+
+    def _set(self, place: int, name: str, intervention: Intervention) -> dict[str, Any]:
+        values: Mapping[str, Any] = intervention.set or {}
+        among = {agent.agent_id for agent in self._chosen(place, intervention)} if intervention.selects else None
+        overrides = [Override.of(key, value, within=f"{name}.set.") for key, value in values.items()]
+        agents = self._live.change(overrides, among, first=True)
+        return {"set": freeze(values), "agents": agents}
+
+    def _publish(self, place: int, name: str, intervention: Intervention) -> dict[str, Any]:
+        assert intervention.publish is not None, "the table of verbs says so"
+        self._world.event_bus.publish(intervention.publish.topic, intervention.publish.data)
+        return {"topic": intervention.publish.topic}
+
+    def _send(self, place: int, name: str, intervention: Intervention) -> dict[str, Any]:
+        given = intervention.send
+        assert given is not None, "the table of verbs says so"
+        raw, sent = freeze(given.data), 0
+        for agent in self._chosen(place, intervention):
+            if not agent.alive:
+                continue
+            message = Message(self._source.name, agent.agent_id, given.topic, raw, self._kernel.now)
+            why = deliver(self._world, message)
+            if why is not None:
+                note = {"to": agent.agent_id, "topic": given.topic, "reason": why}
+                self._kernel.emit("message.refused", note)
+            sent += why is None
+        return {"topic": given.topic, "agents": sent}
+
+    def _pause(self, place: int, name: str, intervention: Intervention) -> dict[str, Any]:
+        assert intervention.pause is not None, "the table of verbs says so"
+        span = intervention.pause.for_
+        paused = [loop for loop in self._loops(place, intervention) if loop.state not in _ENDED]
+        for loop in paused:
+            self._ends.pop(loop.agent_id, None)
+            loop.pause()
+        if span is not None:
+            until = self._kernel.now + span
+            self._ends.update((loop.agent_id, until) for loop in paused)
+            self._at(until, partial(self._resume_at, until, [loop.agent_id for loop in paused]))
+        return {"agents": len(paused)}
+
+    def _resume_at(self, until: int, agents: Sequence[str]) -> None:
+        """End the pauses that end now, except those that have ended or were prolonged."""
+        for agent_id in agents:
+            if self._ends.get(agent_id) == until:
+                del self._ends[agent_id]
+                loop = self._manager.get_loop(agent_id)
+                if loop is not None:
+                    loop.end_pause()
+
+    def _resume(self, place: int, name: str, intervention: Intervention) -> dict[str, Any]:
+        resumed = 0
+        for loop in self._loops(place, intervention):
+            self._ends.pop(loop.agent_id, None)
+            resumed += loop.end_pause()
+        return {"agents": resumed}
+
+    def _loops(self, place: int, intervention: Intervention) -> list[AgentLoop]:
+        return [agent.loop for agent in self._chosen(place, intervention)]
+
+    # -- surveys
+
+    def _survey(self, place: int, name: str, intervention: Intervention) -> dict[str, Any]:
+        """Have all questions asked, with what the agents know now."""
+        assert intervention.survey is not None, "the table of verbs says so"
+        questions = intervention.survey.questions
+        agents = [agent for agent in self._chosen(place, intervention) if agent.alive]
+        if len(agents) * len(questions) > MOST_ANSWERS:
+            raise UsageError(
+                f"{len(agents)} agents and {len(questions)} questions are more than {MOST_ANSWERS} answers",
+                hint="ask fewer of them, with agents or where",
+            )
+        for agent in agents:
+            for question in questions:  # an actor for each, so that real models are asked all at once
+                messages = self._prompt(name, agent, question)
+                if messages is not None:
+                    self._kernel.spawn(f"survey:{agent.agent_id}", self._ask(name, agent, question, messages))
+        return {"agents": len(agents), "questions": len(questions)}
+
+    def _prompt(self, name: str, agent: Agent, question: Question) -> Sequence[ChatMessage] | None:
+        """Return the prompt for an answer; None if the agent cannot say what it is, which is recorded."""
+        try:
+            return interview_prompt(self._world, agent, question)
+        except (MemoryError, RunError):
+            raise  # these concern the process or the run, not the agent
+        except Exception as error:  # whatever `about` of a class raises
+            record_answer(self._world, name, SurveyAnswer(agent.agent_id, question.ask, None, error=of_error(error)))
+            return None
+
+    async def _ask(self, name: str, agent: Agent, question: Question, messages: Sequence[ChatMessage]) -> None:
+        try:
+            answer = await interview(self._world, agent, question, messages)
+        except (MemoryError, RunError):
+            raise  # these concern the process or the run, not the answer
+        except Exception as error:  # whatever a provider raises: the other answers must not be lost
+            answer = SurveyAnswer(agent.agent_id, question.ask, None, error=of_error(error))
+        self._counts["answers"] += answer.answer is not None
+        record_answer(self._world, name, answer)
+
+
+_VERBS: Final = {
+    "set": Interventions._set,
+    "publish": Interventions._publish,
+    "send": Interventions._send,
+    "pause": Interventions._pause,
+    "resume": Interventions._resume,
+    "survey": Interventions._survey,
+}
+
+add_views({
+    "interventions": """
+        SELECT id, time, time_ns,
+               data ->> '$.name' AS name,
+               data ->> '$.does' AS does,
+               data ->> '$.agents' AS agents,
+               data -> '$.set' AS "set",
+               data ->> '$.topic' AS topic,
+               data ->> '$.reason' AS refused
+        FROM events WHERE topic IN ('intervention.applied', 'intervention.refused')
+    """,
+})  # fmt: skip

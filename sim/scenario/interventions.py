@@ -1,0 +1,192 @@
+"""The interventions of a scenario file: what is done to a run from outside at given times."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema, model_validator
+from pydantic.json_schema import JsonSchemaValue
+
+from sim.agents.interview import Question
+from sim.errors import UsageError
+from sim.events.topic import check_free
+from sim.expressions import Expression
+from sim.scenario import fields as f
+from sim.scenario.schedule import Scheduled
+from sim.scenario.scopes import Context
+from sim.scenario.settings import read_settings, section_schema
+from sim.scenario.units import FieldError, PositiveNanoseconds, shown, wrong_as
+
+ALL = "all"
+
+_AGENTS = {
+    "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}],
+    "description": "all, or the names of agents, entries or groups",
+}
+
+
+def _agents(value: Any, info: ValidationInfo) -> tuple[str, ...]:
+    names = value if isinstance(value, list | tuple) else [value]
+    if not names or not all(isinstance(name, str) for name in names):
+        raise FieldError(f"expected all, or the names of agents, entries or groups, found {shown(value)}")
+    context = f.context_of(info)
+    for name in names:
+        if name != ALL and context is not None:
+            try:
+                context.known.entries_of(name)
+            except UsageError as error:
+                raise wrong_as(error) from None
+    return () if ALL in names else tuple(names)
+
+
+def _free(topic: str) -> str:
+    try:
+        check_free(topic)
+    except UsageError as error:
+        raise wrong_as(error) from None
+    return topic
+
+
+Agents = Annotated[tuple[str, ...], PlainValidator(_agents), WithJsonSchema(_AGENTS)]
+"""Names of agents, entries and groups; empty: all agents."""
+
+Condition = Annotated[
+    Expression,
+    PlainValidator(f.ReadExpression("intervention")),
+    WithJsonSchema({"type": ["string", "boolean"], "description": "an expression over each agent"}),
+]
+
+
+class Publication(f.Part):
+    """Publish an event."""
+
+    topic: Annotated[f.Topic, AfterValidator(_free)]
+    data: f.Json = None
+
+
+class Sending(f.Part):
+    """Send a message to each of some agents."""
+
+    to: Annotated[Agents | None, Field(description="default: the agents of the intervention")] = None
+    topic: Annotated[str, Field(max_length=200)] = ""
+    data: f.Json = None
+
+
+class Pausing(f.Part):
+    """Pause agents."""
+
+    agents: Agents | None = None
+    for_: Annotated[
+        PositiveNanoseconds | None, Field(alias="for", description="for how long; default: until `resume`")
+    ] = None
+
+
+class Resuming(f.Part):
+    """End the pauses of agents."""
+
+    agents: Agents | None = None
+
+
+def _question(value: Any, info: ValidationInfo) -> Question:
+    if isinstance(value, Question):
+        return value
+    if not isinstance(value, str):
+        question: Question = read_settings(Question, value, info)
+        return question
+    try:
+        return Question(value)
+    except UsageError as error:
+        raise wrong_as(error) from None
+
+
+class _QuestionSchema:
+    """Gives the JSON Schema of a question."""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string"}, section_schema(Question, handler)]}
+
+
+QuestionField = Annotated[Question, PlainValidator(_question), _QuestionSchema()]
+
+
+class Survey(f.Part):
+    """Ask agents questions that they do not notice."""
+
+    agents: Agents | None = None
+    questions: Annotated[tuple[QuestionField, ...], Field(strict=False, min_length=1, max_length=100)]
+
+
+class Intervention(Scheduled):
+    """Something that is done to a run from outside at given times."""
+
+    name: Annotated[f.Label | None, Field(description="for the record; default: its number")] = None
+    agents: Annotated[Agents | None, Field(description="whom it concerns; default: all")] = None
+    where: Annotated[Condition | None, Field(description="only agents for which this is true")] = None
+    set: Annotated[
+        dict[str, f.Json] | None, Field(min_length=1, description="new values of live parameters, by their keys")
+    ] = None
+    publish: Publication | None = None
+    send: Sending | None = None
+    pause: Pausing | None = None
+    resume: Resuming | None = None
+    survey: Survey | None = None
+
+    verbs: ClassVar[tuple[str, ...]] = ("set", "publish", "send", "pause", "resume", "survey")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _note_state(cls, data: Any, info: ValidationInfo) -> Any:
+        """Tell the validator of `where` which state variables the agents can have."""
+        context = f.context_of(info)
+        if context is not None and isinstance(data, dict):
+            context.state = frozenset(_states(data, context))
+        return data
+
+    @model_validator(mode="after")
+    def _one(self) -> "Intervention":
+        given = [name for name in self.verbs if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise FieldError(f"expected one of {', '.join(self.verbs)}, found {' and '.join(given) or 'none'}")
+        if self.agents is not None and self._own_agents is not None:
+            raise FieldError(f"the agents are given twice: as agents, and in {given[0]}")
+        if self.publish is not None and (self.agents is not None or self.where is not None):
+            raise FieldError("an event is published for all, so publish has no agents and no where")
+        return self
+
+    @property
+    def verb(self) -> str:
+        """What it does."""
+        return next(name for name in self.verbs if getattr(self, name) is not None)
+
+    @property
+    def selects(self) -> bool:
+        """Whether it names whom it concerns."""
+        return self.where is not None or self.agents is not None
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The names of agents, entries and groups that it concerns; empty: all agents."""
+        own = self._own_agents
+        return (self.agents or ()) if own is None else own
+
+    @property
+    def _own_agents(self) -> tuple[str, ...] | None:
+        """The agents that the part of the verb names."""
+        if self.send is not None:
+            return self.send.to
+        part = self.pause or self.resume or self.survey
+        return None if part is None else part.agents
+
+
+def _states(data: dict[str, Any], context: Context) -> Iterator[str]:
+    """Yield the state variables of the agents that an intervention names, as far as they are known."""
+    parts = [data, *(part for part in data.values() if isinstance(part, dict))]
+    named = [part[key] for part in parts for key in ("agents", "to") if key in part]
+    names = [name for value in named for name in (value if isinstance(value, list) else [value])]
+    known = context.known
+    for name in [name for name in names if isinstance(name, str) and name != ALL] or known.entries:
+        try:
+            entries = known.entries_of(name)
+        except UsageError:
+            continue  # reported at its own place
+        for entry in entries:
+            yield from known.states[entry]
