@@ -15,7 +15,7 @@ Frame = Any
 
 JSON_COLUMNS: Final = frozenset({
     "action", "arguments", "attempts", "data", "fallbacks", "files", "links", "metadata", "prompt", "request",
-    "state_snapshot", "tool_calls", "validation",
+    "set", "state_snapshot", "tool_calls", "validation",
 })  # fmt: skip
 """The columns that hold JSON text in the views that have them. `result` is missing: in `actions` it is often text."""
 

@@ -7,7 +7,7 @@ from typing import overload
 from sim.analysis.frames import Frame, Library, frame
 from sim.pages import Table
 from sim.store import RunInfo, list_runs
-from sim.store.run_list import run_table, with_tags
+from sim.store.run_table import run_table, with_tags
 
 
 class RunList(Sequence[RunInfo]):

@@ -36,7 +36,10 @@ LIVE: Final = (
 """The live parameters. A branch at a time above 0 may change them, in addition to `until` and the seed."""
 
 _PATTERNS: Final = tuple(tuple(pattern.split(".")) for pattern in LIVE)
-_SAID: Final = f"{', '.join(_WHOLE)}, models.latency; of agents.NAME: {', '.join(_OF_AGENTS)}; of agents.NAME.loop: {', '.join(_OF_LOOPS)}"
+_SAID: Final = "; ".join((
+    ", ".join((*_WHOLE, _LATENCY)), f"of agents.NAME: {', '.join(_OF_AGENTS)}",
+    f"of agents.NAME.loop: {', '.join(_OF_LOOPS)}",
+))  # fmt: skip
 
 
 @attrs.frozen
