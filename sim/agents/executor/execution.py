@@ -47,7 +47,7 @@ class Execution:
     def is_over(self) -> bool:
         """Return whether the step under way must not go on: its time or money is used up, or a person is needed."""
         state = self.state
-        state.timeout_reached = state.timeout_reached or self.executors.used_ns(state) >= state.timeout_ns
+        state.timeout_reached = state.timeout_reached or not self.executors.time.left_ns(state)
         return state.timeout_reached or state.resource_limit_hit or state.escalation_triggered
 
     async def complete(self, request: ModelRequest) -> Answer:
@@ -91,8 +91,7 @@ class Execution:
             number: how often this has happened before.
             error: why.
         """
-        left = self.state.timeout_ns - self.executors.used_ns(self.state)
-        delay = max(0, min(self.executors.settings.retry_delay << number, left))
+        delay = min(self.executors.settings.retry_delay << number, self.executors.time.left_ns(self.state))
         self.executors.report("retry", self.state, use=use, attempt=number + 1, delay=to_seconds(delay), error=error)
         return delay
 
