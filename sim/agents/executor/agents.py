@@ -57,7 +57,7 @@ class Executor(Agent):
     async def decide_action(self) -> Action:
         """Take notes of people, else do the next step of a task, else sleep until there is one."""
         executors = Executors.of(self.world)
-        executors.count_hold(self.agent_id, self.loop.held_ns)
+        executors.time.add_hold(self.agent_id, self.loop.held_ns, executors.tasks_of(self.agent_id))
         while (message := self.mailbox.take()) is not None:
             if message.topic != WAKE_UP and message.sender == PERSON:
                 return Action("take_note", {"author": message.sender, "text": str(message.data)})

@@ -1,7 +1,7 @@
 """One execution while a step of it is under way, and the calls of models that are made for it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -13,7 +13,7 @@ from sim.agents.executor.settings import ExecutorSettings
 from sim.errors import LimitError
 from sim.kernel import to_seconds
 from sim.llm.service import Models
-from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest
+from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest, TokenUsage
 from sim.world import Inhabitant, World
 
 TASK_COST: Final = "cost of the task"
@@ -47,7 +47,7 @@ class Execution:
     def is_over(self) -> bool:
         """Return whether the step under way must not go on: its time or money is used up, or a person is needed."""
         state = self.state
-        state.timeout_reached = state.timeout_reached or self.executors.used_ns(state) >= state.timeout_ns
+        state.timeout_reached = state.timeout_reached or not self.executors.time.left_ns(state)
         return state.timeout_reached or state.resource_limit_hit or state.escalation_triggered
 
     async def complete(self, request: ModelRequest) -> Answer:
@@ -65,14 +65,23 @@ class Execution:
         if most > left:
             state.resource_limit_hit = True
             raise LimitError(TASK_COST, most, left, self.agent.agent_id)
-        answer = await models.complete(self.agent, request)
-        usage = answer.completion.usage
-        tokens = usage.input_tokens + usage.output_tokens
-        state.token_usage.append(tokens)
-        state.llm_calls.append(LLMCall(request.use, tokens, answer.cost_micro))
-        state.total_cost_micro += answer.cost_micro
-        self.executors.spend(answer.cost_micro)
+        try:
+            answer = await models.complete(self.agent, request)
+        except ModelError as error:  # its attempts can have cost something
+            used = [(attempt.model, attempt.usage) for attempt in error.attempts if attempt.usage is not None]
+            if used:
+                self._spend(request.use, [usage for _, usage in used], sum(models.cost(*one) for one in used))
+            raise
+        self._spend(request.use, [answer.completion.usage], answer.cost_micro)
         return answer
+
+    def _spend(self, use: str, usages: Sequence[TokenUsage], cost_micro: int) -> None:
+        """Note what a call used."""
+        state, tokens = self.state, sum(usage.input_tokens + usage.output_tokens for usage in usages)
+        state.token_usage.append(tokens)
+        state.llm_calls.append(LLMCall(use, tokens, cost_micro))
+        state.total_cost_micro += cost_micro
+        self.executors.spend(cost_micro)
 
     def delay_ns(self, use: str, number: int, error: str) -> int:
         """Note that no model answered, and return after which time to ask again: twice as long each time.
@@ -82,8 +91,7 @@ class Execution:
             number: how often this has happened before.
             error: why.
         """
-        left = self.state.timeout_ns - self.executors.used_ns(self.state)
-        delay = max(0, min(self.executors.settings.retry_delay << number, left))
+        delay = min(self.executors.settings.retry_delay << number, self.executors.time.left_ns(self.state))
         self.executors.report("retry", self.state, use=use, attempt=number + 1, delay=to_seconds(delay), error=error)
         return delay
 

@@ -14,7 +14,8 @@ from sim.agents.executor.loop_detection import is_looping, seen_from_outside
 from sim.agents.executor.orchestrator import create_gate, evaluate_confidence, execute_tool, handle_denial
 from sim.agents.executor.planning import Plan, Planner
 from sim.agents.executor.records import Attempt, Ending, PlannedAction, Result, Step, TaskState, ValidationResult
-from sim.agents.executor.service import Executors, TimeUp
+from sim.agents.executor.service import Executors
+from sim.agents.executor.task_time import TimeUp
 from sim.agents.executor.validation import validate_step
 from sim.errors import Interrupt
 from sim.kernel.duration import to_text

@@ -47,7 +47,7 @@ async def execute_tool(execution: Execution, action: PlannedAction) -> Result:
     finally:
         gates = _gates(execution)[asked:]
         for gate in gates:
-            execution.executors.count_gate(state, gate)
+            execution.executors.time.add_gate(state, gate)
     if done.success:
         result = Result(True, "ok", done.data)
     else:
@@ -220,7 +220,7 @@ async def create_gate(execution: Execution, reason: str, ending: Ending = "escal
         state.escalation_triggered = False
         raise
     finally:
-        executors.count_gate(state, approvals.gates[gate.id])
+        executors.time.add_gate(state, approvals.gates[gate.id])
         world.tasks.update(state.number, ORCHESTRATOR, status="active")
     if (why := ending_of(gate)) is not None:
         state.escalation_reason = f"{reason}; {why}"

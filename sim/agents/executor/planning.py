@@ -151,7 +151,7 @@ def situation(execution: Execution) -> str:
     """Return the situation of a task as a prompt: the goal, how far it is reached, and what was done last."""
     world, state = execution.world, execution.state
     meta, files = state.metadata, execution.executors.workspace.files
-    left = to_seconds(max(0, state.timeout_ns - execution.executors.used_ns(state)))
+    left = to_seconds(execution.executors.time.left_ns(state))
     cost = (state.cost_limit_micro - state.total_cost_micro) / MICRO
     return prompt("", [
         ("time_context", time_context(world)),

@@ -10,17 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, ClassVar, Final
 
-import attrs
-
 from sim.agents.executor.records import FINAL, Ending, Step, TaskState
 from sim.agents.executor.settings import MOST_PRIORITY, Criterion, ExecutionTask, ExecutorSettings, ExecutorsSettings
+from sim.agents.executor.task_time import TaskTime
 from sim.agents.executor.workspace import Workspace, is_in
 from sim.errors import UsageError
-from sim.kernel import Timer, to_seconds
+from sim.kernel import to_seconds
 from sim.kernel.codec import encode, freeze
-from sim.kernel.duration import MAX_NS
 from sim.resources import MICRO, to_micro
-from sim.tools.approvals import Gate
 from sim.world import Message, Refused, Service, World
 from sim.world.actions.messages import deliver
 from sim.world.tasks import TaskStatus
@@ -47,13 +44,6 @@ _ROOM: Final = 4_000  # bytes for the rest of an event
 _LONGEST_NOTE: Final = 4_000
 
 
-@attrs.frozen
-class TimeUp:
-    """The cause of the interrupt of a step when the time of its task is up."""
-
-    task: int
-
-
 class Executors(Service):
     """The executions of one world.
 
@@ -69,6 +59,7 @@ class Executors(Service):
         workspace: the files of all projects.
         tests_fault: why no tests can be run; None: they can, as far as is known.
         counts: how often things happened.
+        time: what counts for the timeouts of tasks.
     """
 
     name: ClassVar[str] = "executor"
@@ -82,14 +73,13 @@ class Executors(Service):
         self.workspace = Workspace(world, settings)
         self.tests_fault: str | None = None
         self.counts: Counter[str] = Counter()
+        self.time = TaskTime(world)
         self._world = world
         self._numbers: dict[str, int] = {}  # name of a task → its number
         self._own: dict[str, dict[int, None]] = {}  # executor → its tasks that have not ended
         self._ready: dict[str, list[tuple[bool, int, int]]] = {}  # type → tasks that nobody has, as a heap
         self._idle: dict[str, dict[str, None]] = {}  # type → executors that sleep
         self._dependents: dict[int, list[int]] = {}
-        self._held_ns: dict[str, int] = {}  # executor → how long the operator had paused it when it last looked
-        self._timers: dict[int, Timer] = {}  # task whose step is under way → its timeout
         self._spent_micro = 0
         world.tasks.define_words(KIND, WORDS, managed=True)
 
@@ -111,7 +101,7 @@ class Executors(Service):
         if settings is None:
             return
         self._idle.get(settings.type, {}).pop(agent_id, None)
-        self.current.pop(agent_id, None)
+        self.release(agent_id)
         for number in self._own.pop(agent_id):
             state = self.states[number]
             state.agent_id = ""
@@ -126,8 +116,11 @@ class Executors(Service):
 
     def goals_of(self, agent_id: str) -> list[str]:
         """Return the tasks of an executor that have not ended: their names and goals, one line each."""
-        states = [self.states[number] for number in self._own.get(agent_id, ())]
-        return [f"{state.task_id} (step {state.current_step}): {state.goal}" for state in states]
+        return [f"{state.task_id} (step {state.current_step}): {state.goal}" for state in self.tasks_of(agent_id)]
+
+    def tasks_of(self, agent_id: str) -> list[TaskState]:
+        """Return the tasks of an executor that have not ended."""
+        return [self.states[number] for number in self._own.get(agent_id, ())]
 
     def next_task(self, agent_id: str) -> TaskState | None:
         """Return the task on which an executor works next, or None: it then counts as idle.
@@ -136,7 +129,7 @@ class Executors(Service):
         nobody has, which is its own from now on.
         """
         settings, now = self.agents[agent_id], self._world.kernel.now
-        own = [self.states[number] for number in self._own[agent_id]]
+        own = self.tasks_of(agent_id)
         can = [state for state in own if self._due_ns(state) <= now]
         if can:
             return min(can, key=_urgency)
@@ -150,7 +143,7 @@ class Executors(Service):
 
     def next_due_ns(self, agent_id: str) -> int | None:
         """Return when a task of an executor can go on by itself, in simulated nanoseconds; None: none can."""
-        due = [self._due_ns(self.states[number]) for number in self._own[agent_id]]
+        due = [self._due_ns(state) for state in self.tasks_of(agent_id)]
         return min((one for one in due if one < _NEVER), default=None)
 
     def _due_ns(self, state: TaskState) -> int:
@@ -162,7 +155,7 @@ class Executors(Service):
         """Note that an executor begins a step of a task."""
         self._idle.get(self.agents[agent_id].type, {}).pop(agent_id, None)
         self.current[agent_id] = state.number
-        self.arm(state)
+        self.time.arm(state)
         task = self._world.tasks.get(state.number)
         if task.status != "active" or task.assignee != agent_id:
             self._world.tasks.update(state.number, ORCHESTRATOR, status="active", assignee=agent_id)
@@ -177,25 +170,7 @@ class Executors(Service):
     def release(self, agent_id: str) -> None:
         """Note that no step of an executor is under way."""
         if (number := self.current.pop(agent_id, None)) is not None:
-            self.disarm(self.states[number])
-
-    def arm(self, state: TaskState) -> None:
-        """Set the timer that interrupts a step under way when the time of its task is up."""
-        kernel = self._world.kernel
-        left = state.timeout_ns - self.used_ns(state)
-        if left > 0:
-            due = min(MAX_NS, kernel.now + left)
-            self._timers[state.number] = kernel.call_at(due, lambda: self._time_is_up(state), kernel.supervisor)
-
-    def disarm(self, state: TaskState) -> None:
-        """Cancel this timer: no step is under way."""
-        if (timer := self._timers.pop(state.number, None)) is not None:
-            timer.cancel()
-
-    def _time_is_up(self, state: TaskState) -> None:
-        agent: Any = self._world.agents.get(state.agent_id)
-        if agent is not None and self.current.get(state.agent_id) == state.number:
-            agent.loop.interrupt(TimeUp(state.number))
+            self.time.disarm(number)
 
     def state_of(self, agent_id: str) -> TaskState:
         """Return the task whose step an executor does at present.
@@ -413,7 +388,7 @@ class Executors(Service):
         if waiting.metadata.get("waits_for") != state.number:
             return
         del waiting.metadata["waits_for"]
-        self._count_pause(waiting, self._world.kernel.now - waiting.metadata.pop("waits_since_ns"))
+        self.time.add_pause(waiting, self._world.kernel.now - waiting.metadata.pop("waits_since_ns"))
         outputs = [step.execution_result.output for step in state.steps_history if step.success]
         helped = {"task": state.task_id, "status": state.final_status, "output": outputs[-2:]}
         waiting.metadata.setdefault("help", []).append(helped)
@@ -429,37 +404,9 @@ class Executors(Service):
         state.metadata |= {"waits_for": other.number, "waits_since_ns": self._world.kernel.now}
         self._world.tasks.update(state.number, ORCHESTRATOR, status="waiting", note=f"waits for task {other.number}")
 
-    def count_gate(self, state: TaskState, gate: Gate) -> None:
-        """Add the time that a gate was open, which does not count for the timeout of a task under way."""
-        closed_ns = self._world.kernel.now if gate.decided_ns is None else gate.decided_ns
-        self._count_pause(state, min(closed_ns, gate.expires_ns) - gate.created_ns)
-        self.disarm(state)  # the timer may be over: a paused agent is not interrupted
-        self.arm(state)
-
-    def count_hold(self, agent_id: str, held_ns: int) -> None:
-        """Add the time for which the operator has paused an executor: it does not count for its tasks either.
-
-        Args:
-            agent_id: the executor.
-            held_ns: this time in all so far.
-        """
-        since = held_ns - self._held_ns.get(agent_id, 0)
-        self._held_ns[agent_id] = held_ns
-        for number in self._own[agent_id] if since > 0 else ():
-            if "waits_for" not in (state := self.states[number]).metadata:
-                self._count_pause(state, since)
-
-    def _count_pause(self, state: TaskState, duration_ns: int) -> None:
-        state.metadata["paused_ns"] = int(state.metadata.get("paused_ns", 0)) + duration_ns
-
-    def used_ns(self, state: TaskState) -> int:
-        """Return the time since a task began, without waiting for people and help, in simulated nanoseconds."""
-        began = self._world.kernel.now if state.started_ns is None else state.started_ns
-        return self._world.kernel.now - began - int(state.metadata.get("paused_ns", 0))
-
     def note(self, agent_id: str, author: str, text: str) -> bool:
         """Keep a note of a person for the prompts of the tasks of an executor; return whether it has any task."""
-        own = [self.states[number] for number in self._own[agent_id]]
+        own = self.tasks_of(agent_id)
         for state in own:
             notes = state.metadata.setdefault("notes", [])
             notes.append({"from": author, "text": text[:_LONGEST_NOTE]})

@@ -40,7 +40,12 @@ for fd in range(256):
         pass
 """
 READ = f"""
-import os
+import os, sys
+try:
+    sys.stdin.seek(0)
+    print(sys.stdin.read() + {FORGED!r}, flush=True)
+except Exception:
+    pass
 for fd in range(9):
     try:
         os.lseek(fd, 0, 0)

@@ -147,6 +147,29 @@ def test_the_next_call_could_exceed_the_cost_limit(tmp_path: Path) -> None:
     assert state.resource_limit_hit
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_calls_that_fail_cost_a_task_too(tmp_path: Path, seed: int) -> None:
+    """The input of calls that took too long is paid: it counts for the limit, which holds, and for the sum."""
+    money = {
+        "provider": "simulated", "prices": {"simulated": {"input": 100, "output": 100}}, "max_tokens": 100,
+        "simulated": {"first_token": {"lognormal": [100, 300]}},
+    }  # fmt: skip
+    given = {
+        "cost_limit": 1.5,
+        "retries": 20,
+        "retry_delay": "1ms",
+        "timeout": "1d",
+        "monitoring": {"stalled_steps": 50},
+    }
+    plans = {"job": [write(f"{n}", f"{n}") for n in range(40)]}
+    ran = team(tmp_path, plans, models=money, executor={**given, "max_steps": 50}, run={"seed": seed})
+    assert ran.ended() == ("failed", "cost_limit")
+    assert 0 < ran.state().total_cost_micro <= 1_500_000
+    ((spent, failed),) = ran.rows("SELECT sum(cost), sum(error IS NOT NULL) FROM llm_calls")
+    assert failed > 0
+    assert spent == pytest.approx(ran.state().total_cost_micro / 1e6)
+
+
 def test_each_end_has_a_status() -> None:
     """The six ends of the seed, and two that it does not have, map to success, failed and escalated."""
     assert [end for end, status in FINAL.items() if status == "success"] == ["criteria_met"]
