@@ -61,6 +61,9 @@ if TYPE_CHECKING:
         ReplayResult,
         RunResult,
         SimulationRunner,
+        Survey,
+        ask,
+        ask_async,
         branch,
         branch_async,
         replay,
@@ -82,9 +85,10 @@ __all__ = [
     "AgentRecords", "AgentState", "Chart", "Comparison", "Container", "Control", "Effect", "Event", "EventBus",
     "Interrupt", "Kernel", "Latch", "Message", "Outcome", "PauseReason", "Preempted", "PreemptiveResource",
     "PriorityResource", "Queue", "RateTracker", "ReplayResult", "Resource", "Run", "RunList", "RunResult", "Scenario",
-    "ScenarioError", "Service", "Signal", "SimError", "SimulationRunner", "Store", "Tool", "Tools", "UsageError",
-    "WakeCondition", "World", "all_of", "branch", "branch_async", "diff", "first_of", "join", "load", "perform",
-    "replay", "replay_async", "resume", "resume_async", "run", "run_async", "run_until", "runs", "sleep", "tool",
+    "ScenarioError", "Service", "Signal", "SimError", "SimulationRunner", "Store", "Survey", "Tool", "Tools",
+    "UsageError", "WakeCondition", "World", "all_of", "ask", "ask_async", "branch", "branch_async", "diff",
+    "first_of", "join", "load", "perform", "replay", "replay_async", "resume", "resume_async", "run", "run_async",
+    "run_until", "runs", "sleep", "tool",
 ]  # fmt: skip
 """The public names but `open`, so that `from sim import *` does not hide the built-in function."""
 
@@ -97,8 +101,8 @@ _HOMES = {
     "kernel": "Actor Effect Kernel Latch Outcome Queue Signal all_of first_of join perform run_until sleep",
     "pages": "Chart",
     "resources": "Container Preempted PreemptiveResource PriorityResource RateTracker Resource Store",
-    "runner": "ReplayResult RunResult SimulationRunner branch replay resume run "
-    "branch_async replay_async resume_async run_async",
+    "runner": "ReplayResult RunResult SimulationRunner Survey ask branch replay resume run "
+    "ask_async branch_async replay_async resume_async run_async",
     "scenario": "Scenario load",
     "standalone": "World",
     "tools": "Tool Tools tool",

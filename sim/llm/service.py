@@ -118,6 +118,11 @@ class CallPlan:
         """The sum of input and output tokens."""
         return self.input_tokens + self.max_tokens
 
+    @property
+    def outside(self) -> bool:
+        """Whether a model at an endpoint can answer."""
+        return any(target.provider not in INSIDE for target in self.route.targets)
+
 
 @attrs.frozen
 class _Stake:

@@ -136,7 +136,7 @@ class RebuiltSimulation:
             if data["seed"] is not None:
                 self.simulation.world.kernel.reseed(data["seed"])
             if "model" in data:
-                self._change_models(tuple(data["model"]))
+                self.change_models_to(tuple(data["model"]))
 
         self.simulation.world.on_input("branch", leave)
 
@@ -151,14 +151,22 @@ class RebuiltSimulation:
         if self.until_ns <= at_ns:
             raise UsageError(f"the branch ends at {to_text(self.until_ns)}, before it begins", hint="give --until")
         LiveParameters(self.simulation).check(parse_all(overrides), f"at {to_text(at_ns)}", now=False)
+        self.check_moment(folder, at_ns, "--at 0 runs the scenario again with other parameters")
+        if models:
+            self.check_models(models)
+
+    def check_moment(self, folder: Path, at_ns: int, hint: str | None = None) -> None:
+        """Refuse a run whose agents are at different times.
+
+        Raises:
+            UsageError: if they are.
+        """
         if self.simulation.service is not None:
             raise UsageError(
                 f"{folder} was run with execution.sync: its agents are at different times, so there is no single moment"
-                f" {to_text(at_ns)} to branch at",
-                hint="--at 0 runs the scenario again with other parameters",
+                f" {to_text(at_ns)}",
+                hint=hint,
             )
-        if models:
-            self.check_models(models)
 
     def check_models(self, names: tuple[str, ...]) -> None:
         """Check that these models can replace the scenario's.
@@ -171,7 +179,8 @@ class RebuiltSimulation:
             raise UsageError("the scenario has no language models to replace", hint="add `models: {}` to it")
         check_models(models, attrs.evolve(self.access, models=names))
 
-    def _change_models(self, names: tuple[str, ...]) -> None:
+    def change_models_to(self, names: tuple[str, ...]) -> None:
+        """Replace the language models of the running world."""
         service, models = self.simulation.models, self.simulation.scenario.models
         assert service is not None, "checked before"
         assert models is not None, "checked before"

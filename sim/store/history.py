@@ -45,6 +45,7 @@ class RunHistory:
     Args:
         run: an open, verified run.
         until_ns: the simulated time up to which the run is replayed (nanoseconds, exclusive); None for all of it.
+        hold_all: whether all effects in flight at the end of the replay are held, so that none is carried out.
 
     Attributes:
         chunk: the next chunk of events to compare with, None after the last.
@@ -56,8 +57,9 @@ class RunHistory:
         on_over: a function that is called when the replay is over.
     """
 
-    def __init__(self, run: StoredRun, until_ns: int | None = None) -> None:
+    def __init__(self, run: StoredRun, until_ns: int | None = None, *, hold_all: bool = False) -> None:
         self.run = run
+        self._hold_all = hold_all
         self.until_ns = MAX_NS if until_ns is None else until_ns
         self.over = False
         self.on_over: Callable[[], None] | None = None
@@ -131,8 +133,10 @@ class RunHistory:
         return bool(rows) and rows[0][0] >= self.until_ns
 
     def in_doubt(self, handle: EffectHandle) -> bool:
-        """Return whether an effect without a recorded outcome is in doubt: it is unsafe, and its start is recorded."""
-        return handle.effect.safety == "unsafe" and bool(self._effect(handle))
+        """Return whether an effect without a recorded outcome is held: in doubt (unsafe, and its start is recorded), or
+        all are.
+        """
+        return self._hold_all or (handle.effect.safety == "unsafe" and bool(self._effect(handle)))
 
     def _effect(self, handle: EffectHandle) -> list[tuple[Any, ...]]:
         return self.run.query(

@@ -1,0 +1,226 @@
+"""`sim ask`: ask the agents of a run questions, as they are at one of its moments."""
+
+import csv
+import io
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import attrs
+import click
+
+from sim.agents.interview import Question
+from sim.cli.model_options import MODEL, access_of, endpoint_options
+from sim.cli.render.output import ALLOW, OUT, PATH, common, plain, print_json, reading, say
+from sim.cli.render.table import Cell, print_table
+from sim.cli.run import allow_imports
+from sim.errors import RunError, UsageError
+from sim.runner.asking import Survey, SurveyCost, ask
+from sim.runner.rebuild import models_asked
+from sim.scenario.yaml_tree import read_tree
+from sim.store.export import csv_cell
+from sim.store.files import failure, private_file
+
+_SHOWN = 40
+_LONGEST = 80  # characters of an answer in the terminal
+_COLUMNS = ("time", "agent", "question", "answer", "value", "error", "model", "tokens", "cost_micro")
+
+
+@click.command(
+    "ask",
+    epilog="""Examples:
+
+    \b
+      sim ask debate "Should the town ban cars?" --options yes,no,unsure
+      sim ask contagion "How worried are you?" --at 24h --at 48h --scale 1,7 --agents person
+      sim ask town --questions survey.yaml --to answers.csv --model openai:NAME""",
+)
+@click.argument("run")
+@click.argument("questions", nargs=-1)
+@click.option(
+    "--at", "times", multiple=True, metavar="DURATION", help="A simulated time; repeatable. Default: the end."
+)
+@click.option(
+    "--agents", multiple=True, metavar="NAME", help="An agent, an entry or a group; repeatable. Default: all."
+)
+@click.option("--questions", "file", type=PATH, metavar="FILE", help="A YAML file with a list of questions.")
+@click.option("--scale", metavar="LOW,HIGH", help="The answers to QUESTIONS are whole numbers from LOW to HIGH.")
+@click.option("--options", "choices", metavar="A,B,...", help="The answers to QUESTIONS are one of these texts.")
+@click.option("--number", is_flag=True, help="The answers to QUESTIONS are numbers.")
+@click.option("--to", type=PATH, metavar="FILE", help="Write all answers to a new .csv or .json file.")
+@click.option("--estimate", "only_estimate", is_flag=True, help="Print what it would cost at most; ask nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask whether the cost is accepted.")
+@MODEL
+@endpoint_options
+@click.option("--allow-change", is_flag=True, help="Accept a changed scenario or code. The record is still verified.")
+@ALLOW
+@OUT
+@common
+def command(
+    run: str, questions: tuple[str, ...], out: Path, *, times: tuple[str, ...], agents: tuple[str, ...],
+    file: Path | None, scale: str | None, choices: str | None, number: bool, to: Path | None,
+    only_estimate: bool, yes: bool, models: tuple[str, ...], other_endpoint: bool, allow_change: bool,
+    allow: tuple[str, ...], as_json: bool, **endpoint: Any,
+) -> int:  # fmt: skip
+    """Ask the agents of RUN questions, as they are at some of its moments. A model speaks for each agent.
+
+    The run is replayed up to the moment; neither the run nor its agents change. What it costs at most is shown first.
+    Answers of models at an endpoint are kept in the run folder, so the same question is never paid for twice.
+    """
+    asked = [*_from_file(file), *_from_texts(questions, scale, choices, number=number)]
+    _check_target(to)
+    if allow:
+        allow_imports()
+    with reading(out, run, verify=False) as stored:
+        folder, before = stored.path, models_asked(stored.info.options)
+    access = access_of(endpoint, models or before)
+    surveys = [
+        ask(
+            folder, asked, at=at, agents=agents, models=models, access=access, other_endpoint=other_endpoint,
+            allow_change=allow_change, allow=allow, on_interrupt="return",
+            confirm=lambda cost: _confirmed(cost, yes=yes, only_estimate=only_estimate),
+        )
+        for at in times or (None,)
+    ]  # fmt: skip
+    if only_estimate:
+        _print_costs(surveys, as_json=as_json)
+        return 0
+    rows = _rows(surveys)
+    if to is not None:
+        _write(to, rows)
+    if as_json:
+        print_json({"run": str(folder), "surveys": [attrs.asdict(survey) for survey in surveys]})
+    else:
+        _print(surveys, asked, rows, to)
+    wrong = sum(answer.error is not None for survey in surveys for answer in survey.answers)
+    if wrong:
+        say(f"sim: {wrong} of {len(rows)} answers are missing or do not have the form of the question")
+    return 1 if any(answer.answer is None for survey in surveys for answer in survey.answers) else 0
+
+
+def _from_texts(texts: Sequence[str], scale: str | None, options: str | None, *, number: bool) -> list[Question]:
+    if not texts and (scale or options or number):
+        raise UsageError("a form of answers is given, but no question")
+    bounds: tuple[int, ...] = ()
+    if scale is not None:
+        try:
+            bounds = tuple(int(part) for part in scale.split(","))
+        except ValueError:
+            raise UsageError(f"--scale {scale!r} is not of the form LOW,HIGH", hint="for example 1,7") from None
+    choices = () if options is None else tuple(part.strip() for part in options.split(","))
+    return [Question(text, choices, bounds, number) for text in texts]
+
+
+def _from_file(file: Path | None) -> list[Question]:
+    if file is None:
+        return []
+    try:
+        tree, problems = read_tree(file.read_text(encoding="utf-8"), str(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}") from error
+    if problems:
+        raise UsageError(str(problems[0]))
+    if not isinstance(tree, list) or not tree:
+        raise UsageError(
+            f"{file} has no list of questions", hint="write `- How are you?`, or `- {ask: ..., scale: [1, 7]}`"
+        )
+    found = []
+    for index, one in enumerate(tree):
+        try:
+            found.append(Question.of(one))
+        except UsageError as error:
+            raise UsageError(f"{file}: question {index + 1}: {error}", hint=error.hint) from error
+    return found
+
+
+def _check_target(to: Path | None) -> None:
+    if to is not None and to.suffix not in (".csv", ".json"):
+        raise UsageError(f"{to} has no format that is known", hint="its name ends with .csv or .json")
+    if to is not None and to.exists():
+        raise UsageError(f"{to} exists already", hint="choose another name")
+
+
+def _confirmed(cost: SurveyCost, *, yes: bool, only_estimate: bool) -> bool:
+    """Show what a survey costs at most, and return whether it is to be made."""
+    say(f"sim: {_cost_text(cost)}")
+    if only_estimate:
+        return False
+    if not cost.outside or yes or not sys.stdin.isatty():
+        return True
+    return click.confirm("ask?", err=True)
+
+
+def _cost_text(cost: SurveyCost) -> str:
+    answers = cost.agents * cost.questions
+    price = f"at most {cost.most:.4f}" if cost.most or not cost.outside else "at a price that is not known"
+    return (
+        f"{answers:,} answers ({cost.agents:,} agents x {cost.questions:,} questions), "
+        f"about {cost.input_tokens:,} tokens in, {price}"
+    )
+
+
+def _print_costs(surveys: Sequence[Survey], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"surveys": [{"seconds": survey.seconds, **attrs.asdict(survey.cost)} for survey in surveys]})
+    else:
+        click.echo(f"at most {sum(survey.cost.most for survey in surveys):.4f} in all")
+
+
+def _rows(surveys: Sequence[Survey]) -> list[dict[str, Any]]:
+    return [{"time": survey.seconds, **attrs.asdict(answer)} for survey in surveys for answer in survey.answers]
+
+
+def _write(to: Path, rows: Sequence[dict[str, Any]]) -> None:
+    if to.suffix == ".json":
+        text = json.dumps(list(rows))
+    else:
+        stream = io.StringIO(newline="")
+        writer = csv.writer(stream)
+        writer.writerow(_COLUMNS)
+        writer.writerows([csv_cell(row[name]) for name in _COLUMNS] for row in rows)
+        text = stream.getvalue()
+    try:
+        private_file(to, text.encode())
+    except OSError as error:
+        raise failure(to, error) from error
+
+
+def _print(
+    surveys: Sequence[Survey], asked: Sequence[Question], rows: Sequence[dict[str, Any]], to: Path | None
+) -> None:
+    if not rows:
+        raise RunError("no agent was asked")
+    lines: list[list[Cell]] = [
+        [row["time"], row["agent"], _short(row["question"]), _short(row["answer"] or row["error"] or "")]
+        for row in rows[:_SHOWN]
+    ]
+    print_table(["time", "agent", "question", "answer"], lines)
+    if len(rows) > _SHOWN:
+        click.echo(f"{len(rows) - _SHOWN:,} more answers{'' if to is None else f' are in {plain(to)}'}")
+    summary = [_summary(survey, question) for question in asked if question.form for survey in surveys]
+    if summary:
+        click.echo()
+        print_table(["time", "question", "answers", "result"], summary)
+    cost = sum(row["cost_micro"] for row in rows) / 1e6
+    reused = sum(survey.reused for survey in surveys)
+    again = f", {reused:,} of them from earlier surveys" if reused else ""
+    click.echo(f"\n{len(rows):,} answers{again}; {cost:.4f} spent" + (f"; {plain(to)}" if to else ""))
+
+
+def _summary(survey: Survey, question: Question) -> list[Cell]:
+    values = [one.value for one in survey.answers if one.question == question.ask and one.value is not None]
+    if question.options:
+        counts = Counter(values)
+        result = ", ".join(f"{option} {counts[option]}" for option in question.options)
+    else:
+        result = f"mean {fmean(float(value) for value in values):.4g}" if values else ""
+    return [survey.seconds, _short(question.ask), len(values), result]
+
+
+def _short(text: str) -> str:
+    line = plain(" ".join(text.split()))
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."

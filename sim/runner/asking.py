@@ -1,0 +1,236 @@
+"""`ask`: questions to the agents of a recorded run, at one of its moments (edge).
+
+The run is replayed up to the moment, and the questions are asked there, in a branch of which nothing is kept. So the
+run and its agents do not change, and they can be asked about any moment, as often as one likes.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, Unpack
+
+import attrs
+
+from sim.actors import Agent
+from sim.agents.interview import USE, Question, SurveyAnswer, interview, interview_prompt
+from sim.errors import RunError, UsageError
+from sim.expressions import did_you_mean
+from sim.kernel import Duration, to_ns, to_seconds, to_text
+from sim.kernel.effects import EffectHandle
+from sim.llm.service import Models
+from sim.llm.shared_answers import SharedAnswers
+from sim.llm.types import ChatMessage, ModelRequest
+from sim.runner.branching import end_of
+from sim.runner.event_loop import in_plain_code
+from sim.runner.options import ReplayKeywords, ReplayOptions
+from sim.runner.rebuild import RebuiltSimulation, check_endpoint, check_not_running
+from sim.runner.runner import SimulationRunner
+from sim.store import HashRecorder
+from sim.store.answer_book import ANSWERS, AnswerBook
+from sim.store.history import RunHistory
+from sim.store.reader import StoredRun, open_run
+from sim.store.verifying_recorder import VerifyingRecorder
+from sim.text import of_error
+
+Prompt = tuple[Agent, Question, tuple[ChatMessage, ...]]
+"""An agent, a question to it, and what the model is asked in its place."""
+
+MOST_ANSWERS: Final = 100_000
+_CONCURRENT: Final = 256  # questions that are under way at the same time
+
+
+@attrs.frozen
+class SurveyCost:
+    """What a survey will take at most.
+
+    Attributes:
+        agents, questions: their numbers.
+        input_tokens: the tokens of all prompts, estimated.
+        most: the most money, if no answer has to be asked for again.
+        outside: whether models at an endpoint answer.
+    """
+
+    agents: int
+    questions: int
+    input_tokens: int
+    most: float
+    outside: bool
+
+
+@attrs.frozen
+class Survey:
+    """The answers of the agents of a run at one moment.
+
+    Attributes:
+        run: the folder of the run.
+        seconds: the moment, in simulated seconds.
+        cost: what it could have cost; it was shown before.
+        answers: the answers, agent by agent; empty if `confirm` refused.
+        reused: how many requests had been answered in an earlier survey of this run.
+    """
+
+    run: str
+    seconds: float
+    cost: SurveyCost
+    answers: tuple[SurveyAnswer, ...]
+    reused: int = 0
+
+
+async def ask_async(
+    run: str | PathLike[str],
+    questions: Sequence[Question | str],
+    *,
+    at: Duration | None = None,
+    agents: Sequence[str] = (),
+    models: Sequence[str] = (),
+    confirm: Callable[[SurveyCost], bool] | None = None,
+    **options: Unpack[ReplayKeywords],
+) -> Survey:
+    """Ask agents of a recorded run questions, as they are at one moment; see `sim.agents.interview`.
+
+    The run is not changed. Answers of models at an endpoint are kept in the run folder (`answers.db`), so that a survey
+    that was interrupted, or is made again, pays for no answer twice.
+
+    Args:
+        run: the folder of the run.
+        questions: the questions.
+        at: the simulated time; what is due at it has not happened yet, except at time 0, at which agents begin. None:
+            the end of the record.
+        agents: names of agents, entries and groups; empty: all agents.
+        models: language models that replace those of the run, as in `Access.models`.
+        confirm: called with the cost before anything is asked; if it returns False, nothing is.
+        options: see `ReplayOptions`.
+
+    Raises:
+        UsageError: if the record ends before, an agent does not exist, or the scenario has no language models.
+        RunError: if the run cannot be replayed.
+    """
+    chosen = ReplayOptions.of(options)
+    asked = tuple(one if isinstance(one, Question) else Question(one) for one in questions)
+    if not asked:
+        raise UsageError("there are no questions")
+    with open_run(Path(run)) as stored:
+        check_not_running(stored)
+        end = end_of(stored)
+        at_ns = end if at is None else to_ns(at)
+        if at_ns > end:
+            raise UsageError(f"the record of {run} ends at {to_text(end)}, before {to_text(at_ns)}")
+        check_endpoint(stored, chosen, models)
+        survey = _Survey(stored, at_ns, asked, tuple(agents), confirm)
+        return await survey.carry_out(chosen, tuple(models))
+
+
+ask = in_plain_code(ask_async)
+
+
+@attrs.define
+class _Survey:
+    """One survey under way."""
+
+    stored: StoredRun
+    at_ns: int
+    questions: tuple[Question, ...]
+    names: tuple[str, ...]
+    confirm: Callable[[SurveyCost], bool] | None
+    cost: SurveyCost | None = None
+    answers: list[SurveyAnswer | None] = attrs.field(factory=list)
+    failure: Exception | None = None
+
+    async def carry_out(self, again: ReplayOptions, models: tuple[str, ...]) -> Survey:
+        rebuilt = RebuiltSimulation.of(self.stored, again, checked=True)
+        rebuilt.check_moment(self.stored.path, self.at_ns)
+        if models:
+            rebuilt.check_models(models)
+        await rebuilt.prepare()
+        service = Models.of(rebuilt.simulation.world)
+        history = RunHistory(self.stored, max(1, self.at_ns), hold_all=True)  # at time 0, agents begin
+        keeper = VerifyingRecorder(history, rebuilt.pause, HashRecorder(), copy=True)
+        with AnswerBook(self.stored.path / ANSWERS) as book:
+            service.shared = SharedAnswers(book, "survey")
+            await rebuilt.session(again, keeper, history, partial(self._begin, rebuilt, models)).carry_out()
+        if self.failure is not None:
+            raise self.failure
+        if self.cost is None:
+            raise RunError(f"the replay of {self.stored.path} has not reached {to_text(self.at_ns)}")
+        answers = tuple(one for one in self.answers if one is not None)
+        return Survey(
+            str(self.stored.path), to_seconds(self.at_ns - (self.at_ns == 1)), self.cost, answers, service.counts.reused
+        )
+
+    def _begin(
+        self, rebuilt: RebuiltSimulation, models: tuple[str, ...], runner: SimulationRunner, _: list[EffectHandle]
+    ) -> bool:
+        """Have the questions asked when the replay has reached its moment; return whether there is anything to ask."""
+        if models:
+            rebuilt.change_models_to(models)
+        try:
+            prompts = self._prompts(runner)
+        except UsageError as error:
+            self.failure = error
+            return False
+        assert self.cost is not None, "it is known with the prompts"
+        if not prompts or (self.confirm is not None and not self.confirm(self.cost)):
+            return False
+        self._ask(runner, prompts)
+        return True
+
+    def _ask(self, runner: SimulationRunner, prompts: Sequence[Prompt]) -> None:
+        """Start the actors that ask; the last one ends the run."""
+        world, kernel = runner.simulation.world, runner.simulation.world.kernel
+        world.on_hold = True  # no simulated time passes, so no agent does anything
+        self.answers = [None] * len(prompts)
+        waiting = iter(enumerate(prompts))
+        left = min(_CONCURRENT, len(prompts))
+
+        async def ask_some() -> None:
+            for index, (agent, question, messages) in waiting:
+                self.answers[index] = await _asked(world, agent, question, messages)
+
+        def ended(*_: object) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                kernel.halt()
+
+        with kernel.acting_as(kernel.supervisor):
+            for number in range(left):
+                kernel.spawn(f"survey:{number}", ask_some(), on_exit=ended)
+
+    def _prompts(self, runner: SimulationRunner) -> list[Prompt]:
+        world = runner.simulation.world
+        respondents = self._respondents(runner)
+        if (count := len(respondents) * len(self.questions)) > MOST_ANSWERS:
+            raise UsageError(f"{count:,} answers are more than {MOST_ANSWERS:,}", hint="ask fewer agents")
+        prompts = [(agent, one, interview_prompt(world, agent, one)) for agent in respondents for one in self.questions]
+        models = Models.of(world)
+        plans = [models.plan(agent, ModelRequest(messages, use=USE)) for agent, _, messages in prompts]
+        self.cost = SurveyCost(
+            len(respondents), len(self.questions), sum(plan.input_tokens for plan in plans),
+            sum(plan.cost_micro for plan in plans) / 1e6, any(plan.outside for plan in plans),
+        )  # fmt: skip
+        return prompts
+
+    def _respondents(self, runner: SimulationRunner) -> list[Agent]:
+        """Return the agents that are asked.
+
+        Raises:
+            UsageError: if a name is not that of an agent, an entry or a group.
+        """
+        found: dict[str, Agent] = {}
+        for name in self.names or ("",):
+            chosen = runner.live.select([name] if name else [])
+            if name and not chosen:
+                known = [*runner.simulation.world.agents, *(entry.name for entry in runner.simulation.scenario.agents)]
+                raise UsageError(f"there is no agent {name!r:.60} then", hint=did_you_mean(name, known))
+            found |= {agent.agent_id: agent for agent in chosen if agent.alive}
+        return list(found.values())
+
+
+async def _asked(world: Any, agent: Agent, question: Question, messages: tuple[ChatMessage, ...]) -> SurveyAnswer:
+    try:
+        return await interview(world, agent, question, messages)
+    except (MemoryError, RunError):
+        raise  # these concern the process, not the answer
+    except Exception as error:  # whatever a provider raises: the other answers must not be lost
+        return SurveyAnswer(agent.agent_id, question.ask, None, error=of_error(error))
