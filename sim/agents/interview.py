@@ -12,7 +12,8 @@ only it knows with `Agent.about`. The latest actions and messages are known if t
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Self
 
 import attrs
@@ -28,7 +29,7 @@ from sim.expressions import did_you_mean
 from sim.kernel.codec import encode
 from sim.llm.service import Models
 from sim.llm.tokens import APPROXIMATE
-from sim.llm.types import ChatMessage, ModelError, ModelRequest
+from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest
 from sim.memory.service import Memories
 from sim.store.views import add_views
 from sim.world import World
@@ -274,11 +275,26 @@ async def interview(
     Raises:
         UsageError: if the world has no language models.
     """
-    models, asked = Models.of(world), tuple(messages or interview_prompt(world, agent, question))
-    found = SurveyAnswer(agent.agent_id, question.ask, None)
+    asked = tuple(messages or interview_prompt(world, agent, question))
+    ask = partial(Models.of(world).interview, agent)
+    return await answer_in_form(ask, agent.agent_id, question, ModelRequest(asked, use=USE))
+
+
+async def answer_in_form(
+    ask: Callable[[ModelRequest], Awaitable[Answer]], agent_id: str, question: Question, request: ModelRequest
+) -> SurveyAnswer:
+    """Ask a model, and ask once more if its answer does not have the form of the question.
+
+    Args:
+        ask: calls the model.
+        agent_id: the agent that the answer is of.
+        question: the question, for its form.
+        request: the request.
+    """
+    found = SurveyAnswer(agent_id, question.ask, None)
     for _ in range(_ASKS):
         try:
-            answer = await models.interview(agent, ModelRequest(asked, use=USE))
+            answer = await ask(request)
         except ModelError as error:
             return found if found.answer is not None else attrs.evolve(found, error=f"no model answered: {error}"[:500])
         said, usage = answer.completion.text.strip(), answer.completion.usage
@@ -293,7 +309,8 @@ async def interview(
         if not wrong:
             break
         complaint = f"This is not an answer of the right form. {question.form}"
-        asked = (*asked, ChatMessage("assistant", said or "(nothing)"), ChatMessage("user", complaint))
+        said_before = ChatMessage("assistant", said or "(nothing)")
+        request = attrs.evolve(request, messages=(*request.messages, said_before, ChatMessage("user", complaint)))
     return found
 
 

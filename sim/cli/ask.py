@@ -1,9 +1,5 @@
 """`sim ask`: ask the agents of a run questions, as they are at one of its moments."""
 
-import csv
-import io
-import json
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +11,7 @@ import click
 
 from sim.agents.interview import Question
 from sim.cli.model_options import MODEL, access_of, endpoint_options
+from sim.cli.render.asking import asking_options, check_target, confirmed, cost_text, short, write_rows
 from sim.cli.render.output import ALLOW, OUT, PATH, common, plain, print_json, reading, say
 from sim.cli.render.table import Cell, print_table
 from sim.cli.run import allow_imports
@@ -22,11 +19,8 @@ from sim.errors import RunError, UsageError
 from sim.runner.asking import Survey, SurveyCost, ask
 from sim.runner.rebuild import models_asked
 from sim.scenario.yaml_tree import read_tree
-from sim.store.export import csv_cell
-from sim.store.files import failure, private_file
 
 _SHOWN = 40
-_LONGEST = 80  # characters of an answer in the terminal
 _COLUMNS = ("time", "agent", "question", "answer", "value", "error", "model", "tokens", "cost_micro")
 
 
@@ -51,9 +45,7 @@ _COLUMNS = ("time", "agent", "question", "answer", "value", "error", "model", "t
 @click.option("--scale", metavar="LOW,HIGH", help="The answers to QUESTIONS are whole numbers from LOW to HIGH.")
 @click.option("--options", "choices", metavar="A,B,...", help="The answers to QUESTIONS are one of these texts.")
 @click.option("--number", is_flag=True, help="The answers to QUESTIONS are numbers.")
-@click.option("--to", type=PATH, metavar="FILE", help="Write all answers to a new .csv or .json file.")
-@click.option("--estimate", "only_estimate", is_flag=True, help="Print what it would cost at most; ask nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask whether the cost is accepted.")
+@asking_options
 @MODEL
 @endpoint_options
 @click.option("--allow-change", is_flag=True, help="Accept a changed scenario or code. The record is still verified.")
@@ -72,17 +64,21 @@ def command(
     Answers of models at an endpoint are kept in the run folder, so the same question is never paid for twice.
     """
     asked = [*_from_file(file), *_from_texts(questions, scale, choices, number=number)]
-    _check_target(to)
+    check_target(to)
     if allow:
         allow_imports()
     with reading(out, run, verify=False) as stored:
         folder, before = stored.path, models_asked(stored.info.options)
     access = access_of(endpoint, models or before)
+
+    def confirm(cost: SurveyCost) -> bool:
+        return confirmed(_cost_text(cost), outside=cost.outside, yes=yes, only_estimate=only_estimate)
+
     surveys = [
         ask(
             folder, asked, at=at, agents=agents, models=models, access=access, other_endpoint=other_endpoint,
             allow_change=allow_change, allow=allow, on_interrupt="return",
-            confirm=lambda cost: _confirmed(cost, yes=yes, only_estimate=only_estimate),
+            confirm=confirm,
         )
         for at in times or (None,)
     ]  # fmt: skip
@@ -91,7 +87,7 @@ def command(
         return 0
     rows = _rows(surveys)
     if to is not None:
-        _write(to, rows)
+        write_rows(to, _COLUMNS, rows)
     if as_json:
         print_json({"run": str(folder), "surveys": [attrs.asdict(survey) for survey in surveys]})
     else:
@@ -137,30 +133,9 @@ def _from_file(file: Path | None) -> list[Question]:
     return found
 
 
-def _check_target(to: Path | None) -> None:
-    if to is not None and to.suffix not in (".csv", ".json"):
-        raise UsageError(f"{to} has no format that is known", hint="its name ends with .csv or .json")
-    if to is not None and to.exists():
-        raise UsageError(f"{to} exists already", hint="choose another name")
-
-
-def _confirmed(cost: SurveyCost, *, yes: bool, only_estimate: bool) -> bool:
-    """Show what a survey costs at most, and return whether it is to be made."""
-    say(f"sim: {_cost_text(cost)}")
-    if only_estimate:
-        return False
-    if not cost.outside or yes or not sys.stdin.isatty():
-        return True
-    return click.confirm("ask?", err=True)
-
-
 def _cost_text(cost: SurveyCost) -> str:
-    answers = cost.agents * cost.questions
-    price = f"at most {cost.most:.4f}" if cost.most or not cost.outside else "at a price that is not known"
-    return (
-        f"{answers:,} answers ({cost.agents:,} agents x {cost.questions:,} questions), "
-        f"about {cost.input_tokens:,} tokens in, {price}"
-    )
+    count = f"{cost.agents * cost.questions:,} answers ({cost.agents:,} agents x {cost.questions:,} questions)"
+    return cost_text(count, cost.input_tokens, cost.most, outside=cost.outside)
 
 
 def _print_costs(surveys: Sequence[Survey], *, as_json: bool) -> None:
@@ -174,28 +149,13 @@ def _rows(surveys: Sequence[Survey]) -> list[dict[str, Any]]:
     return [{"time": survey.seconds, **attrs.asdict(answer)} for survey in surveys for answer in survey.answers]
 
 
-def _write(to: Path, rows: Sequence[dict[str, Any]]) -> None:
-    if to.suffix == ".json":
-        text = json.dumps(list(rows))
-    else:
-        stream = io.StringIO(newline="")
-        writer = csv.writer(stream)
-        writer.writerow(_COLUMNS)
-        writer.writerows([csv_cell(row[name]) for name in _COLUMNS] for row in rows)
-        text = stream.getvalue()
-    try:
-        private_file(to, text.encode())
-    except OSError as error:
-        raise failure(to, error) from error
-
-
 def _print(
     surveys: Sequence[Survey], asked: Sequence[Question], rows: Sequence[dict[str, Any]], to: Path | None
 ) -> None:
     if not rows:
         raise RunError("no agent was asked")
     lines: list[list[Cell]] = [
-        [row["time"], row["agent"], _short(row["question"]), _short(row["answer"] or row["error"] or "")]
+        [row["time"], row["agent"], short(row["question"]), short(row["answer"] or row["error"] or "")]
         for row in rows[:_SHOWN]
     ]
     print_table(["time", "agent", "question", "answer"], lines)
@@ -218,9 +178,4 @@ def _summary(survey: Survey, question: Question) -> list[Cell]:
         result = ", ".join(f"{option} {counts[option]}" for option in question.options)
     else:
         result = f"mean {fmean(float(value) for value in values):.4g}" if values else ""
-    return [survey.seconds, _short(question.ask), len(values), result]
-
-
-def _short(text: str) -> str:
-    line = plain(" ".join(text.split()))
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
+    return [survey.seconds, short(question.ask), len(values), result]

@@ -54,6 +54,15 @@ def load(path: str | PathLike[str], overrides: Sequence[str] = (), allow: Sequen
         ScenarioError: with all problems of the file.
         UsageError: if an override is malformed, or an allowed package cannot be imported.
     """
+    return loads(read_text(path), str(path), overrides, allow)
+
+
+def read_text(path: str | PathLike[str]) -> str:
+    """Return the text of a scenario file.
+
+    Raises:
+        ScenarioError: if it cannot be read, is too large, or is not UTF-8.
+    """
     file = str(path)
     try:
         with Path(path).open("rb") as stream:
@@ -69,7 +78,7 @@ def load(path: str | PathLike[str], overrides: Sequence[str] = (), allow: Sequen
         before = data[: error.start]
         line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
         raise ScenarioError([Problem(file, line, column, "the file is not UTF-8 text")]) from None
-    return loads(text, file, overrides, allow)
+    return text
 
 
 def loads(text: str, file: str = "<text>", overrides: Sequence[str] = (), allow: Sequence[str] = ()) -> Scenario:
