@@ -358,14 +358,19 @@ class AgentSpec:
     delay_ns: int
 
 
-def check_kinds(scenario: schema.Scenario, allow: tuple[str, ...]) -> None:
+def check_kinds(scenario: schema.Scenario, allow: tuple[str, ...], kinds: Kinds | None = None) -> None:
     """Check before a run that all kinds of agents exist and are allowed.
+
+    Args:
+        scenario: the scenario.
+        allow: kinds of installed packages, and modules, that it may use.
+        kinds: classes that the host program gives.
 
     Raises:
         UsageError: if one is not, as `build` raises it.
     """
     for entry in scenario.agents:
-        _family(entry, {}, allow)
+        _family(entry, kinds or {}, allow)
 
 
 def _family(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> Family:

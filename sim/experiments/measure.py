@@ -126,7 +126,7 @@ def _run(job: TrialJob, overrides: tuple[str, ...], watch: _Watch) -> RunResult:
     plan, hosting = job.plan, job.hosting
     options: HostKeywords = {
         "allow": plan.allow, "allow_commands": hosting.allow_commands, "mcp": hosting.mcp, "access": hosting.access,
-        "begun": watch, "on_interrupt": "return",
+        "kinds": hosting.kinds, "begun": watch, "on_interrupt": "return",
     }  # fmt: skip
     if plan.past is None:
         return run(

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from sim.assembly.build import check_families, check_kinds
+from sim.assembly.build import Kinds, check_families, check_kinds
 from sim.errors import UsageError
 from sim.experiments.designs import Design, points_of, variable
 from sim.experiments.points import Point, label_of, overrides_of
@@ -41,6 +41,7 @@ class Hosting:
         allow_commands: whether tools may run commands in a sandbox.
         mcp: the MCP servers whose tools the scenario declares.
         other_endpoint: whether arms may ask another endpoint than the run did.
+        kinds: classes that scenarios may name as `kind`.
         answers: the file of the answers that trials share; None: they share none.
         runs: the folder for the run folders of trials; None: they are not recorded.
     """
@@ -49,6 +50,7 @@ class Hosting:
     allow_commands: bool = False
     mcp: tuple[McpServer, ...] = ()
     other_endpoint: bool = False
+    kinds: Kinds | None = None
     answers: Path | None = None
     runs: Path | None = None
 
@@ -214,6 +216,7 @@ def make_sweep(
     models: Sequence[str] = (),
     answers: Answers = "seed",
     record: bool = False,
+    kinds: Kinds | None = None,
 ) -> Plan:
     """Return the plan of a sweep. The scenario is checked with the combinations, the first 100 of many.
 
@@ -232,6 +235,7 @@ def make_sweep(
         models: language models that replace those of the scenario, as in `Access.models`.
         answers: which trials share the answers of models at an endpoint.
         record: whether each trial gets a run folder of its own.
+        kinds: classes that the scenario may name as `kind`.
 
     Raises:
         ScenarioError: if the scenario is not valid.
@@ -247,7 +251,7 @@ def make_sweep(
     check_seeds(first, count, precision)
     for point in points[:_CHECKED]:
         variant = load(file, (*given, *overrides_of(point)), allow)
-        check_kinds(variant, tuple(allow))
+        check_kinds(variant, tuple(allow), kinds)
         check_families(variant)
     own: Mode = "autonomous" if scenario.execution.use_autonomous_loops else "tick"
     digest = hashlib.sha256(file.read_bytes()).hexdigest()

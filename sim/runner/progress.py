@@ -1,7 +1,7 @@
 """How far a run is, and a bar that shows it: in a terminal on stderr, and in a notebook below the cell (edge)."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 
@@ -9,6 +9,9 @@ from sim.kernel.duration import seconds_text
 from sim.runner.options import Watcher
 from sim.runner.runner import SimulationRunner
 from sim.text import number, plain
+
+Bar = Callable[[str, str, float | None], None]
+"""Shows a bar: what it is about, a text, and how much of the whole is done (0 to 1; None: that is not known)."""
 
 
 def reached(runner: SimulationRunner) -> str:
@@ -45,12 +48,32 @@ def shown(progress: Watcher | bool | None) -> Iterator[Watcher | None]:
     """
     if not isinstance(progress, bool):
         yield progress
-    elif progress and _in_notebook():
-        with _notebook_bar() as bar:
-            yield bar
-    elif progress and sys.stderr.isatty():
-        with _terminal_bar() as bar:
-            yield bar
+        return
+    with bar(wanted=progress) as show:
+        if show is None:
+            yield None
+            return
+
+        def told(runner: SimulationRunner) -> None:
+            share = None if runner.until is None else runner.simulation.world.now / runner.until
+            show(runner.simulation.scenario.name, f"{reached(runner)}, {activity(runner)}", share)
+
+        yield told
+
+
+@contextmanager
+def bar(*, wanted: bool = True) -> Iterator[Bar | None]:
+    """Yield a function that shows a bar, which is removed at the end; None if there is no place for one.
+
+    Args:
+        wanted: whether there is to be a bar at all.
+    """
+    if wanted and _in_notebook():
+        with _notebook_bar() as show:
+            yield show
+    elif wanted and sys.stderr.isatty():
+        with _terminal_bar() as show:
+            yield show
     else:
         yield None
 
@@ -61,7 +84,7 @@ def _in_notebook() -> bool:
 
 
 @contextmanager
-def _terminal_bar() -> Iterator[Watcher]:
+def _terminal_bar() -> Iterator[Bar]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -71,32 +94,29 @@ def _terminal_bar() -> Iterator[Watcher]:
         TextColumn("{task.fields[told]}", markup=False),
     )
     console = Console(stderr=True)
-    bar = Progress(
+    made = Progress(
         *columns, console=console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
     )
-    with bar:
-        task = bar.add_task("", told="", total=None)
+    with made:
+        task = made.add_task("", told="", total=None)
 
-        def show(runner: SimulationRunner) -> None:
-            bar.update(
-                task, description=plain(runner.simulation.scenario.name), told=f"{reached(runner)}, {activity(runner)}",
-                completed=runner.simulation.world.now, total=runner.until, refresh=True,
-            )  # fmt: skip
+        def show(name: str, text: str, share: float | None) -> None:
+            total = None if share is None else 1.0
+            made.update(task, description=plain(name), told=text, completed=share or 0.0, total=total, refresh=True)
 
         yield show
 
 
 @contextmanager
-def _notebook_bar() -> Iterator[Watcher]:
+def _notebook_bar() -> Iterator[Bar]:
     from sim.pages import tag
 
     handle = import_module("IPython.display").display({"text/plain": ""}, raw=True, display_id=True)
 
-    def show(runner: SimulationRunner) -> None:
-        told = f"{runner.simulation.scenario.name}: {reached(runner)}, {activity(runner)}"
-        value = None if runner.until is None else runner.simulation.world.now / runner.until
-        bar = tag("progress", value=value, max=1, style="width: 20em; vertical-align: middle")
-        handle.update({"text/html": tag("div", bar, " ", told), "text/plain": plain(told)}, raw=True)
+    def show(name: str, text: str, share: float | None) -> None:
+        made = tag("progress", value=share, max=1, style="width: 20em; vertical-align: middle")
+        told = f"{name}: {text}"
+        handle.update({"text/html": tag("div", made, " ", told), "text/plain": plain(told)}, raw=True)
 
     try:
         yield show
