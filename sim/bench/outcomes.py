@@ -1,7 +1,7 @@
 """The sections of the page about the outcomes of a scenario: by varied value, and in each mode."""
 
 from sim.bench.modes import PARALLEL
-from sim.bench.page_parts import card, colour, figure, section, table
+from sim.bench.page_parts import colour, figure, section, table
 from sim.bench.rows import Bench, Outcome, Row
 from sim.experiments.charts import Bar, bars, half, number
 from sim.experiments.estimate import Estimate
@@ -39,7 +39,7 @@ def _by_value(bench: Bench, name: str) -> Markup:
             value, label = row.outcomes[name].value, ", ".join(bench.plan.points[row.point].values())
             named = ", ".join(part for part in (label, row.mode) if part)
             given.append(Bar(named, colour(row.mode), value, f"{number(value.mean)} {half(value)}"))
-    return card(name, "", bars(f"{name} by varied value and mode", given))
+    return bars(f"{name} by varied value and mode", given).card(name)
 
 
 def outcomes(bench: Bench) -> Markup | None:
@@ -68,7 +68,7 @@ def _chart(bench: Bench, index: int, rows: list[Row]) -> Markup:
         marked="two seeds of tick-parallel",
     )  # fmt: skip
     label = label_of(bench.plan.points[index]) or "Distance of the outcomes"
-    return card(label, "mean distance over all outcomes, %", chart)
+    return chart.card(label, "mean distance over all outcomes, %")
 
 
 def _folded(bench: Bench, index: int, shown: Markup) -> Markup:

@@ -6,7 +6,7 @@ from importlib.resources import files
 from sim.bench.modes import PARALLEL
 from sim.bench.outcomes import outcomes, varied_outcomes
 from sim.bench.page_notes import about, meaning
-from sim.bench.page_parts import card, colour, figure, section, spread, table
+from sim.bench.page_parts import colour, figure, section, spread, table
 from sim.bench.rows import FIGURES, Bench, Row
 from sim.experiments.charts import Bar, Series, bands, bars, half, lines, number
 from sim.experiments.estimate import Estimate
@@ -78,14 +78,14 @@ def _makespans(bench: Bench) -> Markup | None:
             continue
         unit, size = _unit(max(row.figures["makespan"].high for row in rows))
         spans = [_bar(row, row.figures["makespan"], 1 / size, unit) for row in rows]
-        cards.append(card(label_of(point) or "Makespan", _counted(rows, unit), bars("makespan by mode", spans)))
+        cards.append(bars("makespan by mode", spans).card(label_of(point) or "Makespan", _counted(rows, unit)))
         speeds = [_bar(row, row.figures["speed_up"], 1, "×") for row in rows if "speed_up" in row.figures]
         if speeds and not point:
             chart = bars(f"speed-up over {PARALLEL} by mode", speeds, mark=1, marked=PARALLEL)
-            cards.append(card("Speed-up", "makespan of tick-parallel divided by that of the mode, seed by seed", chart))
+            cards.append(chart.card("Speed-up", "makespan of tick-parallel divided by that of the mode, seed by seed"))
         if not point and rows[0].basis == "wall":
             chart = bars("CPU time by mode", [_bar(row, row.figures["cpu_seconds"], 1, "s") for row in rows])
-            cards.append(card("CPU time", "varies less than real time, s", chart))
+            cards.append(chart.card("CPU time", "varies less than real time, s"))
     note = "mean over seeds, with its 95 % interval" + _rest(len(bench.plan.points))
     return section("Makespan", note, tag("div", cards, class_="cards wide")) if cards else None
 
@@ -153,7 +153,7 @@ def _over(bench: Bench, key: str) -> Iterator[Markup]:
             if values and mode.name != PARALLEL:
                 given.append(Series(mode.name, colour(mode.name), sorted(values, key=lambda pair: pair[0])))
         if given:
-            yield card(f"over {name}", label_of(other), lines("speed-up", given, name, mark=1))
+            yield lines("speed-up", given, name, mark=1).card(f"over {name}", label_of(other))
 
 
 def _flights(bench: Bench) -> Markup | None:
@@ -165,7 +165,7 @@ def _flights(bench: Bench) -> Markup | None:
             unit, size = _unit(end)
             given = [Series(row.mode, colour(row.mode), _steps(row, size)) for row in rows]
             chart = bands("calls in flight over time", given, end / size, unit)
-            cards.append(card(label_of(point) or "Calls in flight", _counted(rows, unit), chart))
+            cards.append(chart.card(label_of(point) or "Calls in flight", _counted(rows, unit)))
     if not cards:
         return None
     note = "calls of language models in flight, for one seed" + _rest(len(bench.plan.points))

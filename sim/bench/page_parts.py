@@ -23,11 +23,6 @@ def section(heading: str, note: str, *body: Child) -> Markup:
     return tag("section", head, body)
 
 
-def card(heading: str, note: str, *body: Child) -> Markup:
-    """Return a part of a section."""
-    return tag("div", tag("h3", heading, " ", tag("span", note, class_="note")), body)
-
-
 def table(headings: Sequence[str], rows: Sequence[Sequence[Child]], *, heat: Sequence[Sequence[int]] = ()) -> Markup:
     """Return a table; all columns but the first hold numbers.
 

@@ -1,13 +1,15 @@
 """Charts as SVG without a script: bars, lines and dots with intervals, bands over time."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
 from sim.experiments.estimate import Estimate
-from sim.pages import Markup, svg, tag
-from sim.pages.chart import ticks
+from sim.pages import Chart, Markup, svg, tag
+from sim.pages.chart import legend_of, ticks
+from sim.pages.document import light_colours
 
 WIDTH = 560.0
 _RIGHT, _ABOVE, _BELOW, _LEFT = 14.0, 10.0, 24.0, 46.0
@@ -35,6 +37,47 @@ class Series:
     values: Sequence[tuple[float, Estimate]]
 
 
+@attrs.frozen
+class Drawing:
+    """A chart, for a page or as an image of its own.
+
+    Attributes:
+        label: a description, for screen readers.
+        height: its height; its width is `WIDTH`.
+        parts: what it consists of; colours are variables of the style of a page, such as `var(--c0)`.
+        series: the lines that its legend names.
+    """
+
+    label: str
+    height: float
+    parts: Sequence[Iterable[Markup | str]]
+    series: Sequence[Series] = ()
+
+    def html(self) -> Markup:
+        """Return the chart for a page, which has the colours."""
+        names = legend(self.series) if self.series else None
+        return tag("div", svg(WIDTH, self.height, self.label, self.parts), names, class_="chart")
+
+    def card(self, heading: str, note: str = "") -> Markup:
+        """Return the chart below a heading, for a page."""
+        return tag("div", tag("h3", heading, " ", tag("span", note, class_="note")), self.html())
+
+    def image(self) -> Chart:
+        """Return the chart as an image, with its legend and light colours."""
+        colours = light_colours()
+        rows, names = legend_of([(series.name, series.colour) for series in self.series], WIDTH)
+        top = 20.0 * rows
+        drawn = tag(
+            "svg", tag("rect", width="100%", height="100%", fill="var(--card)"), names,
+            tag("g", self.parts, transform=f"translate(0 {top:g})"), xmlns="http://www.w3.org/2000/svg",
+            viewBox=f"0 0 {WIDTH:g} {self.height + top:g}", width=WIDTH, height=self.height + top, role="img",
+            aria_label=self.label, font_family="system-ui, sans-serif", font_size="11.5", fill="var(--soft)",
+            style="max-width: 100%; height: auto",
+        )  # fmt: skip
+        # In text, quotes are escaped, so only whole values of attributes are replaced.
+        return Chart(self.label, re.sub(r'"var\(--(\w+)\)"', lambda found: f'"{colours[found[1]]}"', drawn))
+
+
 def number(value: float) -> str:
     """Return a number in a readable form: 12,345 or 0.0123."""
     if value == 0:
@@ -47,7 +90,12 @@ def half(value: Estimate) -> str:
     return f"±{number(float(f'{value.half:.2g}'))}" if value.half else ""
 
 
-def bars(label: str, given: Sequence[Bar], *, mark: float | None = None, marked: str = "") -> Markup:
+def written(value: Estimate) -> str:
+    """Return a mean and half the width of its interval as text."""
+    return f"{number(value.mean)} {half(value)}".rstrip()
+
+
+def bars(label: str, given: Sequence[Bar], *, mark: float | None = None, marked: str = "") -> Drawing:
     """Return horizontal bars with their intervals.
 
     Args:
@@ -83,10 +131,10 @@ def bars(label: str, given: Sequence[Bar], *, mark: float | None = None, marked:
             _text(x(mark) + 4, floor - 4, marked, "start")
             if x(mark) + _WORD * len(marked) < WIDTH else _text(x(mark) - 4, floor - 4, marked, "end"),
         ))  # fmt: skip
-    return tag("div", svg(WIDTH, height, label, parts), class_="chart")
+    return Drawing(label, height, parts)
 
 
-def dots(label: str, given: Sequence[Bar]) -> Markup:
+def dots(label: str, given: Sequence[Bar]) -> Drawing:
     """Return dots with their intervals on an axis that has a line at 0: for differences.
 
     Args:
@@ -116,10 +164,10 @@ def dots(label: str, given: Sequence[Bar]) -> Markup:
             tag("circle", tag("title", f"{bar.name}: {bar.said}"), cx=x(bar.value.mean), cy=y, r=5, fill=bar.colour),
             _text(WIDTH - said + 10, y + 4, bar.said, "start", "said"),
         ))  # fmt: skip
-    return tag("div", svg(WIDTH, height, label, parts), class_="chart")
+    return Drawing(label, height, parts)
 
 
-def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None = None) -> Markup:
+def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None = None) -> Drawing:
     """Return lines with intervals over a number. The axis is logarithmic if its range is wide.
 
     Args:
@@ -152,10 +200,10 @@ def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None 
         parts.append([_path(path, series.colour)])
         for place, value in series.values:
             parts.append(_point(x(place), value, y, series, f"{series.name}, {axis} {number(place)}"))
-    return tag("div", svg(WIDTH, height, label, parts), legend(given), class_="chart")
+    return Drawing(label, height, parts, given)
 
 
-def bands(label: str, given: Sequence[Series], end: float, axis: str) -> Markup:
+def bands(label: str, given: Sequence[Series], end: float, axis: str) -> Drawing:
     """Return step functions over time from 0 to `end`: one band for each line, all with the same scale.
 
     Args:
@@ -191,7 +239,7 @@ def bands(label: str, given: Sequence[Series], end: float, axis: str) -> Markup:
             _line(left, floor, WIDTH - 70, floor, "line"), _text(left - 8, floor - 12, series.name, "end", "name"),
             _text(x(series.values[-1][0]) + 5, floor - 5, f"up to {number(peak)}", "start"),
         ))  # fmt: skip
-    return tag("div", svg(WIDTH, height, label, parts), class_="chart")
+    return Drawing(label, height, parts)
 
 
 def legend(given: Sequence[Series]) -> Markup:

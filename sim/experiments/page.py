@@ -1,21 +1,19 @@
 """The page of an experiment: charts and tables of its outcomes, in one HTML file without a script."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from sim.experiments.charts import Bar, Series, bands, bars, dots, half, lines, number
-from sim.experiments.estimate import Estimate
+from sim.experiments.charts import number, written
 from sim.experiments.experiment import PointEstimates, differences, reach
+from sim.experiments.figures import difference_drawing, outcome_drawings, reach_drawing
 from sim.experiments.plan import Plan
-from sim.experiments.points import as_number, label_of, short
+from sim.experiments.points import short
 from sim.experiments.results import Results
 from sim.kernel import to_ns, to_text
 from sim.pages import Markup, document, tag
-from sim.pages.markup import Child
 
-_CARDS, _BARS, _LINES, _AGENTS, _STEPS = 40, 24, 500, 20, 400
-_COLOURS = tuple(f"var(--c{index})" for index in (0, 1, 2, 3, 5, 12, 4, 6, 7, 8, 9, 10, 11))
+_CARDS, _LINES, _AGENTS = 40, 500, 20
 
 
 def render(results: Results, estimates: Sequence[PointEstimates]) -> str:
@@ -23,7 +21,7 @@ def render(results: Results, estimates: Sequence[PointEstimates]) -> str:
     plan = results.plan
     style = (files("sim.experiments") / "web" / "style.css").read_text(encoding="utf-8")
     names = list(dict.fromkeys(name for row in estimates for name in row.outcomes))
-    cards = [one for name in names for one in _charts(estimates, name)]
+    cards = [drawing.card(name, note) for name in names for note, drawing in outcome_drawings(estimates, name)]
     shown = tag("section", tag("h2", "Outcomes"), tag("div", cards[:_CARDS], class_="cards wide")) if cards else None
     note = "mean over seeds, ± half the width of its 95 % interval (Student)"
     heading = "All arms" if plan.arms else "All combinations"
@@ -44,15 +42,11 @@ def _head(plan: Plan) -> Markup:
 def _differences(results: Results) -> Markup:
     """Return the differences from the baseline: a chart for each outcome, and a table."""
     found = differences(results)
-    cards = []
-    for name in dict.fromkeys(one.outcome for one in found if one.changed):
-        own = [
-            Bar(one.arm, _COLOURS[0], one.difference, _written(one.difference)) for one in found if one.outcome == name
-        ]
-        cards.append(_card(name, "arm minus baseline", dots(f"differences in {name}", own[:_BARS])))
+    names = dict.fromkeys(one.outcome for one in found if one.changed)
+    cards = [difference_drawing(found, name).card(name, "arm minus baseline") for name in names]
     headings = ["arm", "outcome", "seeds", "baseline", "difference", "least effect", "seeds that differ"]
     lines = [
-        [one.arm, one.outcome, str(one.difference.n), _written(one.baseline), _written(one.difference),
+        [one.arm, one.outcome, str(one.difference.n), written(one.baseline), written(one.difference),
          "" if one.least_effect is None else number(one.least_effect), str(one.changed)]
         for one in found
     ]  # fmt: skip
@@ -71,13 +65,6 @@ def _reach(results: Results) -> Markup | None:
     found = [one for one in reach(results) if one.agents]
     if not found:
         return tag("section", tag("h2", "Agents reached"), tag("p", "No arm reached any agent.", class_="note"))
-    series, end = [], 0.0
-    for index, arm in enumerate(found[: len(_COLOURS)]):
-        times = sorted(seconds for one in arm.agents for seconds in one.times)
-        end = max(end, times[-1])
-        steps = [(at / 3600, Estimate(1, (place + 1) / arm.count.n, None)) for place, at in enumerate(times)]
-        series.append(Series(arm.arm, _COLOURS[index], steps[:: max(1, len(steps) // _STEPS)] + steps[-1:]))
-    chart = bands("agents reached over time", series, end / 3600, "simulated hours")
     lines = [
         [arm.arm, one.agent, f"{len(one.times)} of {arm.count.n}", to_text(to_ns(one.median))]
         for arm in found
@@ -89,7 +76,7 @@ def _reach(results: Results) -> Markup | None:
     )
     return tag(
         "section", tag("h2", "Agents reached"), tag("p", note, class_="note"),
-        tag("div", tag("div", chart), class_="cards wide"),
+        tag("div", tag("div", reach_drawing(found).html()), class_="cards wide"),
         _rows(["arm", "agent", "seeds", "median time"], lines, 2),
     )  # fmt: skip
 
@@ -107,46 +94,6 @@ def _rows(headings: Sequence[str], lines: Sequence[Sequence[str]], names: int) -
     return tag("div", tag("table", tag("thead", head), tag("tbody", body)), rest, class_="scroll")
 
 
-def _charts(rows: Sequence[PointEstimates], name: str) -> Iterator[Markup]:
-    """Yield the charts of an outcome: over each key with numbers, else as bars."""
-    told = [row for row in rows if name in row.outcomes]
-    keys = [key for key in (rows[0].point if rows else ()) if _is_axis(told, key)]  # the baseline has none
-    if not keys:
-        given = [
-            Bar(row.label or "all seeds", _COLOURS[0], row.outcomes[name], _written(row.outcomes[name]))
-            for row in told[:_BARS]
-        ]
-        if given:
-            yield _card(name, "", bars(f"{name} by combination", given))
-        return
-    for key in keys:
-        groups: dict[str, list[tuple[float, Estimate]]] = {}
-        for row in told:
-            rest = label_of({other: value for other, value in row.point.items() if other != key})
-            groups.setdefault(rest, []).append((as_number(row.point[key]) or 0.0, row.outcomes[name]))
-        if len(groups) > len(_COLOURS):  # too many lines: the points alone
-            groups = {"": [pair for pairs in groups.values() for pair in pairs]}
-        series = [
-            Series(rest or name, _COLOURS[index], sorted(pairs, key=lambda pair: pair[0]))
-            for index, (rest, pairs) in enumerate(groups.items())
-        ]
-        axis = short(key, rows[0].point)
-        yield _card(name, f"over {axis}", lines(name, series, axis))
-
-
-def _is_axis(rows: Sequence[PointEstimates], key: str) -> bool:
-    places = {as_number(row.point[key]) for row in rows}
-    return None not in places and len(places) > 1
-
-
-def _card(heading: str, note: str, *body: Child) -> Markup:
-    return tag("div", tag("h3", heading, " ", tag("span", note, class_="note")), body)
-
-
-def _written(value: Estimate) -> str:
-    return f"{number(value.mean)} {half(value)}"
-
-
 def _table(rows: Sequence[PointEstimates], names: Sequence[str], plan: Plan) -> Markup:
     keys = [] if plan.arms else list(plan.points[0])
     headings = [*(["arm"] if plan.arms else []), *(short(key, plan.points[0]) for key in keys), "seeds", *names]
@@ -154,7 +101,7 @@ def _table(rows: Sequence[PointEstimates], names: Sequence[str], plan: Plan) -> 
     for row in rows:
         seeds = f"{row.seeds}" + (f" ({row.failed} failed)" if row.failed else "")
         cells = [*([row.label] if plan.arms else []), *(row.point[key] for key in keys), seeds]
-        lines.append([*cells, *(_written(row.outcomes[name]) if name in row.outcomes else "" for name in names)])
+        lines.append([*cells, *(written(row.outcomes[name]) if name in row.outcomes else "" for name in names)])
     return _rows(headings, lines, 1 if plan.arms else 0)
 
 

@@ -89,7 +89,7 @@ def _draw(label: str, axis: str, lines: Mapping[str, Sequence[tuple[float, float
     known = [value for points in lines.values() for _, value in points if _is_known(value)]
     end = max((time for points in lines.values() for time, _ in points), default=0.0) or 1.0
     marks = ticks(*_bounds(known), 5)
-    rows, legend = _legend(list(lines))
+    rows, legend = legend_of([(name, COLOURS[index % len(COLOURS)]) for index, name in enumerate(lines)], _WIDTH)
     top = 12 + rows * _ROW
     floor = top + _HEIGHT - _BELOW
 
@@ -136,17 +136,22 @@ def _bounds(values: Sequence[float]) -> tuple[float, float]:
     return min(low, 0.0), max(high, 0.0)
 
 
-def _legend(names: Sequence[str]) -> tuple[int, list[tuple[Markup, Markup]]]:
-    """Return the number of rows of the legend, and its parts."""
+def legend_of(lines: Sequence[tuple[str, str]], width: float) -> tuple[int, list[tuple[Markup, Markup]]]:
+    """Return the number of rows of the legend of a chart, and its parts.
+
+    Args:
+        lines: the name and the colour of each line.
+        width: the width of the chart.
+    """
     parts, row, left = [], 0, _LEFT
-    for index, name in enumerate(names):
-        width = 24 + _CHARACTER * len(name)
-        if left > _LEFT and left + width > _WIDTH - _RIGHT:
+    for name, colour in lines:
+        length = 24 + _CHARACTER * len(name)
+        if left > _LEFT and left + length > width - _RIGHT:
             row, left = row + 1, _LEFT
-        swatch = tag("rect", x=left, y=8 + row * _ROW, width=10, height=10, rx=3, fill=COLOURS[index % len(COLOURS)])
+        swatch = tag("rect", x=left, y=8 + row * _ROW, width=10, height=10, rx=3, fill=colour)
         parts.append((swatch, _text(left + 15, 17 + row * _ROW, name, "start")))
-        left += width + 8
-    return row + 1 if names else 0, parts
+        left += length + 8
+    return row + 1 if lines else 0, parts
 
 
 def _curve(points: Sequence[tuple[float, float]], index: int, name: str) -> Markup:

@@ -3,6 +3,8 @@
 import base64
 import hashlib
 import html
+import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
@@ -44,6 +46,12 @@ def document(title: str, body: str, *, style: str = "", script: str = "") -> str
         body += f"\n<script>{script}</script>"
     policy = "; ".join(["default-src 'none'", *sources, "base-uri 'none'", "form-action 'none'"])
     return _PAGE.format(policy=policy, title=html.escape(plain(title)), style=style, body=body)
+
+
+@cache
+def light_colours() -> Mapping[str, str]:
+    """Return the colours of pages on a light screen, by name; for images, which have no style sheet."""
+    return dict(re.findall(r"--([\w-]+): (#\w+)", _base().partition("@media")[0]))
 
 
 @cache

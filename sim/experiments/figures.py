@@ -1,0 +1,71 @@
+"""The charts of an experiment: outcomes over what was varied, differences between arms, agents reached."""
+
+from collections.abc import Iterator, Sequence
+
+from sim.experiments.arms import ArmReach, Difference
+from sim.experiments.charts import Bar, Drawing, Series, bands, bars, dots, lines, written
+from sim.experiments.estimate import Estimate
+from sim.experiments.experiment import PointEstimates
+from sim.experiments.points import as_number, label_of, short
+
+_BARS, _STEPS = 24, 400
+_COLOURS = tuple(f"var(--c{index})" for index in (0, 1, 2, 3, 5, 12, 4, 6, 7, 8, 9, 10, 11))
+
+
+def outcome_drawings(rows: Sequence[PointEstimates], name: str) -> Iterator[tuple[str, Drawing]]:
+    """Yield the charts of an outcome, each with a note: over each key with numbers, else as bars.
+
+    Args:
+        rows: the combinations, or the arms.
+        name: the name of the outcome.
+    """
+    told = [row for row in rows if name in row.outcomes]
+    keys = [key for key in (rows[0].point if rows else ()) if _is_axis(told, key)]  # the baseline has none
+    if not keys:
+        given = [
+            Bar(row.label or "all seeds", _COLOURS[0], row.outcomes[name], written(row.outcomes[name]))
+            for row in told[:_BARS]
+        ]
+        if given:
+            yield "", bars(f"{name} by combination", given)
+        return
+    for key in keys:
+        axis = short(key, rows[0].point)
+        yield f"over {axis}", lines(f"{name} over {axis}", _series(told, name, key), axis)
+
+
+def _is_axis(rows: Sequence[PointEstimates], key: str) -> bool:
+    places = {as_number(row.point[key]) for row in rows}
+    return None not in places and len(places) > 1
+
+
+def _series(rows: Sequence[PointEstimates], name: str, key: str) -> list[Series]:
+    """Return a line for each combination of the other keys."""
+    groups: dict[str, list[tuple[float, Estimate]]] = {}
+    for row in rows:
+        rest = label_of({other: value for other, value in row.point.items() if other != key})
+        groups.setdefault(rest, []).append((as_number(row.point[key]) or 0.0, row.outcomes[name]))
+    if len(groups) > len(_COLOURS):  # too many lines: the points alone
+        groups = {"": [pair for pairs in groups.values() for pair in pairs]}
+    return [
+        Series(rest or name, _COLOURS[index], sorted(pairs, key=lambda pair: pair[0]))
+        for index, (rest, pairs) in enumerate(groups.items())
+    ]
+
+
+def difference_drawing(found: Sequence[Difference], name: str) -> Drawing:
+    """Return the chart of the differences from the baseline in one outcome, one dot for each arm."""
+    own = [one for one in found if one.outcome == name]
+    given = [Bar(one.arm, _COLOURS[0], one.difference, written(one.difference)) for one in own[:_BARS]]
+    return dots(f"differences in {name}, arm minus baseline", given)
+
+
+def reach_drawing(found: Sequence[ArmReach]) -> Drawing:
+    """Return the chart of the mean number of reached agents over time, one band for each arm that reached any."""
+    series, end = [], 0.0
+    for index, arm in enumerate(found[: len(_COLOURS)]):
+        times = sorted(seconds for one in arm.agents for seconds in one.times)
+        end = max(end, times[-1])
+        steps = [(at / 3600, Estimate(1, (place + 1) / arm.count.n, None)) for place, at in enumerate(times)]
+        series.append(Series(arm.arm, _COLOURS[index], steps[:: max(1, len(steps) // _STEPS)] + steps[-1:]))
+    return bands("agents reached over time", series, end / 3600, "simulated hours")
