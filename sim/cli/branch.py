@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options, workers_of
+from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options
 from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.render.experiments import work_on
 from sim.cli.render.output import OUT, PATH, TAGS, common, reading
@@ -15,6 +15,7 @@ from sim.cli.run import MAX_SEED, allow_imports
 from sim.errors import UsageError
 from sim.experiments.arms import arms_of, make_arms
 from sim.experiments.folder import begin
+from sim.experiments.workers import workers_of
 from sim.runner import branch
 from sim.runner.options import Backend
 from sim.runner.rebuild import models_asked

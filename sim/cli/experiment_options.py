@@ -1,8 +1,6 @@
 """The options that commands for experiments share."""
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -10,10 +8,7 @@ import click
 from sim.cli.mcp_options import servers_of
 from sim.cli.model_options import access_of
 from sim.cli.run import MAX_SEED
-from sim.errors import UsageError
-from sim.experiments.experiment import RUNS, Workers
-from sim.experiments.plan import MOST_SEEDS, Hosting, Plan, Precision
-from sim.experiments.pool import Pool, cores
+from sim.experiments.plan import Hosting, Plan, Precision
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -54,29 +49,10 @@ def worker_options(command: Command) -> Command:
     return command
 
 
-def precision_of(share: str | None, most_seeds: int | None) -> Precision | None:
-    """Return what `--until-precision` and `--most-seeds` ask for.
-
-    Raises:
-        UsageError: if they make no sense.
-    """
-    if share is None:
-        if most_seeds is not None:
-            raise UsageError("--most-seeds is for --until-precision")
-        return None
-    try:
-        value = float(share.removesuffix("%")) / (100 if share.endswith("%") else 1)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1:
-        raise UsageError(f"--until-precision {share!r} is no share", hint="for example 5%")
-    return Precision(value, most_seeds or MOST_SEEDS)
-
-
 def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of `seed_options` that were given, as arguments of the functions that make plans."""
     given = {name: value for name, value in options.items() if value not in (None, ())}
-    precision = precision_of(given.pop("share", None), given.pop("most_seeds", None))
+    precision = Precision.of(given.pop("share", None), given.pop("most_seeds", None))
     return given if precision is None else {**given, "precision": precision}
 
 
@@ -93,25 +69,3 @@ def hosting_of(
     if access is not None:
         access.check_key()
     return Hosting(access, allow_commands, servers_of(mcp, mcp_env), other_endpoint)
-
-
-def workers_of(plan: Plan, folder: Path, jobs: int | None, on: str | None) -> AbstractContextManager[Workers]:
-    """Return the workers that carry out a plan.
-
-    Args:
-        plan: the plan.
-        folder: the folder of the experiment.
-        jobs: the number of processes.
-        on: `ray`, or `ray:ADDRESS`; None: processes of this machine.
-
-    Raises:
-        UsageError: if there are no such workers, or they cannot carry out the plan.
-    """
-    if on is None:
-        return Pool(jobs or cores())
-    kind, _, address = on.partition(":")
-    if kind != "ray" or jobs is not None:
-        raise UsageError(f"--on {on} is not possible" + ("" if jobs is None else " with --jobs"), hint="--on ray")
-    from sim.experiments.ray_workers import RayWorkers  # Ray takes a second to import
-
-    return RayWorkers(plan, address or None, folder / RUNS if plan.record else None)

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import click
 
-from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options, workers_of
+from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options
 from sim.cli.mcp_options import mcp_options
 from sim.cli.model_options import ENDPOINT, MODEL, endpoint_options
 from sim.cli.render.experiments import work_on
@@ -17,6 +17,7 @@ from sim.errors import UsageError
 from sim.experiments.arms import check_past
 from sim.experiments.folder import begin, go_on
 from sim.experiments.plan import Plan, check_scenario, make_sweep
+from sim.experiments.workers import workers_of
 
 
 @click.command(

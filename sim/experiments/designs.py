@@ -6,7 +6,7 @@ the scrambling of Owen 1998) spread a given number of combinations over the rang
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any, Final, Literal
 
@@ -14,6 +14,7 @@ import attrs
 
 from sim.errors import UsageError
 from sim.experiments.points import Point
+from sim.scenario.overrides import value_text
 
 Design = Literal["factorial", "latin", "sobol"]
 
@@ -66,6 +67,30 @@ def variable(text: str) -> Variable:
     if len(set(values)) < len(values) or "" in values:
         raise UsageError(f"{text!r:.80} has a value twice, or an empty one", hint=hint)
     return Variable(key, values)
+
+
+def varied(keys: Mapping[str, str | Iterable[Any]]) -> tuple[str, ...]:
+    """Return what is varied as texts for `variable`.
+
+    Args:
+        keys: the values by key: a text such as `0.02..0.2:4`, or several values.
+
+    Raises:
+        UsageError: if a value cannot be varied.
+    """
+    found = []
+    for key, values in keys.items():
+        if isinstance(values, str):
+            found.append(f"{key}={values}")
+            continue
+        if not isinstance(values, Iterable):
+            raise UsageError(f"{key} is varied by {values!r:.60}", hint="give a list, or a text such as 0.02..0.2:4")
+        texts = [value_text(value) for value in values]
+        for text in texts:
+            if "," in text or ".." in text:
+                raise UsageError(f"{text:.60} cannot be one of several values of {key}", hint="use sim.arms for it")
+        found.append(f"{key}={','.join(texts)}")
+    return tuple(found)
 
 
 def _range(key: str, rest: str, hint: str) -> Variable:

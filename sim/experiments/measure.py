@@ -19,7 +19,7 @@ from sim.experiments.reach import Trace, TraceRecorder, reached
 from sim.experiments.trial import Status, Trial, figures_of, sentence
 from sim.llm.shared_answers import SharedAnswers
 from sim.runner import RunResult, SimulationRunner, branch, run
-from sim.runner.options import HostKeywords
+from sim.runner.options import HostKeywords, OnInterrupt
 from sim.store.answer_book import AnswerBook
 
 
@@ -124,9 +124,10 @@ def _figures(job: TrialJob, point: Point, watch: _Watch) -> Mapping[str, Any]:
 
 def _run(job: TrialJob, overrides: tuple[str, ...], watch: _Watch) -> RunResult:
     plan, hosting = job.plan, job.hosting
+    ending: OnInterrupt = "raise" if parent_process() is None else "return"
     options: HostKeywords = {
         "allow": plan.allow, "allow_commands": hosting.allow_commands, "mcp": hosting.mcp, "access": hosting.access,
-        "kinds": hosting.kinds, "begun": watch, "on_interrupt": "return",
+        "kinds": hosting.kinds, "begun": watch, "on_interrupt": ending,
     }  # fmt: skip
     if plan.past is None:
         return run(

@@ -70,6 +70,26 @@ class Precision:
     share: float
     most_seeds: int
 
+    @classmethod
+    def of(cls, share: str | float | None, most_seeds: int | None = None) -> "Precision | None":
+        """Return the precision for a share, as a number or a text such as `5%`; None if no share is given.
+
+        Raises:
+            UsageError: if they make no sense.
+        """
+        if share is None:
+            if most_seeds is not None:
+                raise UsageError("the most seeds are given without a precision", hint="add --until-precision")
+            return None
+        text = str(share)
+        try:
+            value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            value = 0.0
+        if not 0 < value < 1:
+            raise UsageError(f"the precision {text!r:.40} is no share of a mean", hint="for example 5%")
+        return cls(value, most_seeds or MOST_SEEDS)
+
 
 @attrs.frozen
 class Past:

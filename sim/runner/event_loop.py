@@ -1,18 +1,22 @@
-"""Plain functions for coroutine functions: in a new event loop, or in a thread beside a loop that is running (edge)."""
+"""Plain functions for coroutine functions, in a new event loop or beside one that runs; and the reverse (edge)."""
 
 import functools
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 
 from sim.runner.options import Backend, HostOptions
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_CANCELLED: ContextVar[threading.Event | None] = ContextVar("cancelled", default=None)
 
 
 def in_plain_code(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
@@ -29,6 +33,40 @@ def in_plain_code(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     call.__name__ = call.__qualname__ = work.__name__.removesuffix("_async")  # so that it can be pickled
     work.__doc__ = f"As `{call.__name__}`, inside an asyncio or trio program, which keeps running meanwhile."
     return call
+
+
+def beside_the_loop(work: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return the coroutine function `NAME_async` for a plain function: `NAME`, which then runs in a thread.
+
+    If its task is cancelled, `work` has to end as soon as `is_cancelled` says so.
+    """
+
+    @functools.wraps(work)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        cancelled = threading.Event()
+
+        async def watch() -> None:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                cancelled.set()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(watch)
+            _CANCELLED.set(cancelled)  # the thread gets a copy of the context
+            done = await anyio.to_thread.run_sync(functools.partial(work, *args, **kwargs))
+            group.cancel_scope.cancel()
+        return done
+
+    call.__name__ = call.__qualname__ = f"{work.__name__}_async"
+    call.__doc__ = f"As `{work.__name__}`, inside an asyncio or trio program, which keeps running meanwhile."
+    return call
+
+
+def is_cancelled() -> bool:
+    """Return whether the task that waits for this thread was cancelled; see `beside_the_loop`."""
+    cancelled = _CANCELLED.get()
+    return cancelled is not None and cancelled.is_set()
 
 
 def blocking(work: Callable[[], Coroutine[Any, Any, T]], backend: Backend) -> T:

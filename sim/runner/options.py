@@ -96,7 +96,27 @@ class ReplayKeywords(HostKeywords, total=False):
 
 
 @attrs.frozen(kw_only=True)
-class HostOptions:
+class Options:
+    """Options that keyword arguments give, with errors that name the nearest option."""
+
+    @classmethod
+    def of(cls, keywords: Mapping[str, Any]) -> Self:
+        """Return the options that keyword arguments give.
+
+        Raises:
+            UsageError: if there is no option of a name, with the nearest one; or a value is not allowed.
+        """
+        known = {field.name: None for field in attrs.fields(cls)}
+        for name in keywords:
+            if name not in known:
+                raise UsageError(
+                    f"there is no option {name!r}{near(name, known)}", hint=f"there are {', '.join(known)}"
+                )
+        return cls(**keywords)
+
+
+@attrs.frozen(kw_only=True)
+class HostOptions(Options):
     """How a run is hosted.
 
     Args:
@@ -131,21 +151,6 @@ class HostOptions:
     max_wall: Duration | None = attrs.field(default=None, validator=_above_zero)
     on_interrupt: OnInterrupt = attrs.field(default="raise", validator=_one_of("raise", "return"))
     begun: Watcher | None = None
-
-    @classmethod
-    def of(cls, keywords: Mapping[str, Any]) -> Self:
-        """Return the options that keyword arguments give.
-
-        Raises:
-            UsageError: if there is no option of a name, with the nearest one; or a value is not allowed.
-        """
-        known = {field.name: None for field in attrs.fields(cls)}
-        for name in keywords:
-            if name not in known:
-                raise UsageError(
-                    f"there is no option {name!r}{near(name, known)}", hint=f"there are {', '.join(known)}"
-                )
-        return cls(**keywords)
 
 
 @attrs.frozen(kw_only=True)

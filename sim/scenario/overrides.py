@@ -3,6 +3,7 @@
 Changes of live parameters during a run are overrides as well.
 """
 
+import json
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -81,6 +82,28 @@ def _path(key: str) -> tuple[str, ...]:
 def parse_all(texts: Iterable[str]) -> tuple[Override, ...]:
     """Return the overrides that texts stand for; see `Override.parse`."""
     return tuple(Override.parse(text, number) for number, text in enumerate(texts, start=1))
+
+
+def value_text(value: Any) -> str:
+    """Return a text that `Override.parse` reads as this value: of a text itself if possible, else JSON.
+
+    Args:
+        value: None, a boolean, a number, a text, or a list or mapping of these.
+
+    Raises:
+        UsageError: if a scenario cannot have such a value.
+    """
+    if isinstance(value, str):
+        try:
+            same = value == value.strip() and _read(value, Mark(GIVEN, 1, 1)) == value
+        except ScenarioError:
+            same = False
+        return value if same else json.dumps(value)
+    plain = value.item() if hasattr(value, "item") else value  # a number of numpy
+    try:
+        return json.dumps(plain, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{value!r:.60} is no value of a scenario") from error
 
 
 def apply_overrides(tree: Map, overrides: Iterable[Override]) -> None:

@@ -133,7 +133,7 @@ def test_a_plan_of_arms_is_for_its_run(bees: Path) -> None:
         (["--at", "2s", "--arm", "x:", "--set", "until=1s"], "--set is for a single branch"),
         (["--at", "2s", "--arm", "x"], "does not say what an arm changes"),
         (["--at", "2s", "--arm", "x:agents.bee.count=9"], "cannot change at 2s"),
-        (["--at", "2s", "--arm", "x:", "--most-seeds", "3"], "--most-seeds is for --until-precision"),
+        (["--at", "2s", "--arm", "x:", "--most-seeds", "3"], "the most seeds are given without a precision"),
     ],
 )
 def test_wrong_usage(bees: Path, arguments: list[str], said: str) -> None:

@@ -204,7 +204,7 @@ Change = Callable[[Told], object]
         ([], "there is no scenario"),
         (["dice.yaml", "--vary", "agents.player.state.sides"], "does not say how to vary"),
         (["dice.yaml", "--vary", "agents.plyer.count=1,2"], "plyer"),
-        (["dice.yaml", "--most-seeds", "5"], "--most-seeds is for --until-precision"),
+        (["dice.yaml", "--most-seeds", "5"], "the most seeds are given without a precision"),
         (["dice.yaml", "--until-precision", "5"], "is no share"),
         (["dice.yaml", "--until-precision", "x%"], "is no share"),
         (["--resume", "nowhere"], "there is no experiment in nowhere"),

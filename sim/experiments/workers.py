@@ -1,0 +1,33 @@
+"""Who carries out an experiment: processes of this machine, or a Ray cluster."""
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from sim.errors import UsageError
+from sim.experiments.experiment import RUNS, Workers
+from sim.experiments.plan import Plan
+from sim.experiments.pool import Pool, cores
+
+
+def workers_of(
+    plan: Plan, folder: Path, jobs: int | None = None, on: str | None = None
+) -> AbstractContextManager[Workers]:
+    """Return the workers that carry out a plan.
+
+    Args:
+        plan: the plan.
+        folder: the folder of the experiment.
+        jobs: the number of processes; None: one for each core.
+        on: `ray`, or `ray:ADDRESS`; None: processes of this machine.
+
+    Raises:
+        UsageError: if there are no such workers, or they cannot carry out the plan.
+    """
+    if on is None:
+        return Pool(jobs or cores())
+    kind, _, address = on.partition(":")
+    if kind != "ray" or jobs is not None:
+        raise UsageError(f"--on {on} is not possible" + ("" if jobs is None else " with --jobs"), hint="--on ray")
+    from sim.experiments.ray_workers import RayWorkers  # Ray takes a second to import
+
+    return RayWorkers(plan, address or None, folder / RUNS if plan.record else None)
