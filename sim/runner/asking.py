@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import attrs
 
@@ -22,7 +22,6 @@ from sim.kernel.effects import EffectHandle
 from sim.llm.service import Models
 from sim.llm.shared_answers import SharedAnswers
 from sim.llm.types import ChatMessage, ModelRequest
-from sim.pages import Table
 from sim.runner.branching import end_of
 from sim.runner.event_loop import in_plain_code
 from sim.runner.options import ReplayKeywords, ReplayOptions
@@ -35,6 +34,9 @@ from sim.store.history import RunHistory
 from sim.store.reader import StoredRun, open_run
 from sim.store.verifying_recorder import VerifyingRecorder
 from sim.text import of_error, plain
+
+if TYPE_CHECKING:
+    from sim.pages import Table
 
 Prompt = tuple[Agent, Question, tuple[ChatMessage, ...]]
 """An agent, a question to it, and what the model is asked in its place."""
@@ -85,7 +87,9 @@ class Survey:
         rows = [(self.seconds, *attrs.astuple(answer)) for answer in self.answers]
         return frame((["time", *columns], rows), as_, expand=False)
 
-    def _table(self) -> Table:
+    def _table(self) -> "Table":
+        from sim.pages import Table  # a run needs no page
+
         told = [(one.agent, one.question, one.answer if one.error is None else one.error) for one in self.answers]
         return Table(("agent", "question", "answer"), told)
 
