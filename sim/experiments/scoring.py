@@ -138,9 +138,11 @@ def score(
         backend: the library of the event loop.
 
     Raises:
-        ScenarioError, UsageError: if a measure is not valid for a run.
+        ScenarioError, UsageError: if a measure is not valid for a run, or answers are to come in batches.
         RunError: if a run cannot be read, or its scores cannot be written.
     """
+    if access is not None and access.batching:
+        raise UsageError("judges answer online, not in batches", hint="leave --batch out")
     found: list[Score] = []
     pending: list[_Pending] = []
     for run in runs:
