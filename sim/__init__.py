@@ -2,8 +2,9 @@
 
 The packages, from top to bottom. A package imports only packages below it.
 
-- `cli` (the program `sim`), `analysis` (runs as Python objects, for notebooks)
+- `cli` (the program `sim`), `analysis` (runs and experiments as Python objects)
 - `report` and `bench` (HTML pages), `compare` (two runs), `telemetry` (metrics)
+- `experiments` (many runs: sweeps, arms, scores)
 - `runner` (one run), `sync` (synchronised rounds), `assembly` (from a scenario to a world), `scenario` (YAML files)
 - `agents` (kinds of agents), `llm` (language models), `actors` (agents and their loops), `world` (shared state)
 - `store` (the run folder), `resources` (limits and pools), `events` (the event bus)
@@ -27,11 +28,25 @@ if TYPE_CHECKING:
         PauseReason,
         WakeCondition,
     )
-    from sim.analysis import AgentRecord, AgentRecords, Run, RunList, diff, runs
+    from sim.agents.interview import Question
+    from sim.analysis import (
+        AgentRecord,
+        AgentRecords,
+        Experiment,
+        Run,
+        RunList,
+        arms,
+        arms_async,
+        diff,
+        runs,
+        sweep,
+        sweep_async,
+    )
     from sim.analysis import open as open  # noqa: A004
     from sim.compare.comparison import Comparison
     from sim.errors import Interrupt, ScenarioError, SimError, UsageError
     from sim.events import Event, EventBus
+    from sim.experiments.scoring import Scores, score, score_async
     from sim.kernel import (
         Actor,
         Effect,
@@ -83,21 +98,24 @@ __version__ = "0.1.0"
 __all__ = [
     "Action", "ActionResult", "Actor", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager", "AgentRecord",
     "AgentRecords", "AgentState", "Chart", "Comparison", "Container", "Control", "Effect", "Event", "EventBus",
-    "Interrupt", "Kernel", "Latch", "Message", "Outcome", "PauseReason", "Preempted", "PreemptiveResource",
-    "PriorityResource", "Queue", "RateTracker", "ReplayResult", "Resource", "Run", "RunList", "RunResult", "Scenario",
-    "ScenarioError", "Service", "Signal", "SimError", "SimulationRunner", "Store", "Survey", "Tool", "Tools",
-    "UsageError", "WakeCondition", "World", "all_of", "ask", "ask_async", "branch", "branch_async", "diff",
-    "first_of", "join", "load", "perform", "replay", "replay_async", "resume", "resume_async", "run", "run_async",
-    "run_until", "runs", "sleep", "tool",
+    "Experiment", "Interrupt", "Kernel", "Latch", "Message", "Outcome", "PauseReason", "Preempted",
+    "PreemptiveResource", "PriorityResource", "Question", "Queue", "RateTracker", "ReplayResult", "Resource", "Run",
+    "RunList", "RunResult", "Scenario", "ScenarioError", "Scores", "Service", "Signal", "SimError",
+    "SimulationRunner", "Store", "Survey", "Tool", "Tools", "UsageError", "WakeCondition", "World", "all_of", "arms",
+    "arms_async", "ask", "ask_async", "branch", "branch_async", "diff", "first_of", "join", "load", "perform",
+    "replay", "replay_async", "resume", "resume_async", "run", "run_async", "run_until", "runs", "score",
+    "score_async", "sleep", "sweep", "sweep_async", "tool",
 ]  # fmt: skip
 """The public names but `open`, so that `from sim import *` does not hide the built-in function."""
 
 _HOMES = {
     "actors": "Agent AgentLoop AgentLoopConfig AgentLoopManager AgentState Control PauseReason WakeCondition",
-    "analysis": "AgentRecord AgentRecords Run RunList diff open runs",
+    "agents.interview": "Question",
+    "analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async diff open runs sweep sweep_async",
     "compare.comparison": "Comparison",
     "errors": "Interrupt ScenarioError SimError UsageError",
     "events": "Event EventBus",
+    "experiments.scoring": "Scores score score_async",
     "kernel": "Actor Effect Kernel Latch Outcome Queue Signal all_of first_of join perform run_until sleep",
     "pages": "Chart",
     "resources": "Container Preempted PreemptiveResource PriorityResource RateTracker Resource Store",

@@ -1,16 +1,22 @@
-"""Runs as Python objects, for notebooks: tables as DataFrames, the records of agents, charts, comparisons.
+"""Runs and experiments as Python objects, for notebooks: DataFrames, records of agents, charts, comparisons.
 
 The modules:
 
-    frames   DataFrames of pandas or polars, or Arrow tables, from the rows of a record
-    agent    the record of one agent, and the list of all agents
-    run      `Run`: a run that is open for reading; `open` and `diff`
-    listing  the list of runs in a folder
+    agent               the record of one agent, and the list of all agents
+    run                 `Run`: a run that is open for reading; `open` and `diff`
+    listing             the list of runs in a folder
+    experiments         `sweep` and `arms`, and the `Experiment` that they return
+    experiment_options  their options
 """
 
 from sim.analysis.agent import AgentRecord, AgentRecords
+from sim.analysis.experiment_options import ExperimentOptions, WorkerOptions
+from sim.analysis.experiments import Experiment, arms, arms_async, sweep, sweep_async
 from sim.analysis.listing import RunList, runs
 from sim.analysis.run import Run, diff
 from sim.analysis.run import open as open  # noqa: A004 - always used as `sim.open`
 
-__all__ = ["AgentRecord", "AgentRecords", "Run", "RunList", "diff", "open", "runs"]
+__all__ = [
+    "AgentRecord", "AgentRecords", "Experiment", "ExperimentOptions", "Run", "RunList", "WorkerOptions", "arms",
+    "arms_async", "diff", "open", "runs", "sweep", "sweep_async",
+]  # fmt: skip

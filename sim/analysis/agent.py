@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sim.analysis.frames import Frame, Library, frame
 from sim.errors import UsageError
 from sim.events.event_text import event_line
 from sim.kernel.codec import decode
 from sim.kernel.rows import RecordedEvent
 from sim.pages import Table, tag
+from sim.store.frames import Frame, Library, frame
 from sim.text import number, plain
 from sim.world.action import near
 

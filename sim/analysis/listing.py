@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import overload
 
-from sim.analysis.frames import Frame, Library, frame
 from sim.pages import Table
 from sim.store import RunInfo, list_runs
+from sim.store.frames import Frame, Library, frame
 from sim.store.run_table import run_table, with_tags
 
 

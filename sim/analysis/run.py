@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from sim.analysis.agent import AgentRecord, AgentRecords
-from sim.analysis.frames import Frame, Library, frame
 from sim.compare.comparison import Comparison, compare
 from sim.errors import UsageError
 from sim.kernel.codec import decode
@@ -18,6 +17,7 @@ from sim.report.topics import Measures
 from sim.runner.branching import end_of
 from sim.store import StoredRun, find_run, summary
 from sim.store.files import Database
+from sim.store.frames import Frame, Library, frame
 from sim.store.reader import QUERY_SECONDS
 
 

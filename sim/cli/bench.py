@@ -27,7 +27,6 @@ from sim.bench import (
     to_json,
     write,
 )
-from sim.cli.render.estimates import Line, print_estimates
 from sim.cli.render.experiments import stoppable
 from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
@@ -36,6 +35,7 @@ from sim.cli.render.table import print_table
 from sim.cli.run import MAX_SEED, allow_imports
 from sim.experiments.points import overrides_of, short
 from sim.experiments.pool import cores
+from sim.experiments.tables import Line, lines_table
 from sim.store.files import versions, wall_label
 from sim.text import number
 
@@ -181,7 +181,7 @@ def _print_outcomes(bench: Bench) -> None:
         click.echo(f"\noutcomes, mean over {len(bench.plan.seeds)} seeds")
     if own or not several:
         headings = [*(short(key, first) for key in first), *(["mode"] if several else []), "seeds"]
-        print_estimates(headings, lines)
+        print_table(*lines_table(headings, lines))
 
 
 def _print_speed_ups(bench: Bench) -> None:

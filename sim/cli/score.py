@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,12 @@ import click
 
 from sim.cli.model_options import MODEL, access_of, endpoint_options
 from sim.cli.render.asking import asking_options, check_target, confirmed, cost_text, short, write_rows
-from sim.cli.render.estimates import rounded
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
-from sim.cli.render.table import Cell, print_table
-from sim.experiments.scores import QUERY, Score, ScoreSummary, split, summaries
-from sim.experiments.scoring import Measures, ScoreCost, read_measures, run_measures, score
+from sim.cli.render.table import print_table
+from sim.experiments.scores import QUERY, Score
+from sim.experiments.scoring import ScoreCost, Scores, score
+from sim.experiments.tables import scores_table, variance_table
 from sim.store import find_run
 
 _COLUMNS = tuple(field.name for field in attrs.fields(Score))
@@ -52,7 +51,6 @@ def command(
     """
     check_target(to)
     folders = list(dict.fromkeys(find_run(out, run) for run in runs))
-    measures = None if file is None else read_measures(file)
     costs: list[ScoreCost] = []
 
     def confirm(cost: ScoreCost) -> bool:
@@ -62,7 +60,7 @@ def command(
     line = _Progress()
     with redirect_stdout(sys.stderr):
         scores = score(
-            folders, measures=measures, names=names, access=access_of(endpoint, models), confirm=confirm, progress=line,
+            folders, measures=file, names=names, access=access_of(endpoint, models), confirm=confirm, progress=line,
         )  # fmt: skip
     line.clear()
     if only_estimate:
@@ -72,8 +70,7 @@ def command(
         return 0
     if to is not None:
         write_rows(to, _COLUMNS, [attrs.asdict(one) for one in scores])
-    known = measures or run_measures(folders[0])
-    _print(scores, known, to, as_json=as_json)
+    _print(scores, to, as_json=as_json)
     wrong = [one for one in scores if one.error is not None]
     if wrong:
         say(f"sim: {len(wrong)} of {len(scores)} scores have no value: {plain(short(wrong[0].error or ''))}")
@@ -104,27 +101,16 @@ def _cost_text(cost: ScoreCost) -> str:
     return cost_text(f"{cost.scores:,} scores of judges{kept}", cost.input_tokens, cost.most, outside=cost.outside)
 
 
-def _print(scores: Sequence[Score], measures: Measures, to: Path | None, *, as_json: bool) -> None:
-    found, parts = summaries(scores, measures.measures), split(scores)
+def _print(scores: Scores, to: Path | None, *, as_json: bool) -> None:
+    found, parts = scores.summaries(), scores.variance()
     if as_json:
         variances = {name: [attrs.asdict(part) for part in own] for name, own in parts.items()}
         rows = [attrs.asdict(one) for one in scores]
         print_json({"scores": rows, "summaries": [attrs.asdict(one) for one in found], "variances": variances})
         return
-    print_table(["measure", "judge", "runs", "agents", "mean", "±", "options"], map(_line, found))
+    print_table(*scores_table(found))
     if parts:
-        lines: list[list[Cell]] = [
-            [name, part.source, part.levels or None, rounded(part.variance), f"{part.share:.0%}"]
-            for name, own in parts.items()
-            for part in own
-        ]
         click.echo("\nvariance of the scores")
-        print_table(["measure", "source", "levels", "variance", "share"], lines)
+        print_table(*variance_table(parts))
     cost = sum(one.cost_micro for one in scores) / 1e6
     click.echo(f"\n{len(scores):,} scores; they cost {cost:.4f}" + (f"; {plain(to)}" if to else ""))
-
-
-def _line(one: ScoreSummary) -> list[Cell]:
-    mean, half = (None, None) if one.mean is None else (rounded(one.mean.mean), rounded(one.mean.half))
-    options = ", ".join(f"{option} {count}" for option, count in one.options.items())
-    return [one.measure, one.judge, one.runs, one.agents, mean, half, options]

@@ -14,6 +14,7 @@ The modules of sweeps and arms, from the question to the page:
     experiment   carries out a plan, and evaluates it
     estimate     means over seeds, with confidence intervals
     folder       the folder with all files
+    tables       tables for a terminal and for notebooks
     page         the page, with `figures`, which are drawn by `charts`
 
 The modules of scores:

@@ -13,6 +13,7 @@ from sim.pages.document import light_colours
 
 WIDTH = 560.0
 _RIGHT, _ABOVE, _BELOW, _LEFT = 14.0, 10.0, 24.0, 46.0
+_TITLE = 24.0
 Scale = Callable[[float], float]
 _WORD = 6.4
 """Width of a character in a label."""
@@ -63,12 +64,14 @@ class Drawing:
         return tag("div", tag("h3", heading, " ", tag("span", note, class_="note")), self.html())
 
     def image(self) -> Chart:
-        """Return the chart as an image, with its legend and light colours."""
+        """Return the chart as an image, with its description as a title, its legend, and light colours."""
         colours = light_colours()
         rows, names = legend_of([(series.name, series.colour) for series in self.series], WIDTH)
-        top = 20.0 * rows
+        top = _TITLE + 20.0 * rows
         drawn = tag(
-            "svg", tag("rect", width="100%", height="100%", fill="var(--card)"), names,
+            "svg", tag("rect", width="100%", height="100%", fill="var(--card)"),
+            tag("text", self.label, x=10, y=18, font_weight=600, fill="var(--ink)"),
+            tag("g", names, transform=f"translate(0 {_TITLE:g})"),
             tag("g", self.parts, transform=f"translate(0 {top:g})"), xmlns="http://www.w3.org/2000/svg",
             viewBox=f"0 0 {WIDTH:g} {self.height + top:g}", width=WIDTH, height=self.height + top, role="img",
             aria_label=self.label, font_family="system-ui, sans-serif", font_size="11.5", fill="var(--soft)",
@@ -141,7 +144,7 @@ def dots(label: str, given: Sequence[Bar]) -> Drawing:
         label: a description of the chart, for screen readers.
         given: the dots from top to bottom.
     """
-    left = 12 + _WORD * max(len(bar.name) for bar in given)
+    left = 20 + _WORD * max(len(bar.name) for bar in given)
     said = 16 + _WORD * max(len(bar.said) for bar in given)
     most = max(*(abs(end) for bar in given for end in (bar.value.low, bar.value.high)), 0.0)
     marks = ticks(0.0, most, 2)

@@ -1,14 +1,16 @@
 """Jobs in long-lived worker processes, or in this one (edge)."""
 
+import contextlib
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from multiprocessing import active_children, get_context, parent_process
+from types import ModuleType
 from typing import Any, Final, Self, TypeVar
 
 import attrs
@@ -98,7 +100,7 @@ class Pool:
         waiting, running = iter(jobs), dict[Future[Result], Job]()
         while True:
             for job in islice(waiting, self._processes * _AHEAD - len(running)):
-                running[self._started().submit(work, job)] = job
+                running[self._submit(work, job)] = job
             if not running:
                 return
             suspects = []
@@ -115,16 +117,36 @@ class Pool:
                 for job in suspects:
                     yield job, _alone(work, job)
 
+    def _submit(self, work: Callable[[Job], Result], job: Job) -> Future[Result]:
+        executor = self._started()
+        with _no_main_module():
+            return executor.submit(work, job)  # it may start a process
+
     def _started(self) -> ProcessPoolExecutor:
         if self._executor is None:
             self._executor = ProcessPoolExecutor(self._processes, mp_context=_SPAWN, initializer=_begin)
         return self._executor
 
 
+@contextlib.contextmanager
+def _no_main_module() -> Iterator[None]:
+    """Have processes start without the module `__main__` of this program, which they would run again.
+
+    They need nothing of it, and a program that starts workers without `if __name__ == "__main__"` would start them in
+    each worker again.
+    """
+    own = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = own
+
+
 def _alone(work: Callable[[Job], Result], job: Job) -> Result | Ended:
     with Pool(1) as pool:
         try:
-            return pool._started().submit(work, job).result()
+            return pool._submit(work, job).result()
         except BrokenProcessPool:
             return Ended()
 

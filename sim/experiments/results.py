@@ -30,7 +30,7 @@ FIGURES: Final = (
 _TEXTS: Final = ("status", "problem", "hash", "stopped_by", "run")
 _TABLES: Final = f"""
     CREATE TABLE plan (text TEXT NOT NULL);
-    CREATE TABLE points (point INTEGER, key TEXT, value TEXT, PRIMARY KEY (point, key)) WITHOUT ROWID;
+    CREATE TABLE points (point INTEGER, key TEXT, value NUMERIC, PRIMARY KEY (point, key)) WITHOUT ROWID;
     CREATE TABLE trials (
         point INTEGER, seed INTEGER, {", ".join(f"{n} {'TEXT' if n in _TEXTS else 'NUMERIC'}" for n in FIGURES)},
         PRIMARY KEY (point, seed)

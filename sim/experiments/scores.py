@@ -11,7 +11,6 @@ from typing import Final, Self
 
 import attrs
 
-from sim.agents.measures import Measure
 from sim.experiments.estimate import Estimate
 from sim.experiments.variance import Cell, Component, components
 from sim.store.files import BUSY_SECONDS, failure, private_file
@@ -148,12 +147,17 @@ class ScoreSummary:
     options: Mapping[str, int]
 
 
-def summaries(scores: Iterable[Score], measures: Mapping[str, Measure]) -> list[ScoreSummary]:
-    """Return what scores say, by measure and judge."""
+def summaries(scores: Iterable[Score], options: Mapping[str, Sequence[str]]) -> list[ScoreSummary]:
+    """Return what scores say, by measure and judge.
+
+    Args:
+        scores: the scores.
+        options: the options of each measure.
+    """
     groups: dict[tuple[str, str], list[Score]] = {}
     for score in scores:
         groups.setdefault((score.measure, score.judge), []).append(score)
-    return [_summary(name, judge, own, measures[name].options) for (name, judge), own in groups.items()]
+    return [_summary(name, judge, own, options[name]) for (name, judge), own in groups.items()]
 
 
 def _summary(name: str, judge: str, scores: Sequence[Score], options: Sequence[str]) -> ScoreSummary:

@@ -5,12 +5,12 @@ pays for no score twice.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, overload
 
 import attrs
 
@@ -20,16 +20,20 @@ from sim.agents.interview import SurveyAnswer, answer_in_form
 from sim.agents.measures import Measure, ScoreSettings
 from sim.assembly.models import furnish_models
 from sim.errors import UsageError
-from sim.experiments.scores import QUERY, Score, ScoreBook
+from sim.experiments.scores import QUERY, Score, ScoreBook, ScoreSummary, split, summaries
+from sim.experiments.tables import scores_table, variance_table
+from sim.experiments.variance import Component
 from sim.kernel.codec import encode
 from sim.llm import Access, Models
 from sim.llm.types import ChatMessage, ModelRequest
-from sim.runner.event_loop import blocking
+from sim.pages import Table, tag
+from sim.runner.event_loop import in_plain_code
 from sim.scenario import Scenario, loads
 from sim.scenario.load import read_text
 from sim.scenario.yaml_tree import Map, read_tree
 from sim.standalone import World
 from sim.store.files import SCENARIO
+from sim.store.frames import Frame, Library, frame
 from sim.store.reader import StoredRun, open_run
 
 USE: Final = "judge"
@@ -98,16 +102,6 @@ def read_measures(file: str | PathLike[str]) -> Measures:
     return _measures_of(loads(text, str(file)), str(file))
 
 
-def run_measures(run: Path) -> Measures:
-    """Return the measures of the scenario of a recorded run.
-
-    Raises:
-        UsageError: if it has none.
-    """
-    with open_run(run, verify=False) as stored:
-        return _measures_of(_scenario_of(stored), str(run))
-
-
 def _measures_of(scenario: Scenario, where: str) -> Measures:
     settings = scenario.sections.get("score")
     if not isinstance(settings, ScoreSettings) or not settings.measures:
@@ -115,27 +109,76 @@ def _measures_of(scenario: Scenario, where: str) -> Measures:
     return Measures(settings.measures, scenario)
 
 
-def score(
-    runs: Sequence[str | PathLike[str]],
+class Scores(Sequence[Score]):
+    """The scores of recorded runs.
+
+    Attributes:
+        options: the options of each measure by name; empty: its scores are numbers.
+    """
+
+    def __init__(self, scores: Iterable[Score], options: Mapping[str, Sequence[str]]) -> None:
+        self._scores = tuple(scores)
+        self.options = options
+
+    @overload
+    def __getitem__(self, index: int) -> Score: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Scores": ...
+
+    def __getitem__(self, index: int | slice) -> "Score | Scores":
+        return Scores(self._scores[index], self.options) if isinstance(index, slice) else self._scores[index]
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+    def summaries(self) -> list[ScoreSummary]:
+        """Return what they say, by measure and judge."""
+        return summaries(self, self.options)
+
+    def variance(self) -> dict[str, list[Component]]:
+        """Return how much of the variance of each measure comes from judges, seeds (runs), agents, and the rest."""
+        return split(self)
+
+    def frame(self, *, as_: Library | None = None) -> Frame:
+        """Return a row for each score as a DataFrame; `as_` is as in `Run.frame`."""
+        columns = [field.name for field in attrs.fields(Score)]
+        return frame((columns, [attrs.astuple(score) for score in self]), as_, expand=False)
+
+    def _tables(self) -> list[Table]:
+        tables = Table(*scores_table(self.summaries())), Table(*variance_table(self.variance()))
+        return [table for table in tables if table.rows]
+
+    def __repr__(self) -> str:
+        return "\n\n".join(table.text() for table in self._tables()) or "<no scores>"
+
+    def _repr_html_(self) -> str:
+        return tag("div", [table.html() for table in self._tables()])
+
+
+async def score_async(
+    runs: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
-    measures: Measures | None = None,
+    measures: str | PathLike[str] | Measures | None = None,
     names: Sequence[str] = (),
     access: Access | None = None,
     confirm: Callable[[ScoreCost], bool] | None = None,
     progress: Callable[[int, int], None] | None = None,
     backend: Literal["asyncio", "trio"] = "asyncio",
-) -> list[Score]:
-    """Return the scores of recorded runs.
+) -> Scores:
+    """Score recorded runs by measures: queries, or questions to language models as judges; see `sim score`.
+
+    Scores of judges are kept in the run folders as they come, so none is paid for twice.
 
     Args:
-        runs: the folders of the runs.
-        measures: the measures; None: those of the scenario of each run.
+        runs: the folder of a run, or of several.
+        measures: a file with measures, or what `read_measures` returns of it; None: those of the scenario of each run.
         names: only these measures; empty: all.
         access: language models that replace those of the measures, and how to reach them.
         confirm: called with the cost before a judge is asked; if it returns False, none is, and only the scores that
             are there already are returned.
         progress: called after each score of a judge with the number of scores made, and of those that are wanted.
-        backend: the library of the event loop.
+        backend: the library of the event loop of `score`; the loop that is running otherwise.
 
     Raises:
         ScenarioError, UsageError: if a measure is not valid for a run, or answers are to come in batches.
@@ -143,17 +186,26 @@ def score(
     """
     if access is not None and access.batching:
         raise UsageError("judges answer online, not in batches", hint="leave --batch out")
+    given = [runs] if isinstance(runs, str | PathLike) else list(runs)
+    shared = measures if isinstance(measures, Measures) or measures is None else read_measures(measures)
     found: list[Score] = []
     pending: list[_Pending] = []
-    for run in runs:
+    options: dict[str, Sequence[str]] = {}
+    order: dict[str, int] = {}
+    for run in given:
         with open_run(Path(run)) as stored:
-            own = measures or _measures_of(_scenario_of(stored), str(run))
+            order[stored.path.name] = len(order)
+            own = shared or _measures_of(_scenario_of(stored), str(run))
+            options |= {name: measure.options for name, measure in own.measures.items()}
             _take_in(stored, own, names, access or Access(), found, pending)
     if pending:
         kept = sum(one.judge != QUERY for one in found)
-        blocking(lambda: _ask_all(pending, kept, found, access or Access(), confirm, progress), backend)
-    order = {str(Path(run).resolve().name): place for place, run in enumerate(runs)}
-    return sorted(found, key=lambda one: (one.measure, order.get(one.run, 0), one.judge, one.agent, one.repeat))
+        await _ask_all(pending, kept, found, access or Access(), confirm, progress)
+    found.sort(key=lambda one: (one.measure, order.get(one.run, 0), one.judge, one.agent, one.repeat))
+    return Scores(found, options)
+
+
+score = in_plain_code(score_async)
 
 
 @attrs.frozen

@@ -17,10 +17,12 @@ from sim.agents.interview import USE, Question, SurveyAnswer, interview, intervi
 from sim.errors import RunError, UsageError
 from sim.expressions import did_you_mean
 from sim.kernel import Duration, to_ns, to_seconds, to_text
+from sim.kernel.duration import seconds_text
 from sim.kernel.effects import EffectHandle
 from sim.llm.service import Models
 from sim.llm.shared_answers import SharedAnswers
 from sim.llm.types import ChatMessage, ModelRequest
+from sim.pages import Table
 from sim.runner.branching import end_of
 from sim.runner.event_loop import in_plain_code
 from sim.runner.options import ReplayKeywords, ReplayOptions
@@ -28,10 +30,11 @@ from sim.runner.rebuild import RebuiltSimulation, check_endpoint, check_not_runn
 from sim.runner.runner import SimulationRunner
 from sim.store import HashRecorder
 from sim.store.answer_book import ANSWERS, AnswerBook
+from sim.store.frames import Frame, Library, frame
 from sim.store.history import RunHistory
 from sim.store.reader import StoredRun, open_run
 from sim.store.verifying_recorder import VerifyingRecorder
-from sim.text import of_error
+from sim.text import of_error, plain
 
 Prompt = tuple[Agent, Question, tuple[ChatMessage, ...]]
 """An agent, a question to it, and what the model is asked in its place."""
@@ -58,7 +61,7 @@ class SurveyCost:
     outside: bool
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Survey:
     """The answers of the agents of a run at one moment.
 
@@ -75,6 +78,23 @@ class Survey:
     cost: SurveyCost
     answers: tuple[SurveyAnswer, ...]
     reused: int = 0
+
+    def frame(self, *, as_: Library | None = None) -> Frame:
+        """Return a row for each answer as a DataFrame; `as_` is as in `Run.frame`."""
+        columns = [field.name for field in attrs.fields(SurveyAnswer)]
+        rows = [(self.seconds, *attrs.astuple(answer)) for answer in self.answers]
+        return frame((["time", *columns], rows), as_, expand=False)
+
+    def _table(self) -> Table:
+        told = [(one.agent, one.question, one.answer if one.error is None else one.error) for one in self.answers]
+        return Table(("agent", "question", "answer"), told)
+
+    def __repr__(self) -> str:
+        when = f"{self.cost.agents} agents of {Path(self.run).name} at {seconds_text(self.seconds)}"
+        return plain(when) + "\n" + self._table().text() if self.answers else f"<no answers of {plain(when)}>"
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
 
 
 async def ask_async(

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
 import anyio
+import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 
@@ -43,7 +44,7 @@ def beside_the_loop(work: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]
 
     @functools.wraps(work)
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        cancelled = threading.Event()
+        cancelled, done, errors = threading.Event(), list[T](), list[Exception]()
 
         async def watch() -> None:
             try:
@@ -54,9 +55,15 @@ def beside_the_loop(work: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]
         async with anyio.create_task_group() as group:
             group.start_soon(watch)
             _CANCELLED.set(cancelled)  # the thread gets a copy of the context
-            done = await anyio.to_thread.run_sync(functools.partial(work, *args, **kwargs))
+            try:
+                done.append(await anyio.to_thread.run_sync(functools.partial(work, *args, **kwargs)))
+            except Exception as error:  # a task group would raise it in an ExceptionGroup
+                errors.append(error)
             group.cancel_scope.cancel()
-        return done
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        if errors:
+            raise errors[0]
+        return done[0]
 
     call.__name__ = call.__qualname__ = f"{work.__name__}_async"
     call.__doc__ = f"As `{work.__name__}`, inside an asyncio or trio program, which keeps running meanwhile."
@@ -146,10 +153,15 @@ def _in_new_loop(work: Callable[[], Coroutine[Any, Any, T]], backend: Backend) -
     async def main() -> list[T]:
         # After a second Ctrl-C, nobody looks at asyncio's task, which would print what it raised as a traceback.
         try:
-            return [await work()]
+            with anyio.CancelScope() as scope:
+                thread, token = threading.current_thread(), anyio.lowlevel.current_token()
+                if isinstance(thread, RunThread):  # a run has a better way to end, and says so later
+                    thread.on_interrupt(lambda: anyio.from_thread.run_sync(scope.cancel, token=token))
+                return [await work()]
+            interrupts.append(KeyboardInterrupt())
         except (KeyboardInterrupt, SystemExit) as error:
             interrupts.append(error)
-            return []
+        return []
 
     done = anyio.run(main, backend=backend)
     if not done:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sim
-from sim.analysis.frames import JSON_COLUMNS, MOST_PARTS, Library, frame
 from sim.store import VIEWS
+from sim.store.frames import JSON_COLUMNS, MOST_PARTS, Library, frame
 from sim.world.tasks import Tasks  # noqa: F401 - registers further views, as all families do
 
 LIBRARIES: tuple[Library, ...] = get_args(Library)
@@ -97,8 +97,9 @@ def test_what_is_expanded_can_be_chosen():
     chosen = frame(table, "pandas", expand=["result"])
     assert list(chosen.columns) == ["data", "result", "result.id", "note"]
     assert cells(chosen, "result") == [None, "done"]
-    with pytest.raises(sim.UsageError, match="no column 'reslt' to expand; did you mean 'result'"):
+    with pytest.raises(sim.UsageError, match="no column 'reslt' to expand") as refused:
         frame(table, "pandas", expand=["reslt"])
+    assert refused.value.hint == "did you mean 'result'?"
 
 
 def test_objects_with_very_many_keys_stay_objects():

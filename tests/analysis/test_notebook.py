@@ -35,13 +35,15 @@ def test_the_notebook_runs(folder):
     NotebookClient(notebook, timeout=100, resources={"metadata": {"path": str(folder)}}).execute()
 
     shown = ["".join(output.get("data", {}).get("text/html", "") for output in cell.outputs) for cell in cells]
-    assert len(shown) == 10
+    assert len(shown) == 14
     assert all(text.startswith(("<div", "<table", "<svg")) for text in shown), shown
     assert not any(output.output_type in ("error", "stream") for cell in cells for output in cell.outputs)
     assert "finished, stopped by count" in shown[0]
     assert "<progress" not in shown[0]  # it is removed at the end
     assert shown[4].startswith("<div><p><b>person-3 in contagion-1-")
     assert "equal events before the first difference: 1,841" in shown[7]
+    assert "not complete" not in shown[10]
+    assert "differences from the baseline" in shown[12]
     assert [info.status for info in sim.runs(folder.parent / "runs")] == ["finished"] * 2
 
 

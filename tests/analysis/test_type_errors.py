@@ -79,6 +79,23 @@ sim.open(infos[0], out=Path("runs"), verify=False)
 sim.open(3)
 # error: Argument "limit" .*has incompatible type "str"
 sim.diff(result, result, limit="all")
+found_by: sim.Experiment = sim.sweep("a.yaml", vary={"a.b": [1, 2], "a.c": "0..1:5"}, seeds=3, until_precision="5%")
+compared: sim.Experiment = sim.arms(result, at="1h", arms={"low": {"a.b": 1}, "high": ["a.b=2"]}, record=True)
+image: sim.Chart = compared.resume(again=True, jobs=2).plot_differences("S")
+found_by.frame("trials", as_="polars")
+# error: Argument 1 to "frame" .*has incompatible type
+found_by.frame("trails")
+# error: Unexpected keyword argument "seed"
+sim.sweep("a.yaml", seed=3)
+# error: Missing named argument "at"
+sim.arms(result, arms={})
+# error: Unexpected keyword argument "seeds"
+found_by.resume(seeds=3)
+survey: sim.Survey = sim.ask(result, ["Why?", sim.Question("How?", scale=(1, 7))], at="1h", agents=["ann"])
+scores: sim.Scores = sim.score([result, "runs/a"], measures=Path("m.yaml"), names=["civility"])
+values: list[float | None] = [score.value for score in scores]
+# error: Argument 2 .*has incompatible type "int"
+sim.ask(result, 3)
 # error: Module has no attribute "opn"
 sim.opn("a")
 '''

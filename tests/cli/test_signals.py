@@ -60,7 +60,7 @@ def test_the_second_signal_ends(start, tmp_path, backend):
     assert err.endswith("sim: error: interrupted\n")
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_stuck_steps_are_reported(start, tmp_path):
     """A step that does not yield is reported on stderr with its agent and the line where it is."""
     (tmp_path / "stuck_agents.py").write_text(STUCK.replace("60", "4.5"))

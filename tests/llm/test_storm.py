@@ -32,7 +32,7 @@ def test_storm(backend: str):
     proven(storm(Weather(), agents=40, calls=2, per_second=6, scale=20, backend=backend), 40)
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @both_backends
 def test_long_storm(backend: str):
     """Over many calls, there are at most one and a half requests for each."""

@@ -9,10 +9,9 @@ from contextlib import AbstractContextManager
 
 import click
 
-from sim.cli.render.estimates import Line, print_estimates, rounded
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
-from sim.cli.render.table import Cell, print_table
+from sim.cli.render.table import print_table
 from sim.experiments.experiment import (
     PointEstimates,
     Progress,
@@ -26,9 +25,8 @@ from sim.experiments.experiment import (
 )
 from sim.experiments.folder import write
 from sim.experiments.plan import Hosting
-from sim.experiments.points import short
 from sim.experiments.results import Results
-from sim.kernel.duration import seconds_text
+from sim.experiments.tables import differences_table, estimates_table, reach_table
 
 _SHOWN = 40
 
@@ -94,39 +92,16 @@ def _told(results: Results, progress: Progress, done: int, seconds: float) -> st
 
 def _print(results: Results, estimates: Sequence[PointEstimates]) -> None:
     """Print one line for each combination or arm; of arms, their differences from the baseline and whom they reach."""
-    plan, first = results.plan, estimates[0]
-    failed, precise = any(row.failed for row in estimates), first.precise is not None
-    names = ["arm"] if plan.arms else [short(key, first.point) for key in first.point]
-    headings = [*names, "seeds", *(["failed"] if failed else []), *(["precise"] if precise else [])]
-    lines = []
-    for row in estimates[:_SHOWN]:
-        cells: list[Cell] = [*([row.label] if plan.arms else row.point.values()), row.seeds]
-        cells += [*([row.failed] if failed else []), *(["yes" if row.precise else "no"] if precise else [])]
-        lines.append(Line(cells, row.outcomes))
-    print_estimates(headings, lines)
+    print_table(*estimates_table(results.plan, estimates, _SHOWN))
     if len(estimates) > _SHOWN:
         click.echo(f"{len(estimates) - _SHOWN:,} more combinations are in results.csv")
-    if plan.arms:
-        _print_arms(results)
+    if results.plan.arms:
+        click.echo("\ndifferences from the baseline, seed by seed")
+        print_table(*differences_table(differences(results)))
+        click.echo("\nagents reached")
+        print_table(*reach_table(reach(results)))
     calls, reused = results.calls()
     if reused:
         click.echo(
             f"\n{calls - reused:,} of {calls:,} model calls were made; the others had the answers of other trials"
         )
-
-
-def _print_arms(results: Results) -> None:
-    rows: list[list[Cell]] = [
-        [one.arm, one.outcome, rounded(one.difference.mean), rounded(one.difference.half), rounded(one.least_effect),
-         one.changed]
-        for one in differences(results)
-    ]  # fmt: skip
-    click.echo("\ndifferences from the baseline, seed by seed")
-    print_table(["arm", "outcome", "difference", "±", "least effect", "seeds that differ"], rows)
-    lines: list[list[Cell]] = []
-    for arm in reach(results):
-        earliest = min(arm.agents, key=lambda one: one.times[0], default=None)
-        when = "" if earliest is None else f"{earliest.agent} at {seconds_text(earliest.times[0])}"
-        lines.append([arm.arm, rounded(arm.count.mean), rounded(arm.count.half), when])
-    click.echo("\nagents reached")
-    print_table(["arm", "agents", "±", "the earliest"], lines)

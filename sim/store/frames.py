@@ -5,9 +5,9 @@ from importlib.util import find_spec
 from typing import Any, Final, Literal, get_args
 
 from sim.errors import UsageError
+from sim.expressions import did_you_mean
 from sim.kernel.codec import decode, encode
 from sim.store.files import Table
-from sim.world.action import near
 
 Library = Literal["pandas", "polars", "arrow"]
 Frame = Any
@@ -55,7 +55,7 @@ def frame(table: Table, as_: Library | None = None, expand: bool | Sequence[str]
     elif expand:
         for name in expand:
             if name not in columns:
-                raise UsageError(f"there is no column {name!r} to expand{near(name, columns)}")
+                raise UsageError(f"there is no column {name!r} to expand", hint=did_you_mean(name, columns))
         columns = expanded(columns, expand)
     make, package, extra = _LIBRARIES[library]
     try:
