@@ -1,4 +1,4 @@
-"""Draws contagion.svg, goals.svg, live.svg and sweep.svg of docs/ from runs of scenarios: `uv run python docs/pictures.py`.
+"""Draws the SVG pictures of docs/ from runs of scenarios: `uv run python docs/pictures.py`.
 
 docs/report.png is the beginning of the report of scenarios/ecology.yaml, docs/bench.png that of the page of a bench of
 scenarios/town.yaml (docs/bench.md says which), docs/sop.png that of a bench of scenarios/lead_response.yaml over
