@@ -1,12 +1,14 @@
-"""Draws docs/contagion.svg, docs/goals.svg and docs/live.svg from runs of scenarios: `uv run python docs/pictures.py`.
+"""Draws the SVG pictures of docs/ from runs of scenarios: `uv run python docs/pictures.py`.
 
 docs/report.png is the beginning of the report of scenarios/ecology.yaml, docs/bench.png that of the page of a bench of
 scenarios/town.yaml (docs/bench.md says which), docs/sop.png that of a bench of scenarios/lead_response.yaml over
 `sop.design` with three seeds in tick-sequential and autonomous mode, as Chromium draws them 1180 pixels wide.
 """
 
+import contextlib
 import io
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +18,11 @@ import sim
 from sim.assembly.build import build
 from sim.cli.render.live import picture
 from sim.cli.render.snapshot import RateMeter, take_snapshot
+from sim.experiments.experiment import carry_out, evaluate
+from sim.experiments.figures import outcome_drawings
+from sim.experiments.folder import begin
+from sim.experiments.plan import Hosting, make_sweep
+from sim.experiments.pool import Inline
 from sim.runner import SimulationRunner
 from sim.scenario import load
 from sim.store import HashRecorder
@@ -41,6 +48,16 @@ def goals() -> str:
         metrics = sim.run(load(ROOT / "scenarios" / "houston.yaml", [f"goals.archive={archive}"])).metrics
         times, curves[label] = metrics["time"], (colour, metrics["tokens_per_call"])
     return _chart(times, curves, 9000, 2000)
+
+
+def sweep() -> str:
+    """Return `R` of the first sweep of docs/experiments.md as an SVG."""
+    plan = make_sweep(ROOT / "scenarios" / "contagion.yaml", vary=["agents.person.state.beta=0.02..0.2:4"], count=12)
+    with tempfile.TemporaryDirectory() as folder, contextlib.closing(begin(plan, Path(folder) / "sweep")) as results:
+        for _ in carry_out(results, Inline(), Hosting()):
+            pass
+        (_, drawing) = next(outcome_drawings(evaluate(results), "R"))
+    return f"{drawing.image().svg}\n"
 
 
 Curve = tuple[str, Sequence[float]]
@@ -117,3 +134,4 @@ if __name__ == "__main__":
     (ROOT / "docs" / "contagion.svg").write_text(contagion(), encoding="utf-8")
     (ROOT / "docs" / "goals.svg").write_text(goals(), encoding="utf-8")
     (ROOT / "docs" / "live.svg").write_text(live(), encoding="utf-8")
+    (ROOT / "docs" / "sweep.svg").write_text(sweep(), encoding="utf-8")

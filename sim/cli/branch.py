@@ -93,8 +93,9 @@ def command(
         jobs, on, to = (comparison.pop(name) for name in ("jobs", "on", "to"))
         plan = make_arms(folder, at=at, arms=arms_of(arms), until=until, allow=allow, **chosen(comparison))
         hosting = hosting_of(
-            plan, options, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env, other_endpoint=other_endpoint
-        )
+            plan, options, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env, other_endpoint=other_endpoint,
+            allow_change=allow_change,
+        )  # fmt: skip
         with contextlib.closing(begin(plan, to)) as results:
             workers = workers_of(plan, results.folder, jobs, on)
             return work_on(results, workers, hosting, again=False, as_json=as_json)

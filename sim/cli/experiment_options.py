@@ -58,7 +58,7 @@ def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def hosting_of(
     plan: Plan, endpoint: dict[str, Any], *, allow_commands: bool, mcp: tuple[str, ...], mcp_env: tuple[str, ...],
-    other_endpoint: bool = False,
+    other_endpoint: bool = False, allow_change: bool = False,
 ) -> Hosting:  # fmt: skip
     """Return what the operator gives to the trials of a plan.
 
@@ -68,4 +68,5 @@ def hosting_of(
     access = access_of(endpoint, plan.models)
     if access is not None:
         access.check_key()
-    return Hosting(access, allow_commands, servers_of(mcp, mcp_env), other_endpoint)
+    servers = servers_of(mcp, mcp_env)
+    return Hosting(access, allow_commands, servers, other_endpoint, allow_change=allow_change)

@@ -135,5 +135,6 @@ def _run(job: TrialJob, overrides: tuple[str, ...], watch: _Watch) -> RunResult:
         )
     return branch(
         plan.past.run, at=plan.past.at, seed=job.seed, until=plan.until, overrides=overrides, out=hosting.runs,
-        record=hosting.runs is not None, other_endpoint=hosting.other_endpoint, **options,
+        record=hosting.runs is not None, other_endpoint=hosting.other_endpoint,
+        allow_change=hosting.allow_change, **options,
     )  # fmt: skip

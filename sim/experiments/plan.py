@@ -44,6 +44,7 @@ class Hosting:
         kinds: classes that scenarios may name as `kind`.
         answers: the file of the answers that trials share; None: they share none.
         runs: the folder for the run folders of trials; None: they are not recorded.
+        allow_change: whether arms may go on from a run although its scenario or the code has changed since.
     """
 
     access: Access | None = None
@@ -53,6 +54,7 @@ class Hosting:
     kinds: Kinds | None = None
     answers: Path | None = None
     runs: Path | None = None
+    allow_change: bool = False
 
 
 @attrs.frozen

@@ -10,7 +10,9 @@ from sim.kernel.codec import encode
 from sim.kernel.ports import Recorder
 from sim.kernel.rows import EventRow
 
-_NO_AGENTS: Final = ("host", "scenario", "supervisor")
+_NO_AGENTS: Final = ("host", "intervention", "scenario", "supervisor")
+_SURVEY: Final = "survey:"
+"""How the names of those begin who await the answers of a survey."""
 
 Trace = Mapping[str, list[tuple[int, bytes]]]
 """The events of each agent: their time in simulated nanoseconds, and a hash of topic and data."""
@@ -37,7 +39,7 @@ class TraceRecorder:
     def event(self, row: EventRow, /) -> None:
         """Note an event, and pass it on."""
         time_ns, actor, topic, data = row[0], row[5], row[6], row[7]
-        if actor not in _NO_AGENTS:
+        if actor not in _NO_AGENTS and not actor.startswith(_SURVEY):
             hash = hashlib.blake2b(encode((topic, data)), digest_size=8).digest()
             self.trace.setdefault(actor, []).append((time_ns, hash))
         self._inner.event(row)

@@ -181,9 +181,11 @@ async def score_async(
         backend: the library of the event loop of `score`; the loop that is running otherwise.
 
     Raises:
-        ScenarioError, UsageError: if a measure is not valid for a run.
+        ScenarioError, UsageError: if a measure is not valid for a run, or answers are to come in batches.
         RunError: if a run cannot be read, or its scores cannot be written.
     """
+    if access is not None and access.batching:
+        raise UsageError("judges answer online, not in batches", hint="leave --batch out")
     given = [runs] if isinstance(runs, str | PathLike) else list(runs)
     shared = measures if isinstance(measures, Measures) or measures is None else read_measures(measures)
     found: list[Score] = []

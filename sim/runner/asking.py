@@ -127,13 +127,16 @@ async def ask_async(
         options: see `ReplayOptions`.
 
     Raises:
-        UsageError: if the record ends before, an agent does not exist, or the scenario has no language models.
+        UsageError: if the record ends before, an agent does not exist, the scenario has no language models, or answers
+            are to come in batches.
         RunError: if the run cannot be replayed.
     """
     chosen = ReplayOptions.of(options)
     asked = tuple(one if isinstance(one, Question) else Question(one) for one in questions)
     if not asked:
         raise UsageError("there are no questions")
+    if chosen.access is not None and chosen.access.batching:
+        raise UsageError("questions to agents are answered online, not in batches", hint="leave --batch out")
     with open_run(Path(run)) as stored:
         check_not_running(stored)
         end = end_of(stored)

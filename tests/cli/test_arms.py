@@ -125,6 +125,16 @@ def test_a_plan_of_arms_is_for_its_run(bees: Path) -> None:
     assert (code, "is not the run of this plan" in err) == (2, True)
 
 
+def test_a_run_that_was_changed_has_arms_only_if_one_insists(bees: Path) -> None:
+    """Trials of a run whose scenario has changed fail and say what accepts the change, which `--allow-change` does."""
+    with (bees / "scenario.yaml").open("a") as file:
+        file.write("# only a remark\n")
+    told = arms("bees", "--at", "3s", "--arm", "same:", "--seeds", 2, code=1)
+    assert "--allow-change" in told["problems"][0]["problem"]
+    told = arms("bees", "--at", "3s", "--arm", "same:", "--seeds", 2, "--allow-change")
+    assert [row["seeds"] for row in told["rows"]] == [2, 2]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -196,6 +196,7 @@ def _fields(reply: Reply) -> dict[str, Any]:
         (["Q", "--to", "answers.txt"], "no format that is known"),
         (["Q", "--to", "team.yaml"], "no format that is known"),
         (["Q", "--base-url", "http://127.0.0.1:1/v1"], "no model at an endpoint"),
+        (["Q", "--model", "openai:m", "--base-url", "http://127.0.0.1:1/v1", "--batch"], "online, not in batches"),
     ],
 )
 def test_wrong_usage(team: Path, arguments: list[str], said: str) -> None:

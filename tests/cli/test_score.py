@@ -200,6 +200,7 @@ def test_measures_that_make_no_sense(talk: list[Path], change: tuple[str, str], 
         (["--measures", "talk.yaml"], "has no measures"),
         (["--measures", "measures.yaml", "--measure", "civilty"], "there is no measure 'civilty'"),
         (["--measures", "measures.yaml", "--to", "x.txt"], "no format that is known"),
+        (["--measures", "measures.yaml", "--model", "openai:m", "--batch"], "online, not in batches"),
     ],
 )
 def test_wrong_usage(talk: list[Path], arguments: list[str], said: str) -> None:

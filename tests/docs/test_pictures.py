@@ -34,3 +34,9 @@ def test_the_live_view_is_what_a_run_shows():
 def test_the_tokens_with_and_without_the_archive_are_what_runs_give():
     """The picture of the archive is drawn from two runs of the scenario."""
     assert _pictures().goals() == (DOCS / "goals.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.proof
+def test_the_figure_of_the_sweep_is_what_the_sweep_gives():
+    """The figure that leads from a question to an answer is drawn from the trials of the command beside it."""
+    assert _pictures().sweep() == (DOCS / "sweep.svg").read_text(encoding="utf-8")

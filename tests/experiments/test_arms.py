@@ -112,12 +112,14 @@ def test_an_agent_is_reached_when_its_events_begin_to_differ() -> None:
 
 
 def test_the_place_of_an_event_in_the_order_reaches_nobody() -> None:
-    """Only time, topic and data of an event count, and events of no agent do not."""
+    """Only time, topic and data of an event count; those of samples, interventions and surveys are of no agent."""
     traces = []
     for counter in (1, 2):
         recorder = TraceRecorder(HashRecorder())
         recorder.event((5, counter, 0, 16, counter, "a", "x.y", {"n": 1}, None))
         recorder.event((6, 0, 0, 1, counter, "scenario", "metric.sample", {"n": counter}, None))
+        recorder.event((6, 0, 0, 18, counter, "intervention", "intervention.applied", {"n": counter}, None))
+        recorder.event((6, 0, 0, 19, counter, "survey:a", "survey.answer", {"n": counter}, None))
         traces.append(recorder.trace)
     assert reached(*traces) == {}
 
