@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         PauseReason,
         WakeCondition,
     )
-    from sim.agents.interview import Question
+    from sim.agents.interview import Question, SurveyAnswer, interview, interview_prompt, record_answer
     from sim.analysis import (
         AgentRecord,
         AgentRecords,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from sim.compare.comparison import Comparison
     from sim.errors import Interrupt, ScenarioError, SimError, UsageError
     from sim.events import Event, EventBus
-    from sim.experiments.scoring import Scores, score, score_async
+    from sim.experiments.scoring import ScoreCost, Scores, score, score_async
     from sim.kernel import (
         Actor,
         Effect,
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         RunResult,
         SimulationRunner,
         Survey,
+        SurveyCost,
         ask,
         ask_async,
         branch,
@@ -100,26 +101,27 @@ __all__ = [
     "AgentRecords", "AgentState", "Chart", "Comparison", "Container", "Control", "Effect", "Event", "EventBus",
     "Experiment", "Interrupt", "Kernel", "Latch", "Message", "Outcome", "PauseReason", "Preempted",
     "PreemptiveResource", "PriorityResource", "Question", "Queue", "RateTracker", "ReplayResult", "Resource", "Run",
-    "RunList", "RunResult", "Scenario", "ScenarioError", "Scores", "Service", "Signal", "SimError",
-    "SimulationRunner", "Store", "Survey", "Tool", "Tools", "UsageError", "WakeCondition", "World", "all_of", "arms",
-    "arms_async", "ask", "ask_async", "branch", "branch_async", "diff", "first_of", "join", "load", "perform",
-    "replay", "replay_async", "resume", "resume_async", "run", "run_async", "run_until", "runs", "score",
-    "score_async", "sleep", "sweep", "sweep_async", "tool",
+    "RunList", "RunResult", "Scenario", "ScenarioError", "ScoreCost", "Scores", "Service", "Signal", "SimError",
+    "SimulationRunner", "Store", "Survey", "SurveyAnswer", "SurveyCost", "Tool", "Tools", "UsageError",
+    "WakeCondition", "World", "all_of", "arms", "arms_async", "ask", "ask_async", "branch", "branch_async", "diff",
+    "first_of", "interview", "interview_prompt", "join", "load", "perform", "record_answer", "replay", "replay_async",
+    "resume", "resume_async", "run", "run_async", "run_until", "runs", "score", "score_async", "sleep", "sweep",
+    "sweep_async", "tool",
 ]  # fmt: skip
 """The public names but `open`, so that `from sim import *` does not hide the built-in function."""
 
 _HOMES = {
     "actors": "Agent AgentLoop AgentLoopConfig AgentLoopManager AgentState Control PauseReason WakeCondition",
-    "agents.interview": "Question",
+    "agents.interview": "Question SurveyAnswer interview interview_prompt record_answer",
     "analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async diff open runs sweep sweep_async",
     "compare.comparison": "Comparison",
     "errors": "Interrupt ScenarioError SimError UsageError",
     "events": "Event EventBus",
-    "experiments.scoring": "Scores score score_async",
+    "experiments.scoring": "ScoreCost Scores score score_async",
     "kernel": "Actor Effect Kernel Latch Outcome Queue Signal all_of first_of join perform run_until sleep",
     "pages": "Chart",
     "resources": "Container Preempted PreemptiveResource PriorityResource RateTracker Resource Store",
-    "runner": "ReplayResult RunResult SimulationRunner Survey ask branch replay resume run "
+    "runner": "ReplayResult RunResult SimulationRunner Survey SurveyCost ask branch replay resume run "
     "ask_async branch_async replay_async resume_async run_async",
     "scenario": "Scenario load",
     "standalone": "World",

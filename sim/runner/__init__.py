@@ -7,7 +7,7 @@ Modules: `runner` runs one simulation, `tick` its ticks, `scenario_timers` its e
 `result` are what callers give and get.
 """
 
-from sim.runner.asking import Survey, ask, ask_async
+from sim.runner.asking import Survey, SurveyCost, ask, ask_async
 from sim.runner.branching import branch, branch_async
 from sim.runner.options import ReplayOptions, RunOptions
 from sim.runner.replaying import replay, replay_async
@@ -18,6 +18,6 @@ from sim.runner.running import run, run_async
 
 __all__ = [
     "Distribution", "InDoubtEffect", "Mode", "ReplayOptions", "ReplayResult", "RunOptions", "RunResult",
-    "SimulationRunner", "Survey", "ask", "ask_async", "branch", "branch_async", "replay", "replay_async", "resume",
-    "resume_async", "run", "run_async",
+    "SimulationRunner", "Survey", "SurveyCost", "ask", "ask_async", "branch", "branch_async", "replay",
+    "replay_async", "resume", "resume_async", "run", "run_async",
 ]  # fmt: skip
