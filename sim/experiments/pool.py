@@ -98,7 +98,7 @@ class Pool:
         waiting, running = iter(jobs), dict[Future[Result], Job]()
         while True:
             for job in islice(waiting, self._processes * _AHEAD - len(running)):
-                running[self._started().submit(work, job)] = job
+                running[self._started().submit(_do, work, job)] = job
             if not running:
                 return
             suspects = []
@@ -124,15 +124,26 @@ class Pool:
 def _alone(work: Callable[[Job], Result], job: Job) -> Result | Ended:
     with Pool(1) as pool:
         try:
-            return pool._started().submit(work, job).result()
+            return pool._started().submit(_do, work, job).result()
         except BrokenProcessPool:
             return Ended()
+
+
+def _do(work: Callable[[Job], Result], job: Job) -> Result:
+    """Do a job in a worker. If it ends its process, the process ends: else the error would end the main process."""
+    try:
+        return work(job)
+    except Exception:
+        raise
+    except BaseException:  # SystemExit after SIGTERM, or whatever an agent raises
+        os._exit(1)
 
 
 def _begin() -> None:
     """Prepare a worker: Ctrl-C is for the main process, and output of agents is not part of a result."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdout = sys.stderr
+    os.dup2(2, 1)  # also that of agents in C, or of programs that they start
     parent = parent_process()
     if parent is not None:  # a worker whose parent was killed would wait for ever
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
