@@ -62,15 +62,18 @@ def command(
     The folder gets plan.json (the plan, which can be cited and carried out again), results.db (each trial as soon as it
     is done), results.csv and results.html. The exit code is 1 if a trial failed. docs/experiments.md explains all.
     """
-    if options["allow"]:
-        allow_imports((scenario or Path()).resolve().parent)
+    if options["allow"] and scenario is not None:
+        allow_imports(scenario.resolve().parent)
     endpoint = {name: options.pop(name) for name in ENDPOINT}
-    given = [name for name, value in options.items() if value not in (None, (), [])]
+    given = [name for name, value in options.items() if value not in (None, (), []) and name != "allow"]
     if resume is not None and (scenario is not None or plan_file is not None or out is not None or given):
         raise UsageError("--resume goes on with the plan of its folder", hint="leave out all other options")
+    if again and resume is None:
+        raise UsageError("--again tries the failed trials of an experiment again", hint="add --resume FOLDER")
     with contextlib.ExitStack() as opened:
         results = None if resume is None else opened.enter_context(contextlib.closing(go_on(resume)))
         plan = _plan(scenario, plan_file, options, given) if results is None else results.plan
+        _check_allowed(plan, options["allow"])
         hosting = hosting_of(
             plan, endpoint, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env, other_endpoint=other_endpoint
         )
@@ -94,11 +97,26 @@ def _plan(scenario: Path | None, plan_file: Path | None, options: dict[str, Any]
     return make_sweep(scenario, **chosen(options))
 
 
+def _check_allowed(plan: Plan, allow: tuple[str, ...]) -> None:
+    """Check that the modules of a plan, which can come from anybody, are allowed this time too; make them importable.
+
+    Raises:
+        UsageError: if one is not.
+    """
+    for name in plan.allow:
+        if name not in allow:
+            raise UsageError(f"the agents of this plan are in {name}, which is not allowed", hint=f"--allow {name}")
+    if plan.allow:
+        allow_imports(Path(plan.file).parent)
+
+
 def _read(plan_file: Path, scenario: Path | None) -> Plan:
     try:
         plan = Plan.from_json(plan_file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{plan_file} cannot be read: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{plan_file} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{plan_file} is no plan of an experiment: it is not UTF-8") from error
     plan = plan if scenario is None else attrs.evolve(plan, file=str(scenario))
     check_scenario(plan, Path(plan.file))
     check_past(plan)

@@ -15,7 +15,7 @@ import attrs
 
 from sim.errors import UsageError
 from sim.experiments.estimate import Estimate, least_effect
-from sim.experiments.plan import MOST_TRIALS, SEEDS, Answers, Mode, Past, Plan, Precision, check_seeds
+from sim.experiments.plan import SEEDS, Answers, Mode, Past, Plan, Precision, check_seeds, check_trials
 from sim.kernel import Duration, to_ns, to_text
 from sim.runner.branching import end_of
 from sim.runner.rebuild import check_not_running, models_asked
@@ -155,9 +155,8 @@ def make_arms(
             raise
     first = info.seed if first_seed is None else first_seed
     check_seeds(first, count, precision)
-    if (len(arms) + 1) * count > MOST_TRIALS:
-        raise UsageError(f"there would be {(len(arms) + 1) * count:,} trials; the limit is {MOST_TRIALS:,}")
     names = (BASELINE, *(name for name in arms if name != BASELINE))
+    check_trials(len(names), count)
     points = tuple(dict(_pair(override) for override in arms.get(name, ())) for name in names)
     mode: Mode = "tick" if info.mode == "tick" else "autonomous"
     vary = tuple(f"{name}:{override}" for name, overrides in arms.items() for override in overrides or ("",))

@@ -134,7 +134,7 @@ def test_failures_are_kept_apart(dice: Path) -> None:
     assert code == 1
     assert [(row["seeds"], row["failed"]) for row in told["rows"]] == [(0, 2), (2, 0)]
     assert "simulated time is stuck" in told["problems"][0]["problem"]
-    assert "2 trials failed" in err
+    assert "2 of 4 trials failed" in err
     assert "2 trials failed" in (Path(told["folder"]) / "results.html").read_text()
     code, out, _ = command("sweep", "--resume", told["folder"], "--again", "--json")
     assert code == 1
@@ -211,6 +211,9 @@ Change = Callable[[Told], object]
         (["dice.yaml", "--resume", "nowhere"], "leave out all other options"),
         (["--plan", "dice.yaml"], "this is no plan of an experiment"),
         (["--plan", "dice.yaml", "--seeds", "3"], "a plan says everything"),
+        (["dice.yaml", "--again"], "--again tries the failed trials of an experiment again"),
+        (["dice.yaml", "--vary", f"until=1..9:{'9' * 5000}"], "is no range of numbers"),
+        (["--plan", "nowhere"], "nowhere cannot be read: No such file or directory"),
         (["dice.yaml", "--vary", "until=1..20:20", "--seeds", "100000"], "the limit is 1,000,000"),
     ],
 )
@@ -221,12 +224,51 @@ def test_wrong_usage(dice: Path, arguments: list[str], said: str) -> None:
     assert not (dice.parent / "experiments").exists()
 
 
-@pytest.mark.parametrize("change", [{"points": 3}, {"design": None, "extra": 1}, {"precision": {"share": 1}}])
-def test_a_plan_that_was_changed_is_refused(dice: Path, change: Told) -> None:
-    """A plan is checked when it is read."""
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"points": 3}, "no plan of an experiment"),
+        ({"extra": 1}, "there is no field 'extra'"),
+        ({"precision": {"share": 1}}, "no plan of an experiment"),
+        ({"seeds": ["a", 1]}, "no plan of an experiment: Expected `int`"),
+        ({"file": None}, "no plan of an experiment"),
+        ({"seeds": [-1, 2]}, "no combinations or no seeds"),
+        ({"points": []}, "no combinations or no seeds"),
+        ({"seeds": [0, 10**9]}, "the limit is 1,000,000"),
+        ({"seeds": [2**63, 1]}, "a seed is at most"),
+        ({"points": [{"a": "1"}, {"b": "1"}]}, "do not have the same keys"),
+        ({"arms": ["baseline"]}, "one name for each of its arms"),
+        ({"precision": {"share": -1, "most_seeds": 9}}, "no share of a mean"),
+    ],
+)
+def test_a_plan_that_was_changed_is_refused(dice: Path, change: Told, said: str) -> None:
+    """A plan can come from anybody, so it is checked when it is read."""
     plan = json.loads((Path(sweep(dice, "--seeds", 1)["folder"]) / "plan.json").read_text())
-    with pytest.raises(package.UsageError, match="no plan of an experiment"):
+    with pytest.raises(package.UsageError, match=said):
         Plan.from_json(json.dumps({**plan, **change}))
+    with pytest.raises(package.UsageError, match="nested too deeply"):
+        Plan.from_json("[" * 100_000)
+
+
+def test_a_plan_cannot_choose_its_folder(dice: Path) -> None:
+    """The name in a plan becomes a harmless name of a folder below `experiments`."""
+    plan = json.loads((Path(sweep(dice, "--seeds", 1)["folder"]) / "plan.json").read_text())
+    (dice.parent / "plan.json").write_text(json.dumps({**plan, "name": "../../elsewhere"}))
+    assert sweep("--plan", "plan.json")["folder"] == "experiments/elsewhere-1"
+
+
+def test_modules_of_a_plan_are_allowed_each_time(dice: Path) -> None:
+    """A plan from somebody else imports nothing by itself; with `--allow`, a stopped sweep finds its agents again."""
+    (dice.parent / "throwers.py").write_text(
+        "from sim import Agent\nclass Thrower(Agent):\n    async def decide_action(self): return None\n"
+    )
+    dice.write_text("name: own\nuntil: 5s\nagents: [{name: a, kind: 'throwers:Thrower'}]\n")
+    folder = Path(sweep(dice, "--allow", "throwers", "--seeds", 2)["folder"])
+    for given in (("--resume", folder), ("--plan", folder / "plan.json")):
+        code, _, err = command("sweep", *given)
+        assert (code, "the agents of this plan are in throwers, which is not allowed" in err) == (2, True)
+        code, _, err = command("sweep", *given, "--allow", "throwers")
+        assert code == 0, err
 
 
 @pytest.mark.proof

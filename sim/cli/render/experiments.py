@@ -47,11 +47,12 @@ def work_on(
         _print(results, estimates)
         click.echo(f"\n{plain(page)}")
     if not whole:
-        say(f"sim: interrupted; go on with: sim sweep --resume {plain(results.folder)}")
+        allow = "".join(f" --allow {name}" for name in results.plan.allow)
+        say(f"sim: interrupted; go on with: sim sweep --resume {plain(results.folder)}{plain(allow)}")
     if problems:
         point, seed, why = problems[0]
         where = ", ".join(part for part in (results.plan.label(point), f"seed {seed}") if part)
-        say(f"sim: error: {len(problems)} trials failed: {plain(where)}: {plain(why)}")
+        say(f"sim: error: {len(problems)} of {len(results.done())} trials failed: {plain(where)}: {plain(why)}")
     return 0 if whole and not problems else 1
 
 
