@@ -88,6 +88,8 @@ def command(
             "--tag": tags,
         }
         _refuse(single, "is for a single branch", "give each change to an arm: --arm NAME:KEY=VALUE")
+        changed = {"--allow-change": allow_change or None}
+        _refuse(changed, "is for a single branch", "arms need the code with which the run was recorded")
         if allow:
             allow_imports()
         jobs, on, to = (comparison.pop(name) for name in ("jobs", "on", "to"))

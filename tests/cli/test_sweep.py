@@ -271,6 +271,42 @@ def test_modules_of_a_plan_are_allowed_each_time(dice: Path) -> None:
         assert code == 0, err
 
 
+def test_outcomes_that_are_named_like_columns(dice: Path) -> None:
+    """Figures and seeds keep their columns; outcomes of such a name, or that differ in case alone, get a prefix."""
+    named = ", ".join(f"{name}: '{value}.0'" for value, name in enumerate(("seed", "Hash", "points", "state.sides"), 7))
+    dice.write_text(SCENARIO.replace("values: {points:", f"values: {{{named}, Points:"))
+    told = sweep(dice, "--vary", "agents.player.state.sides=2,6", "--seeds", 1)
+    assert told["rows"][0]["outcomes"]["seed"]["mean"] == 7
+    line = table(Path(told["folder"]))[0]
+    assert (line["seed"], line["outcome.seed"], line["outcome.Hash"], len(line["hash"])) == ("0", "7.0", "8.0", 64)
+    assert (line["outcome.points"], line["state.sides"], line["outcome.state.sides"]) == ("9.0", "2", "10.0")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("DROP TABLE outcomes", "has other tables than this version of sim writes"),
+        ("ALTER TABLE trials DROP COLUMN calls", "has other tables than this version of sim writes"),
+        ("ALTER TABLE trials ADD COLUMN colour", "has other tables than this version of sim writes"),
+        ("DELETE FROM plan", "is damaged: it has 0 plans"),
+        ("UPDATE plan SET text = '{}'", "no plan of an experiment"),
+        (b"nonsense", "it is not a SQLite database"),
+        (b"", "has other tables"),
+    ],
+)
+def test_results_that_another_version_wrote_or_that_are_damaged(dice: Path, change: str | bytes, said: str) -> None:
+    """One sentence says what is wrong with the results of a sweep, and nothing is run."""
+    folder = Path(sweep(dice, "--seeds", 1)["folder"])
+    if isinstance(change, bytes):
+        (folder / "results.db").write_bytes(change)
+    else:
+        with contextlib.closing(sqlite3.connect(folder / "results.db", isolation_level=None)) as database:
+            database.execute("DROP VIEW results")
+            database.execute(change)
+    code, out, err = command("sweep", "--resume", folder, "--json")
+    assert (code in (1, 2), said in json.loads(out)["error"]["message"]) == (True, True), err
+
+
 @pytest.mark.proof
 @pytest.mark.timeout(600)
 def test_two_hundred_trials_killed_five_times(dice: Path, tmp_path: Path) -> None:
