@@ -147,10 +147,10 @@ def make_arms(
             raise UsageError(f"the record of {run} ends at {to_text(end)}, before {to_text(at_ns)}")
     file = run / SCENARIO
     text = file.read_text(encoding="utf-8")
-    own, end = tuple(info.options.get("set", ())), until or info.options.get("until")
+    own, ends = tuple(info.options.get("set", ())), until or info.options.get("until")
     for name, overrides in arms.items():
         try:
-            _check_arm(text, file, own, overrides, tuple(allow), at_ns, end)
+            _check_arm(text, file, own, overrides, tuple(allow), at_ns, ends)
         except ScenarioError as error:
             raise ScenarioError([attrs.evolve(one, file=f"the arm {name}") for one in error.problems]) from error
         except UsageError as error:

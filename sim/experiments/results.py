@@ -186,6 +186,15 @@ class Results:
         """  # noqa: S608 - marks
         yield from self._execute(sql, names)
 
+    def names(self) -> list[str]:
+        """Return the names of all outcomes, in alphabetical order."""
+        return [name for (name,) in self._execute("SELECT DISTINCT name FROM outcomes ORDER BY 1")]
+
+    def failing(self) -> list[tuple[int, int, str]]:
+        """Return combination, seed and commonest error of each trial in which iterations of agents failed."""
+        where = "status = 'measured' AND errors > 0 ORDER BY point, seed"
+        return list(self._execute(f"SELECT point, seed, problem FROM trials WHERE {where}"))  # noqa: S608 - constant
+
     def reached(self) -> list[tuple[int, int, str, float]]:
         """Return combination, seed, agent and simulated seconds of each agent that an arm reached."""
         return list(self._execute("SELECT point, seed, agent, seconds FROM reached ORDER BY point, seed, agent"))

@@ -184,11 +184,14 @@ def _take_in(
     chosen = {name: measures.measures[name] for name in names or measures.measures}
     if any(measure.ask is not None for measure in chosen.values()) and measures.scenario.models is None:
         raise UsageError("judges are language models, and there are none", hint="add `models:` beside `score:`")
+    for name, measure in chosen.items():
+        if measure.sql is not None:
+            found += _by_query(stored, name, measure)
+    asked = {name: measure for name, measure in chosen.items() if measure.ask is not None}
+    if not asked:
+        return
     with ScoreBook(stored.path) as book:
-        for name, measure in chosen.items():
-            if measure.sql is not None:
-                found += _by_query(stored, name, measure)
-                continue
+        for name, measure in asked.items():
             for one in _by_judges(stored, name, measure, measures.scenario, access):
                 kept = book.scores(stored.path.name, stored.info.seed, name, one.definition)
                 known = kept.get((one.score.judge, one.score.agent, one.score.repeat))

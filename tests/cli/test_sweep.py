@@ -134,7 +134,7 @@ def test_failures_are_kept_apart(dice: Path) -> None:
     assert code == 1
     assert [(row["seeds"], row["failed"]) for row in told["rows"]] == [(0, 2), (2, 0)]
     assert "simulated time is stuck" in told["problems"][0]["problem"]
-    assert "2 of 4 trials failed" in err
+    assert "no result of 2 of 4 trials, first loop.min_loop_delay=0, seed 0: " in err
     assert "2 trials failed" in (Path(told["folder"]) / "results.html").read_text()
     code, out, _ = command("sweep", "--resume", told["folder"], "--again", "--json")
     assert code == 1
@@ -305,6 +305,40 @@ def test_results_that_another_version_wrote_or_that_are_damaged(dice: Path, chan
             database.execute(change)
     code, out, err = command("sweep", "--resume", folder, "--json")
     assert (code in (1, 2), said in json.loads(out)["error"]["message"]) == (True, True), err
+
+
+@pytest.mark.parametrize("arms", [False, True])
+def test_an_outcome_that_no_trial_has(dice: Path, arms: bool) -> None:
+    """A misspelled outcome is an error that names those that there are, and seeds are not added in vain."""
+    precise = ("--seeds", 2, "--outcome", "ponts", "--until-precision", "5%", "--most-seeds", 50)
+    if arms:
+        package.run(dice, out="runs")
+        code, out, err = command("branch", "dice", "--at", "1s", "--arm", "same:", *precise, "--json")
+    else:
+        code, out, err = command("sweep", dice, *precise, "--json")
+    assert code == 1
+    assert [row["seeds"] for row in json.loads(out)["rows"]] == [2, 2][: 1 + arms]
+    assert err.endswith("sim: error: no trial has the outcome ponts\nhint: did you mean 'points'?\n")
+
+
+def test_counts_are_zero_where_nothing_was_counted(dice: Path) -> None:
+    """A seed without a certain action counts as 0, so that the mean over seeds is not that of the others alone."""
+    rare = "{when: chance(0.02), do: {publish: {topic: luck}}}, "
+    dice.write_text(SCENARIO.replace("rules: [", f"rules: [{rare}"))
+    told = sweep(dice, "--seeds", 12, "--outcome", "done_publish")
+    with contextlib.closing(sqlite3.connect(Path(told["folder"]) / "results.db")) as database:
+        sql = "SELECT count(*), sum(value) FROM outcomes WHERE name = 'done_publish'"
+        count, total = database.execute(sql).fetchone()
+    assert 0 < count < 12
+    assert told["rows"][0]["outcomes"]["done_publish"]["n"] == 12
+    assert told["rows"][0]["outcomes"]["done_publish"]["mean"] == pytest.approx(total / 12)
+
+
+def test_agents_that_fail_are_told(dice: Path) -> None:
+    """Trials in which iterations of agents fail are measured, as `sim run` does, but the reader is warned."""
+    code, _, err = command("sweep", dice, "--vary", "agents.player.state.sides=0,6", "--seeds", 2)
+    assert code == 0
+    assert "warning: agents failed in 2 of 4 trials, first state.sides=0, seed 0: 12 iterations failed" in err
 
 
 @pytest.mark.proof
