@@ -110,6 +110,8 @@ async def ask_async(
     asked = tuple(one if isinstance(one, Question) else Question(one) for one in questions)
     if not asked:
         raise UsageError("there are no questions")
+    if len({one.ask for one in asked}) < len(asked):
+        raise UsageError("a question is asked twice", hint="word it differently, so that its answers can be told apart")
     with open_run(Path(run)) as stored:
         check_not_running(stored)
         end = end_of(stored)
@@ -218,9 +220,9 @@ class _Survey:
             UsageError: if a name is not that of an agent, an entry or a group.
         """
         found: dict[str, Agent] = {}
-        for name in self.names or ("",):
-            chosen = runner.live.select([name] if name else [])
-            if name and not chosen:
+        for name in self.names or (None,):
+            chosen = runner.live.select([] if name is None else [name])
+            if name is not None and not chosen:
                 known = [*runner.simulation.world.agents, *(entry.name for entry in runner.simulation.scenario.agents)]
                 raise UsageError(f"there is no agent {name!r:.60} then", hint=did_you_mean(name, known))
             found |= {agent.agent_id: agent for agent in chosen if agent.alive}
