@@ -5,7 +5,7 @@ def number(value: float) -> str:
     """Return a number in a readable form: 12,345 or 0.0123."""
     if isinstance(value, int) or (value.is_integer() and abs(value) < 1e15):
         return f"{int(value):,}"
-    return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,.1f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def of_error(error: BaseException) -> str:

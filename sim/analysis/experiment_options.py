@@ -12,7 +12,7 @@ import attrs
 from sim.assembly.build import Kinds
 from sim.errors import UsageError
 from sim.experiments.experiment import Progress, Workers
-from sim.experiments.plan import SEEDS, Answers, Hosting, Plan, Precision
+from sim.experiments.plan import SEEDS, Answers, Hosting, Plan, Precision, check_allowed
 from sim.experiments.pool import Inline
 from sim.experiments.workers import workers_of
 from sim.kernel import Duration, to_ns, to_text
@@ -30,10 +30,12 @@ class WorkerKeywords(TypedDict, total=False):
     on: str | None
     progress: Watcher | bool | None
     kinds: Kinds | None
+    allow: Sequence[str]
     allow_commands: bool
     mcp: Sequence[McpServer]
     access: Access | None
     other_endpoint: bool
+    allow_change: bool
 
 
 class ExperimentKeywords(WorkerKeywords, total=False):
@@ -47,7 +49,6 @@ class ExperimentKeywords(WorkerKeywords, total=False):
     until: Duration | None
     answers: Answers
     record: bool
-    allow: Sequence[str]
     out: str | PathLike[str] | None
 
 
@@ -61,20 +62,26 @@ class WorkerOptions(Options):
         progress: True shows a bar in a terminal (on stderr) or a notebook. A function is called after each trial.
         kinds: classes that the scenario may name as `kind`. If one is defined in the program itself, or in a cell of a
             notebook, other processes do not have it, and the trials run in this one.
+        allow: kinds of installed packages, and modules that a `kind: module:NAME` may be imported from. What a plan
+            allows is allowed each time anew, because a plan can come from anybody.
         allow_commands: whether tools of the scenario may run commands in a sandbox.
         mcp: the MCP servers whose tools the scenario declares.
         access: language models that replace the scenario's, and how to reach them.
         other_endpoint: whether arms may ask another endpoint than the run did.
+        allow_change: whether arms may go on from a run although its scenario or the code has changed since. Its past is
+            verified in any case.
     """
 
     jobs: int | None = None
     on: str | None = None
     progress: Watcher | bool | None = None
     kinds: Kinds | None = None
+    allow: Sequence[str] = ()
     allow_commands: bool = False
     mcp: Sequence[McpServer] = ()
     access: Access | None = None
     other_endpoint: bool = False
+    allow_change: bool = False
 
     def __attrs_post_init__(self) -> None:
         if self.jobs is not None and not 1 <= self.jobs <= 1000:
@@ -84,8 +91,9 @@ class WorkerOptions(Options):
         """Return what the operator gives to the trials of a plan.
 
         Raises:
-            UsageError: if other models are given than the plan has, or a key is missing.
+            UsageError: if other models are given than the plan has, a key is missing, or a module is not allowed.
         """
+        check_allowed(plan, self.allow)
         access = self.access or Access()
         if access.models not in ((), plan.models):
             hint = f"the plan has {', '.join(plan.models) or 'those of the scenario'}"
@@ -93,8 +101,9 @@ class WorkerOptions(Options):
         access = attrs.evolve(access, models=plan.models)
         access.check_key()
         return Hosting(
-            access if plan.models else None, self.allow_commands, tuple(self.mcp), self.other_endpoint, self.kinds
-        )
+            access if plan.models else None, self.allow_commands, tuple(self.mcp), self.other_endpoint, self.kinds,
+            allow_change=self.allow_change,
+        )  # fmt: skip
 
     def workers(self, plan: Plan, folder: Path) -> contextlib.AbstractContextManager[Workers]:
         """Return who carries out a plan."""
@@ -117,7 +126,6 @@ class ExperimentOptions(WorkerOptions):
         answers: which trials share the answers of models at an endpoint: those of one seed (`seed`), `all`, or none
             (`fresh`).
         record: whether each trial gets a run folder, in the folder `runs` of the experiment.
-        allow: kinds of installed packages, and modules that a `kind: module:NAME` may be imported from.
         out: the folder of the experiment; None: the next free `experiments/NAME-NUMBER`.
 
     Raises:
@@ -132,7 +140,6 @@ class ExperimentOptions(WorkerOptions):
     until: Duration | None = None
     answers: Answers = "seed"
     record: bool = False
-    allow: Sequence[str] = ()
     out: str | PathLike[str] | None = None
 
     def __attrs_post_init__(self) -> None:

@@ -86,6 +86,9 @@ def command(
         _print_costs(surveys, as_json=as_json)
         return 0
     rows = _rows(surveys)
+    if not rows:
+        stopped = all(survey.cost.agents == 0 for survey in surveys)
+        raise RunError("no agent was asked" + (": those that were chosen had stopped by then" if stopped else ""))
     if to is not None:
         write_rows(to, _COLUMNS, rows)
     if as_json:
@@ -106,7 +109,7 @@ def _from_texts(texts: Sequence[str], scale: str | None, options: str | None, *,
         try:
             bounds = tuple(int(part) for part in scale.split(","))
         except ValueError:
-            raise UsageError(f"--scale {scale!r} is not of the form LOW,HIGH", hint="for example 1,7") from None
+            raise UsageError(f"--scale {scale!r:.40} is not of the form LOW,HIGH", hint="for example 1,7") from None
     choices = () if options is None else tuple(part.strip() for part in options.split(","))
     return [Question(text, choices, bounds, number) for text in texts]
 
@@ -115,9 +118,12 @@ def _from_file(file: Path | None) -> list[Question]:
     if file is None:
         return []
     try:
-        tree, problems = read_tree(file.read_text(encoding="utf-8"), str(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}") from error
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file} cannot be read: it is not UTF-8") from error
+    tree, problems = read_tree(text, str(file)) if text.strip() else (None, [])
     if problems:
         raise UsageError(str(problems[0]))
     if not isinstance(tree, list) or not tree:
@@ -152,8 +158,6 @@ def _rows(surveys: Sequence[Survey]) -> list[dict[str, Any]]:
 def _print(
     surveys: Sequence[Survey], asked: Sequence[Question], rows: Sequence[dict[str, Any]], to: Path | None
 ) -> None:
-    if not rows:
-        raise RunError("no agent was asked")
     lines: list[list[Cell]] = [
         [row["time"], row["agent"], short(row["question"]), short(row["answer"] or row["error"] or "")]
         for row in rows[:_SHOWN]

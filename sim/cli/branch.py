@@ -86,6 +86,7 @@ def command(
             "--effect": decisions,
             "--max-wall": max_wall,
             "--tag": tags,
+            "--backend": backend if backend != "asyncio" else None,
         }
         _refuse(single, "is for a single branch", "give each change to an arm: --arm NAME:KEY=VALUE")
         if allow:

@@ -16,7 +16,7 @@ from sim.cli.run import allow_imports
 from sim.errors import UsageError
 from sim.experiments.arms import check_past
 from sim.experiments.folder import begin, go_on
-from sim.experiments.plan import Plan, check_scenario, make_sweep
+from sim.experiments.plan import Plan, check_allowed, check_scenario, make_sweep
 from sim.experiments.workers import workers_of
 
 
@@ -43,6 +43,7 @@ from sim.experiments.workers import workers_of
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value in all runs.")
 @click.option("--plan", "plan_file", type=PATH, metavar="FILE", help="Carry out a plan that a sweep has written.")
 @click.option("--resume", type=PATH, metavar="FOLDER", help="Go on with a stopped sweep, or with arms.")
+@click.option("--allow-change", is_flag=True, help="Arms: accept a changed scenario or code. The past is verified.")
 @click.option("--again", is_flag=True, help="With --resume: try failed trials again.")
 @ALLOW
 @ALLOW_COMMANDS
@@ -53,7 +54,8 @@ from sim.experiments.workers import workers_of
 @click.option("--out", type=PATH, metavar="FOLDER", help="Folder for the results. Default: experiments/NAME-NUMBER.")
 @common
 def command(
-    scenario: Path | None, *, plan_file: Path | None, resume: Path | None, again: bool, jobs: int | None,
+    scenario: Path | None, *, plan_file: Path | None, resume: Path | None, again: bool,
+    allow_change: bool, jobs: int | None,
     on: str | None, out: Path | None, as_json: bool, allow_commands: bool, mcp: tuple[str, ...],
     mcp_env: tuple[str, ...], other_endpoint: bool, **options: Any,
 ) -> int:  # fmt: skip
@@ -62,18 +64,24 @@ def command(
     The folder gets plan.json (the plan, which can be cited and carried out again), results.db (each trial as soon as it
     is done), results.csv and results.html. The exit code is 1 if a trial failed. docs/experiments.md explains all.
     """
-    if options["allow"]:
-        allow_imports((scenario or Path()).resolve().parent)
+    if options["allow"] and scenario is not None:
+        allow_imports(scenario.resolve().parent)
     endpoint = {name: options.pop(name) for name in ENDPOINT}
-    given = [name for name, value in options.items() if value not in (None, (), [])]
+    given = [name for name, value in options.items() if value not in (None, (), []) and name != "allow"]
     if resume is not None and (scenario is not None or plan_file is not None or out is not None or given):
         raise UsageError("--resume goes on with the plan of its folder", hint="leave out all other options")
+    if again and resume is None:
+        raise UsageError("--again tries the failed trials of an experiment again", hint="add --resume FOLDER")
     with contextlib.ExitStack() as opened:
         results = None if resume is None else opened.enter_context(contextlib.closing(go_on(resume)))
         plan = _plan(scenario, plan_file, options, given) if results is None else results.plan
+        check_allowed(plan, options["allow"])
+        if plan.allow:
+            allow_imports(Path(plan.file).parent)
         hosting = hosting_of(
-            plan, endpoint, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env, other_endpoint=other_endpoint
-        )
+            plan, endpoint, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env, other_endpoint=other_endpoint,
+            allow_change=allow_change,
+        )  # fmt: skip
         results = results or opened.enter_context(contextlib.closing(begin(plan, out)))
         workers = workers_of(plan, results.folder, jobs, on)
         return work_on(results, workers, hosting, again=again, as_json=as_json)
@@ -97,8 +105,10 @@ def _plan(scenario: Path | None, plan_file: Path | None, options: dict[str, Any]
 def _read(plan_file: Path, scenario: Path | None) -> Plan:
     try:
         plan = Plan.from_json(plan_file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{plan_file} cannot be read: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{plan_file} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{plan_file} is no plan of an experiment: it is not UTF-8") from error
     plan = plan if scenario is None else attrs.evolve(plan, file=str(scenario))
     check_scenario(plan, Path(plan.file))
     check_past(plan)

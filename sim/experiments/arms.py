@@ -13,15 +13,15 @@ from typing import Final
 
 import attrs
 
-from sim.errors import UsageError
+from sim.errors import ScenarioError, UsageError
 from sim.experiments.estimate import Estimate, least_effect
-from sim.experiments.plan import MOST_TRIALS, SEEDS, Answers, Mode, Past, Plan, Precision, check_seeds
+from sim.experiments.plan import SEEDS, Answers, Mode, Past, Plan, Precision, check_seeds, check_trials
 from sim.kernel import Duration, to_ns, to_text
 from sim.runner.branching import end_of
 from sim.runner.rebuild import check_not_running, models_asked
 from sim.scenario import loads
 from sim.scenario.live_changes import read_changes
-from sim.scenario.overrides import parse_all
+from sim.scenario.overrides import FILE, parse_all
 from sim.store import open_run
 from sim.store.files import SCENARIO
 
@@ -147,17 +147,18 @@ def make_arms(
             raise UsageError(f"the record of {run} ends at {to_text(end)}, before {to_text(at_ns)}")
     file = run / SCENARIO
     text = file.read_text(encoding="utf-8")
+    own, ends = tuple(info.options.get("set", ())), until or info.options.get("until")
     for name, overrides in arms.items():
         try:
-            _check_arm(text, file, tuple(info.options.get("set", ())), overrides, tuple(allow), at_ns)
+            _check_arm(text, file, own, overrides, tuple(allow), at_ns, ends)
+        except ScenarioError as error:
+            raise ScenarioError([attrs.evolve(one, file=f"the arm {name}") for one in error.problems]) from error
         except UsageError as error:
-            error.add_note(f"in the arm {name}")
-            raise
+            raise UsageError(f"the arm {name}: {str(error).removeprefix(f'{FILE} ')}", hint=error.hint) from error
     first = info.seed if first_seed is None else first_seed
     check_seeds(first, count, precision)
-    if (len(arms) + 1) * count > MOST_TRIALS:
-        raise UsageError(f"there would be {(len(arms) + 1) * count:,} trials; the limit is {MOST_TRIALS:,}")
     names = (BASELINE, *(name for name in arms if name != BASELINE))
+    check_trials(len(names), count)
     points = tuple(dict(_pair(override) for override in arms.get(name, ())) for name in names)
     mode: Mode = "tick" if info.mode == "tick" else "autonomous"
     vary = tuple(f"{name}:{override}" for name, overrides in arms.items() for override in overrides or ("",))
@@ -169,13 +170,16 @@ def make_arms(
 
 
 def _check_arm(
-    text: str, file: Path, own: tuple[str, ...], overrides: Sequence[str], allow: tuple[str, ...], at_ns: int
-) -> None:
-    """Check what an arm changes: at time 0 anything, later live parameters."""
+    text: str, file: Path, own: tuple[str, ...], overrides: Sequence[str], allow: tuple[str, ...], at_ns: int,
+    until: Duration | None,
+) -> None:  # fmt: skip
+    """Check when an arm ends, and what it changes: at time 0 anything, later live parameters."""
+    scenario = loads(text, str(file), own if at_ns else (*own, *overrides), allow)
+    end_ns = scenario.end_ns if until is None else to_ns(until)
+    if end_ns <= at_ns:
+        raise UsageError(f"it would end at {to_text(end_ns)}, and begin at {to_text(at_ns)}", hint="give --until")
     if not at_ns:
-        loads(text, str(file), (*own, *overrides), allow)
         return
-    scenario = loads(text, str(file), own, allow)
     changes = read_changes(scenario, parse_all(overrides), f"at {to_text(at_ns)}")
     scenario.source.load(changes.others)
 
@@ -188,6 +192,8 @@ def _check_names(arms: Mapping[str, Sequence[str]]) -> None:
             raise UsageError("the baseline changes nothing", hint="give the arm another name")
         if len({override.partition("=")[0] for override in overrides}) < len(overrides):
             raise UsageError(f"the arm {name} changes a key twice")
+        if any(override.partition("=")[0].strip() == "seed" for override in overrides):
+            raise UsageError("the seed is no difference between arms: all have the same seeds", hint="use --seeds")
     if not arms or len(arms) > _MOST_ARMS:
         raise UsageError(f"there can be 1 to {_MOST_ARMS} arms, not {len(arms)}", hint="give --arm NAME:KEY=VALUE")
 

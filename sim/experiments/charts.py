@@ -17,6 +17,8 @@ _TITLE = 24.0
 Scale = Callable[[float], float]
 _WORD = 6.4
 """Width of a character in a label."""
+_LONGEST = 36
+"""The most characters of a name beside a bar; all of it is in the title of the bar."""
 
 
 @attrs.frozen
@@ -85,7 +87,7 @@ def number(value: float) -> str:
     """Return a number in a readable form: 12,345 or 0.0123."""
     if value == 0:
         return "0"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e12 else f"{value:.3g}"
 
 
 def half(value: Estimate) -> str:
@@ -107,14 +109,14 @@ def bars(label: str, given: Sequence[Bar], *, mark: float | None = None, marked:
         mark: the position of a dashed line, or None.
         marked: the label of the dashed line.
     """
-    left = 12 + _WORD * max(len(bar.name) for bar in given)
+    left = 12 + _WORD * max(len(_cut(bar.name)) for bar in given)
     said = 16 + _WORD * max(len(bar.said) for bar in given)
-    marks = ticks(0.0, max(mark or 0, *(max(bar.value.high, bar.value.mean) for bar in given)), 4)
+    marks = ticks(*_ends([bar.value for bar in given], mark), 4)
     height = _ABOVE + 30 * len(given) + _BELOW + (14 if mark is not None else 0)
     floor = height - _BELOW
 
     def x(value: float) -> float:
-        return left + max(value, 0.0) / (marks[-1] or 1) * (WIDTH - left - said)
+        return left + max(value - marks[0], 0.0) / (marks[-1] - marks[0]) * (WIDTH - left - said)
 
     parts: list[Iterable[Markup | str]] = [
         (_line(x(at), _ABOVE, x(at), floor, "grid"), _text(x(at), height - 8, number(at), "middle")) for at in marks
@@ -122,11 +124,11 @@ def bars(label: str, given: Sequence[Bar], *, mark: float | None = None, marked:
     for index, bar in enumerate(given):
         top = _ABOVE + 30 * index + 5
         parts.append((
-            _text(left - 8, top + 14, bar.name, "end", "name"),
-            tag("rect", tag("title", f"{bar.name}: {bar.said}"), x=left, y=top,
-                width=max(1.5, x(bar.value.mean) - left), height=20.0, rx=3, fill=bar.colour),
+            _text(left - 8, top + 14, _cut(bar.name), "end", "name"),
+            tag("rect", tag("title", f"{bar.name}: {bar.said}"), x=x(min(bar.value.mean, 0.0)), y=top,
+                width=max(1.5, abs(x(bar.value.mean) - x(0.0))), height=20.0, rx=3, fill=bar.colour),
             _whisker(x(bar.value.low), x(bar.value.high), top + 10) if bar.value.half else "",
-            _text(x(max(bar.value.high, bar.value.mean)) + 7, top + 14, bar.said, "start", "said"),
+            _text(x(max(bar.value.high, 0.0)) + 7, top + 14, bar.said, "start", "said"),
         ))  # fmt: skip
     if mark is not None:
         parts.append((
@@ -181,7 +183,7 @@ def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None 
     """
     height = 250.0
     places = sorted({place for series in given for place, _ in series.values})
-    marks = ticks(0.0, max(mark or 0, *(max(e.high, e.mean) for series in given for _, e in series.values)), 5)
+    marks = ticks(*_ends([value for series in given for _, value in series.values], mark), 5)
     wide = places[0] > 0 and places[-1] / places[0] >= 8
     scale = [math.log(place) for place in places] if wide else places
     span = scale[-1] - scale[0] or 1
@@ -191,10 +193,10 @@ def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None 
         return _LEFT + 20 + at / span * (WIDTH - _LEFT - _RIGHT - 40)
 
     def y(value: float) -> float:
-        return height - 40 - max(value, 0.0) / (marks[-1] or 1) * (height - 40 - _ABOVE)
+        return height - 40 - max(value - marks[0], 0.0) / (marks[-1] - marks[0]) * (height - 40 - _ABOVE)
 
     parts: list[Iterable[Markup | str]] = [_levels(marks, y)]
-    parts.append([_text(x(place), height - 22, number(place), "middle") for place in places])
+    parts.append([_text(x(place), height - 22, number(place), "middle") for place in _spaced(places, x)])
     parts.append([_text((_LEFT + WIDTH) / 2, height - 4, axis, "middle", "said")])
     if mark is not None:
         parts.append([_line(_LEFT, y(mark), WIDTH - _RIGHT, y(mark), "soft", dashed=True)])
@@ -245,10 +247,29 @@ def bands(label: str, given: Sequence[Series], end: float, axis: str) -> Drawing
     return Drawing(label, height, parts)
 
 
+def _ends(values: Sequence[Estimate], mark: float | None) -> tuple[float, float]:
+    """Return the ends of an axis from 0, and below 0 if a mean is."""
+    low = min(0.0, *(value.low for value in values)) if any(value.mean < 0 for value in values) else 0.0
+    return low, max(mark or 0.0, *(value.high for value in values), 0.0)
+
+
+def _spaced(places: Sequence[float], x: Scale) -> list[float]:
+    """Return the positions that can have a label without covering the one before."""
+    found: list[float] = []
+    for place in places:
+        if not found or x(place) - x(found[-1]) >= _WORD * (len(number(place)) + len(number(found[-1]))) / 2 + 4:
+            found.append(place)
+    return found
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
 def legend(given: Sequence[Series]) -> Markup:
     """Return the names of lines with their colours."""
     swatches = [
-        tag("span", svg(10, 10, "", tag("rect", width=10, height=10, rx=3, fill=series.colour)), series.name)
+        tag("span", svg(10, 10, "", tag("rect", width=10, height=10, rx=3, fill=series.colour)), _cut(series.name))
         for series in given
     ]
     return tag("div", swatches, class_="legend")

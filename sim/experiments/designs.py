@@ -19,7 +19,7 @@ from sim.scenario.overrides import value_text
 Design = Literal["factorial", "latin", "sobol"]
 
 MOST_POINTS: Final = 100_000
-_RANGE: Final = re.compile(r"(?P<low>[-+\d.eE]+)\.\.(?P<high>[-+\d.eE]+)(?::(?P<count>\d+))?")
+_RANGE: Final = re.compile(r"(?P<low>[-+\d.eE]+)\.\.(?P<high>[-+\d.eE]+)(?::(?P<count>\d{1,12}))?")
 
 
 @attrs.frozen

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+import sys
 from collections.abc import Sequence
 
 import attrs
@@ -35,20 +36,36 @@ class Estimate:
         known = [value for value in values if math.isfinite(value)]
         if not known:
             return None
-        mean = statistics.fmean(known)
+        mean = mean_of(known)
         if len(known) == 1:
             return cls(1, mean, None)
-        return cls(len(known), mean, student(len(known) - 1) * statistics.stdev(known) / math.sqrt(len(known)))
+        return cls(len(known), mean, _errors(student(len(known) - 1), known))
 
     @property
     def low(self) -> float:
         """The lower end of the interval."""
-        return self.mean - (self.half or 0)
+        return max(self.mean - (self.half or 0), -sys.float_info.max)
 
     @property
     def high(self) -> float:
         """The upper end of the interval."""
-        return self.mean + (self.half or 0)
+        return min(self.mean + (self.half or 0), sys.float_info.max)
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """Return the mean of numbers, also of those whose sum is too large for a float."""
+    try:
+        return statistics.fmean(values)
+    except OverflowError:
+        return math.fsum(value / len(values) for value in values)
+
+
+def _errors(count: float, values: Sequence[float]) -> float:
+    """Return so many standard errors of the mean of values; the largest float if it is more."""
+    try:
+        return min(count * statistics.stdev(values) / math.sqrt(len(values)), sys.float_info.max)
+    except OverflowError:
+        return sys.float_info.max
 
 
 def least_effect(values: Sequence[float]) -> float | None:
@@ -66,7 +83,7 @@ def least_effect(values: Sequence[float]) -> float | None:
     if len(values) < 2:
         return None
     freedom = len(values) - 1
-    return (student(freedom) + _expanded(_POWER, freedom)) * statistics.stdev(values) / math.sqrt(len(values))
+    return _errors(student(freedom) + _expanded(_POWER, freedom), values)
 
 
 def student(freedom: int) -> float:

@@ -13,7 +13,7 @@ from sim.experiments.plan import Hosting, Plan, TrialJob, jobs_of
 from sim.experiments.points import Point
 from sim.experiments.pool import Ended
 from sim.experiments.results import Results
-from sim.experiments.trial import Trial
+from sim.experiments.trial import COUNTS, Trial
 from sim.store.answer_book import ANSWERS
 
 RUNS: Final = "runs"
@@ -142,19 +142,34 @@ def _needed(
     while needed < most:
         if any((point, seed) not in done for seed in range(first, first + needed) for point in points):
             break  # they are run first
-        if _are_precise(plan, {point: _before(values.get(point, {}), first + needed) for point in points}):
+        known = {point: _before(values.get(point, {}), first + needed) for point in points}
+        if not any(by_seed for by_name in known.values() for by_seed in by_name.values()):
+            break  # no trial has an outcome that matters, so more of them would be in vain
+        if _are_precise(plan, known):
             break
         needed = min(most, needed + max(2, needed // 2))
     return needed
 
 
 def _values(results: Results) -> dict[int, dict[str, dict[int, float]]]:
-    """Return the outcomes that matter: the value by combination, name and seed."""
+    """Return the outcomes that matter: the value by combination, name and seed. What was not counted is 0."""
     found: dict[int, dict[str, dict[int, float]]] = {}
-    names = list(results.plan.outcomes) or results.own()
+    own, known = results.own(), results.names()
+    names = list(results.plan.outcomes) or own
+    counts = [name for name in names if name.startswith(COUNTS) and name in known and name not in own]
+    for (point, seed), status in results.done().items() if counts else ():
+        for name in counts if status == "measured" else ():
+            found.setdefault(point, {}).setdefault(name, {})[seed] = 0.0
     for point, seed, name, value in results.values(names):
         found.setdefault(point, {}).setdefault(name, {})[seed] = value
     return found
+
+
+def unknown_outcomes(results: Results) -> list[str]:
+    """Return the outcomes that matter and that no trial has, though some were measured: probably misspelled."""
+    known = {name for by_name in _values(results).values() for name in by_name}
+    measured = any(status == "measured" for status in results.done().values())
+    return [name for name in results.plan.outcomes if name not in known] if measured else []
 
 
 def _before(values: Values, seed: int) -> Values:

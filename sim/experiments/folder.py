@@ -15,7 +15,7 @@ from sim.experiments.plan import Plan, check_scenario
 from sim.experiments.results import FILE, Results
 from sim.kernel.codec import encode
 from sim.store.export import csv_cell
-from sim.store.files import failure, private_file
+from sim.store.files import failure, private_file, slug
 
 FOLDER: Final = Path("experiments")
 """The default parent folder of experiments."""
@@ -36,7 +36,7 @@ def begin(plan: Plan, out: Path | None = None) -> Results:
     """
     if out is not None and (out / FILE).exists():
         raise UsageError(f"{out} already contains {FILE}", hint="choose another folder")
-    folder = new_folder(FOLDER, plan.name, out)
+    folder = new_folder(FOLDER, slug(plan.name), out)
     results = Results(folder, plan)
     try:
         private_file(folder / PLAN, encode(plan.to_json()) + b"\n")

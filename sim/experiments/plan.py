@@ -11,7 +11,7 @@ from sim.assembly.build import Kinds, check_families, check_kinds
 from sim.errors import UsageError
 from sim.experiments.designs import Design, points_of, variable
 from sim.experiments.points import Point, label_of, overrides_of
-from sim.kernel.codec import decode, encode
+from sim.kernel.codec import decode_as, encode
 from sim.llm import Access
 from sim.scenario import load
 from sim.tools.mcp import McpServer
@@ -176,14 +176,30 @@ class Plan:
             UsageError: if it is no plan of an experiment.
         """
         try:
-            given: dict[str, Any] = decode(text.encode())
-            lists = ("vary", "points", "seeds", "outcomes", "overrides", "allow", "models", "arms")
-            given |= {name: tuple(given[name]) for name in lists}
-            records: Mapping[str, type[Any]] = {"precision": Precision, "past": Past}
-            given |= {name: given[name] and record(**given[name]) for name, record in records.items()}
-            return cls(**given)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            plan = decode_as(text.encode(), cls)
+        except ValueError as error:
             raise UsageError(f"this is no plan of an experiment: {error}") from error
+        plan._check()
+        return plan
+
+    def _check(self) -> None:
+        """Check what types do not say, because a plan can come from anybody.
+
+        Raises:
+            UsageError: if the plan contradicts itself.
+        """
+        first, count = self.seeds
+        arms, keys = self.past is not None, set(self.points[0] if self.points else ())
+        if not self.points or first < 0 or count < 1:
+            raise UsageError("the plan has no combinations or no seeds")
+        if len(self.arms) != (len(self.points) if arms else 0):
+            raise UsageError("the plan does not have one name for each of its arms, and a run")
+        if not arms and any(set(point) != keys for point in self.points):
+            raise UsageError("the combinations of the plan do not have the same keys")
+        if self.precision is not None and not (0 < self.precision.share < 1 and self.precision.most_seeds > 0):
+            raise UsageError("the precision of the plan is no share of a mean")
+        check_seeds(first, count, self.precision)
+        check_trials(len(self.points), count)
 
 
 @attrs.frozen
@@ -268,8 +284,7 @@ def make_sweep(
     scenario = load(file, given, allow)
     first = scenario.seed if first_seed is None else first_seed
     points = points_of(variables, design, samples, first)
-    if len(points) * count > MOST_TRIALS:
-        raise UsageError(f"the sweep would have {len(points) * count:,} trials; the limit is {MOST_TRIALS:,}")
+    check_trials(len(points), count)
     check_seeds(first, count, precision)
     for point in points[:_CHECKED]:
         variant = load(file, (*given, *overrides_of(point)), allow)
@@ -292,6 +307,27 @@ def check_seeds(first: int, count: int, precision: Precision | None) -> None:
     most = count if precision is None else max(count, precision.most_seeds)
     if first + most - 1 > _MAX_SEED:
         raise UsageError(f"a seed is at most {_MAX_SEED}")
+
+
+def check_trials(points: int, count: int) -> None:
+    """Check that there are not too many trials: so many combinations or arms, each with so many seeds.
+
+    Raises:
+        UsageError: if there are.
+    """
+    if points * count > MOST_TRIALS:
+        raise UsageError(f"there would be {points * count:,} trials; the limit is {MOST_TRIALS:,}")
+
+
+def check_allowed(plan: Plan, allow: Sequence[str]) -> None:
+    """Check that the modules of a plan, which can come from anybody, are allowed this time too.
+
+    Raises:
+        UsageError: if one is not.
+    """
+    for name in plan.allow:
+        if name not in allow:
+            raise UsageError(f"the agents of this plan are in {name}, which is not allowed", hint=f"--allow {name}")
 
 
 def check_scenario(plan: Plan, file: Path) -> None:

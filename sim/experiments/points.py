@@ -1,5 +1,6 @@
 """Points: combinations of values, one for each varied key of a scenario."""
 
+import math
 from collections.abc import Mapping
 
 Point = Mapping[str, str]
@@ -23,8 +24,9 @@ def short(key: str, among: Point) -> str:
 
 
 def as_number(text: str) -> float | None:
-    """Return the number that a value is; None if it is none."""
+    """Return the number that a value is; None if it is none, or not finite."""
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
         return None
+    return value if math.isfinite(value) else None

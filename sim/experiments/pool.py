@@ -120,7 +120,7 @@ class Pool:
     def _submit(self, work: Callable[[Job], Result], job: Job) -> Future[Result]:
         executor = self._started()
         with _no_main_module():
-            return executor.submit(work, job)  # it may start a process
+            return executor.submit(_do, work, job)  # it may start a process
 
     def _started(self) -> ProcessPoolExecutor:
         if self._executor is None:
@@ -151,10 +151,21 @@ def _alone(work: Callable[[Job], Result], job: Job) -> Result | Ended:
             return Ended()
 
 
+def _do(work: Callable[[Job], Result], job: Job) -> Result:
+    """Do a job in a worker. If it ends its process, the process ends: else the error would end the main process."""
+    try:
+        return work(job)
+    except Exception:
+        raise
+    except BaseException:  # SystemExit after SIGTERM, or whatever an agent raises
+        os._exit(1)
+
+
 def _begin() -> None:
     """Prepare a worker: Ctrl-C is for the main process, and output of agents is not part of a result."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdout = sys.stderr
+    os.dup2(2, 1)  # also that of agents in C, or of programs that they start
     parent = parent_process()
     if parent is not None:  # a worker whose parent was killed would wait for ever
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

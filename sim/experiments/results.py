@@ -18,6 +18,7 @@ from sim.errors import RunError, UsageError
 from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan
 from sim.experiments.points import short
+from sim.store.files import failure
 
 FILE: Final = "results.db"
 
@@ -66,12 +67,10 @@ class Results:
                 self._database = sqlite3.connect(path, isolation_level=None, timeout=1)
                 opened.callback(self._database.close)
                 text = self._begin(path, plan)
-            except sqlite3.OperationalError as error:
+            except (sqlite3.Error, OSError) as error:
                 if "locked" in str(error):
                     raise UsageError(f"another process writes {path}", hint="wait until it has ended") from error
-                raise RunError(f"{path} cannot be used: {error}") from error
-            except (sqlite3.DatabaseError, ValueError) as error:
-                raise RunError(f"{path} is damaged: {error}") from error
+                raise failure(path, error) from error
             self.plan = Plan.from_json(text)
             opened.pop_all()
         self.folder = folder
@@ -87,8 +86,24 @@ class Results:
         if plan is not None:
             self._create(plan)
         execute("COMMIT")
-        ((text,),) = execute("SELECT text FROM plan").fetchall()
-        return str(text)
+        self._check_layout(path)
+        plans = execute("SELECT text FROM plan").fetchall()
+        if len(plans) != 1:
+            raise RunError(f"{path} is damaged: it has {len(plans)} plans, not one")
+        return str(plans[0][0])
+
+    def _check_layout(self, path: Path) -> None:
+        """Check that the tables are those of this version.
+
+        Raises:
+            RunError: if they are not.
+        """
+        sql = "SELECT m.name, t.name FROM sqlite_schema AS m, pragma_table_info(m.name) AS t WHERE m.type = 'table'"
+        with contextlib.closing(sqlite3.connect(":memory:")) as fresh:
+            fresh.executescript(_TABLES)
+            if set(fresh.execute(sql)) != set(self._database.execute(sql)):
+                hint = "carry out its plan again: sim sweep --plan plan.json"
+                raise RunError(f"{path} has other tables than this version of sim writes", hint=hint)
 
     def _create(self, plan: Plan) -> None:
         for statement in _TABLES.split(";"):
@@ -123,30 +138,44 @@ class Results:
         reached = ((*where, agent, seconds) for agent, seconds in measured.reached.items())
         self._database.executemany("INSERT INTO reached VALUES (?, ?, ?, ?)", reached)
 
+    def _execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        with self._telling():
+            return self._database.execute(sql, values)
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Convert errors of SQLite, such as a full disk."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise failure(self.folder / FILE, error) from error
+
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[Callable[..., object]]:
         execute = self._database.execute
-        execute("BEGIN")
-        try:
-            yield execute
-        except BaseException:
-            execute("ROLLBACK")
-            raise
-        execute("COMMIT")
+        with self._telling():
+            execute("BEGIN")
+            try:
+                yield execute
+                execute("COMMIT")
+            except BaseException:
+                if self._database.in_transaction:  # SQLite has rolled back by itself if the disk is full
+                    execute("ROLLBACK")
+                raise
 
     def done(self) -> dict[tuple[int, int], str]:
         """Return the status of each trial that was done, by combination and seed."""
-        rows = self._database.execute("SELECT point, seed, status FROM trials")
+        rows = self._execute("SELECT point, seed, status FROM trials")
         return {(point, seed): status for point, seed, status in rows}
 
     def problems(self) -> list[tuple[int, int, str]]:
         """Return the combination, the seed and the problem of each trial that failed."""
         where = "status <> 'measured' ORDER BY point, seed"
-        return list(self._database.execute(f"SELECT point, seed, problem FROM trials WHERE {where}"))  # noqa: S608
+        return list(self._execute(f"SELECT point, seed, problem FROM trials WHERE {where}"))  # noqa: S608
 
     def own(self) -> list[str]:
         """Return the outcomes that the scenario itself defines, in alphabetical order."""
-        return [name for (name,) in self._database.execute("SELECT DISTINCT name FROM outcomes WHERE own ORDER BY 1")]
+        return [name for (name,) in self._execute("SELECT DISTINCT name FROM outcomes WHERE own ORDER BY 1")]
 
     def values(self, names: list[str]) -> Iterator[tuple[int, int, str, float]]:
         """Yield combination, seed, name and value of some outcomes of all trials that were measured."""
@@ -155,44 +184,61 @@ class Results:
             SELECT point, seed, name, value FROM outcomes JOIN trials USING (point, seed)
             WHERE status = 'measured' AND name IN ({marks}) ORDER BY point, seed
         """  # noqa: S608 - marks
-        yield from self._database.execute(sql, names)
+        yield from self._execute(sql, names)
+
+    def names(self) -> list[str]:
+        """Return the names of all outcomes, in alphabetical order."""
+        return [name for (name,) in self._execute("SELECT DISTINCT name FROM outcomes ORDER BY 1")]
+
+    def failing(self) -> list[tuple[int, int, str]]:
+        """Return combination, seed and commonest error of each trial in which iterations of agents failed."""
+        where = "status = 'measured' AND errors > 0 ORDER BY point, seed"
+        return list(self._execute(f"SELECT point, seed, problem FROM trials WHERE {where}"))  # noqa: S608 - constant
 
     def reached(self) -> list[tuple[int, int, str, float]]:
         """Return combination, seed, agent and simulated seconds of each agent that an arm reached."""
-        return list(
-            self._database.execute("SELECT point, seed, agent, seconds FROM reached ORDER BY point, seed, agent")
-        )
+        return list(self._execute("SELECT point, seed, agent, seconds FROM reached ORDER BY point, seed, agent"))
 
     def calls(self) -> tuple[int, int]:
         """Return the number of calls of models, and how many of their answers another trial had asked for."""
-        ((calls, reused),) = self._database.execute("SELECT total(calls), total(reused) FROM trials")
+        ((calls, reused),) = self._execute("SELECT total(calls), total(reused) FROM trials")
         return int(calls), int(reused)
 
     def finish(self) -> None:
-        """Make the view `results`."""
-        columns, arms = ["point", "seed"], self.plan.arms
+        """Make the view `results`. Names that differ in case alone, or are those of figures, get a prefix."""
+        figures = [name for name in FIGURES if name not in ("status", "problem")]
+        columns, arms, taken = ["point", "seed"], self.plan.arms, {"point", "seed", "arm", *figures}
         if arms:
             cases = " ".join(f"WHEN {number} THEN {_text(name)}" for number, name in enumerate(arms))
             columns.append(f"CASE point {cases} END AS arm")
         else:
             first = self.plan.points[0]
-            columns += [_column("points", f"key = {_text(key)}", short(key, first)) for key in first]
-        columns += [_column("outcomes", f"seed = trials.seed AND name = {_text(name)}", name) for name in self.own()]
-        columns += [name for name in FIGURES if name not in ("status", "problem")]
-        self._database.execute("DROP VIEW IF EXISTS results")
-        self._database.execute(
+            columns += [_column("points", {"key": key}, _free(short(key, first), "key.", taken)) for key in first]
+        columns += [_column("outcomes", {"name": one}, _free(one, "outcome.", taken)) for one in self.own()]
+        columns += figures
+        self._execute("DROP VIEW IF EXISTS results")
+        self._execute(
             f"CREATE VIEW results AS SELECT {', '.join(columns)} FROM trials WHERE status = 'measured'"  # noqa: S608
         )
 
     def rows(self) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Return the columns and the lines of the view `results`."""
-        cursor = self._database.execute("SELECT * FROM results ORDER BY point, seed")
+        cursor = self._execute("SELECT * FROM results ORDER BY point, seed")
         return [column[0] for column in cursor.description], cursor.fetchall()
 
 
-def _column(table: str, which: str, name: str) -> str:
-    where = f"t.point = trials.point AND t.{which.replace(' AND ', ' AND t.')}"
-    return f"(SELECT value FROM {table} AS t WHERE {where}) AS {_name(name)}"  # noqa: S608 - quoted
+def _column(table: str, which: dict[str, str], name: str) -> str:
+    same = ["point"] if table == "points" else ["point", "seed"]
+    where = [f"t.{one} = trials.{one}" for one in same] + [f"t.{one} = {_text(text)}" for one, text in which.items()]
+    return f"(SELECT value FROM {table} AS t WHERE {' AND '.join(where)}) AS {_name(name)}"  # noqa: S608 - quoted
+
+
+def _free(name: str, prefix: str, taken: set[str]) -> str:
+    """Return a name of a column that is not taken, and take it. SQLite ignores case."""
+    while name.lower() in taken:
+        name = prefix + name
+    taken.add(name.lower())
+    return name
 
 
 def _text(text: str) -> str:

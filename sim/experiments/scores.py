@@ -5,13 +5,12 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from types import TracebackType
 from typing import Final, Self
 
 import attrs
 
-from sim.experiments.estimate import Estimate
+from sim.experiments.estimate import Estimate, mean_of
 from sim.experiments.variance import Cell, Component, components
 from sim.store.files import BUSY_SECONDS, failure, private_file
 
@@ -166,9 +165,9 @@ def _summary(name: str, judge: str, scores: Sequence[Score], options: Sequence[s
     for score in scores:
         if score.value is not None:
             by_run.setdefault(score.run, {}).setdefault(score.agent, []).append(score.value)
-    units = [fmean(fmean(values) for values in own.values()) for own in by_run.values()]
+    units = [mean_of([mean_of(values) for values in own.values()]) for own in by_run.values()]
     if len(by_run) == 1:
-        units = [fmean(values) for own in by_run.values() for values in own.values()]
+        units = [mean_of(values) for own in by_run.values() for values in own.values()]
     agents = {score.agent: None for score in scores}
     missing = sum(score.value is None and score.option is None for score in scores)
     runs = len({score.run: None for score in scores})
@@ -184,5 +183,8 @@ def split(scores: Iterable[Score]) -> dict[str, list[Component]]:
         if score.value is not None:
             own = cells.setdefault(score.measure, {})
             own.setdefault((score.judge, score.run, score.agent), []).append(score.value)
-    found = {name: components(own, FACTORS) for name, own in cells.items()}
+    found = {}
+    for name, own in cells.items():
+        with contextlib.suppress(OverflowError):  # the squares of such scores are no floats
+            found[name] = components(own, FACTORS)
     return {name: parts for name, parts in found.items() if parts}

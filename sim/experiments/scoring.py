@@ -5,6 +5,7 @@ pays for no score twice.
 """
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -237,11 +238,14 @@ def _take_in(
     chosen = {name: measures.measures[name] for name in names or measures.measures}
     if any(measure.ask is not None for measure in chosen.values()) and measures.scenario.models is None:
         raise UsageError("judges are language models, and there are none", hint="add `models:` beside `score:`")
+    for name, measure in chosen.items():
+        if measure.sql is not None:
+            found += _by_query(stored, name, measure)
+    asked = {name: measure for name, measure in chosen.items() if measure.ask is not None}
+    if not asked:
+        return
     with ScoreBook(stored.path) as book:
-        for name, measure in chosen.items():
-            if measure.sql is not None:
-                found += _by_query(stored, name, measure)
-                continue
+        for name, measure in asked.items():
             for one in _by_judges(stored, name, measure, measures.scenario, access):
                 kept = book.scores(stored.path.name, stored.info.seed, name, one.definition)
                 known = kept.get((one.score.judge, one.score.agent, one.score.repeat))
@@ -258,24 +262,32 @@ def _by_query(stored: StoredRun, name: str, measure: Measure) -> Iterator[Score]
         UsageError: if it is not valid, or returns something else than it should.
     """
     run, seed = stored.path.name, stored.info.seed
-    rows = stored.query(measure.sql or "")
+    try:
+        rows = stored.query(measure.sql or "")
+    except UsageError as error:
+        raise UsageError(f"score.measures.{name}.sql: {error}", hint=error.hint) from error
     if measure.of == "run":
         if len(rows) != 1 or len(rows[0]) != 1:
             raise UsageError(f"score.measures.{name}.sql returns {len(rows)} rows; for a run, it returns one value")
         yield Score(run, seed, name, QUERY, "", value=_number(rows[0][0], name))
         return
-    wanted = dict.fromkeys(_agents(stored, measure))
+    wanted = dict.fromkeys(_agents(stored, measure), False)
     for row in rows:
         if len(row) != 2:
             raise UsageError(f"score.measures.{name}.sql returns {len(row)} columns", hint="agent and value")
+        if wanted.get(row[0]):
+            raise UsageError(f"score.measures.{name}.sql returns {row[0]!r:.60} twice", hint="one row for each agent")
         if row[0] in wanted:
+            wanted[row[0]] = True
             yield Score(run, seed, name, QUERY, str(row[0]), value=_number(row[1], name))
 
 
 def _number(value: Any, name: str) -> float | None:
-    if value is None or isinstance(value, int | float):
-        return None if value is None else float(value)
-    raise UsageError(f"score.measures.{name}.sql returns {value!r:.40}, which is no number")
+    if value is None:
+        return None
+    if isinstance(value, int | float) and math.isfinite(value):
+        return float(value)
+    raise UsageError(f"score.measures.{name}.sql returns {value!r:.40}, which is no finite number")
 
 
 def _agents(stored: StoredRun, measure: Measure) -> list[str]:

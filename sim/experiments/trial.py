@@ -81,6 +81,10 @@ class Trial:
     own: tuple[str, ...] = ()
 
 
+COUNTS: Final = ("done_", "refused_", "agents_")
+"""How the names of counts begin. A count that a trial does not have is 0."""
+
+
 def outcomes_of(result: RunResult) -> tuple[Mapping[str, float], tuple[str, ...]]:
     """Return the outcomes of a run, and the names of those that its scenario defines.
 
@@ -90,8 +94,8 @@ def outcomes_of(result: RunResult) -> tuple[Mapping[str, float], tuple[str, ...]
     """
     own = {f"mean_{name}": distribution.mean for name, distribution in result.observations.items()}
     own |= {name: series[-1] for name, series in result.metrics.items() if name != "time" and series}
-    counts = (("done", result.kinds), ("refused", result.refused), ("agents", result.states))
-    others = {f"{word}_{name}": count for word, given in counts for name, count in given.items()}
+    counts = zip(COUNTS, (result.kinds, result.refused, result.states), strict=True)
+    others = {f"{word}{name}": count for word, given in counts for name, count in given.items()}
     told = {name: float(value) for name, value in {**others, **own}.items() if _is_number(value)}
     return told, tuple(sorted(name for name in own if name in told))
 

@@ -5,11 +5,14 @@ that imports `msgspec`.
 """
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
+import attrs
 import msgspec
 
 from sim.errors import ActorError
+
+T = TypeVar("T")
 
 Raw = msgspec.Raw
 """Bytes that are already canonical JSON. `encode` copies them unchanged."""
@@ -141,6 +144,28 @@ def recordable(value: object, name: str) -> object:
     except (TypeError, ValueError, RecursionError) as error:
         return {"not_json": json_fault(value, name) or str(error)}
     return value
+
+
+def decode_as(data: bytes, kind: type[T]) -> T:
+    """Return the attrs object that JSON stands for. Its fields are checked against the types of the class.
+
+    Args:
+        data: the JSON.
+        kind: the class.
+
+    Raises:
+        ValueError: if it is not JSON, or a field is missing, not known, or has another type.
+    """
+    try:
+        value = _decode(data)
+        made = msgspec.convert(value, kind)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    known = {field.name for field in attrs.fields(kind)}  # type: ignore[arg-type]
+    for name in value:
+        if name not in known:
+            raise ValueError(f"there is no field {name!r:.60}")
+    return made
 
 
 def decode(data: bytes | Raw) -> Any:

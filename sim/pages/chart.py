@@ -119,7 +119,7 @@ def _draw(label: str, axis: str, lines: Mapping[str, Sequence[tuple[float, float
 
 def ticks(low: float, high: float, count: int) -> list[float]:
     """Return round values, about `count`, from at most `low` to at least `high`."""
-    rough = (high - low) / count if high - low > _LEAST else 1.0
+    rough = high / count - low / count if high - low > _LEAST else 1.0
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(one * power for one in (1, 2, 2.5, 5, 10) if one * power >= rough * 0.9999)
     first = math.floor(low / step + 1e-9)

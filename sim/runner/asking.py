@@ -137,6 +137,8 @@ async def ask_async(
         raise UsageError("there are no questions")
     if chosen.access is not None and chosen.access.batching:
         raise UsageError("questions to agents are answered online, not in batches", hint="leave --batch out")
+    if len({one.ask for one in asked}) < len(asked):
+        raise UsageError("a question is asked twice", hint="word it differently, so that its answers can be told apart")
     with open_run(Path(run)) as stored:
         check_not_running(stored)
         end = end_of(stored)
@@ -245,9 +247,9 @@ class _Survey:
             UsageError: if a name is not that of an agent, an entry or a group.
         """
         found: dict[str, Agent] = {}
-        for name in self.names or ("",):
-            chosen = runner.live.select([name] if name else [])
-            if name and not chosen:
+        for name in self.names or (None,):
+            chosen = runner.live.select([] if name is None else [name])
+            if name is not None and not chosen:
                 known = [*runner.simulation.world.agents, *(entry.name for entry in runner.simulation.scenario.agents)]
                 raise UsageError(f"there is no agent {name!r:.60} then", hint=did_you_mean(name, known))
             found |= {agent.agent_id: agent for agent in chosen if agent.alive}

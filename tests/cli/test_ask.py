@@ -195,6 +195,11 @@ def _fields(reply: Reply) -> dict[str, Any]:
         (["--questions", "nowhere.yaml"], "cannot be read"),
         (["Q", "--to", "answers.txt"], "no format that is known"),
         (["Q", "--to", "team.yaml"], "no format that is known"),
+        (["Q", "--to", "nowhere/answers.csv"], "there is no folder nowhere in which files can be created"),
+        (["Q", "--agents", ""], "there is no agent ''"),
+        (["Q", "Q"], "a question is asked twice"),
+        (["--questions", "/dev/null"], "has no list of questions"),
+        (["Q", "--scale", f"1,{'9' * 5000}"], f"--scale '1,{'9' * 37} is not"),
         (["Q", "--base-url", "http://127.0.0.1:1/v1"], "no model at an endpoint"),
         (["Q", "--model", "openai:m", "--base-url", "http://127.0.0.1:1/v1", "--batch"], "online, not in batches"),
     ],
@@ -203,6 +208,20 @@ def test_wrong_usage(team: Path, arguments: list[str], said: str) -> None:
     """One sentence says what is wrong, and the exit code is 2."""
     code, _, err = command("ask", "team", *arguments)
     assert (code, said in err) == (2, True), err
+
+
+def test_agents_that_have_stopped_are_not_asked(team: Path) -> None:
+    """If all that were chosen have stopped, that is an error, with --json as without, and no file is written."""
+    Path("gone.yaml").write_text(
+        TEAM.replace("name: team", "name: gone").replace(
+            "- do: {rem", "- {when: day > 0 and index < 2, do: stop}\n      - do: {rem"
+        )
+    )
+    sim.run("gone.yaml", out="runs")
+    for options in ([], ["--json", "--to", "answers.csv"]):
+        code, _, err = command("ask", "gone", "How are you?", "--at", "2d", "--agents", "mate-1", *options)
+        assert (code, "those that were chosen had stopped by then" in err) == (1, True), err
+    assert not Path("answers.csv").exists()
 
 
 def test_questions_of_a_file_are_checked(team: Path) -> None:

@@ -134,7 +134,7 @@ def test_failures_are_kept_apart(dice: Path) -> None:
     assert code == 1
     assert [(row["seeds"], row["failed"]) for row in told["rows"]] == [(0, 2), (2, 0)]
     assert "simulated time is stuck" in told["problems"][0]["problem"]
-    assert "2 trials failed" in err
+    assert "no result of 2 of 4 trials, first loop.min_loop_delay=0, seed 0: " in err
     assert "2 trials failed" in (Path(told["folder"]) / "results.html").read_text()
     code, out, _ = command("sweep", "--resume", told["folder"], "--again", "--json")
     assert code == 1
@@ -211,6 +211,9 @@ Change = Callable[[Told], object]
         (["dice.yaml", "--resume", "nowhere"], "leave out all other options"),
         (["--plan", "dice.yaml"], "this is no plan of an experiment"),
         (["--plan", "dice.yaml", "--seeds", "3"], "a plan says everything"),
+        (["dice.yaml", "--again"], "--again tries the failed trials of an experiment again"),
+        (["dice.yaml", "--vary", f"until=1..9:{'9' * 5000}"], "is no range of numbers"),
+        (["--plan", "nowhere"], "nowhere cannot be read: No such file or directory"),
         (["dice.yaml", "--vary", "until=1..20:20", "--seeds", "100000"], "the limit is 1,000,000"),
     ],
 )
@@ -221,12 +224,121 @@ def test_wrong_usage(dice: Path, arguments: list[str], said: str) -> None:
     assert not (dice.parent / "experiments").exists()
 
 
-@pytest.mark.parametrize("change", [{"points": 3}, {"design": None, "extra": 1}, {"precision": {"share": 1}}])
-def test_a_plan_that_was_changed_is_refused(dice: Path, change: Told) -> None:
-    """A plan is checked when it is read."""
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"points": 3}, "no plan of an experiment"),
+        ({"extra": 1}, "there is no field 'extra'"),
+        ({"precision": {"share": 1}}, "no plan of an experiment"),
+        ({"seeds": ["a", 1]}, "no plan of an experiment: Expected `int`"),
+        ({"file": None}, "no plan of an experiment"),
+        ({"seeds": [-1, 2]}, "no combinations or no seeds"),
+        ({"points": []}, "no combinations or no seeds"),
+        ({"seeds": [0, 10**9]}, "the limit is 1,000,000"),
+        ({"seeds": [2**63, 1]}, "a seed is at most"),
+        ({"points": [{"a": "1"}, {"b": "1"}]}, "do not have the same keys"),
+        ({"arms": ["baseline"]}, "one name for each of its arms"),
+        ({"precision": {"share": -1, "most_seeds": 9}}, "no share of a mean"),
+    ],
+)
+def test_a_plan_that_was_changed_is_refused(dice: Path, change: Told, said: str) -> None:
+    """A plan can come from anybody, so it is checked when it is read."""
     plan = json.loads((Path(sweep(dice, "--seeds", 1)["folder"]) / "plan.json").read_text())
-    with pytest.raises(package.UsageError, match="no plan of an experiment"):
+    with pytest.raises(package.UsageError, match=said):
         Plan.from_json(json.dumps({**plan, **change}))
+    with pytest.raises(package.UsageError, match="nested too deeply"):
+        Plan.from_json("[" * 100_000)
+
+
+def test_a_plan_cannot_choose_its_folder(dice: Path) -> None:
+    """The name in a plan becomes a harmless name of a folder below `experiments`."""
+    plan = json.loads((Path(sweep(dice, "--seeds", 1)["folder"]) / "plan.json").read_text())
+    (dice.parent / "plan.json").write_text(json.dumps({**plan, "name": "../../elsewhere"}))
+    assert sweep("--plan", "plan.json")["folder"] == "experiments/elsewhere-1"
+
+
+def test_modules_of_a_plan_are_allowed_each_time(dice: Path) -> None:
+    """A plan from somebody else imports nothing by itself; with `--allow`, a stopped sweep finds its agents again."""
+    (dice.parent / "throwers.py").write_text(
+        "from sim import Agent\nclass Thrower(Agent):\n    async def decide_action(self): return None\n"
+    )
+    dice.write_text("name: own\nuntil: 5s\nagents: [{name: a, kind: 'throwers:Thrower'}]\n")
+    folder = Path(sweep(dice, "--allow", "throwers", "--seeds", 2)["folder"])
+    for given in (("--resume", folder), ("--plan", folder / "plan.json")):
+        code, _, err = command("sweep", *given)
+        assert (code, "the agents of this plan are in throwers, which is not allowed" in err) == (2, True)
+        code, _, err = command("sweep", *given, "--allow", "throwers")
+        assert code == 0, err
+
+
+def test_outcomes_that_are_named_like_columns(dice: Path) -> None:
+    """Figures and seeds keep their columns; outcomes of such a name, or that differ in case alone, get a prefix."""
+    named = ", ".join(f"{name}: '{value}.0'" for value, name in enumerate(("seed", "Hash", "points", "state.sides"), 7))
+    dice.write_text(SCENARIO.replace("values: {points:", f"values: {{{named}, Points:"))
+    told = sweep(dice, "--vary", "agents.player.state.sides=2,6", "--seeds", 1)
+    assert told["rows"][0]["outcomes"]["seed"]["mean"] == 7
+    line = table(Path(told["folder"]))[0]
+    assert (line["seed"], line["outcome.seed"], line["outcome.Hash"], len(line["hash"])) == ("0", "7.0", "8.0", 64)
+    assert (line["outcome.points"], line["state.sides"], line["outcome.state.sides"]) == ("9.0", "2", "10.0")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("DROP TABLE outcomes", "has other tables than this version of sim writes"),
+        ("ALTER TABLE trials DROP COLUMN calls", "has other tables than this version of sim writes"),
+        ("ALTER TABLE trials ADD COLUMN colour", "has other tables than this version of sim writes"),
+        ("DELETE FROM plan", "is damaged: it has 0 plans"),
+        ("UPDATE plan SET text = '{}'", "no plan of an experiment"),
+        (b"nonsense", "it is not a SQLite database"),
+        (b"", "has other tables"),
+    ],
+)
+def test_results_that_another_version_wrote_or_that_are_damaged(dice: Path, change: str | bytes, said: str) -> None:
+    """One sentence says what is wrong with the results of a sweep, and nothing is run."""
+    folder = Path(sweep(dice, "--seeds", 1)["folder"])
+    if isinstance(change, bytes):
+        (folder / "results.db").write_bytes(change)
+    else:
+        with contextlib.closing(sqlite3.connect(folder / "results.db", isolation_level=None)) as database:
+            database.execute("DROP VIEW results")
+            database.execute(change)
+    code, out, err = command("sweep", "--resume", folder, "--json")
+    assert (code in (1, 2), said in json.loads(out)["error"]["message"]) == (True, True), err
+
+
+@pytest.mark.parametrize("arms", [False, True])
+def test_an_outcome_that_no_trial_has(dice: Path, arms: bool) -> None:
+    """A misspelled outcome is an error that names those that there are, and seeds are not added in vain."""
+    precise = ("--seeds", 2, "--outcome", "ponts", "--until-precision", "5%", "--most-seeds", 50)
+    if arms:
+        package.run(dice, out="runs")
+        code, out, err = command("branch", "dice", "--at", "1s", "--arm", "same:", *precise, "--json")
+    else:
+        code, out, err = command("sweep", dice, *precise, "--json")
+    assert code == 1
+    assert [row["seeds"] for row in json.loads(out)["rows"]] == [2, 2][: 1 + arms]
+    assert err.endswith("sim: error: no trial has the outcome ponts\nhint: did you mean 'points'?\n")
+
+
+def test_counts_are_zero_where_nothing_was_counted(dice: Path) -> None:
+    """A seed without a certain action counts as 0, so that the mean over seeds is not that of the others alone."""
+    rare = "{when: chance(0.02), do: {publish: {topic: luck}}}, "
+    dice.write_text(SCENARIO.replace("rules: [", f"rules: [{rare}"))
+    told = sweep(dice, "--seeds", 12, "--outcome", "done_publish")
+    with contextlib.closing(sqlite3.connect(Path(told["folder"]) / "results.db")) as database:
+        sql = "SELECT count(*), sum(value) FROM outcomes WHERE name = 'done_publish'"
+        count, total = database.execute(sql).fetchone()
+    assert 0 < count < 12
+    assert told["rows"][0]["outcomes"]["done_publish"]["n"] == 12
+    assert told["rows"][0]["outcomes"]["done_publish"]["mean"] == pytest.approx(total / 12)
+
+
+def test_agents_that_fail_are_told(dice: Path) -> None:
+    """Trials in which iterations of agents fail are measured, as `sim run` does, but the reader is warned."""
+    code, _, err = command("sweep", dice, "--vary", "agents.player.state.sides=0,6", "--seeds", 2)
+    assert code == 0
+    assert "warning: agents failed in 2 of 4 trials, first state.sides=0, seed 0: 12 iterations failed" in err
 
 
 @pytest.mark.proof

@@ -1,14 +1,21 @@
 """A worker of a sweep that ends early: imported by name in workers."""
 
 import os
+import sys
 from pathlib import Path
 
 
 def work(job: tuple[str, int]) -> int:
-    """Return the square of a number; `die` ends the process, and leaves a mark so that it dies as often as told."""
+    """Return the square of a number, or end the process first, or write to its stdout."""
     what, number = job
     if what == "die":
         os._exit(3)
+    if what == "exit":
+        sys.exit(1)
+    if what == "interrupt":
+        raise KeyboardInterrupt
+    if what == "write":
+        os.write(1, b"written past Python")
     if what.startswith("once "):
         mark = Path(what.removeprefix("once "))
         if not mark.exists():

@@ -64,7 +64,10 @@ def test_the_plan_of_arms(bees: Path) -> None:
         ({"x": ["until=5s", "until=6s"]}, "0", "changes a key twice"),
         ({"x": ["agents.bee.count=5"]}, "2s", "cannot change at 2s"),
         ({"x": []}, "11s", "ends at 10s, before 11s"),
-        ({"x": ["agents.be.count=5"]}, "0", "be"),
+        ({"x": ["agents.be.count=5"]}, "0", "the arm x: .*be"),
+        ({"x": ["agents.bee.count=0"]}, "0", "the arm x:1:.*at least 1"),
+        ({"x": []}, "10s", "the arm x: it would end at 10s, and begin at 10s"),
+        ({"x": ["seed=5"]}, "0", "all have the same seeds"),
     ],
 )
 def test_arms_that_make_no_sense(bees: Path, arms: dict[str, list[str]], at: str, said: str) -> None:

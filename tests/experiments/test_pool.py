@@ -42,6 +42,16 @@ def test_a_job_that_was_killed_once_is_done_again(tmp_path: Path) -> None:
         assert sorted(result for _, result in pool.run(work, jobs) if isinstance(result, int)) == [1, 4, 49]
 
 
+@pytest.mark.parametrize("how", ["exit", "interrupt"])
+def test_a_job_that_ends_its_process_does_not_end_the_main_process(how: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """SystemExit or KeyboardInterrupt in a worker costs that job alone, and stdout belongs to the results."""
+    with Pool(1) as pool:
+        found = dict(pool.run(work, [("do", 2), (how, 3), ("write", 4)]))
+    assert found == {("do", 2): 4, (how, 3): Ended(), ("write", 4): 16}
+    out, err = capfd.readouterr()
+    assert (out, "written past Python" in err) == ("", True)
+
+
 def children(of: int) -> set[int]:
     """Return the processes that a process has begun."""
     told = subprocess.run(["ps", "-ww", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -43,6 +44,8 @@ def check_target(to: Path | None) -> None:
         raise UsageError(f"{to} has no format that is known", hint="its name ends with .csv or .json")
     if to is not None and to.exists():
         raise UsageError(f"{to} exists already", hint="choose another name")
+    if to is not None and not os.access(to.parent, os.W_OK | os.X_OK):
+        raise UsageError(f"{to} cannot be written: there is no folder {to.parent} in which files can be created")
 
 
 def cost_text(count: str, input_tokens: int, most: float, *, outside: bool) -> str:

@@ -22,11 +22,13 @@ from sim.experiments.experiment import (
     missing,
     reach,
     to_json,
+    unknown_outcomes,
 )
 from sim.experiments.folder import write
 from sim.experiments.plan import Hosting
 from sim.experiments.results import Results
 from sim.experiments.tables import differences_table, estimates_table, reach_table
+from sim.expressions import did_you_mean
 
 _SHOWN = 40
 
@@ -45,12 +47,23 @@ def work_on(
         _print(results, estimates)
         click.echo(f"\n{plain(page)}")
     if not whole:
-        say(f"sim: interrupted; go on with: sim sweep --resume {plain(results.folder)}")
+        allow = "".join(f" --allow {name}" for name in results.plan.allow)
+        say(f"sim: interrupted; go on with: sim sweep --resume {plain(results.folder)}{plain(allow)}")
+    if failing := results.failing():
+        say(f"sim: warning: agents failed in {_first(results, failing)}")
     if problems:
-        point, seed, why = problems[0]
-        where = ", ".join(part for part in (results.plan.label(point), f"seed {seed}") if part)
-        say(f"sim: error: {len(problems)} trials failed: {plain(where)}: {plain(why)}")
-    return 0 if whole and not problems else 1
+        say(f"sim: error: no result of {_first(results, problems)}")
+    if unknown := unknown_outcomes(results):
+        say(f"sim: error: no trial has the outcome {plain(unknown[0])}")
+        say(f"hint: {plain(did_you_mean(unknown[0], results.names()) or 'there are ' + ', '.join(results.names()))}")
+    return 0 if whole and not problems and not unknown else 1
+
+
+def _first(results: Results, found: Sequence[tuple[int, int, str]]) -> str:
+    """Return in how many trials there was a problem, and the first of them."""
+    point, seed, why = found[0]
+    where = ", ".join(part for part in (results.plan.label(point), f"seed {seed}") if part)
+    return f"{len(found)} of {len(results.done())} trials, first {plain(where)}: {plain(why)}"
 
 
 @contextlib.contextmanager

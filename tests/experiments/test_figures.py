@@ -1,0 +1,54 @@
+"""Estimates and charts of values that are negative, or very large."""
+
+import math
+import re
+
+import pytest
+
+from sim.experiments.charts import Bar, Series, bars, lines, number
+from sim.experiments.estimate import Estimate, least_effect
+from sim.experiments.points import as_number
+from sim.text import number as shown
+
+HUGE = 1.7e308
+
+
+@pytest.mark.parametrize("values", [[HUGE, HUGE, HUGE], [HUGE, -HUGE], [HUGE, HUGE, -HUGE, 1.0]])
+def test_sums_that_are_no_floats_have_estimates(values: list[float]) -> None:
+    """The mean, the interval and the least effect of very large values are finite, and charts can be drawn of them."""
+    found = Estimate.of(values)
+    assert found is not None
+    assert found.mean == pytest.approx(sum(value / len(values) for value in values))
+    assert all(math.isfinite(one) for one in (found.half or 0, found.low, found.high, least_effect(values) or 0))
+    assert bars("x", [Bar("a", "red", found, "")]).html()
+
+
+def test_negative_means_are_drawn_below_zero() -> None:
+    """A bar of a negative mean goes to the left of 0, and a line below 0; without one, the axis begins at 0."""
+    low, high = Estimate(3, -40.0, 5.0), Estimate(3, 20.0, 30.0)
+    drawn = bars("x", [Bar("low", "red", low, "-40"), Bar("high", "red", high, "20")]).html()
+    (left, width), (right, _) = re.findall(r'x="([\d.]+)" y="[\d.]+" width="([\d.]+)" height="20"', drawn)
+    assert float(left) + float(width) == pytest.approx(float(right), abs=0.2)
+    assert float(width) > 50
+    (first, last) = re.findall(r'cy="([\d.]+)"', lines("x", [Series("s", "red", [(1, low), (2, high)])], "axis").html())
+    assert float(first) > float(last)
+    assert ">-40<" not in bars("x", [Bar("high", "red", high, "20")]).html()
+
+
+def test_long_names_leave_room_for_the_bars() -> None:
+    """A long name is cut beside its bar; all of it is in the title. Labels of an axis do not cover each other."""
+    name = "state.text=" + "L" * 200
+    drawn = bars("x", [Bar(name, "red", Estimate(1, 1.0, None), "1")]).html()
+    assert (f">{name}<" in drawn, f"{name}: 1" in drawn) == (False, True)
+    many = [(float(place), Estimate(1, 1.0, None)) for place in range(1, 500)]
+    assert len(re.findall("<text", lines("x", [Series("s", "red", many)], "axis").html())) < 50
+
+
+def test_large_numbers_are_short() -> None:
+    """A number of 300 digits would make a table useless."""
+    assert (shown(1.5e307), number(-1.5e307), shown(12345.0)) == ("1.5e+307", "-1.5e+307", "12,345")
+
+
+def test_only_finite_texts_are_places_on_an_axis() -> None:
+    """`nan` and `inf` are words, such as any other value of a key."""
+    assert [as_number(text) for text in ("nan", "inf", "1e999", "x", "1.5")] == [None, None, None, None, 1.5]
