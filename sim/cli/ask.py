@@ -140,8 +140,13 @@ def _from_file(file: Path | None) -> list[Question]:
 
 
 def _cost_text(cost: SurveyCost) -> str:
-    count = f"{cost.agents * cost.questions:,} answers ({cost.agents:,} agents x {cost.questions:,} questions)"
+    each = f"{_counted(cost.agents, 'agent')}, {_counted(cost.questions, 'question')}"
+    count = f"{_counted(cost.agents * cost.questions, 'answer')} ({each})"
     return cost_text(count, cost.input_tokens, cost.most, outside=cost.outside)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _print_costs(surveys: Sequence[Survey], *, as_json: bool) -> None:

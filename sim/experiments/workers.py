@@ -26,8 +26,10 @@ def workers_of(
     if on is None:
         return Pool(jobs or cores())
     kind, _, address = on.partition(":")
-    if kind != "ray" or jobs is not None:
-        raise UsageError(f"--on {on} is not possible" + ("" if jobs is None else " with --jobs"), hint="--on ray")
+    if kind != "ray":
+        raise UsageError(f"trials cannot run on {on!r:.60}", hint="they run on ray or ray:ADDRESS")
+    if jobs is not None:
+        raise UsageError("a number of processes is given, but a Ray cluster has its own", hint="leave --jobs out")
     from sim.experiments.ray_workers import RayWorkers  # Ray takes a second to import
 
     return RayWorkers(plan, address or None, folder / RUNS if plan.record else None)

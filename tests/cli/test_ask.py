@@ -95,7 +95,7 @@ def test_the_tables_of_the_terminal(team: Path) -> None:
     """The cost comes first, on stderr; then answers and, for each question with a form, what they say together."""
     code, out, err = command("ask", "team", "Happy?", "--options", "yes,no", "--agents", "mate", "--agents", "mate-2")
     assert code == 0, err
-    assert err.splitlines()[0].startswith("sim: 25 answers (25 agents x 1 questions), about ")
+    assert err.splitlines()[0].startswith("sim: 25 answers (25 agents, 1 question), about ")
     assert "at most 0.0000" in err
     assert "yes 24, no 1" in out
     assert "25 answers; 0.0000 spent" in out
