@@ -13,16 +13,17 @@ from typing import Final
 
 import attrs
 
-from sim.errors import ScenarioError, UsageError
+from sim.errors import RunError, ScenarioError, UsageError
 from sim.experiments.estimate import Estimate, least_effect
 from sim.experiments.plan import SEEDS, Answers, Mode, Past, Plan, Precision, check_seeds, check_trials
 from sim.kernel import Duration, to_ns, to_text
 from sim.runner.branching import end_of
+from sim.runner.fingerprint import code_hashes
 from sim.runner.rebuild import check_not_running, models_asked
 from sim.scenario import loads
 from sim.scenario.live_changes import read_changes
 from sim.scenario.overrides import FILE, parse_all
-from sim.store import open_run
+from sim.store import StoredRun, open_run
 from sim.store.files import SCENARIO
 
 BASELINE: Final = "baseline"
@@ -142,6 +143,7 @@ def make_arms(
     at_ns = to_ns(at)
     with open_run(run) as stored:
         check_not_running(stored)
+        _check_code(stored)
         info = stored.info
         if at_ns > (end := end_of(stored)):
             raise UsageError(f"the record of {run} ends at {to_text(end)}, before {to_text(at_ns)}")
@@ -215,6 +217,19 @@ def check_past(plan: Plan) -> None:
     with open_run(Path(plan.past.run), verify=False) as stored:
         if stored.info.uid != plan.past.uid:
             raise UsageError(f"{plan.past.run} is not the run of this plan", hint="make a new plan")
+        _check_code(stored)
+
+
+def _check_code(stored: StoredRun) -> None:
+    """Check that this version of sim recorded a run: else the replay of each arm would be refused.
+
+    Raises:
+        RunError: if another one did.
+    """
+    changed = [name for name, hash in code_hashes(()).items() if stored.info.code.get(name) != hash]
+    if changed:
+        what = f"the code has changed since {stored.path} was recorded: {', '.join(changed)}"
+        raise RunError(what, hint="record the run again, and compare arms of the new one")
 
 
 def differences_of(plan: Plan, values: Mapping[int, Mapping[str, Mapping[int, float]]]) -> list[Difference]:

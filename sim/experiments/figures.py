@@ -9,6 +9,7 @@ from sim.experiments.experiment import PointEstimates
 from sim.experiments.points import as_number, label_of, short
 
 _BARS, _STEPS = 24, 400
+_UNITS = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
 _COLOURS = tuple(f"var(--c{index})" for index in (0, 1, 2, 3, 5, 12, 4, 6, 7, 8, 9, 10, 11))
 
 
@@ -62,10 +63,12 @@ def difference_drawing(found: Sequence[Difference], name: str) -> Drawing:
 
 def reach_drawing(found: Sequence[ArmReach]) -> Drawing:
     """Return the chart of the mean number of reached agents over time, one band for each arm that reached any."""
-    series, end = [], 0.0
+    end = 1.05 * max(seconds for arm in found for one in arm.agents for seconds in one.times)  # the last step is seen
+    scale, unit = next(pair for pair in _UNITS if end >= pair[0] or pair[0] == 1)
+    series = []
     for index, arm in enumerate(found[: len(_COLOURS)]):
         times = sorted(seconds for one in arm.agents for seconds in one.times)
-        end = max(end, times[-1])
-        steps = [(at / 3600, Estimate(1, (place + 1) / arm.count.n, None)) for place, at in enumerate(times)]
-        series.append(Series(arm.arm, _COLOURS[index], steps[:: max(1, len(steps) // _STEPS)] + steps[-1:]))
-    return bands("agents reached over time", series, end / 3600, "simulated hours")
+        steps = [(at / scale, Estimate(1, (place + 1) / arm.count.n, None)) for place, at in enumerate(times)]
+        kept = steps[:: max(1, len(steps) // _STEPS)]
+        series.append(Series(arm.arm, _COLOURS[index], [*kept, steps[-1], (end / scale, steps[-1][1])]))
+    return bands("agents reached over time", series, end / scale, f"simulated {unit}")

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sim
-from sim.errors import UsageError
-from sim.experiments.arms import BASELINE, arms_of, differences_of, make_arms, reach_of
+from sim.errors import RunError, UsageError
+from sim.experiments.arms import BASELINE, arms_of, check_past, differences_of, make_arms, reach_of
 from sim.experiments.estimate import Estimate, least_effect
 from sim.experiments.plan import Plan
 from sim.experiments.reach import TraceRecorder, reached
@@ -74,6 +74,15 @@ def test_arms_that_make_no_sense(bees: Path, arms: dict[str, list[str]], at: str
     """One sentence says what is wrong, before any run."""
     with pytest.raises(UsageError, match=said):
         make_arms(bees, at=at, arms=arms)
+
+
+def test_arms_of_a_run_that_other_code_recorded(bees: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is one sentence before the first run, not a failure of each trial; also when a plan is carried out again."""
+    plan = make_arms(bees, at="0", arms={"x": []})
+    monkeypatch.setattr("sim.experiments.arms.code_hashes", lambda _: {"sim": "0" * 64})
+    for check in (lambda: make_arms(bees, at="0", arms={"x": []}), lambda: check_past(plan)):
+        with pytest.raises(RunError, match=r"the code has changed since .* was recorded: sim"):
+            check()
 
 
 def test_differences_are_taken_seed_by_seed(bees: Path) -> None:

@@ -5,8 +5,10 @@ import re
 
 import pytest
 
+from sim.experiments.arms import AgentReach, ArmReach
 from sim.experiments.charts import Bar, Series, bars, lines, number
 from sim.experiments.estimate import Estimate, least_effect
+from sim.experiments.figures import reach_drawing
 from sim.experiments.points import as_number
 from sim.text import number as shown
 
@@ -42,6 +44,16 @@ def test_long_names_leave_room_for_the_bars() -> None:
     assert (f">{name}<" in drawn, f"{name}: 1" in drawn) == (False, True)
     many = [(float(place), Estimate(1, 1.0, None)) for place in range(1, 500)]
     assert len(re.findall("<text", lines("x", [Series("s", "red", many)], "axis").html())) < 50
+
+
+def test_agents_that_are_reached_last_are_drawn() -> None:
+    """The number of reached agents stays until the end of the axis, whose unit fits the times."""
+    arms = [ArmReach(name, Estimate(1, 1.0, None), (AgentReach("a", (at,)),)) for name, at in (("x", 6.0), ("y", 3.0))]
+    drawn = reach_drawing(arms).html()
+    ends = [re.findall(r"H([\d.]+)", path) for path in re.findall(r' d="(M[^"]+Z)"', drawn)]
+    assert [float(last) > float(first) for first, *_, last in ends] == [True, True]
+    assert ends[0][-1] == ends[1][-1]
+    assert "simulated seconds" in drawn
 
 
 def test_large_numbers_are_short() -> None:
