@@ -34,15 +34,20 @@ class Measured:
 def run_job(job: TrialJob) -> list[Measured]:
     """Run the trials of a job, one after the other, and return their measurements. Nothing else is kept."""
     found: list[Measured] = []
-    baseline: Trace | None = None
+    baseline: tuple[Trace, float] | None = None
     with _book(job) as book:
         for index, point in job.points.items():
             watch = _Watch(job.plan.past is not None, None if book is None else SharedAnswers(book, _scope(job)))
             trial = attempt(Trial(index, job.seed, job.plan.mode, 0), partial(_figures, job, point, watch))
             trace = watch.trace() if trial.status == "measured" else None
-            found.append(Measured(trial, {} if baseline is None or trace is None else reached(baseline, trace)))
-            baseline = trace if index == 0 else baseline
+            own = None if trace is None or trial.sim_seconds is None else (trace, trial.sim_seconds)
+            found.append(Measured(trial, {} if baseline is None or own is None else _reached(baseline, own)))
+            baseline = own if index == 0 else baseline
     return found
+
+
+def _reached(baseline: tuple[Trace, float], arm: tuple[Trace, float]) -> dict[str, float]:
+    return reached(baseline[0], arm[0], (baseline[1], arm[1]))
 
 
 def _book(job: TrialJob) -> AbstractContextManager[AnswerBook | None]:

@@ -71,8 +71,9 @@ def _reach(results: Results) -> Markup | None:
         for one in arm.agents[:_AGENTS]
     ]
     note = (
-        "An agent is reached when its events begin to differ from those of the baseline with the same seed. The chart "
-        f"has the mean number of reached agents, the table up to {_AGENTS} agents of each arm."
+        "An agent is reached when its events begin to differ from those of the baseline with the same seed, as long as "
+        "both runs go on. The chart has the mean number of reached agents, the table up to "
+        f"{_AGENTS} agents of each arm."
     )
     return tag(
         "section", tag("h2", "Agents reached"), tag("p", note, class_="note"),

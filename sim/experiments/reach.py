@@ -1,6 +1,7 @@
 """Whom a change reaches: the agents whose events differ from those of the baseline, and when they first do."""
 
 import hashlib
+import math
 from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Final
@@ -45,12 +46,22 @@ class TraceRecorder:
         self._inner.event(row)
 
 
-def reached(baseline: Trace, arm: Trace) -> dict[str, float]:
-    """Return the agents whose events differ, with the simulated seconds of their first difference, earliest first."""
+def reached(baseline: Trace, arm: Trace, ends: tuple[float, float]) -> dict[str, float]:
+    """Return the agents whose events differ, with the simulated seconds of their first difference, earliest first.
+
+    If one run ends before the other, what follows in the other has nothing to be compared with, and does not count.
+
+    Args:
+        baseline, arm: the events of both runs.
+        ends: the simulated seconds at which the runs ended.
+    """
     found = {}
+    end = min(ends) if ends[0] != ends[1] else math.inf
     for agent in sorted({**baseline, **arm}):
         for one, other in zip_longest(baseline.get(agent, ()), arm.get(agent, ())):
             if one != other:
-                found[agent] = to_seconds(min(each[0] for each in (one, other) if each is not None))
+                at = to_seconds(min(each[0] for each in (one, other) if each is not None))
+                if at < end:
+                    found[agent] = at
                 break
     return dict(sorted(found.items(), key=lambda item: (item[1], item[0])))

@@ -120,7 +120,15 @@ def test_an_agent_is_reached_when_its_events_begin_to_differ() -> None:
     """The first difference counts: another event, an event at another time, or one that only one side has."""
     baseline = {"a": [(1, b"x"), (2, b"y")], "b": [(1, b"x")], "c": [(5, b"z")], "d": [(9, b"q")]}
     arm = {"a": [(1, b"x"), (2, b"y")], "b": [(1, b"x"), (7, b"n")], "c": [(3, b"z")], "e": [(4, b"q")]}
-    assert list(reached(baseline, arm).items()) == [("c", 3e-9), ("e", 4e-9), ("b", 7e-9), ("d", 9e-9)]
+    assert list(reached(baseline, arm, (1.0, 1.0)).items()) == [("c", 3e-9), ("e", 4e-9), ("b", 7e-9), ("d", 9e-9)]
+
+
+def test_what_follows_the_end_of_one_run_reaches_nobody() -> None:
+    """After one run has ended, agents of the other go on; that is no difference between what happened to them."""
+    baseline = {"a": [(1_000_000_000, b"x"), (4_000_000_000, b"end")], "b": [(2_000_000_000, b"y")]}
+    arm = {"a": [(1_000_000_000, b"x"), (3_000_000_000, b"end")], "b": []}
+    assert reached(baseline, arm, (4.0, 3.0)) == {"b": 2.0}
+    assert reached(baseline, arm, (4.0, 4.0)) == {"b": 2.0, "a": 3.0}
 
 
 def test_the_place_of_an_event_in_the_order_reaches_nobody() -> None:
@@ -133,7 +141,7 @@ def test_the_place_of_an_event_in_the_order_reaches_nobody() -> None:
         recorder.event((6, 0, 0, 18, counter, "intervention", "intervention.applied", {"n": counter}, None))
         recorder.event((6, 0, 0, 19, counter, "survey:a", "survey.answer", {"n": counter}, None))
         traces.append(recorder.trace)
-    assert reached(*traces) == {}
+    assert reached(traces[0], traces[1], (1.0, 1.0)) == {}
 
 
 def test_the_agents_that_an_arm_reached(bees: Path) -> None:
