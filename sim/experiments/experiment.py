@@ -78,10 +78,11 @@ def carry_out(
         again: whether trials that failed are tried again.
     """
     tried: set[tuple[int, int]] = set()
+    folder = results.folder.resolve()  # an agent may change the current folder of its worker
     if hosting.access is not None and hosting.access.outside:
-        hosting = attrs.evolve(hosting, answers=results.folder / ANSWERS)
+        hosting = attrs.evolve(hosting, answers=folder / ANSWERS)
     if results.plan.record:
-        hosting = attrs.evolve(hosting, runs=results.folder / RUNS)
+        hosting = attrs.evolve(hosting, runs=folder / RUNS)
     with workers as pool:
         by_seed = hosting.answers is not None and not pool.shared_files  # so that its trials share answers
         while wanted := [one for one in missing(results, again=again) if one not in tried]:

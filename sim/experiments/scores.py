@@ -10,6 +10,7 @@ from typing import Final, Self
 
 import attrs
 
+from sim.errors import RunError
 from sim.experiments.estimate import Estimate, mean_of
 from sim.experiments.variance import Cell, Component, components
 from sim.store.files import BUSY_SECONDS, failure, private_file
@@ -98,6 +99,9 @@ class ScoreBook:
             rows = self._database.execute(sql, (measure, definition)).fetchall()
         except sqlite3.Error as error:
             raise failure(self._path, error) from error
+        for row in rows:
+            if not isinstance(row[3], float | None):
+                raise RunError(f"{self._path} is damaged: a score is {row[3]!r:.40}", hint="remove it, and score again")
         return {row[:3]: Score(run, seed, measure, *row) for row in rows}
 
     def add(self, definition: str, score: Score) -> None:

@@ -251,6 +251,8 @@ def failure(path: Path, error: Exception) -> SimError:
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
         cause, hint = _CAUSES.get((code or 0) & 0xFF, (str(error), None))
+        if code == sqlite3.SQLITE_NOTADB and path.name != DATABASE and path.suffix == ".db":
+            hint = "use a copy of it, or remove it"  # a file beside a run, or the results of an experiment
         return RunError(f"{path} cannot be used: {cause}", hint=hint)
     if isinstance(error, OSError):
         return RunError(f"{path} cannot be used: {error.strerror or error}")

@@ -1,8 +1,10 @@
 """`sim score`: queries and judges over recorded runs; what is kept, and how the variance is split."""
 
+import contextlib
 import hashlib
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -168,6 +170,27 @@ def test_measures_of_the_scenario_itself(tmp_path: Path, monkeypatch: pytest.Mon
     Path("own.yaml").write_text(SCENARIO + MEASURES)
     run = sim.run("own.yaml", out="runs").run
     assert len(scored(run)["scores"]) == 3 + 1 + 12 + 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [("UPDATE scores SET value = 'much'", "a score is 'much'"), (b"nonsense", "it is not a SQLite database")],
+)
+def test_kept_scores_that_are_damaged(talk: list[Path], damage: str | bytes, said: str) -> None:
+    """One sentence names the file of the scores; queries need no such file."""
+    scored(talk[0], "--measures", "measures.yaml")
+    path = talk[0] / "scores.db"
+    if isinstance(damage, bytes):
+        path.write_bytes(damage)
+    else:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+            database.execute(damage)
+    code, _, err = command("score", talk[0], "--measures", "measures.yaml")
+    assert (code, "scores.db" in err, said in err, "hint: " in err) == (1, True, True, True), err
+    assert len(scored(talk[0], "--measures", "measures.yaml", "--measure", "events")["scores"]) == 1
+    path.unlink()
+    scored(talk[0], "--measures", "measures.yaml", "--measure", "events")
+    assert not path.exists()
 
 
 @pytest.mark.parametrize(
