@@ -83,7 +83,7 @@ class Experiment:
         """
         chosen = WorkerOptions.of(options)
         hosting = chosen.hosting(self.plan)
-        with contextlib.closing(go_on(self.folder)) as results:
+        with contextlib.closing(go_on(self.folder, allow_change=chosen.allow_change)) as results:
             _carry_out(results, chosen, hosting, again=again)
             return type(self)(results)
 
@@ -277,7 +277,9 @@ def arms(
     """
     chosen = ExperimentOptions.of(options)
     changes = {name: _overrides(changed) for name, changed in arms.items()}
-    return _made(make_arms(Path(run), at=at, arms=changes, **chosen.planned()), chosen)
+    return _made(
+        make_arms(Path(run), at=at, arms=changes, allow_change=chosen.allow_change, **chosen.planned()), chosen
+    )
 
 
 sweep_async = beside_the_loop(sweep)

@@ -70,7 +70,7 @@ def command(
     """Start a new run: replay RUN up to a time, then continue live with the given changes.
 
     With --arm, compare several futures with a baseline that changes nothing, with common random numbers, over several
-    seeds. No run is recorded; the results are in a folder like those of `sim sweep`, which resumes them.
+    seeds. The results are in a folder like those of `sim sweep`, which resumes them.
 
     At a time above 0, only live values can change: limits, costs, events, interventions, stop; the state, rules,
     limits, permission and loop delays of agents; the language models, and models.latency.
@@ -92,7 +92,10 @@ def command(
         if allow:
             allow_imports()
         jobs, on, to = (comparison.pop(name) for name in ("jobs", "on", "to"))
-        plan = make_arms(folder, at=at, arms=arms_of(arms), until=until, allow=allow, **chosen(comparison))
+        plan = make_arms(
+            folder, at=at, arms=arms_of(arms), until=until, allow=allow,
+            allow_change=allow_change, **chosen(comparison),
+        )  # fmt: skip
         hosting = hosting_of(
             plan, options, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env, other_endpoint=other_endpoint,
             allow_change=allow_change,

@@ -16,7 +16,7 @@ from sim.cli.run import allow_imports
 from sim.errors import UsageError
 from sim.experiments.arms import check_past
 from sim.experiments.folder import begin, go_on
-from sim.experiments.plan import Plan, check_allowed, check_scenario, make_sweep
+from sim.experiments.plan import Plan, check_allowed, check_models, check_scenario, make_sweep
 from sim.experiments.workers import workers_of
 
 
@@ -73,8 +73,14 @@ def command(
     if again and resume is None:
         raise UsageError("--again tries the failed trials of an experiment again", hint="add --resume FOLDER")
     with contextlib.ExitStack() as opened:
-        results = None if resume is None else opened.enter_context(contextlib.closing(go_on(resume)))
-        plan = _plan(scenario, plan_file, options, given) if results is None else results.plan
+        results = (
+            None
+            if resume is None
+            else opened.enter_context(contextlib.closing(go_on(resume, allow_change=allow_change)))
+        )
+        plan = (
+            _plan(scenario, plan_file, options, given, allow_change=allow_change) if results is None else results.plan
+        )
         check_allowed(plan, options["allow"])
         if plan.allow:
             allow_imports(Path(plan.file).parent)
@@ -87,22 +93,27 @@ def command(
         return work_on(results, workers, hosting, again=again, as_json=as_json)
 
 
-def _plan(scenario: Path | None, plan_file: Path | None, options: dict[str, Any], given: list[str]) -> Plan:
+def _plan(
+    scenario: Path | None, plan_file: Path | None, options: dict[str, Any], given: list[str], *, allow_change: bool
+) -> Plan:
     """Return the plan of a file, or of the options.
 
     Raises:
         UsageError: if the options contradict each other.
     """
     if plan_file is not None:
-        if given:
-            raise UsageError(f"a plan says everything, so --{given[0]} cannot be given", hint="leave it out")
-        return _read(plan_file, scenario)
+        for name in given:
+            if name != "models":
+                raise UsageError(f"a plan says everything, so --{name} cannot be given", hint="leave it out")
+        plan = _read(plan_file, scenario, allow_change=allow_change)
+        check_models(plan, options["models"])
+        return plan
     if scenario is None:
         raise UsageError("there is no scenario", hint="give a scenario, --plan FILE or --resume FOLDER")
     return make_sweep(scenario, **chosen(options))
 
 
-def _read(plan_file: Path, scenario: Path | None) -> Plan:
+def _read(plan_file: Path, scenario: Path | None, *, allow_change: bool) -> Plan:
     try:
         plan = Plan.from_json(plan_file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -111,5 +122,5 @@ def _read(plan_file: Path, scenario: Path | None) -> Plan:
         raise UsageError(f"{plan_file} is no plan of an experiment: it is not UTF-8") from error
     plan = plan if scenario is None else attrs.evolve(plan, file=str(scenario))
     check_scenario(plan, Path(plan.file))
-    check_past(plan)
+    check_past(plan, allow_change=allow_change)
     return plan

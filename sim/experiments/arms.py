@@ -4,9 +4,10 @@ All arms of a seed draw common random numbers, so the noise that they share canc
 Simulation Modeling and Analysis, section 11.2).
 """
 
+import contextlib
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -23,7 +24,7 @@ from sim.runner.rebuild import check_not_running, models_asked
 from sim.scenario import loads
 from sim.scenario.live_changes import read_changes
 from sim.scenario.overrides import FILE, parse_all
-from sim.store import StoredRun, open_run
+from sim.store import RunInfo, StoredRun, open_run
 from sim.store.files import SCENARIO
 
 BASELINE: Final = "baseline"
@@ -118,6 +119,7 @@ def make_arms(
     allow: Sequence[str] = (),
     answers: Answers = "seed",
     record: bool = False,
+    allow_change: bool = False,
 ) -> Plan:
     """Return the plan of arms of a recorded run.
 
@@ -133,6 +135,7 @@ def make_arms(
         allow: modules from which agents can be imported.
         answers: which trials share the answers of models at an endpoint.
         record: whether each trial gets a run folder of its own.
+        allow_change: whether the code may have changed since the run was recorded.
 
     Raises:
         UsageError: if the arguments contradict each other, the run ends before, or a parameter cannot change then.
@@ -141,26 +144,17 @@ def make_arms(
     """
     _check_names(arms)
     at_ns = to_ns(at)
-    with open_run(run) as stored:
-        check_not_running(stored)
-        _check_code(stored)
-        info = stored.info
-        if at_ns > (end := end_of(stored)):
-            raise UsageError(f"the record of {run} ends at {to_text(end)}, before {to_text(at_ns)}")
+    info = _checked_run(run, at_ns, allow_change=allow_change)
     file = run / SCENARIO
     text = file.read_text(encoding="utf-8")
     own, ends = tuple(info.options.get("set", ())), until or info.options.get("until")
     for name, overrides in arms.items():
-        try:
+        with _naming_the_arm(name):
             _check_arm(text, file, own, overrides, tuple(allow), at_ns, ends)
-        except ScenarioError as error:
-            raise ScenarioError([attrs.evolve(one, file=f"the arm {name}") for one in error.problems]) from error
-        except UsageError as error:
-            raise UsageError(f"the arm {name}: {str(error).removeprefix(f'{FILE} ')}", hint=error.hint) from error
     first = info.seed if first_seed is None else first_seed
     check_seeds(first, count, precision)
     names = (BASELINE, *(name for name in arms if name != BASELINE))
-    check_trials(len(names), count)
+    check_trials(len(names), count, precision)
     points = tuple(dict(_pair(override) for override in arms.get(name, ())) for name in names)
     mode: Mode = "tick" if info.mode == "tick" else "autonomous"
     vary = tuple(f"{name}:{override}" for name, overrides in arms.items() for override in overrides or ("",))
@@ -169,6 +163,33 @@ def make_arms(
         points, (first, count), precision, tuple(outcomes), mode, until, (), tuple(allow),
         tuple(models_asked(info.options)), answers, record, Past(str(run.resolve()), info.uid, to_text(at_ns)), names,
     )  # fmt: skip
+
+
+def _checked_run(run: Path, at_ns: int, *, allow_change: bool) -> RunInfo:
+    """Return the properties of a run from which arms can begin at a time.
+
+    Raises:
+        UsageError: if it is still running, or its record ends before that time.
+        RunError: if another version of the code recorded it.
+    """
+    with open_run(run) as stored:
+        check_not_running(stored)
+        if not allow_change:
+            _check_code(stored)
+        if at_ns > (end := end_of(stored)):
+            raise UsageError(f"the record of {run} ends at {to_text(end)}, before {to_text(at_ns)}")
+        return stored.info
+
+
+@contextlib.contextmanager
+def _naming_the_arm(name: str) -> Iterator[None]:
+    """Let errors say which arm they are about."""
+    try:
+        yield
+    except ScenarioError as error:
+        raise ScenarioError([attrs.evolve(one, file=f"the arm {name}") for one in error.problems]) from error
+    except UsageError as error:
+        raise UsageError(f"the arm {name}: {str(error).removeprefix(f'{FILE} ')}", hint=error.hint) from error
 
 
 def _check_arm(
@@ -205,8 +226,12 @@ def _pair(override: str) -> tuple[str, str]:
     return key, value
 
 
-def check_past(plan: Plan) -> None:
+def check_past(plan: Plan, *, allow_change: bool = False) -> None:
     """Check that the run of a plan is the one that it was made for.
+
+    Args:
+        plan: the plan.
+        allow_change: whether the code may have changed since the run was recorded.
 
     Raises:
         UsageError: if it is not.
@@ -217,7 +242,8 @@ def check_past(plan: Plan) -> None:
     with open_run(Path(plan.past.run), verify=False) as stored:
         if stored.info.uid != plan.past.uid:
             raise UsageError(f"{plan.past.run} is not the run of this plan", hint="make a new plan")
-        _check_code(stored)
+        if not allow_change:
+            _check_code(stored)
 
 
 def _check_code(stored: StoredRun) -> None:
@@ -229,7 +255,7 @@ def _check_code(stored: StoredRun) -> None:
     changed = [name for name, hash in code_hashes(()).items() if stored.info.code.get(name) != hash]
     if changed:
         what = f"the code has changed since {stored.path} was recorded: {', '.join(changed)}"
-        raise RunError(what, hint="record the run again, and compare arms of the new one")
+        raise RunError(what, hint="record the run again, or accept the change: --allow-change")
 
 
 def differences_of(plan: Plan, values: Mapping[int, Mapping[str, Mapping[int, float]]]) -> list[Difference]:

@@ -6,7 +6,7 @@ the scrambling of Owen 1998) spread a given number of combinations over the rang
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any, Final, Literal
 
@@ -29,7 +29,7 @@ class Variable:
     Attributes:
         key: the key.
         values: the values of a list; those of a range if it has a number of steps.
-        low, high: the bounds of a range; None: it is a list.
+        low, high: the bounds of a range, ints if it is one of whole numbers; None: it is a list.
         whole: whether the range has whole numbers only.
     """
 
@@ -44,8 +44,8 @@ class Variable:
         if self.low is None or self.high is None:
             return self.values[min(len(self.values) - 1, int(share * len(self.values)))]
         if self.whole:
-            return str(min(int(self.high), int(self.low) + int(share * (self.high - self.low + 1))))
-        return f"{self.low + share * (self.high - self.low):.6g}"
+            return str(min(self.high, self.low + int(share * (self.high - self.low + 1))))
+        return _number(self.low + share * (self.high - self.low))
 
 
 def variable(text: str) -> Variable:
@@ -95,22 +95,35 @@ def varied(keys: Mapping[str, str | Iterable[Any]]) -> tuple[str, ...]:
 
 def _range(key: str, rest: str, hint: str) -> Variable:
     found = _RANGE.fullmatch(rest)
+    whole = found is not None and all(re.fullmatch(r"[-+]?\d{1,300}", found[name]) for name in ("low", "high"))
+    read: Callable[[str], float] = int if whole else float  # an int is exact, however large
     try:
-        low, high = (float(found[name]) for name in ("low", "high")) if found else (math.nan, math.nan)
+        low, high = (read(found[name]) for name in ("low", "high")) if found else (math.nan, math.nan)
     except ValueError:
         low = high = math.nan
     if found is None or not low < high or not math.isfinite(high - low):
         raise UsageError(f"{rest!r:.60} is no range of numbers", hint=hint)
-    whole = all(re.fullmatch(r"[-+]?\d+", found[name]) for name in ("low", "high"))
     made = Variable(key, (), low, high, whole)
     if found["count"] is None:
         return made
     count = int(found["count"])
     if not 2 <= count <= MOST_POINTS:
         raise UsageError(f"a range has 2 to {MOST_POINTS:,} values, not {count:,}", hint=hint)
-    steps = [low + (high - low) * step / (count - 1) for step in range(count)]
-    texts = [str(round(step)) if whole else f"{step:.6g}" for step in steps]
-    return attrs.evolve(made, values=tuple(dict.fromkeys(texts)))
+    parts = count - 1
+    texts = [
+        str(int(low) + (int(high - low) * 2 * step + parts) // (2 * parts)) if whole
+        else _number(low + (high - low) * step / parts)
+        for step in range(count)
+    ]  # fmt: skip
+    if len(set(texts)) < count:
+        larger = f"for other numbers: {key}={low:.1f}..{high:.1f}:{count}" if whole else "take fewer, or a wider range"
+        raise UsageError(f"{rest!r:.60} does not have {count:,} different values", hint=larger)
+    return attrs.evolve(made, values=tuple(texts))
+
+
+def _number(value: float) -> str:
+    """Return a number as text, without the noise of the last digits: 0.3, not 0.30000000000000004."""
+    return f"{value:.12g}"
 
 
 def points_of(variables: Sequence[Variable], design: Design, samples: int | None, seed: int) -> tuple[Point, ...]:

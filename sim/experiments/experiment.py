@@ -229,8 +229,10 @@ def differences(results: Results) -> list[Difference]:
 def reach(results: Results) -> list[ArmReach]:
     """Return the agents that each arm reached; empty for a sweep."""
     seeds: dict[int, int] = {}
-    for (point, _), status in results.done().items():
-        seeds[point] = seeds.get(point, 0) + (status == "measured")
+    done = results.done()
+    for (point, seed), status in done.items():
+        compared = status == done.get((0, seed)) == "measured"
+        seeds[point] = seeds.get(point, 0) + compared
     return reach_of(results.plan, seeds, results.reached()) if results.plan.arms else []
 
 

@@ -46,16 +46,21 @@ def begin(plan: Plan, out: Path | None = None) -> Results:
     return results
 
 
-def go_on(folder: Path) -> Results:
+def go_on(folder: Path, *, allow_change: bool = False) -> Results:
     """Return the results of an experiment that was stopped.
+
+    Args:
+        folder: the folder.
+        allow_change: whether the run of arms may have been recorded by other code, and its scenario be another one.
 
     Raises:
         UsageError: if there are none, or the scenario or the run has changed.
     """
     results = Results(folder)
     try:
-        check_scenario(results.plan, Path(results.plan.file))
-        check_past(results.plan)
+        if results.plan.past is None or not allow_change:
+            check_scenario(results.plan, Path(results.plan.file))
+        check_past(results.plan, allow_change=allow_change)
     except BaseException:
         results.close()
         raise

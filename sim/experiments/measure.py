@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from multiprocessing import parent_process
+from pathlib import Path
 from typing import Any
 
 import attrs
 
 from sim.errors import UsageError
-from sim.experiments.plan import TrialJob
+from sim.experiments.plan import TrialJob, check_scenario
 from sim.experiments.points import Point, overrides_of
 from sim.experiments.reach import Trace, TraceRecorder, reached
 from sim.experiments.trial import Status, Trial, figures_of, sentence
@@ -135,6 +136,7 @@ def _run(job: TrialJob, overrides: tuple[str, ...], watch: _Watch) -> RunResult:
         "kinds": hosting.kinds, "begun": watch, "on_interrupt": ending,
     }  # fmt: skip
     if plan.past is None:
+        check_scenario(plan, Path(plan.file))  # it may have been edited since the experiment began
         return run(
             plan.file, seed=job.seed, mode=plan.mode, until=plan.until, overrides=overrides, out=hosting.runs, **options
         )

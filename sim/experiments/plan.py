@@ -158,7 +158,9 @@ class Plan:
     @property
     def id(self) -> str:
         """The first 12 hex digits of the hash of the plan, without paths: for citations."""
-        return hashlib.sha256(encode({**self.to_json(), "file": "", "run": ""})).hexdigest()[:12]
+        given = self.to_json()
+        past = given["past"] and {**given["past"], "run": ""}
+        return hashlib.sha256(encode({**given, "file": "", "past": past})).hexdigest()[:12]
 
     def label(self, point: int) -> str:
         """Return the name of a combination or an arm; empty if nothing is varied."""
@@ -199,7 +201,7 @@ class Plan:
         if self.precision is not None and not (0 < self.precision.share < 1 and self.precision.most_seeds > 0):
             raise UsageError("the precision of the plan is no share of a mean")
         check_seeds(first, count, self.precision)
-        check_trials(len(self.points), count)
+        check_trials(len(self.points), count, self.precision)
 
 
 @attrs.frozen
@@ -284,7 +286,7 @@ def make_sweep(
     scenario = load(file, given, allow)
     first = scenario.seed if first_seed is None else first_seed
     points = points_of(variables, design, samples, first)
-    check_trials(len(points), count)
+    check_trials(len(points), count, precision)
     check_seeds(first, count, precision)
     for point in points[:_CHECKED]:
         variant = load(file, (*given, *overrides_of(point)), allow)
@@ -309,14 +311,16 @@ def check_seeds(first: int, count: int, precision: Precision | None) -> None:
         raise UsageError(f"a seed is at most {_MAX_SEED}")
 
 
-def check_trials(points: int, count: int) -> None:
-    """Check that there are not too many trials: so many combinations or arms, each with so many seeds.
+def check_trials(points: int, count: int, precision: Precision | None) -> None:
+    """Check that there are not too many trials: so many combinations or arms, each with so many seeds at most.
 
     Raises:
         UsageError: if there are.
     """
-    if points * count > MOST_TRIALS:
-        raise UsageError(f"there would be {points * count:,} trials; the limit is {MOST_TRIALS:,}")
+    most = points * (count if precision is None else max(count, precision.most_seeds))
+    if most > MOST_TRIALS:
+        hint = None if precision is None else "take fewer combinations, or fewer seeds at most"
+        raise UsageError(f"there would be {most:,} trials; the limit is {MOST_TRIALS:,}", hint=hint)
 
 
 def check_allowed(plan: Plan, allow: Sequence[str]) -> None:
@@ -328,6 +332,18 @@ def check_allowed(plan: Plan, allow: Sequence[str]) -> None:
     for name in plan.allow:
         if name not in allow:
             raise UsageError(f"the agents of this plan are in {name}, which is not allowed", hint=f"--allow {name}")
+
+
+def check_models(plan: Plan, models: Sequence[str]) -> None:
+    """Check that the operator has named the models of a plan, which can come from anybody: they cost money.
+
+    Raises:
+        UsageError: if they are not those of the plan.
+    """
+    if tuple(models) != plan.models:
+        wanted = " ".join(f"--model {name}" for name in plan.models)
+        said = f"this plan asks {', '.join(plan.models)}" if plan.models else "this plan has the models of its scenario"
+        raise UsageError(f"{said:.200}, and --model says something else", hint=wanted or "leave --model out")
 
 
 def check_scenario(plan: Plan, file: Path) -> None:

@@ -4,7 +4,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from itertools import zip_longest
-from typing import Final
+from typing import Any, Final
 
 from sim.kernel import to_seconds
 from sim.kernel.codec import encode
@@ -22,7 +22,9 @@ Trace = Mapping[str, list[tuple[int, bytes]]]
 class TraceRecorder:
     """Notes the events of each agent, and passes all rows on to another recorder.
 
-    The place of an event in the order of the run is not noted: another agent may change it without reaching this one.
+    Neither the place of an event in the order of the run is noted, nor the numbers that the run gives to tasks,
+    messages and conversations, but only which of them are the same to the agent: another agent may change these without
+    reaching this one.
 
     Args:
         inner: the recorder.
@@ -33,6 +35,7 @@ class TraceRecorder:
 
     def __init__(self, inner: Recorder) -> None:
         self.trace: dict[str, list[tuple[int, bytes]]] = {}
+        self._ids: dict[str, dict[int | str, int]] = {}
         self._inner = inner
         self.input, self.intent, self.result, self.closed = inner.input, inner.intent, inner.result, inner.closed
         self.flush, self.durable = inner.flush, inner.durable
@@ -41,9 +44,23 @@ class TraceRecorder:
         """Note an event, and pass it on."""
         time_ns, actor, topic, data = row[0], row[5], row[6], row[7]
         if actor not in _NO_AGENTS and not actor.startswith(_SURVEY):
-            hash = hashlib.blake2b(encode((topic, data)), digest_size=8).digest()
+            hash = hashlib.blake2b(encode((topic, self._renumbered(actor, data))), digest_size=8).digest()
             self.trace.setdefault(actor, []).append((time_ns, hash))
         self._inner.event(row)
+
+    def _renumbered(self, agent: str, data: Any) -> Any:
+        """Return data with the ids of the run numbered in the order in which the agent met them."""
+        if not isinstance(data, dict):
+            return data
+        ids = self._ids.setdefault(agent, {})
+        return {key: ids.setdefault(value, len(ids)) if _is_id(key, value) else value for key, value in data.items()}
+
+
+def _is_id(key: str, value: object) -> bool:
+    """Return whether the run has made a value, by counting."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return key in ("id", "task") or key.endswith("_id")
+    return isinstance(value, str) and key in ("id", "conversation")
 
 
 def reached(baseline: Trace, arm: Trace, ends: tuple[float, float]) -> dict[str, float]:

@@ -98,9 +98,9 @@ def read_measures(file: str | PathLike[str]) -> Measures:
     text = read_text(Path(file))
     tree, _ = read_tree(text, str(file))
     missing = {"name": "measures", "agents": "[{name: nobody, rules: [{do: stop}]}]"}
-    if isinstance(tree, Map):
-        text += "".join(f"\n{key}: {value}" for key, value in missing.items() if key not in tree)
-    return _measures_of(loads(text, str(file)), str(file))
+    known = tree if isinstance(tree, Map) else missing
+    added = tuple(f"{key}={value}" for key, value in missing.items() if key not in known)
+    return _measures_of(loads(text, str(file), added), str(file))
 
 
 def _measures_of(scenario: Scenario, where: str) -> Measures:
@@ -191,22 +191,34 @@ async def score_async(
     shared = measures if isinstance(measures, Measures) or measures is None else read_measures(measures)
     found: list[Score] = []
     pending: list[_Pending] = []
-    options: dict[str, Sequence[str]] = {}
+    known: dict[str, Measure] = {}
     order: dict[str, int] = {}
     for run in given:
         with open_run(Path(run)) as stored:
             order[stored.path.name] = len(order)
             own = shared or _measures_of(_scenario_of(stored), str(run))
-            options |= {name: measure.options for name, measure in own.measures.items()}
+            _add(known, own.measures, str(run))
             _take_in(stored, own, names, access or Access(), found, pending)
     if pending:
         kept = sum(one.judge != QUERY for one in found)
         await _ask_all(pending, kept, found, access or Access(), confirm, progress)
     found.sort(key=lambda one: (one.measure, order.get(one.run, 0), one.judge, one.agent, one.repeat))
-    return Scores(found, options)
+    return Scores(found, {name: measure.options for name, measure in known.items()})
 
 
 score = in_plain_code(score_async)
+
+
+def _add(known: dict[str, Measure], own: Mapping[str, Measure], run: str) -> None:
+    """Add the measures of a run.
+
+    Raises:
+        UsageError: if one is not that of the same name of another run, since their scores would be taken as one.
+    """
+    for name, measure in own.items():
+        if known.setdefault(name, measure) != measure:
+            hint = "score the runs one by one, or give --measures FILE"
+            raise UsageError(f"the measure {name} of {run} is not that of the runs before", hint=hint)
 
 
 @attrs.frozen
@@ -312,7 +324,7 @@ def _by_judges(
     stored: StoredRun, name: str, measure: Measure, scenario: Scenario, access: Access
 ) -> Iterator[_Pending]:
     """Yield what judges have to be asked."""
-    question, models = measure.question, access.models
+    question, models = measure.question, _definition_of_models(scenario, access)
     for agent in ("",) if measure.of == "run" else _agents(stored, measure):
         lines = _evidence(stored, name, measure, agent)
         system = prompt(_INSTRUCTIONS.format(whom=agent or "the agents"), {"record": lines})
@@ -324,6 +336,13 @@ def _by_judges(
                 request = ModelRequest(messages, use=USE, tier=tier)
                 digest = hashlib.sha256(encode((attrs.asdict(measure), models, judge, lines))).hexdigest()
                 yield _Pending(stored.path, digest, score, measure, request, scenario)
+
+
+def _definition_of_models(scenario: Scenario, access: Access) -> tuple[object, ...]:
+    """Return what says which models judge, without what they cost."""
+    assert scenario.models is not None, "checked before"
+    own = scenario.models.model_dump(mode="json", exclude={"prices", "ceiling", "latency"})
+    return access.models, access.fingerprint, own
 
 
 def _evidence(stored: StoredRun, name: str, measure: Measure, agent: str) -> list[str]:

@@ -52,11 +52,14 @@ def beside_the_loop(work: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]
             finally:
                 cancelled.set()
 
+        def in_thread() -> T:
+            _CANCELLED.set(cancelled)  # in the copy of the context that a thread gets
+            return work(*args, **kwargs)
+
         async with anyio.create_task_group() as group:
             group.start_soon(watch)
-            _CANCELLED.set(cancelled)  # the thread gets a copy of the context
             try:
-                done.append(await anyio.to_thread.run_sync(functools.partial(work, *args, **kwargs)))
+                done.append(await anyio.to_thread.run_sync(in_thread))
             except Exception as error:  # a task group would raise it in an ExceptionGroup
                 errors.append(error)
             group.cancel_scope.cancel()

@@ -98,10 +98,10 @@ def value_text(value: Any) -> str:
             same = value == value.strip() and _read(value, Mark(GIVEN, 1, 1)) == value
         except ScenarioError:
             same = False
-        return value if same else json.dumps(value)
+        return value if same else json.dumps(value, ensure_ascii=False)
     plain = value.item() if hasattr(value, "item") else value  # a number of numpy
     try:
-        return json.dumps(plain, allow_nan=False)
+        return json.dumps(plain, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{value!r:.60} is no value of a scenario") from error
 

@@ -197,6 +197,7 @@ async def test_a_loop_goes_on_beside_a_sweep() -> None:
             group.cancel_scope.cancel()
     assert made.complete
     assert turns > 0
+    assert sim.sweep("dice.yaml", seeds=3, jobs=1, out="later").complete  # it has not been cancelled
 
     def stop(progress: Progress) -> None:
         anyio.from_thread.run_sync(scope.cancel)

@@ -11,7 +11,7 @@ from sim.errors import RunError, UsageError
 from sim.experiments.arms import BASELINE, arms_of, check_past, differences_of, make_arms, reach_of
 from sim.experiments.estimate import Estimate, least_effect
 from sim.experiments.plan import Plan
-from sim.experiments.reach import TraceRecorder, reached
+from sim.experiments.reach import Trace, TraceRecorder, reached
 from sim.store import HashRecorder
 
 SCENARIO = """
@@ -142,6 +142,19 @@ def test_the_place_of_an_event_in_the_order_reaches_nobody() -> None:
         recorder.event((6, 0, 0, 19, counter, "survey:a", "survey.answer", {"n": counter}, None))
         traces.append(recorder.trace)
     assert reached(traces[0], traces[1], (1.0, 1.0)) == {}
+
+
+def test_numbers_that_a_run_gives_reach_nobody() -> None:
+    """A task that another agent has added gives later tasks other numbers; which of its tasks are the same counts."""
+
+    def trace(first: int, *others: int) -> Trace:
+        recorder = TraceRecorder(HashRecorder())
+        for counter, number in enumerate((first, *others), start=1):
+            recorder.event((counter, 0, 0, 16, counter, "a", "task.done", {"id": number, "count": 3}, None))
+        return recorder.trace
+
+    assert reached(trace(1, 2, 1), trace(5, 9, 5), (1.0, 1.0)) == {}
+    assert reached(trace(1, 2, 1), trace(5, 9, 9), (1.0, 1.0)) == {"a": 3e-9}
 
 
 def test_the_agents_that_an_arm_reached(bees: Path) -> None:
