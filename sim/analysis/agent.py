@@ -116,7 +116,8 @@ class AgentRecord:
 
     def _repr_html_(self) -> str:
         variables = Table((), list((self.state or {}).items())).html() if self.state else None
-        return tag("div", tag("p", tag("b", self._heading())), variables, tag("pre", "\n".join(self._shown())))
+        lines = [(line, tag("br")) for line in self._shown()]
+        return tag("div", tag("p", tag("b", self._heading())), variables, tag("pre", lines))
 
 
 class AgentRecords(Mapping[str, AgentRecord]):

@@ -10,7 +10,7 @@ from sim.analysis.experiment_options import ExperimentKeywords, ExperimentOption
 from sim.errors import UsageError
 from sim.experiments.arms import make_arms
 from sim.experiments.designs import Design, varied
-from sim.experiments.experiment import PointEstimates, carry_out, differences, evaluate, missing, reach
+from sim.experiments.experiment import PointEstimates, carry_out, differences, evaluate, missing, reach, without_effect
 from sim.experiments.figures import difference_drawing, outcome_drawings, reach_drawing
 from sim.experiments.folder import PAGE, begin, go_on, write
 from sim.experiments.plan import Hosting, Mode, Plan, make_sweep
@@ -23,6 +23,7 @@ from sim.pages import Chart, Table, tag
 from sim.runner.event_loop import beside_the_loop, is_cancelled
 from sim.runner.progress import bar
 from sim.scenario.overrides import value_text
+from sim.store import run_folder
 from sim.store.frames import Frame, Library, frame
 from sim.text import plain
 
@@ -48,6 +49,7 @@ class Experiment:
         estimates: the outcomes over seeds, for each combination or arm.
         differences: the differences between the arms and the baseline; empty for a sweep.
         reach: the agents that each arm reached; empty for a sweep.
+        without_effect: varied keys, or arms, that change nothing in any seed; they are probably misspelled.
         problems: why trials failed, by the label of the combination or arm, and the seed.
     """
 
@@ -58,6 +60,7 @@ class Experiment:
         self.complete = not missing(results)
         self.differences = tuple(differences(results))
         self.reach = tuple(reach(results))
+        self.without_effect = tuple(without_effect(results))
         self.problems = {(self.plan.label(point), seed): why for point, seed, why in results.problems()}
 
     @classmethod
@@ -203,6 +206,7 @@ class Experiment:
         notes[0] += f", plan {self.plan.id}, in {self.folder}" + ("" if self.complete else "; not complete")
         if len(self.estimates) > _SHOWN:
             notes.append(f"the first {_SHOWN} combinations are shown")
+        notes += [f"{one} has no effect: the runs are the same without it" for one in self.without_effect]
         if self.problems:
             (label, seed), why = next(iter(self.problems.items()))
             where = ", ".join(part for part in (label, f"seed {seed}") if part)
@@ -265,7 +269,7 @@ def arms(
     """Compare several futures of a recorded run with a baseline that changes nothing; see `sim branch --arm`.
 
     Args:
-        run: the folder of the run.
+        run: the run: its folder, or its name in the folder `runs`.
         at: the simulated time at which the arms begin.
         arms: what each arm changes, by its name, such as `{"low": {"agents.person.state.beta": 0.02}}`.
         options: see `ExperimentOptions`.
@@ -278,7 +282,7 @@ def arms(
     chosen = ExperimentOptions.of(options)
     changes = {name: _overrides(changed) for name, changed in arms.items()}
     return _made(
-        make_arms(Path(run), at=at, arms=changes, allow_change=chosen.allow_change, **chosen.planned()), chosen
+        make_arms(run_folder(run), at=at, arms=changes, allow_change=chosen.allow_change, **chosen.planned()), chosen
     )
 
 

@@ -15,7 +15,7 @@ from sim.report.bins import Bins
 from sim.report.states import States
 from sim.report.topics import Measures
 from sim.runner.branching import end_of
-from sim.store import StoredRun, find_run, summary
+from sim.store import StoredRun, run_folder, summary
 from sim.store.files import Database
 from sim.store.frames import Frame, Library, frame
 from sim.store.reader import QUERY_SECONDS
@@ -163,7 +163,7 @@ def open(  # noqa: A001 - always used as `sim.open`
     """
     if not isinstance(run, str | PathLike):
         raise UsageError(f"a run is given by its name or its folder, not by {run!r:.80}")
-    return Run.open(find_run(out, run) if isinstance(run, str) else run, verify=verify, seconds=seconds)
+    return Run.open(run_folder(run, out), verify=verify, seconds=seconds)
 
 
 def diff(

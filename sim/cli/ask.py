@@ -30,7 +30,7 @@ _COLUMNS = ("time", "agent", "question", "answer", "value", "error", "model", "t
 
     \b
       sim ask debate "Should the town ban cars?" --options yes,no,unsure
-      sim ask contagion "How worried are you?" --at 24h --at 48h --scale 1,7 --agents person
+      sim ask debate "How sure are you?" --at 0 --at 10s --scale 1,7 --agents debater
       sim ask town --questions survey.yaml --to answers.csv --model openai:NAME""",
 )
 @click.argument("run")

@@ -22,7 +22,7 @@ from sim.runner.branching import end_of
 from sim.runner.fingerprint import code_hashes
 from sim.runner.rebuild import check_not_running, models_asked
 from sim.scenario import loads
-from sim.scenario.live_changes import read_changes
+from sim.scenario.live_changes import check_state_variables, read_changes
 from sim.scenario.overrides import FILE, parse_all
 from sim.store import RunInfo, StoredRun, open_run
 from sim.store.files import SCENARIO
@@ -202,6 +202,7 @@ def _check_arm(
     if end_ns <= at_ns:
         raise UsageError(f"it would end at {to_text(end_ns)}, and begin at {to_text(at_ns)}", hint="give --until")
     if not at_ns:
+        check_state_variables(loads(text, str(file), own, allow), parse_all(overrides))
         return
     changes = read_changes(scenario, parse_all(overrides), f"at {to_text(at_ns)}")
     scenario.source.load(changes.others)

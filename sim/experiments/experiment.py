@@ -236,6 +236,42 @@ def reach(results: Results) -> list[ArmReach]:
     return reach_of(results.plan, seeds, results.reached()) if results.plan.arms else []
 
 
+def without_effect(results: Results) -> list[str]:
+    """Return what changes nothing, and is probably misspelled: varied keys, or arms with changes.
+
+    The runs of all its values, or of the arm and the baseline, are the same in each seed, event by event.
+    """
+    plan = results.plan
+    hashes = {(point, seed): hash for point, seed, hash in results.hashes()}
+    if plan.arms:
+        groups = {plan.arms[number]: [(0, number)] for number, point in enumerate(plan.points) if number and point}
+    else:
+        groups = {key: _differing_in(key, plan.points) for key in plan.points[0]}
+    found = []
+    for what, pairs in groups.items():
+        same = [
+            hashes[one, seed] == hashes[other, seed]
+            for seed in {seed for _, seed in hashes}
+            for one, other in pairs
+            if (one, seed) in hashes and (other, seed) in hashes
+        ]
+        if same and all(same):
+            found.append(what)
+    return found
+
+
+def _differing_in(key: str, points: Sequence[Point]) -> list[tuple[int, int]]:
+    """Return pairs of combinations that differ in one key alone."""
+    first: dict[tuple[str, ...], int] = {}
+    pairs = []
+    for number, point in enumerate(points):
+        rest = tuple(value for other, value in point.items() if other != key)
+        if rest in first:
+            pairs.append((first[rest], number))
+        first.setdefault(rest, number)
+    return pairs
+
+
 def to_json(results: Results, estimates: Sequence[PointEstimates]) -> dict[str, Any]:
     """Return the results of an experiment as JSON."""
     plan = results.plan

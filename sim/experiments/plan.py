@@ -14,6 +14,8 @@ from sim.experiments.points import Point, label_of, overrides_of
 from sim.kernel.codec import decode_as, encode
 from sim.llm import Access
 from sim.scenario import load
+from sim.scenario.live_changes import check_state_variables
+from sim.scenario.overrides import FILE, parse_all
 from sim.tools.mcp import McpServer
 
 SEEDS: Final = 10
@@ -288,10 +290,14 @@ def make_sweep(
     points = points_of(variables, design, samples, first)
     check_trials(len(points), count, precision)
     check_seeds(first, count, precision)
-    for point in points[:_CHECKED]:
-        variant = load(file, (*given, *overrides_of(point)), allow)
-        check_kinds(variant, tuple(allow), kinds)
-        check_families(variant)
+    try:
+        check_state_variables(scenario, parse_all(overrides_of(points[0])))
+        for point in points[:_CHECKED]:
+            variant = load(file, (*given, *overrides_of(point)), allow)
+            check_kinds(variant, tuple(allow), kinds)
+            check_families(variant)
+    except UsageError as error:
+        raise UsageError(str(error).removeprefix(f"{FILE} "), hint=error.hint) from error
     own: Mode = "autonomous" if scenario.execution.use_autonomous_loops else "tick"
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     return Plan(

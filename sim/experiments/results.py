@@ -195,6 +195,10 @@ class Results:
         where = "status = 'measured' AND errors > 0 ORDER BY point, seed"
         return list(self._execute(f"SELECT point, seed, problem FROM trials WHERE {where}"))  # noqa: S608 - constant
 
+    def hashes(self) -> list[tuple[int, int, str]]:
+        """Return combination, seed and hash of each run that was measured."""
+        return list(self._execute("SELECT point, seed, hash FROM trials WHERE status = 'measured'"))
+
     def reached(self) -> list[tuple[int, int, str, float]]:
         """Return combination, seed, agent and simulated seconds of each agent that an arm reached."""
         return list(self._execute("SELECT point, seed, agent, seconds FROM reached ORDER BY point, seed, agent"))

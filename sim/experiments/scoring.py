@@ -35,7 +35,7 @@ from sim.scenario.yaml_tree import Map, read_tree
 from sim.standalone import World
 from sim.store.files import SCENARIO
 from sim.store.frames import Frame, Library, frame
-from sim.store.reader import StoredRun, open_run
+from sim.store.reader import StoredRun, open_run, run_folder
 
 USE: Final = "judge"
 """The use case of the model calls, as in `models.uses`."""
@@ -159,8 +159,8 @@ class Scores(Sequence[Score]):
 
 async def score_async(
     runs: str | PathLike[str] | Sequence[str | PathLike[str]],
-    *,
     measures: str | PathLike[str] | Measures | None = None,
+    *,
     names: Sequence[str] = (),
     access: Access | None = None,
     confirm: Callable[[ScoreCost], bool] | None = None,
@@ -172,7 +172,7 @@ async def score_async(
     Scores of judges are kept in the run folders as they come, so none is paid for twice.
 
     Args:
-        runs: the folder of a run, or of several.
+        runs: a run, or several: names of scenarios or runs in the folder `runs`, or run folders.
         measures: a file with measures, or what `read_measures` returns of it; None: those of the scenario of each run.
         names: only these measures; empty: all.
         access: language models that replace those of the measures, and how to reach them.
@@ -187,14 +187,14 @@ async def score_async(
     """
     if access is not None and access.batching:
         raise UsageError("judges answer online, not in batches", hint="leave --batch out")
-    given = [runs] if isinstance(runs, str | PathLike) else list(runs)
+    given = [run_folder(run) for run in ([runs] if isinstance(runs, str | PathLike) else runs)]
     shared = measures if isinstance(measures, Measures) or measures is None else read_measures(measures)
     found: list[Score] = []
     pending: list[_Pending] = []
     known: dict[str, Measure] = {}
     order: dict[str, int] = {}
     for run in given:
-        with open_run(Path(run)) as stored:
+        with open_run(run) as stored:
             order[stored.path.name] = len(order)
             own = shared or _measures_of(_scenario_of(stored), str(run))
             _add(known, own.measures, str(run))
@@ -286,7 +286,8 @@ def _by_query(stored: StoredRun, name: str, measure: Measure) -> Iterator[Score]
     wanted = dict.fromkeys(_agents(stored, measure), False)
     for row in rows:
         if len(row) != 2:
-            raise UsageError(f"score.measures.{name}.sql returns {len(row)} columns", hint="agent and value")
+            hint = "a query with one value for the run needs `of: run`"
+            raise UsageError(f"score.measures.{name}.sql returns {len(row)} columns, not agent and value", hint=hint)
         if wanted.get(row[0]):
             raise UsageError(f"score.measures.{name}.sql returns {row[0]!r:.60} twice", hint="one row for each agent")
         if row[0] in wanted:
@@ -340,9 +341,10 @@ def _by_judges(
 
 def _definition_of_models(scenario: Scenario, access: Access) -> tuple[object, ...]:
     """Return what says which models judge, without what they cost."""
-    assert scenario.models is not None, "checked before"
-    own = scenario.models.model_dump(mode="json", exclude={"prices", "ceiling", "latency"})
-    return access.models, access.fingerprint, own
+    assert scenario.source is not None, "it was loaded from text"
+    own = scenario.source.section("models")
+    named = {key: own[key] for key in own if key not in ("prices", "ceiling", "latency")}
+    return access.models, access.fingerprint, named
 
 
 def _evidence(stored: StoredRun, name: str, measure: Measure, agent: str) -> list[str]:

@@ -31,7 +31,7 @@ from sim.store import HashRecorder
 from sim.store.answer_book import ANSWERS, AnswerBook
 from sim.store.frames import Frame, Library, frame
 from sim.store.history import RunHistory
-from sim.store.reader import StoredRun, open_run
+from sim.store.reader import StoredRun, open_run, run_folder
 from sim.store.verifying_recorder import VerifyingRecorder
 from sim.text import of_error, plain
 
@@ -117,7 +117,7 @@ async def ask_async(
     that was interrupted, or is made again, pays for no answer twice.
 
     Args:
-        run: the folder of the run.
+        run: the run: its folder, or its name in the folder `runs`.
         questions: the questions.
         at: the simulated time; what is due at it has not happened yet, except at time 0, at which agents begin. None:
             the end of the record.
@@ -139,7 +139,7 @@ async def ask_async(
         raise UsageError("questions to agents are answered online, not in batches", hint="leave --batch out")
     if len({one.ask for one in asked}) < len(asked):
         raise UsageError("a question is asked twice", hint="word it differently, so that its answers can be told apart")
-    with open_run(Path(run)) as stored:
+    with open_run(run_folder(run)) as stored:
         check_not_running(stored)
         end = end_of(stored)
         at_ns = end if at is None else to_ns(at)

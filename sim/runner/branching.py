@@ -24,7 +24,7 @@ from sim.scenario.overrides import parse_all
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
 from sim.store.files import SCENARIO, remove_run
 from sim.store.history import RunHistory
-from sim.store.reader import StoredRun, open_run
+from sim.store.reader import StoredRun, open_run, run_folder
 from sim.store.verifying_recorder import VerifyingRecorder
 
 
@@ -45,7 +45,7 @@ async def branch_async(
     """Create a new run that copies the record of another run up to a time and then continues live.
 
     Args:
-        run: the folder of the original run.
+        run: the original run: its folder, or its name in the folder `runs`.
         at: the simulated time of the branch; what is due at that time is not copied.
         overrides: `key=value` changes of live parameters; at time 0, of any parameter.
         seed: the seed of all draws after `at`.
@@ -64,7 +64,7 @@ async def branch_async(
     """
     chosen = ReplayOptions.of(options)
     return await _branch(
-        Path(run), to_ns(at), chosen, overrides=tuple(overrides), seed=seed, until=until,
+        run_folder(run), to_ns(at), chosen, overrides=tuple(overrides), seed=seed, until=until,
         out=None if out is None else Path(out), effects=effects or {}, models=tuple(models), record=record,
         tags=check_tags(tags),
     )  # fmt: skip

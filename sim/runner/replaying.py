@@ -1,7 +1,6 @@
 """`replay`: run a stored run again and compare it with its record (edge)."""
 
 from os import PathLike
-from pathlib import Path
 from typing import Unpack
 
 from sim.errors import DivergenceError
@@ -10,7 +9,7 @@ from sim.runner.options import ReplayKeywords, ReplayOptions
 from sim.runner.rebuild import RebuiltSimulation, check_not_running
 from sim.runner.result import ReplayResult, RunResult
 from sim.store.history import RunHistory
-from sim.store.reader import open_run
+from sim.store.reader import open_run, run_folder
 from sim.store.verifying_recorder import PARTS, Part, VerifyingRecorder
 
 
@@ -23,14 +22,14 @@ async def replay_async(
     matters.
 
     Args:
-        run: the folder of the run.
+        run: the run: its folder, or its name in the folder `runs`.
         parts: the parts of the record to compare.
         options: see `ReplayOptions`.
 
     Raises:
         UsageError, RunError: if the run cannot be read, or something that it needs is missing.
     """
-    folder, again = Path(run), ReplayOptions.of(options)
+    folder, again = run_folder(run), ReplayOptions.of(options)
     with open_run(folder) as stored:
         check_not_running(stored)
         rebuilt = RebuiltSimulation.of(stored, again, checked=False)

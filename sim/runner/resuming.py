@@ -17,7 +17,7 @@ from sim.runner.result import RunResult
 from sim.runner.runner import SimulationRunner
 from sim.store import RunRecorder
 from sim.store.history import RunHistory
-from sim.store.reader import open_run
+from sim.store.reader import open_run, run_folder
 from sim.store.verifying_recorder import VerifyingRecorder
 
 
@@ -33,7 +33,7 @@ async def resume_async(
     """Continue a run that was killed, interrupted or failed: replay and verify its record, then continue live.
 
     Args:
-        run: the folder of the run.
+        run: the run: its folder, or its name in the folder `runs`.
         effects: decisions about in-doubt effects, by id: `retry`, `done`, `done:JSON` or `failed`. If one is missing,
             nothing is changed, and the result lists the effect in `doubts`.
         undecided: continue although decisions are missing; the agents of those effects stay paused.
@@ -48,7 +48,7 @@ async def resume_async(
     """
     chosen = ReplayOptions.of(options)
     return await _resume(
-        Path(run), chosen, effects=effects or {}, undecided=undecided, take_over=take_over, allow_loss=allow_loss,
+        run_folder(run), chosen, effects=effects or {}, undecided=undecided, take_over=take_over, allow_loss=allow_loss,
     )  # fmt: skip
 
 

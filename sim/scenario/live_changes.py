@@ -152,7 +152,25 @@ def _read_states(scenario: Scenario, override: Override) -> Iterator[StateChange
         yield _read_state(scenario, override, given, key, value)
 
 
-def _read_state(scenario: Scenario, override: Override, given: str, key: str, value: Any) -> StateChange:
+def check_state_variables(scenario: Scenario, overrides: Iterable[Override]) -> None:
+    """Check that overrides set no state variable that no agent has, which would change nothing.
+
+    Raises:
+        UsageError: if one does.
+    """
+    for override in overrides:
+        if len(override.path) > 3 and (override.path[0], override.path[2]) == ("agents", "state"):
+            _whose_state(scenario, override, override.path[1], override.path[3])
+
+
+def _whose_state(
+    scenario: Scenario, override: Override, given: str, key: str
+) -> tuple[str, tuple[str, ...], frozenset[str]]:
+    """Return the name of an agent, entry or group, its entries, and the state variables that they declare.
+
+    Raises:
+        UsageError: if there are no such agents, or they have no such variable.
+    """
     known = symbols_of(scenario)
     name = given
     if given not in known.entries and given.isdecimal() and int(given) < len(scenario.agents):
@@ -165,6 +183,12 @@ def _read_state(scenario: Scenario, override: Override, given: str, key: str, va
     if key not in declared and all(known.kinds[entry] == "policy" for entry in entries):
         hint = did_you_mean(key, declared) or (f"it has: {', '.join(sorted(declared))}" if declared else None)
         raise override.error(f"{name} has no state variable {key[:60]!r}", hint)
+    return name, entries, declared
+
+
+def _read_state(scenario: Scenario, override: Override, given: str, key: str, value: Any) -> StateChange:
+    known = symbols_of(scenario)
+    name, entries, declared = _whose_state(scenario, override, given, key)
     context = Context(known, declared)
     try:
         template = compile_value(plain(value), lambda expression: context.check("intervention", expression))

@@ -13,6 +13,7 @@ from sim.agents.family import allow_families, named_family
 from sim.errors import Problem, ScenarioError, UsageError
 from sim.expressions import did_you_mean
 from sim.kernel.duration import to_text
+from sim.scenario.fields import plain
 from sim.scenario.live_changes import check_interventions, read_changes
 from sim.scenario.overrides import FILE, Override, apply_overrides, parse_all
 from sim.scenario.schema import Scenario
@@ -148,6 +149,16 @@ class Source:
             order = sorted(dict.fromkeys(problems), key=lambda one: (one.file == FILE, one.line, one.column))
             raise ScenarioError(order)
         return scenario
+
+    def section(self, key: str) -> Any:
+        """Return a section as it is written, with the overrides, so that two scenarios can be compared.
+
+        Raises:
+            ScenarioError: if the text is no mapping.
+        """
+        tree, _ = self._tree()
+        apply_overrides(tree, self.overrides)
+        return plain(tree.get(key))
 
     def _tree(self) -> tuple[Map, list[Problem]]:
         """Return the tree of the text, and what is wrong with it.

@@ -433,6 +433,15 @@ def list_runs(root: str | PathLike[str]) -> list[RunInfo]:
     return sorted(map(_info, folders), key=lambda info: (info.started_at, info.id))
 
 
+def run_folder(run: str | PathLike[str], root: str | PathLike[str] = "runs") -> Path:
+    """Return the folder of a run that a program gives: as text for `find_run`, or as a path.
+
+    Raises:
+        UsageError: if it is a text, and no run, or more than one, matches.
+    """
+    return find_run(root, run) if isinstance(run, str) else Path(run)
+
+
 def find_run(root: str | PathLike[str], text: str) -> Path:
     """Return the run folder that `text` refers to.
 

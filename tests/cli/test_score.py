@@ -233,3 +233,36 @@ def test_wrong_usage(talk: list[Path], arguments: list[str], said: str) -> None:
     """One sentence says what is wrong, and the exit code is 2."""
     code, _, err = command("score", talk[0], *arguments)
     assert (code, said in err) == (2, True), err
+
+
+def test_another_judge_is_asked_anew(talk: list[Path]) -> None:
+    """Scores by other models or rules are not taken for those of the new judge; prices change none."""
+    given = (talk[0], "--measures", "measures.yaml", "--measure", "civility")
+    before = scored(*given)["scores"]
+    Path("measures.yaml").write_text(
+        MEASURES.replace('choose: [{weight: 1, say: "3"}, {weight: 2, say: "5"}]', 'say: "6"')
+    )
+    after = scored(*given)["scores"]
+    assert {one["value"] for one in before} <= {3.0, 5.0}
+    assert {one["value"] for one in after} == {6.0}
+    Path("measures.yaml").write_text(
+        MEASURES.replace("default: default", "default: default\n  prices: {c: {input: 1, output: 1}}")
+    )
+    code, out, _ = command("score", *given, "--estimate", "--json")
+    assert (code, json.loads(out)["scores"]) == (0, 0)
+
+
+def test_measures_can_be_json(talk: list[Path]) -> None:
+    """A file of measures can be JSON, which is YAML too."""
+    Path("measures.json").write_text(json.dumps({"score": {"measures": {"n": {"sql": "SELECT 7", "of": "run"}}}}))
+    assert scored(talk[0], "--measures", "measures.json")["scores"][0]["value"] == 7
+
+
+def test_one_name_is_one_measure(talk: list[Path]) -> None:
+    """Runs whose scenarios mean something else by a measure are not scored together."""
+    runs = []
+    for of in (1, 2):
+        Path("own.yaml").write_text(SCENARIO + f"score: {{measures: {{n: {{sql: SELECT {of}, of: run}}}}}}\n")
+        runs.append(sim.run("own.yaml", out="runs", seed=of).run)
+    code, _, err = command("score", *runs)
+    assert (code, "is not that of the runs before" in err) == (2, True)

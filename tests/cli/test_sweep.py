@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 import sim as package
-from sim.experiments.plan import Plan
+from sim.experiments.experiment import Progress
+from sim.experiments.plan import Plan, make_sweep
 from tests.helpers import command
 
 ROOT = Path(__file__).parents[2]
@@ -360,3 +361,47 @@ def test_two_hundred_trials_killed_five_times(dice: Path, tmp_path: Path) -> Non
     assert process.returncode == 0, err
     assert kept(tmp_path / "whole") == kept(folder)
     assert len(kept(folder)) == 200
+
+
+def test_a_scenario_that_is_edited_meanwhile_is_not_run(dice: Path) -> None:
+    """A trial runs the scenario of the plan, or fails: no results of two scenarios are mixed."""
+
+    def edit(progress: Progress) -> None:
+        dice.write_text(SCENARIO.replace("sides", "edges"))
+
+    made = experiment_of(dice, edit)
+    assert made.estimates[0].seeds == 1
+    assert all("its text has changed" in why for why in made.problems.values())
+    assert len(made.problems) == 2
+
+
+def experiment_of(dice: Path, progress: Callable[[Progress], object]) -> package.Experiment:
+    """Return an experiment of three seeds, one after the other."""
+    return package.sweep(dice, seeds=3, jobs=1, progress=progress)
+
+
+def test_a_plan_names_models_and_so_does_who_carries_it_out(dice: Path, tmp_path: Path) -> None:
+    """A plan from somebody else asks no model that the operator has not named, with the key of the operator."""
+    plan = make_sweep(dice, count=1, models=("openai:costly",))
+    file = tmp_path / "stranger.json"
+    file.write_text(json.dumps(plan.to_json()))
+    for given in ((), ("--model", "openai:cheap")):
+        code, _, err = command("sweep", "--plan", file, *given)
+        assert (code, "this plan asks openai:costly" in err) == (2, True)
+        assert "--model openai:costly" in err
+
+
+@pytest.mark.parametrize("vary", ["agents.player.state.side=1,2", "agents.0.state.side=1,2"])
+def test_a_state_variable_that_no_agent_has_is_not_varied(dice: Path, vary: str) -> None:
+    """A misspelled variable would change nothing, and look like a result."""
+    code, _, err = command("sweep", dice, "--vary", vary)
+    assert (code, "player has no state variable 'side'" in err, "did you mean 'sides'?" in err) == (2, True, True)
+
+
+def test_what_has_no_effect_is_told(dice: Path) -> None:
+    """A varied key with the same runs for all its values is told of; one that changes something is not."""
+    vary = ("--vary", "limits.calls.global=500 per 1m,600 per 1m", "--vary", "agents.player.state.sides=2,3")
+    code, _, err = command("sweep", dice, *vary, "--seeds", 2)
+    assert code == 0, err
+    assert "limits.calls.global has no effect" in err
+    assert "sides has no effect" not in err

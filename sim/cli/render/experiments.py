@@ -23,6 +23,7 @@ from sim.experiments.experiment import (
     reach,
     to_json,
     unknown_outcomes,
+    without_effect,
 )
 from sim.experiments.folder import write
 from sim.experiments.plan import Hosting
@@ -49,6 +50,8 @@ def work_on(
     if not whole:
         allow = "".join(f" --allow {name}" for name in results.plan.allow)
         say(f"sim: interrupted; go on with: sim sweep --resume {plain(results.folder)}{plain(allow)}")
+    for one in without_effect(results):
+        say(f"sim: warning: {plain(one)} has no effect: the runs are the same without it")
     if failing := results.failing():
         say(f"sim: warning: agents failed in {_first(results, failing)}")
     if problems:
