@@ -208,8 +208,10 @@ def _are_precise(plan: Plan, values: Mapping[int, Values]) -> bool:
 
 def _is_precise(found: Estimate, most: float) -> bool:
     """Return whether an interval is narrow enough: half of it is at most `most`, and there are enough seeds."""
-    return found.half is not None and found.half <= most and found.n >= (
-        FEWEST_SEEDS if found.half else FEWEST_WITHOUT_SPREAD
+    return (
+        found.half is not None
+        and found.half <= most
+        and found.n >= (FEWEST_SEEDS if found.half else FEWEST_WITHOUT_SPREAD)
     )
 
 
