@@ -248,8 +248,8 @@ def bands(label: str, given: Sequence[Series], end: float, axis: str) -> Drawing
 
 
 def _ends(values: Sequence[Estimate], mark: float | None) -> tuple[float, float]:
-    """Return the ends of an axis from 0, and below 0 if a mean is."""
-    low = min(0.0, *(value.low for value in values)) if any(value.mean < 0 for value in values) else 0.0
+    """Return the ends of an axis that has 0 and all of each interval."""
+    low = min([0.0, *(value.low for value in values)])
     return low, max(mark or 0.0, *(value.high for value in values), 0.0)
 
 
