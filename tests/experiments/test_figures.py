@@ -5,10 +5,11 @@ import re
 
 import pytest
 
-from sim.experiments.arms import AgentReach, ArmReach
+from sim.experiments.arms import AgentReach, ArmReach, Difference
 from sim.experiments.charts import Bar, Series, bars, lines, number
 from sim.experiments.estimate import Estimate, least_effect
-from sim.experiments.figures import reach_drawing
+from sim.experiments.experiment import PointEstimates
+from sim.experiments.figures import difference_drawing, outcome_drawings, reach_drawing
 from sim.experiments.points import as_number
 from sim.text import number as shown
 
@@ -69,6 +70,25 @@ def test_agents_that_are_reached_last_are_drawn() -> None:
     assert [float(last) > float(first) for first, *_, last in ends] == [True, True]
     assert ends[0][-1] == ends[1][-1]
     assert "simulated seconds" in drawn
+
+
+@pytest.mark.parametrize(("count", "bars_of", "reached"), [(40, 24, 13), (24, 24, 13), (13, 13, 13)])
+def test_charts_say_what_they_leave_out(count: int, bars_of: int, reached: int) -> None:
+    """A chart that has room for some of the combinations or arms says how many; one that shows all says nothing."""
+    value = Estimate(2, 1.0, 0.5)
+    names = [f"arm-{index}" for index in range(count)]
+    rows = [PointEstimates(name, {"text": name}, 2, 0, {"y": value}) for name in names]
+    arms = [ArmReach(name, value, (AgentReach("a", (1.0,)),)) for name in names]
+    differences = [Difference(name, "y", value, value, 1.0, 2) for name in names]
+    drawn = [
+        (next(outcome_drawings(rows, "y"))[1], bars_of, "combinations"),
+        (difference_drawing(differences, "y"), bars_of, "arms"),
+        (reach_drawing(arms), reached, "arms"),
+    ]
+    for drawing, most, what in drawn:
+        said = f"the first {most} of {count} {what}"
+        assert [said in text for text in (drawing.card("y"), drawing.image().svg)] == [most < count] * 2
+        assert most < count or "the first" not in drawing.card("y")
 
 
 def test_large_numbers_are_short() -> None:
