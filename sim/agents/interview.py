@@ -48,6 +48,7 @@ _HITS = 10  # memories that fit the question
 _TURNS = 20  # messages of conversations
 _LINE = 500  # characters of such a message
 _TASKS = 20
+_CLAUSE = 300  # characters of an answer, before an option and after it, that can negate it
 
 _EXAMPLES: Final = {"options": '["yes", "no"]', "scale": "[1, 7]"}
 
@@ -170,28 +171,52 @@ def _plain(text: str) -> str:
     return text.strip().strip("\"'`*.,;:!?()[] ").casefold()
 
 
+_NEGATION = re.compile(r"\b(?:not|never|no|nor|neither|cannot)\b|n['\N{RIGHT SINGLE QUOTATION MARK}]t\b")
+_BEFORE = re.compile(r"[.;:!?\n]|\bbut\b")  # what ends the clause before an option: `I do not, however, agree` is one
+_AFTER = re.compile(r"[.,;:!?\n]|\b(?:but|and|that|because|since|as)\b")
+
+
 def _option_in(answer: str, options: Sequence[str]) -> str | None:
-    """Return the option that an answer is, or that it alone contains as whole words."""
+    """Return the option that an answer is, or that it alone contains as whole words and does not negate."""
     given = _plain(answer)
     for option in options:
         if given == _plain(option):
             return option
     found, rest = [], answer.casefold()
     for option in sorted(options, key=len, reverse=True):  # `agree` is a part of `strongly agree`
-        rest, count = re.subn(rf"(?<!\w){re.escape(_plain(option))}(?!\w)", " ", rest)
-        if count:
+        pattern = re.compile(rf"(?<!\w){re.escape(_plain(option))}(?!\w)")
+        places = list(pattern.finditer(rest))
+        if any(_is_negated(rest, place) for place in places):
+            return None
+        if places:
             found.append(option)
+            rest = pattern.sub(" ", rest)
     return found[0] if len(found) == 1 else None
 
 
-_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w]|[.,]\d)")
+def _is_negated(text: str, option: re.Match[str]) -> bool:
+    """Return whether the clause of an option in a text has a word such as `not`, beside those of the option."""
+    start, end = option.span()
+    before = _BEFORE.split(text[max(0, start - _CLAUSE) : start])[-1]
+    after = "" if _NEGATION.search(option[0]) else _AFTER.split(text[end : end + _CLAUSE], maxsplit=1)[0]
+    return any(_NEGATION.search(part) for part in (before, after))
+
+
+_NUMBER = re.compile(r"(?<![\w.])(?<!\d,)[-+]?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\w|[.,]\d)")
+_UNCLEAR = re.compile(r"\d,\d")
 
 
 def _numbers_in(answer: str) -> list[int | float]:
-    """Return the numbers in a text; a comma between groups of three digits separates thousands."""
+    """Return the numbers in a text; a comma between groups of three digits separates thousands.
+
+    Any other comma between digits may be a decimal one or separate two numbers, so the text has no numbers then.
+    """
+    text = answer[:_LONGEST_ANSWER].replace("\N{MINUS SIGN}", "-")
+    if _UNCLEAR.search(_NUMBER.sub(" ", text)):
+        return []
     found: list[int | float] = []
-    for text in _NUMBER.findall(answer[:_LONGEST_ANSWER]):
-        value = float(text.replace(",", ""))
+    for number in _NUMBER.findall(text):
+        value = float(number.replace(",", ""))
         if math.isfinite(value):
             found.append(int(value) if value.is_integer() and abs(value) < 2**53 else value)
     return found

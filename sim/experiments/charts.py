@@ -49,17 +49,20 @@ class Drawing:
         height: its height; its width is `WIDTH`.
         parts: what it consists of; colours are variables of the style of a page, such as `var(--c0)`.
         series: the lines that its legend names.
+        part: which part of all it shows, such as `the first 24 of 40 arms`; empty: all.
     """
 
     label: str
     height: float
     parts: Sequence[Iterable[Markup | str]]
     series: Sequence[Series] = ()
+    part: str = ""
 
     def html(self) -> Markup:
         """Return the chart for a page, which has the colours."""
         names = legend(self.series) if self.series else None
-        return tag("div", svg(WIDTH, self.height, self.label, self.parts), names, class_="chart")
+        part = tag("p", self.part, class_="note") if self.part else None
+        return tag("div", svg(WIDTH, self.height, self.label, self.parts), names, part, class_="chart")
 
     def card(self, heading: str, note: str = "") -> Markup:
         """Return the chart below a heading, for a page."""
@@ -67,20 +70,21 @@ class Drawing:
 
     def image(self) -> Chart:
         """Return the chart as an image, with its description as a title, its legend, and light colours."""
+        label = f"{self.label} ({self.part})" if self.part else self.label
         colours = light_colours()
         rows, names = legend_of([(series.name, series.colour) for series in self.series], WIDTH)
         top = _TITLE + 20.0 * rows
         drawn = tag(
             "svg", tag("rect", width="100%", height="100%", fill="var(--card)"),
-            tag("text", self.label, x=10, y=18, font_weight=600, fill="var(--ink)"),
+            tag("text", label, x=10, y=18, font_weight=600, fill="var(--ink)"),
             tag("g", names, transform=f"translate(0 {_TITLE:g})"),
             tag("g", self.parts, transform=f"translate(0 {top:g})"), xmlns="http://www.w3.org/2000/svg",
             viewBox=f"0 0 {WIDTH:g} {self.height + top:g}", width=WIDTH, height=self.height + top, role="img",
-            aria_label=self.label, font_family="system-ui, sans-serif", font_size="11.5", fill="var(--soft)",
+            aria_label=label, font_family="system-ui, sans-serif", font_size="11.5", fill="var(--soft)",
             style="max-width: 100%; height: auto",
         )  # fmt: skip
         # In text, quotes are escaped, so only whole values of attributes are replaced.
-        return Chart(self.label, re.sub(r'"var\(--(\w+)\)"', lambda found: f'"{colours[found[1]]}"', drawn))
+        return Chart(label, re.sub(r'"var\(--(\w+)\)"', lambda found: f'"{colours[found[1]]}"', drawn))
 
 
 def number(value: float) -> str:
@@ -248,8 +252,8 @@ def bands(label: str, given: Sequence[Series], end: float, axis: str) -> Drawing
 
 
 def _ends(values: Sequence[Estimate], mark: float | None) -> tuple[float, float]:
-    """Return the ends of an axis from 0, and below 0 if a mean is."""
-    low = min(0.0, *(value.low for value in values)) if any(value.mean < 0 for value in values) else 0.0
+    """Return the ends of an axis that has 0 and all of each interval."""
+    low = min([0.0, *(value.low for value in values)])
     return low, max(mark or 0.0, *(value.high for value in values), 0.0)
 
 

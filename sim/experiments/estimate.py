@@ -14,6 +14,16 @@ _QUANTILES = (
     2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860,
 )  # fmt: skip
 """The 97.5 % quantiles of Student's t distribution, for 1 to 20 degrees of freedom."""
+_LEAST_EFFECTS = (
+    16.3340, 5.6535, 4.2559, 3.7611, 3.5139, 3.3669, 3.2698, 3.2009, 3.1496, 3.1100, 3.0784, 3.0527, 3.0313, 3.0133,
+    2.9979, 2.9845, 2.9729, 2.9627, 2.9536, 2.9455,
+)  # fmt: skip
+"""The least effects in standard errors, for 1 to 20 degrees of freedom.
+
+Each is the noncentrality at which 80 % of the noncentral t distribution are beyond the 97.5 % quantile of Student's t
+on either side, as `scipy.stats.nct` gives it (Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions,
+volume 2, 1995, chapter 31).
+"""
 
 
 @attrs.frozen
@@ -75,15 +85,18 @@ def least_effect(values: Sequence[float]) -> float | None:
     this large (Cohen, Statistical Power Analysis for the Behavioral Sciences, 1988, chapter 2).
 
     Args:
-        values: one value per seed.
+        values: one value per seed. Values that are not finite are omitted.
 
     Returns:
-        None if there are fewer than two values.
+        None if there are fewer than two values, or all are the same: how much they vary is not known then.
     """
-    if len(values) < 2:
+    known = [value for value in values if math.isfinite(value)]
+    if len(known) < 2 or min(known) == max(known):
         return None
-    freedom = len(values) - 1
-    return _errors(student(freedom) + _expanded(_POWER, freedom), values)
+    freedom = len(known) - 1
+    exact = freedom <= len(_LEAST_EFFECTS)
+    factor = _LEAST_EFFECTS[freedom - 1] if exact else student(freedom) + _expanded(_POWER, freedom)
+    return _errors(factor, known)
 
 
 def student(freedom: int) -> float:

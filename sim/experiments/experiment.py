@@ -19,6 +19,16 @@ from sim.store.answer_book import ANSWERS
 RUNS: Final = "runs"
 """The folder with the run folders of trials."""
 
+FEWEST_SEEDS: Final = 10
+"""The fewest seeds of an outcome that is precise: the first few are often alike by chance."""
+
+FEWEST_WITHOUT_SPREAD: Final = 30
+"""The fewest seeds of an outcome that is precise although it is the same for all of them.
+
+By the rule of three, what has not happened in n trials has a probability below about 3 / n, with a confidence of 95 %
+(Hanley and Lippman-Hand, If nothing goes wrong, is everything all right?, JAMA 249, 1983); of 30 seeds, below 10 %.
+"""
+
 Values = Mapping[str, Mapping[int, float]]
 """The outcomes of a combination: the value by seed, by name."""
 
@@ -124,6 +134,7 @@ def missing(results: Results, *, again: bool = False) -> list[tuple[int, int]]:
 def seeds_of(results: Results) -> list[int]:
     """Return how many seeds each combination needs, as far as that is known: half as many are added at a time.
 
+    If a precision is asked for, there are `FEWEST_SEEDS` at first, even if the plan has fewer.
     All arms have the same seeds, because they are compared seed by seed.
     """
     plan, done = results.plan, results.done()
@@ -140,6 +151,7 @@ def _needed(
     if plan.precision is None:
         return needed
     most = plan.precision.most_seeds
+    needed = max(needed, min(FEWEST_SEEDS, most))
     while needed < most:
         if any((point, seed) not in done for seed in range(first, first + needed) for point in points):
             break  # they are run first
@@ -183,7 +195,7 @@ def _estimates(values: Values) -> dict[str, Estimate]:
 
 
 def _are_precise(plan: Plan, values: Mapping[int, Values]) -> bool:
-    """Return whether each interval is narrow enough; that of a single seed is not, one of a constant is."""
+    """Return whether each interval is narrow enough, and from enough seeds to be trusted."""
     if plan.precision is None:
         return True
     if plan.arms:
@@ -191,7 +203,16 @@ def _are_precise(plan: Plan, values: Mapping[int, Values]) -> bool:
     else:
         pairs = [(one, one) for by_name in values.values() for one in _estimates(by_name).values()]
     share = plan.precision.share
-    return bool(pairs) and all(one.half is not None and one.half <= share * abs(base.mean) for one, base in pairs)
+    return bool(pairs) and all(_is_precise(one, share * abs(base.mean)) for one, base in pairs)
+
+
+def _is_precise(found: Estimate, most: float) -> bool:
+    """Return whether an interval is narrow enough: half of it is at most `most`, and there are enough seeds."""
+    return (
+        found.half is not None
+        and found.half <= most
+        and found.n >= (FEWEST_SEEDS if found.half else FEWEST_WITHOUT_SPREAD)
+    )
 
 
 def evaluate(results: Results) -> list[PointEstimates]:

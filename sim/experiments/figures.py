@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+import attrs
+
 from sim.experiments.arms import ArmReach, Difference
 from sim.experiments.charts import Bar, Drawing, Series, bands, bars, dots, lines, written
 from sim.experiments.estimate import Estimate
@@ -28,7 +30,8 @@ def outcome_drawings(rows: Sequence[PointEstimates], name: str) -> Iterator[tupl
             for row in told[:_BARS]
         ]
         if given:
-            yield "", bars(f"{name} by combination", given)
+            what = "combinations" if rows[0].point else "arms"
+            yield "", _part(bars(f"{name} by combination", given), len(given), len(told), what)
         return
     for key in keys:
         axis = short(key, rows[0].point)
@@ -58,7 +61,7 @@ def difference_drawing(found: Sequence[Difference], name: str) -> Drawing:
     """Return the chart of the differences from the baseline in one outcome, one dot for each arm."""
     own = [one for one in found if one.outcome == name]
     given = [Bar(one.arm, _COLOURS[0], one.difference, written(one.difference)) for one in own[:_BARS]]
-    return dots(f"differences in {name}, arm minus baseline", given)
+    return _part(dots(f"differences in {name}, arm minus baseline", given), len(given), len(own), "arms")
 
 
 def reach_drawing(found: Sequence[ArmReach]) -> Drawing:
@@ -71,4 +74,10 @@ def reach_drawing(found: Sequence[ArmReach]) -> Drawing:
         steps = [(at / scale, Estimate(1, (place + 1) / arm.count.n, None)) for place, at in enumerate(times)]
         kept = steps[:: max(1, len(steps) // _STEPS)]
         series.append(Series(arm.arm, _COLOURS[index], [*kept, steps[-1], (end / scale, steps[-1][1])]))
-    return bands("agents reached over time", series, end / scale, f"simulated {unit}")
+    drawing = bands("agents reached over time", series, end / scale, f"simulated {unit}")
+    return _part(drawing, len(series), len(found), "arms")
+
+
+def _part(drawing: Drawing, shown: int, count: int, what: str) -> Drawing:
+    """Return a chart that says how many of all it shows, if that are not all."""
+    return attrs.evolve(drawing, part=f"the first {shown} of {count} {what}" if shown < count else "")

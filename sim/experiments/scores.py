@@ -135,8 +135,8 @@ class ScoreSummary:
 
     Attributes:
         measure, judge: what it is about.
-        runs, agents: how many of them have scores.
-        missing: how many scores have no value.
+        runs, agents: how many of them have a value or an option.
+        missing: how many scores have neither.
         mean: the mean; over runs if there are several, else over agents. None for options.
         options: how often each option was chosen.
     """
@@ -172,12 +172,12 @@ def _summary(name: str, judge: str, scores: Sequence[Score], options: Sequence[s
     units = [mean_of([mean_of(values) for values in own.values()]) for own in by_run.values()]
     if len(by_run) == 1:
         units = [mean_of(values) for own in by_run.values() for values in own.values()]
-    agents = {score.agent: None for score in scores}
-    missing = sum(score.value is None and score.option is None for score in scores)
-    runs = len({score.run: None for score in scores})
+    told = [score for score in scores if score.value is not None or score.option is not None]
+    runs, agents = (len(set(own)) for own in ([one.run for one in told], [one.agent for one in told]))
     return ScoreSummary(
-        name, judge, runs, len(agents), missing, Estimate.of(units), {option: chosen[option] for option in options}
-    )
+        name, judge, runs, agents, len(scores) - len(told), Estimate.of(units),
+        {option: chosen[option] for option in options},
+    )  # fmt: skip
 
 
 def split(scores: Iterable[Score]) -> dict[str, list[Component]]:

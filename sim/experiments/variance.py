@@ -1,12 +1,14 @@
 """Variance components: how much of the variance of scores comes from judges, seeds and agents.
 
 Random effects of a crossed design, estimated from mean squares (Searle, Casella and McCulloch, Variance Components,
-1992, chapter 4): each score is a mean plus one effect for each factor, one of their interaction, and one of repetition.
+1992, chapter 4): each score is a mean plus an effect of each factor, of each pair of factors, of all three, and of
+repetition. So what a certain agent does with a certain seed is credited to neither of them alone.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import product
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, product
+from math import fsum, prod
 from statistics import fmean, variance
 
 import attrs
@@ -20,8 +22,8 @@ class Component:
     """One source of variance.
 
     Attributes:
-        source: a factor, `interaction`, or `repetition`. Without repetitions, these two cannot be told apart, and are
-            `residual`.
+        source: a factor; `interaction`, the sum over two and more factors that act together; or `repetition`. Without
+            repetitions, these two cannot be told apart, and are `residual`.
         levels: the number of levels of a factor; 0 for the others.
         variance: the variance that it adds; at least 0.
         share: its share of the sum.
@@ -51,44 +53,69 @@ def components(cells: Mapping[Cell, Sequence[float]], factors: Sequence[str]) ->
     repeats = min(map(len, chosen), default=0)
     if not used or (len(used) < 2 and repeats < 2):
         return []
-    values = {cell: fmean(cells[cell][:repeats]) for cell in product(*levels)}
-    found = _estimated(values, [cells[cell][:repeats] for cell in values], levels, used, repeats)
-    names = [factors[index] for index in used] + (["interaction", "repetition"] if repeats > 1 else ["residual"])
-    if len(used) < 2:  # one factor has no interaction
-        del names[1], found[1]
-    total = sum(found)
-    counts = [len(levels[index]) for index in used] + [0, 0]
+    raw = {cell: cells[cell][:repeats] for cell in product(*levels)}
+    within = fmean(variance(own) for own in raw.values()) if repeats > 1 else 0.0
+    found = _estimated({cell: fmean(own) for cell, own in raw.items()}, levels, used, within / max(repeats, 1))
+    rest = [("repetition", within)] if repeats > 1 else []
+    if len(used) > 1:  # one factor has no interaction
+        rest.insert(0, ("interaction" if repeats > 1 else "residual", found.pop()))
+    named = [(factors[index], value) for index, value in zip(used, found, strict=True)] + rest
+    total = sum(value for _, value in named)
+    counts = [len(levels[index]) for index in used] + [0] * len(rest)
     return [
         Component(name, count, value, value / total if total else 0.0)
-        for name, count, value in zip(names, counts, found, strict=False)
+        for (name, value), count in zip(named, counts, strict=True)
     ]
 
 
 def _estimated(
-    values: Mapping[Cell, float], raw: Sequence[Sequence[float]], levels: Sequence[list[str]], used: Sequence[int],
-    repeats: int,
-) -> list[float]:  # fmt: skip
-    """Return the variances of the factors, of their interaction, and of repetition if there is any."""
-    mean = fmean(values.values())
-    effects = {
-        index: {level: fmean(v for cell, v in values.items() if cell[index] == level) - mean for level in levels[index]}
-        for index in used
-    }
-    rest = sum(
-        (value - mean - sum(effects[index][cell[index]] for index in used)) ** 2 for cell, value in values.items()
-    )
-    freedom = len(values) - 1 - sum(len(levels[index]) - 1 for index in used)
-    residual = rest / freedom if freedom else 0.0
-    within = fmean(variance(one) for one in raw) / repeats if repeats > 1 else 0.0  # of the mean of a cell
-    if not freedom:
-        residual = within
-    main = []
-    for index in used:
-        own = effects[index].values()
-        each = len(values) / len(own)  # cells at one level
-        square = each * sum(effect**2 for effect in own) / (len(own) - 1)
-        main.append(max(0.0, (square - residual) / each))
-    return [*main, max(0.0, residual - within), *([within * repeats] if repeats > 1 else [])]
+    values: Mapping[Cell, float], levels: Sequence[list[str]], used: Sequence[int], within: float
+) -> list[float]:
+    """Return the variance of each factor, and that of all interactions together if there are several factors.
+
+    The expected mean square of some factors is the sum, over all sets of factors that contain them, of the variance
+    times the number of scores at one level of the set. So the variance of a set is the sum of the mean squares of the
+    sets that contain it, with alternating signs, divided by that number. It is 0 if that is negative.
+
+    Args:
+        values: the mean score of each cell.
+        levels: the levels of all factors.
+        used: the factors with several levels.
+        within: the variance of the mean of a cell over repetitions.
+    """
+    squares = _mean_squares(values, levels, used)
+    estimates = {}
+    for chosen in squares:
+        signed = [(-1) ** (len(more) - len(chosen)) * square for more, square in squares.items() if chosen <= more]
+        each = prod(len(levels[index]) for index in used if index not in chosen)
+        estimates[chosen] = (fsum(signed) - (within if len(chosen) == len(used) else 0.0)) / each
+    together = fsum(value for chosen, value in estimates.items() if len(chosen) > 1)
+    main = [max(0.0, estimates[frozenset([index])]) for index in used]
+    return [*main, max(0.0, together)] if len(used) > 1 else main
+
+
+def _mean_squares(
+    values: Mapping[Cell, float], levels: Sequence[list[str]], used: Sequence[int]
+) -> dict[frozenset[int], float]:
+    """Return the mean square of each set of factors: of its effects, without those of the sets in it."""
+    rest = dict(values)  # without the effects so far
+    squares = {}
+    for chosen in _sets(used):
+        groups: dict[Cell, list[float]] = {}
+        for cell, value in rest.items():
+            groups.setdefault(tuple(cell[index] for index in chosen), []).append(value)
+        effects = {own: fmean(group) for own, group in groups.items()}
+        rest = {cell: value - effects[tuple(cell[index] for index in chosen)] for cell, value in rest.items()}
+        if chosen:
+            total = fsum(len(groups[own]) * effect**2 for own, effect in effects.items())
+            squares[frozenset(chosen)] = total / prod(len(levels[index]) - 1 for index in chosen)
+    return squares
+
+
+def _sets(factors: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield all sets of factors, the smaller ones first."""
+    for size in range(len(factors) + 1):
+        yield from combinations(factors, size)
 
 
 def _complete(cells: Mapping[Cell, Sequence[float]], factors: int) -> list[list[str]]:

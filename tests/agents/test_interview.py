@@ -80,12 +80,58 @@ def _ask(simulation: Simulation, question: Question, agent: str = "alice") -> Su
         (Question("?", number=True), "1e999", None),
         (Question("?", number=True), "v2.5.1", None),
         (Question("?", number=True), "none", None),
+        (Question("?", number=True), "-5 degrees", -5),
+        (Question("?", number=True), "1,234,567", 1234567),
+        (Question("?", number=True), "3,5", None),
+        (Question("?", number=True), "0,8", None),
+        (Question("?", number=True), "0,125", None),
+        (Question("?", number=True), "12,34", None),
+        (Question("?", number=True), "1,2345", None),
+        (Question("?", number=True), "between 3,5 and 4", None),
+        (Question("?", number=True), "3,5kg, or 4", None),
+        (Question("?", number=True), "3, because it is so", 3),
+        (Question("?", scale=(1, 7)), "3,5", None),
+        (Question("?", scale=(-3, 3)), "\N{MINUS SIGN}3", -3),
+        (Question("?", number=True), "about \N{MINUS SIGN}1.5", -1.5),
         (Question("?"), "5", None),
     ],
 )
 def test_the_value_of_an_answer(question, answer, value):
     """An answer has the one option or the one number that it contains; if it has none, or several, it has no value."""
     assert question.value_of(answer) == value
+
+
+@pytest.mark.parametrize(
+    ("answer", "value"),
+    [
+        ("I do not agree", None),
+        ("I can't agree with that", None),
+        ("I can\N{RIGHT SINGLE QUOTATION MARK}t agree with that", None),
+        ("I do not, however, agree.", None),
+        ("I cannot say that I agree", None),
+        ("Neither would I agree", None),
+        ("Agree is not what I would say", None),
+        ("I do not disagree", None),
+        ("I don't know. I agree", "agree"),
+        ("I was not certain, but I agree", "agree"),
+        ("I agree, and it is not too late", "agree"),
+        ("I agree that the town should not do it", "agree"),
+        ("I am not sure about it", "not sure"),
+        ("I would not say not sure", None),
+        ("I notice that I agree", "agree"),
+    ],
+)
+def test_an_option_that_is_negated_is_no_answer(answer: str, value: str | None) -> None:
+    """`I do not agree` is not `agree`: in doubt an answer has no value, and is asked for again."""
+    assert Question("?", options=("agree", "disagree", "not sure")).value_of(answer) == value
+
+
+@pytest.mark.parametrize(
+    ("answer", "value"), [("I say no", "no"), ("No I do not", "no"), ("I would not say no", None), ("yes I do", "yes")]
+)
+def test_a_negation_can_be_an_option(answer: str, value: str | None) -> None:
+    """The option `no` is an answer, although it is a word that negates others."""
+    assert Question("?", options=("yes", "no")).value_of(answer) == value
 
 
 @given(st.text(max_size=80), st.sampled_from([("yes", "no"), ("a b", "c"), ("(x)", "[y]")]))

@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import sim
 from sim.errors import RunError, UsageError
@@ -94,26 +92,6 @@ def test_differences_are_taken_seed_by_seed(bees: Path) -> None:
     assert found.baseline == Estimate.of([10.0, 20.0])
     assert found.changed == 2
     assert found.least_effect == least_effect([1.0, 1.5])
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=50))
-def test_the_least_effect_is_wider_than_the_interval(values: list[float]) -> None:
-    """What 80 of 100 experiments show is more than half an interval, and less than twice that."""
-    estimate, least = Estimate.of(values), least_effect(values)
-    assert estimate is not None
-    assert estimate.half is not None
-    assert least is not None
-    assert estimate.half <= least <= 2 * estimate.half + 1e-9
-
-
-@pytest.mark.parametrize(
-    ("freedom", "quantile"), [(1, 1.3764), (2, 1.0607), (9, 0.8834), (49, 0.8486), (10**6, 0.8416)]
-)
-def test_the_quantile_of_the_power(freedom: int, quantile: float) -> None:
-    """The 80 % quantile of Student's t distribution is right to one per cent, as tables have it."""
-    from sim.experiments.estimate import _POWER, _expanded
-
-    assert _expanded(_POWER, freedom) == pytest.approx(quantile, rel=0.01)
 
 
 def test_an_agent_is_reached_when_its_events_begin_to_differ() -> None:

@@ -5,10 +5,11 @@ import re
 
 import pytest
 
-from sim.experiments.arms import AgentReach, ArmReach
+from sim.experiments.arms import AgentReach, ArmReach, Difference
 from sim.experiments.charts import Bar, Series, bars, lines, number
 from sim.experiments.estimate import Estimate, least_effect
-from sim.experiments.figures import reach_drawing
+from sim.experiments.experiment import PointEstimates
+from sim.experiments.figures import difference_drawing, outcome_drawings, reach_drawing
 from sim.experiments.points import as_number
 from sim.text import number as shown
 
@@ -26,7 +27,7 @@ def test_sums_that_are_no_floats_have_estimates(values: list[float]) -> None:
 
 
 def test_negative_means_are_drawn_below_zero() -> None:
-    """A bar of a negative mean goes to the left of 0, and a line below 0; without one, the axis begins at 0."""
+    """A bar of a negative mean goes to the left of 0, and a line below 0; else the axis begins at 0."""
     low, high = Estimate(3, -40.0, 5.0), Estimate(3, 20.0, 30.0)
     drawn = bars("x", [Bar("low", "red", low, "-40"), Bar("high", "red", high, "20")]).html()
     (left, width), (right, _) = re.findall(r'x="([\d.]+)" y="[\d.]+" width="([\d.]+)" height="20"', drawn)
@@ -34,7 +35,22 @@ def test_negative_means_are_drawn_below_zero() -> None:
     assert float(width) > 50
     (first, last) = re.findall(r'cy="([\d.]+)"', lines("x", [Series("s", "red", [(1, low), (2, high)])], "axis").html())
     assert float(first) > float(last)
-    assert ">-40<" not in bars("x", [Bar("high", "red", high, "20")]).html()
+    above = bars("x", [Bar("high", "red", Estimate(3, 20.0, 15.0), "20")]).html()
+    assert re.search(r">-\d+<", above) is None
+
+
+def test_intervals_below_zero_are_drawn_whole() -> None:
+    """Of 0.1 ± 3, as much is drawn below the mean as above it, in bars and in lines."""
+    value = Estimate(3, 0.1, 3.0)
+    drawn = bars("x", [Bar("a", "red", value, "")]).html()
+    (interval,) = re.findall(r'd="M([\d.]+) [\d.]+v8m0 -4H([\d.]+)', drawn)
+    (left, width) = re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', drawn)[0]
+    low, high = map(float, interval)
+    assert (low + high) / 2 == pytest.approx(float(left) + float(width), abs=0.3)
+    drawn = lines("x", [Series("s", "red", [(1, value), (2, value)])], "axis").html()
+    (top, bottom), *_ = re.findall(r" ([\d.]+)h8m-4 0V([\d.]+)m", drawn)
+    middle, *_ = re.findall(r'cy="([\d.]+)"', drawn)
+    assert float(bottom) - float(middle) == pytest.approx(float(middle) - float(top), abs=0.3)
 
 
 def test_long_names_leave_room_for_the_bars() -> None:
@@ -54,6 +70,25 @@ def test_agents_that_are_reached_last_are_drawn() -> None:
     assert [float(last) > float(first) for first, *_, last in ends] == [True, True]
     assert ends[0][-1] == ends[1][-1]
     assert "simulated seconds" in drawn
+
+
+@pytest.mark.parametrize(("count", "bars_of", "reached"), [(40, 24, 13), (24, 24, 13), (13, 13, 13)])
+def test_charts_say_what_they_leave_out(count: int, bars_of: int, reached: int) -> None:
+    """A chart that has room for some of the combinations or arms says how many; one that shows all says nothing."""
+    value = Estimate(2, 1.0, 0.5)
+    names = [f"arm-{index}" for index in range(count)]
+    rows = [PointEstimates(name, {"text": name}, 2, 0, {"y": value}) for name in names]
+    arms = [ArmReach(name, value, (AgentReach("a", (1.0,)),)) for name in names]
+    differences = [Difference(name, "y", value, value, 1.0, 2) for name in names]
+    drawn = [
+        (next(outcome_drawings(rows, "y"))[1], bars_of, "combinations"),
+        (difference_drawing(differences, "y"), bars_of, "arms"),
+        (reach_drawing(arms), reached, "arms"),
+    ]
+    for drawing, most, what in drawn:
+        said = f"the first {most} of {count} {what}"
+        assert [said in text for text in (drawing.card("y"), drawing.image().svg)] == [most < count] * 2
+        assert most < count or "the first" not in drawing.card("y")
 
 
 def test_large_numbers_are_short() -> None:

@@ -2,6 +2,7 @@
 
 import random
 from itertools import product
+from statistics import fmean
 
 import pytest
 from hypothesis import given
@@ -52,6 +53,60 @@ def test_a_worked_example() -> None:
     assert residual.variance == pytest.approx(1.5)
     assert judge.variance == pytest.approx(0)
     assert agent.variance == pytest.approx((6.5 - 1.5) / 2)
+
+
+def joint(sizes: tuple[int, int, int], repeats: int, chance: random.Random) -> dict[Cell, list[float]]:
+    """Return scores that depend on the agent and the seed together (variance 1), and on chance (variance 0.04)."""
+    both = {pair: chance.gauss(0, 1) for pair in product(range(sizes[1]), range(sizes[2]))}
+    return {
+        tuple(map(str, cell)): [both[cell[1], cell[2]] + chance.gauss(0, 0.2) for _ in range(repeats)]
+        for cell in product(*map(range, sizes))
+    }
+
+
+@pytest.mark.parametrize(("repeats", "rest"), [(1, "residual"), (3, "interaction")])
+def test_what_seed_and_agent_do_together_is_credited_to_neither(repeats: int, rest: str) -> None:
+    """Ten judges, six seeds and agents, 200 draws: the variance of seed x agent is no variance of seeds or agents.
+
+    On average, an estimate that cannot be negative is a little above 0.
+    """
+    chance = random.Random(11)
+    draws = [{one.source: one for one in components(joint((10, 6, 6), repeats, chance), FACTORS)} for _ in range(200)]
+    mean = {name: fmean(draw[name].variance for draw in draws) for name in draws[0]}
+    assert mean["judge"] < 0.01
+    assert mean["seed"] < 0.07
+    assert mean["agent"] < 0.07
+    assert mean[rest] == pytest.approx(1.04 if repeats == 1 else 1.0, rel=0.08)
+
+
+def test_three_factors_by_hand() -> None:
+    """Two levels of each: the mean squares are those of contrasts, and the estimates their alternating sums."""
+    numbers = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0]
+    cells: dict[Cell, list[float]] = {
+        tuple(map(str, cell)): [value] for cell, value in zip(product(range(2), repeat=3), numbers, strict=True)
+    }
+    square = {}
+    for chosen in product(range(2), repeat=3):
+        signs = [(-1) ** sum(a * b for a, b in zip(chosen, cell, strict=True)) for cell in product(range(2), repeat=3)]
+        square[chosen] = sum(sign * value for sign, value in zip(signs, numbers, strict=True)) ** 2 / 8
+    found = {one.source: one.variance for one in components(cells, FACTORS)}
+    judge = (square[1, 0, 0] - square[1, 1, 0] - square[1, 0, 1] + square[1, 1, 1]) / 4
+    agent = (square[0, 0, 1] - square[1, 0, 1] - square[0, 1, 1] + square[1, 1, 1]) / 4
+    pairs = sum((square[one] - square[1, 1, 1]) / 2 for one in ((1, 1, 0), (1, 0, 1), (0, 1, 1)))
+    assert found["judge"] == pytest.approx(max(0.0, judge))
+    assert found["agent"] == pytest.approx(max(0.0, agent))
+    assert found["residual"] == pytest.approx(max(0.0, pairs + square[1, 1, 1]))
+
+
+def test_additive_scores_have_their_components_on_average() -> None:
+    """Few levels and additive effects, 400 draws: the mean of each estimate is its variance."""
+    drawn = [
+        {one.source: one.variance for one in components(scores((4, 5, 6), (2, 1, 3), 0.5, 1, seed), FACTORS)}
+        for seed in range(400)
+    ]
+    wanted = {"judge": 4, "seed": 1, "agent": 9, "residual": 0.25}
+    for name, variance in wanted.items():
+        assert fmean(one[name] for one in drawn) == pytest.approx(variance, rel=0.1)
 
 
 def test_levels_with_gaps_are_left_out() -> None:
