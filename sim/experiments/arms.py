@@ -43,7 +43,8 @@ class Difference:
         outcome: the name of the outcome.
         baseline: the outcome of the baseline, over the seeds that both have.
         difference: the arm minus the baseline, by seed.
-        least_effect: the least difference that 80 of 100 experiments of this size would show; None for a single seed.
+        least_effect: the least difference that 80 of 100 experiments of this size would show; None for a single seed,
+            or if all differences are the same.
         changed: the number of seeds in which the outcome differs.
     """
 

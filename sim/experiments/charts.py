@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 
 import attrs
 
@@ -177,7 +178,7 @@ def dots(label: str, given: Sequence[Bar]) -> Drawing:
 
 
 def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None = None) -> Drawing:
-    """Return lines with intervals over a number. The axis is logarithmic if its range is wide.
+    """Return lines with intervals over a number. The axis is logarithmic, and says so, if the numbers grow by factors.
 
     Args:
         label: a description of the chart, for screen readers.
@@ -188,12 +189,13 @@ def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None 
     height = 250.0
     places = sorted({place for series in given for place, _ in series.values})
     marks = ticks(*_ends([value for series in given for _, value in series.values], mark), 5)
-    wide = places[0] > 0 and places[-1] / places[0] >= 8
-    scale = [math.log(place) for place in places] if wide else places
+    logarithmic = _is_geometric(places)
+    scale = [math.log(place) for place in places] if logarithmic else places
     span = scale[-1] - scale[0] or 1
+    said = f"{axis} (logarithmic)" if logarithmic else axis
 
     def x(place: float) -> float:
-        at = (math.log(place) if wide else place) - scale[0]
+        at = (math.log(place) if logarithmic else place) - scale[0]
         return _LEFT + 20 + at / span * (WIDTH - _LEFT - _RIGHT - 40)
 
     def y(value: float) -> float:
@@ -201,7 +203,7 @@ def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None 
 
     parts: list[Iterable[Markup | str]] = [_levels(marks, y)]
     parts.append([_text(x(place), height - 22, number(place), "middle") for place in _spaced(places, x)])
-    parts.append([_text((_LEFT + WIDTH) / 2, height - 4, axis, "middle", "said")])
+    parts.append([_text((_LEFT + WIDTH) / 2, height - 4, said, "middle", "said")])
     if mark is not None:
         parts.append([_line(_LEFT, y(mark), WIDTH - _RIGHT, y(mark), "soft", dashed=True)])
     for series in given:
@@ -210,6 +212,15 @@ def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None 
         for place, value in series.values:
             parts.append(_point(x(place), value, y, series, f"{series.name}, {axis} {number(place)}"))
     return Drawing(label, height, parts, given)
+
+
+def _is_geometric(places: Sequence[float]) -> bool:
+    """Return whether numbers, in order, grow by factors (10, 100, 1000) rather than by steps (10, 20, 30)."""
+    if len(places) < 3 or places[0] <= 0:
+        return False
+    steps = [high - low for low, high in pairwise(places)]
+    factors = [math.log(high / low) for low, high in pairwise(places)]
+    return max(factors) * min(steps) < max(steps) * min(factors)
 
 
 def bands(label: str, given: Sequence[Series], end: float, axis: str) -> Drawing:

@@ -31,7 +31,7 @@ def outcome_drawings(rows: Sequence[PointEstimates], name: str) -> Iterator[tupl
         ]
         if given:
             what = "combinations" if rows[0].point else "arms"
-            yield "", _part(bars(f"{name} by combination", given), len(given), len(told), what)
+            yield "", _part(bars(f"{name} by {what.removesuffix('s')}", given), len(given), len(told), what)
         return
     for key in keys:
         axis = short(key, rows[0].point)

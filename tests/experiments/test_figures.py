@@ -2,6 +2,7 @@
 
 import math
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -99,3 +100,19 @@ def test_large_numbers_are_short() -> None:
 def test_only_finite_texts_are_places_on_an_axis() -> None:
     """`nan` and `inf` are words, such as any other value of a key."""
     assert [as_number(text) for text in ("nan", "inf", "1e999", "x", "1.5")] == [None, None, None, None, 1.5]
+
+
+def test_an_axis_is_logarithmic_if_its_numbers_grow_by_factors() -> None:
+    """Evenly spread numbers are drawn evenly, however wide their range; an axis that is logarithmic says so."""
+
+    def drawn(*places: float) -> tuple[bool, list[float]]:
+        value = Estimate(3, 1.0, None)
+        text = lines("x", [Series("s", "red", [(place, value) for place in places])], "axis").html()
+        return "axis (logarithmic)" in text, [float(at) for at in re.findall(r'cx="([\d.]+)"', text)]
+
+    for logarithmic, places in ((False, (0.02, 0.08, 0.14, 0.2)), (True, (10.0, 100.0, 1000.0)), (False, (1.0, 100.0))):
+        told, at = drawn(*places)
+        gaps = [high - low for low, high in pairwise(at)]
+        assert told is logarithmic
+        assert max(gaps) == pytest.approx(min(gaps), abs=0.3)
+    assert drawn(-1.0, 10.0, 100.0)[0] is False
