@@ -100,7 +100,10 @@ class Pool:
         waiting, running = iter(jobs), dict[Future[Result], Job]()
         while True:
             for job in islice(waiting, self._processes * _AHEAD - len(running)):
-                running[self._submit(work, job)] = job
+                future = self._submit(work, job)
+                running[future] = job
+                if future.done():  # so is that of a job that no worker takes any more
+                    break
             if not running:
                 return
             suspects = []
@@ -118,9 +121,15 @@ class Pool:
                     yield job, _alone(work, job)
 
     def _submit(self, work: Callable[[Job], Result], job: Job) -> Future[Result]:
+        """Hand a job to the workers. If one of them has ended meanwhile, the job has failed with that."""
         executor = self._started()
-        with _no_main_module():
-            return executor.submit(_do, work, job)  # it may start a process
+        try:
+            with _no_main_module():
+                return executor.submit(_do, work, job)  # it may start a process
+        except BrokenProcessPool as error:
+            failed: Future[Result] = Future()
+            failed.set_exception(error)
+            return failed
 
     def _started(self) -> ProcessPoolExecutor:
         if self._executor is None:

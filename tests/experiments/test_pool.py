@@ -42,6 +42,31 @@ def test_a_job_that_was_killed_once_is_done_again(tmp_path: Path) -> None:
         assert sorted(result for _, result in pool.run(work, jobs) if isinstance(result, int)) == [1, 4, 49]
 
 
+def end_workers(pool: Pool) -> None:
+    """Kill the workers of a pool, and wait until it has noticed."""
+    executor = pool._executor
+    assert executor is not None
+    manager = executor._executor_manager_thread
+    for worker in list(executor._processes.values()):
+        worker.kill()
+    manager.join()
+
+
+def test_workers_that_end_between_two_jobs_cost_no_job() -> None:
+    """A worker may end while the caller writes a result, or before it asks for more: each job is done all the same."""
+    with Pool(2) as pool:
+        assert list(pool.run(work, [("do", 3)])) == [(("do", 3), 9)]
+        end_workers(pool)
+        found = []
+        for job, result in pool.run(work, [("do", number) for number in range(12)]):
+            if not found:
+                assert pool._executor is None
+            found.append((job, result))
+            if len(found) == 6:
+                end_workers(pool)
+    assert sorted(found) == [(("do", number), number * number) for number in range(12)]
+
+
 @pytest.mark.parametrize("how", ["exit", "interrupt"])
 def test_a_job_that_ends_its_process_does_not_end_the_main_process(how: str, capfd: pytest.CaptureFixture[str]) -> None:
     """SystemExit or KeyboardInterrupt in a worker costs that job alone, and stdout belongs to the results."""
