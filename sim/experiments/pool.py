@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
-from multiprocessing import active_children, get_context, parent_process
+from multiprocessing import get_context, parent_process
 from types import ModuleType
 from typing import Any, Final, Self, TypeVar
 
@@ -66,7 +66,6 @@ class Pool:
     def __init__(self, processes: int) -> None:
         self._processes = processes
         self._executor: ProcessPoolExecutor | None = None
-        self._others = set(active_children())
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +78,8 @@ class Pool:
         if executor is None:
             return
         if kill:
-            workers = set(active_children()) - self._others
+            # No others: the program may have begun some. They have no public name, and `shutdown` forgets them.
+            workers = list((executor._processes or {}).values())
             executor.shutdown(wait=False, cancel_futures=True)
             for worker in workers:
                 worker.kill()
