@@ -18,6 +18,7 @@ from sim.errors import RunError, UsageError
 from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan
 from sim.experiments.points import short
+from sim.experiments.recorded import RUNS, remove_others, remove_replaced
 from sim.store.files import failure
 
 FILE: Final = "results.db"
@@ -74,6 +75,7 @@ class Results:
             self.plan = Plan.from_json(text)
             opened.pop_all()
         self.folder = folder
+        self._runs = folder.resolve() / RUNS  # an agent may change the current folder
 
     def _begin(self, path: Path, plan: Plan | None) -> str:
         """Lock the file, make its tables if it is new, and return the plan that it has."""
@@ -117,10 +119,26 @@ class Results:
         self._database.close()
 
     def add(self, found: Sequence[Measured]) -> None:
-        """Write the trials of a job; those with the same combination and seed are replaced."""
+        """Write the trials of a job; those with the same combination and seed are replaced, with their run folders."""
+        sql = "SELECT run FROM trials WHERE point = ? AND seed = ?"
+        before = {run for one in found for (run,) in self._execute(sql, (one.trial.point, one.trial.seed))}
         with self._transaction() as execute:
             for measured in found:
                 self._add(execute, measured)
+        remove_replaced(self.plan, self._runs, before - {one.trial.run for one in found} - {None})
+
+    @contextlib.contextmanager
+    def tidied(self) -> Iterator[None]:
+        """Remove the run folders that no trial has any more, before and after trials are under way."""
+        self._tidy()
+        try:
+            yield
+        finally:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        if self.plan.record:
+            remove_others(self.plan, self._runs, {run for (run,) in self._execute("SELECT run FROM trials")})
 
     def _add(self, execute: Callable[..., object], measured: Measured) -> None:
         trial = measured.trial
