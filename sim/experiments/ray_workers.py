@@ -73,7 +73,8 @@ class RayWorkers:
         if self._own:
             options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
             try:
-                self._ray.init(address=self._address, **options)
+                # without an address, Ray would join a cluster of RAY_ADDRESS, or one that runs on this machine
+                self._ray.init(address=self._address or "local", **options)
             except ConnectionError as error:
                 raise UsageError(f"there is no Ray cluster at {self._address}: {error}") from error
         return self
