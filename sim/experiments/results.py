@@ -19,7 +19,7 @@ from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan
 from sim.experiments.points import short
 from sim.experiments.recorded import RUNS, remove_others, remove_replaced
-from sim.store.files import failure
+from sim.store.files import failure, private_file
 
 FILE: Final = "results.db"
 
@@ -65,6 +65,9 @@ class Results:
             raise UsageError(where, hint="choose another folder" if plan is not None else f"it has a file {FILE}")
         with contextlib.ExitStack() as opened:
             try:
+                if plan is not None:
+                    private_file(path)
+                    opened.callback(_remove, path)
                 self._database = sqlite3.connect(path, isolation_level=None, timeout=1)
                 opened.callback(self._database.close)
                 text = self._begin(path, plan)
@@ -117,6 +120,11 @@ class Results:
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+    def remove(self) -> None:
+        """Close and remove the file, of an experiment that cannot begin."""
+        self.close()
+        _remove(self.folder / FILE)
 
     def add(self, found: Sequence[Measured]) -> None:
         """Write the trials of a job; those with the same combination and seed are replaced, with their run folders."""
@@ -243,6 +251,12 @@ class Results:
         """Return the columns and the lines of the view `results`."""
         cursor = self._execute("SELECT * FROM results ORDER BY point, seed")
         return [column[0] for column in cursor.description], cursor.fetchall()
+
+
+def _remove(path: Path) -> None:
+    """Remove an SQLite file, with what SQLite leaves beside it if the disk is full."""
+    for ending in ("", "-wal", "-shm"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
 def _column(table: str, which: dict[str, str], name: str) -> str:

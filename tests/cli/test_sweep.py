@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import errno
 import json
 import signal
 import sqlite3
@@ -17,6 +18,7 @@ import pytest
 
 import sim as package
 from sim.experiments.plan import Plan
+from sim.experiments.results import Results
 from tests.helpers import command
 
 ROOT = Path(__file__).parents[2]
@@ -193,6 +195,41 @@ def test_two_processes_cannot_write_one_sweep(dice: Path, tmp_path: Path) -> Non
     process.communicate()
     assert (code, "another process writes" in err) == (2, True)
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["plan.json", "results.db"])
+def test_a_folder_that_has_a_plan_or_results_is_refused(dice: Path, name: str) -> None:
+    """Each time with the same sentence, because nothing is written into it."""
+    folder = dice.parent / "out"
+    folder.mkdir()
+    (folder / name).write_text("mine")
+    for _ in range(2):
+        code, _, err = command("sweep", dice, "--seeds", 1, "--out", folder)
+        assert (code, f"already contains {name}" in err) == (2, True), err
+    assert [path.name for path in folder.iterdir()] == [name]
+    assert (folder / name).read_text() == "mine"
+
+
+@pytest.mark.parametrize("full", ["results.db", "plan.json"])
+def test_a_full_disk_at_the_start_leaves_nothing(dice: Path, monkeypatch: pytest.MonkeyPatch, full: str) -> None:
+    """No part of an experiment that could not begin is left, so the same command works when there is space again."""
+
+    def no_table(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    def no_plan(path: Path, *_: object) -> None:
+        path.write_text("{")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        if full == "results.db":
+            patched.setattr(Results, "_create", no_table)
+        else:
+            patched.setattr("sim.experiments.folder.private_file", no_plan)
+        code, _, err = command("sweep", dice, "--seeds", 1, "--out", "out")
+        assert (code, f"{full} cannot be used" in err) == (1, True), err
+    assert not list((dice.parent / "out").iterdir())
+    sweep(dice, "--seeds", 1, "--out", "out")
 
 
 Change = Callable[[Told], object]
