@@ -143,6 +143,29 @@ def test_failures_are_kept_apart(dice: Path) -> None:
     assert json.loads(out)["rows"][0]["failed"] == 2
 
 
+def test_trials_that_failed_and_were_not_tried_again_are_told(dice: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupted `--again` says so and how to go on, although all trials have a row."""
+    dice.write_text(SCENARIO.replace("until: 10s", "until: 10s\nexecution: {max_deltas: 50}"))
+    code, out, _ = command("sweep", dice, "--vary", "agents.player.loop.min_loop_delay=0", "--seeds", 3, "--json")
+    folder = json.loads(out)["folder"]
+    assert (code, json.loads(out)["complete"]) == (1, True)
+    add, added = Results.add, list[object]()
+
+    def interrupted(results: Results, found: Any) -> None:
+        if added:
+            raise KeyboardInterrupt
+        added.append(found)
+        add(results, found)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Results, "add", interrupted)
+        code, out, err = command("sweep", "--resume", folder, "--again", "--json")
+    assert (code, json.loads(out)["complete"]) == (1, False)
+    assert f"sim: interrupted; go on with: sim sweep --resume {folder} --again\n" in err
+    code, out, err = command("sweep", "--resume", folder, "--again", "--json")
+    assert (code, json.loads(out)["complete"], "interrupted" in err) == (1, True, False)
+
+
 def kept(folder: Path) -> list[dict[str, str]]:
     """Return the lines of the table without what the machine decides."""
     return [{**line, "wall_seconds": "", "cpu_seconds": ""} for line in table(folder)]

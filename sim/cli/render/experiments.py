@@ -48,7 +48,8 @@ def work_on(
         click.echo(f"\n{plain(page)}")
     if not whole:
         allow = "".join(f" --allow {name}" for name in results.plan.allow)
-        say(f"sim: interrupted; go on with: sim sweep --resume {plain(results.folder)}{plain(allow)}")
+        options = f"{plain(results.folder)}{' --again' if again else ''}{plain(allow)}"
+        say(f"sim: interrupted; go on with: sim sweep --resume {options}")
     if failing := results.failing():
         say(f"sim: warning: agents failed in {_first(results, failing)}")
     if problems:
@@ -81,9 +82,10 @@ def stoppable() -> Iterator[None]:
 
 
 def _carry_out(results: Results, workers: AbstractContextManager[Workers], hosting: Hosting, *, again: bool) -> bool:
-    """Run what is missing; return whether nothing is missing then."""
+    """Run what is missing, with `again` also what failed; return whether nothing of that is left to do."""
     line, following, began = StatusLine(live=sys.stderr.isatty()), 0.0, time.monotonic()
     first: int | None = None
+    ended = False
     with stoppable(), contextlib.closing(carry_out(results, workers, hosting, again=again)) as trials:
         for progress in trials:
             first = progress.done - 1 if first is None else first
@@ -91,8 +93,9 @@ def _carry_out(results: Results, workers: AbstractContextManager[Workers], hosti
                 continue
             following = time.monotonic() + PLAIN_SECONDS
             line.show(plain(_told(results, progress, progress.done - first, time.monotonic() - began)))
+        ended = True
     line.clear()
-    return not missing(results)
+    return ended or not missing(results, again=again)
 
 
 def _told(results: Results, progress: Progress, done: int, seconds: float) -> str:
