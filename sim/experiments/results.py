@@ -7,6 +7,7 @@ measured, with columns for varied keys, or the name of the arm, and outcomes.
 
 import contextlib
 import json
+import math
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -164,9 +165,9 @@ class Results:
         reached = ((*where, agent, seconds) for agent, seconds in measured.reached.items())
         self._database.executemany("INSERT INTO reached VALUES (?, ?, ?, ?)", reached)
 
-    def _execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        with self._telling():
-            return self._database.execute(sql, values)
+    def _execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._telling():  # a damaged page, or a text that is none, is found only when its line is read
+            return self._database.execute(sql, values).fetchall()
 
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
@@ -197,20 +198,25 @@ class Results:
     def problems(self) -> list[tuple[int, int, str]]:
         """Return the combination, the seed and the problem of each trial that failed."""
         where = "status <> 'measured' ORDER BY point, seed"
-        return list(self._execute(f"SELECT point, seed, problem FROM trials WHERE {where}"))  # noqa: S608
+        return self._execute(f"SELECT point, seed, problem FROM trials WHERE {where}")  # noqa: S608
 
     def own(self) -> list[str]:
         """Return the outcomes that the scenario itself defines, in alphabetical order."""
         return [name for (name,) in self._execute("SELECT DISTINCT name FROM outcomes WHERE own ORDER BY 1")]
 
     def values(self, names: list[str]) -> Iterator[tuple[int, int, str, float]]:
-        """Yield combination, seed, name and value of some outcomes of all trials that were measured."""
+        """Yield combination, seed, name and value of some outcomes of all trials that were measured.
+
+        Raises:
+            RunError: if the file has a value that is no number.
+        """
         marks = ", ".join("?" * len(names))
         sql = f"""
             SELECT point, seed, name, value FROM outcomes JOIN trials USING (point, seed)
             WHERE status = 'measured' AND name IN ({marks}) ORDER BY point, seed
         """  # noqa: S608 - marks
-        yield from self._execute(sql, names)
+        for point, seed, name, value in self._execute(sql, names):
+            yield point, seed, name, self._number(value, f"the outcome {name}", point, seed)
 
     def names(self) -> list[str]:
         """Return the names of all outcomes, in alphabetical order."""
@@ -219,11 +225,27 @@ class Results:
     def failing(self) -> list[tuple[int, int, str]]:
         """Return combination, seed and commonest error of each trial in which iterations of agents failed."""
         where = "status = 'measured' AND errors > 0 ORDER BY point, seed"
-        return list(self._execute(f"SELECT point, seed, problem FROM trials WHERE {where}"))  # noqa: S608 - constant
+        return self._execute(f"SELECT point, seed, problem FROM trials WHERE {where}")  # noqa: S608 - constant
 
     def reached(self) -> list[tuple[int, int, str, float]]:
-        """Return combination, seed, agent and simulated seconds of each agent that an arm reached."""
-        return list(self._execute("SELECT point, seed, agent, seconds FROM reached ORDER BY point, seed, agent"))
+        """Return combination, seed, agent and simulated seconds of each agent that an arm reached.
+
+        Raises:
+            RunError: if the file has a time that is no number.
+        """
+        rows = self._execute("SELECT point, seed, agent, seconds FROM reached ORDER BY point, seed, agent")
+        return [
+            (point, seed, agent, self._number(seconds, f"the time at which {agent} was reached", point, seed))
+            for point, seed, agent, seconds in rows
+        ]
+
+    def _number(self, value: object, what: str, point: int, seed: int) -> float:
+        """Return a number of the file, which SQLite keeps as it is given, also a text in a column of numbers."""
+        if isinstance(value, float) and math.isfinite(value):
+            return value
+        where = f"{what} of combination {point}, seed {seed}"
+        hint = "remove that line of `trials`, and go on with: sim sweep --resume FOLDER"
+        raise RunError(f"{self.folder / FILE} is damaged: {where} is {value!r:.60}, not a number", hint=hint)
 
     def calls(self) -> tuple[int, int]:
         """Return the number of calls of models, and how many of their answers another trial had asked for."""
@@ -249,8 +271,9 @@ class Results:
 
     def rows(self) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Return the columns and the lines of the view `results`."""
-        cursor = self._execute("SELECT * FROM results ORDER BY point, seed")
-        return [column[0] for column in cursor.description], cursor.fetchall()
+        with self._telling():
+            cursor = self._database.execute("SELECT * FROM results ORDER BY point, seed")
+            return [column[0] for column in cursor.description], cursor.fetchall()
 
 
 def _remove(path: Path) -> None:

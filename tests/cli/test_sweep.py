@@ -367,6 +367,44 @@ def test_results_that_another_version_wrote_or_that_are_damaged(dice: Path, chan
     assert (code in (1, 2), said in json.loads(out)["error"]["message"]) == (True, True), err
 
 
+@pytest.mark.parametrize(("value", "shown"), [("'many'", "'many'"), ("x'00ff'", r"b'\x00\xff'"), ("9e999", "inf")])
+def test_an_outcome_that_is_no_number_is_told(dice: Path, value: str, shown: str) -> None:
+    """Results that somebody edited are refused in one sentence, which also says how to repair them."""
+    folder = Path(sweep(dice, "--seeds", 2)["folder"])
+    whole = table(folder)
+    with contextlib.closing(sqlite3.connect(folder / "results.db", isolation_level=None)) as database:
+        database.execute(f"UPDATE outcomes SET value = {value} WHERE seed = 1 AND name = 'points'")  # noqa: S608
+    code, _, err = command("sweep", "--resume", folder)
+    said = f"is damaged: the outcome points of combination 0, seed 1 is {shown}, not a number\nhint: remove that line"
+    assert (code, said in err) == (1, True), err
+    with contextlib.closing(sqlite3.connect(folder / "results.db", isolation_level=None)) as database:
+        database.execute("DELETE FROM trials WHERE seed = 1")
+    sweep("--resume", folder)
+    assert [line["hash"] for line in table(folder)] == [line["hash"] for line in whole]
+
+
+def test_a_text_of_the_results_that_cannot_be_read_is_told(dice: Path) -> None:
+    """Bytes that are no UTF-8, which SQLite finds only while it reads the lines, are an error of the file."""
+    folder = Path(sweep(dice, "--seeds", 2)["folder"])
+    with contextlib.closing(sqlite3.connect(folder / "results.db", isolation_level=None)) as database:
+        database.execute("UPDATE trials SET status = CAST(x'ff' AS TEXT) WHERE seed = 1")
+    code, _, err = command("sweep", "--resume", folder)
+    assert (code, "results.db cannot be used: Could not decode to UTF-8" in err) == (1, True), err
+
+
+def test_a_time_of_an_arm_that_is_no_number_is_told(dice: Path) -> None:
+    """So is a time at which an arm reached an agent."""
+    package.run(dice, out="runs")
+    change = "few:agents.player.state.sides=2"
+    code, out, err = command("branch", "dice", "--at", "1s", "--arm", change, "--seeds", 2, "--json")
+    assert code == 0, err
+    folder = Path(json.loads(out)["folder"])
+    with contextlib.closing(sqlite3.connect(folder / "results.db", isolation_level=None)) as database:
+        assert database.execute("UPDATE reached SET seconds = 'late'").rowcount > 0
+    code, _, err = command("sweep", "--resume", folder)
+    assert (code, "was reached of combination 1, seed 0 is 'late', not a number" in err) == (1, True), err
+
+
 @pytest.mark.parametrize("arms", [False, True])
 def test_an_outcome_that_no_trial_has(dice: Path, arms: bool) -> None:
     """A misspelled outcome is an error that names those that there are, and seeds are not added in vain."""
