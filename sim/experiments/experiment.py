@@ -12,12 +12,10 @@ from sim.experiments.measure import Measured, run_job
 from sim.experiments.plan import Hosting, Plan, TrialJob, jobs_of
 from sim.experiments.points import Point
 from sim.experiments.pool import Ended
+from sim.experiments.recorded import RUNS
 from sim.experiments.results import Results
 from sim.experiments.trial import COUNTS, Trial
 from sim.store.answer_book import ANSWERS
-
-RUNS: Final = "runs"
-"""The folder with the run folders of trials."""
 
 FEWEST_SEEDS: Final = 10
 """The fewest seeds of an outcome that is precise: the first few are often alike by chance."""
@@ -93,7 +91,7 @@ def carry_out(
         hosting = attrs.evolve(hosting, answers=folder / ANSWERS)
     if results.plan.record:
         hosting = attrs.evolve(hosting, runs=folder / RUNS)
-    with workers as pool:
+    with results.tidied(), workers as pool:
         by_seed = hosting.answers is not None and not pool.shared_files  # so that its trials share answers
         while wanted := [one for one in missing(results, again=again) if one not in tried]:
             done = len(results.done()) if not again else 0

@@ -31,17 +31,20 @@ def begin(plan: Plan, out: Path | None = None) -> Results:
         out: its folder; None: the next free `experiments/NAME-NUMBER`.
 
     Raises:
-        UsageError: if the folder has an experiment already.
-        RunError: if the folder cannot be created or written.
+        UsageError: if the folder has an experiment, or the plan of one, already.
+        RunError: if the folder cannot be created or written. No part of the experiment is left in it.
     """
-    if out is not None and (out / FILE).exists():
-        raise UsageError(f"{out} already contains {FILE}", hint="choose another folder")
+    for name in (FILE, PLAN):
+        if out is not None and (out / name).exists():
+            raise UsageError(f"{out} already contains {name}", hint="choose another folder")
     folder = new_folder(FOLDER, slug(plan.name), out)
     results = Results(folder, plan)
     try:
         private_file(folder / PLAN, encode(plan.to_json()) + b"\n")
     except OSError as error:
-        results.close()
+        results.remove()
+        if not isinstance(error, FileExistsError):
+            (folder / PLAN).unlink(missing_ok=True)
         raise failure(folder / PLAN, error) from error
     return results
 

@@ -40,6 +40,8 @@ def run_job(job: TrialJob) -> list[Measured]:
         for index, point in job.points.items():
             watch = _Watch(job.plan.past is not None, None if book is None else SharedAnswers(book, _scope(job)))
             trial = attempt(Trial(index, job.seed, job.plan.mode, 0), partial(_figures, job, point, watch))
+            if trial.status != "measured":
+                trial = attrs.evolve(trial, run=watch.run(job.hosting.runs))
             trace = watch.trace() if trial.status == "measured" else None
             own = None if trace is None or trial.sim_seconds is None else (trace, trial.sim_seconds)
             found.append(Measured(trial, {} if baseline is None or own is None else _reached(baseline, own)))
@@ -91,28 +93,35 @@ def _collect() -> None:
 
 @attrs.define
 class _Watch:
-    """Notes the CPU time at the start of a run and, of an arm, the events of each agent; lets it share answers.
+    """Notes the name and the CPU time at the start of a run and, of an arm, the events of each agent; shares answers.
 
     Attributes:
         traced: whether it is an arm.
         answers: the answers that it shares.
         began: the CPU time in seconds.
         recorder: what notes the events.
+        name: the name of the run folder; empty: it is not recorded.
     """
 
     traced: bool
     answers: SharedAnswers | None
     began: float = 0.0
     recorder: TraceRecorder | None = None
+    name: str = ""
 
     def __call__(self, runner: SimulationRunner) -> None:
         if self.traced:
             kernel = runner.simulation.world.kernel
             kernel.recorder = self.recorder = TraceRecorder(kernel.recorder)
+        self.name = runner.simulation.world.kernel.effects.namespace
         models = runner.simulation.models
         if models is not None:
             models.shared = self.answers
         self.began = time.process_time()
+
+    def run(self, runs: Path | None) -> str | None:
+        """Return the name of the run folder of a trial that failed, if there is one in the folder of run folders."""
+        return self.name if runs is not None and self.name and (runs / self.name).exists() else None
 
     def trace(self) -> Trace | None:
         """Return the events of each agent."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
-from multiprocessing import active_children, get_context, parent_process
+from multiprocessing import get_context, parent_process
 from types import ModuleType
 from typing import Any, Final, Self, TypeVar
 
@@ -66,7 +66,6 @@ class Pool:
     def __init__(self, processes: int) -> None:
         self._processes = processes
         self._executor: ProcessPoolExecutor | None = None
-        self._others = set(active_children())
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +78,8 @@ class Pool:
         if executor is None:
             return
         if kill:
-            workers = set(active_children()) - self._others
+            # No others: the program may have begun some. They have no public name, and `shutdown` forgets them.
+            workers = list((executor._processes or {}).values())
             executor.shutdown(wait=False, cancel_futures=True)
             for worker in workers:
                 worker.kill()
@@ -100,7 +100,10 @@ class Pool:
         waiting, running = iter(jobs), dict[Future[Result], Job]()
         while True:
             for job in islice(waiting, self._processes * _AHEAD - len(running)):
-                running[self._submit(work, job)] = job
+                future = self._submit(work, job)
+                running[future] = job
+                if future.done():  # so is that of a job that no worker takes any more
+                    break
             if not running:
                 return
             suspects = []
@@ -118,9 +121,15 @@ class Pool:
                     yield job, _alone(work, job)
 
     def _submit(self, work: Callable[[Job], Result], job: Job) -> Future[Result]:
+        """Hand a job to the workers. If one of them has ended meanwhile, the job has failed with that."""
         executor = self._started()
-        with _no_main_module():
-            return executor.submit(_do, work, job)  # it may start a process
+        try:
+            with _no_main_module():
+                return executor.submit(_do, work, job)  # it may start a process
+        except BrokenProcessPool as error:
+            failed: Future[Result] = Future()
+            failed.set_exception(error)
+            return failed
 
     def _started(self) -> ProcessPoolExecutor:
         if self._executor is None:

@@ -73,7 +73,8 @@ class RayWorkers:
         if self._own:
             options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
             try:
-                self._ray.init(address=self._address, **options)
+                # without an address, Ray would join a cluster of RAY_ADDRESS, or one that runs on this machine
+                self._ray.init(address=self._address or "local", **options)
             except ConnectionError as error:
                 raise UsageError(f"there is no Ray cluster at {self._address}: {error}") from error
         return self
@@ -117,7 +118,9 @@ class RayWorkers:
             return Ended(f"the process of the run was lost {_TRIES + 1} times: {type(error).__name__}")
         for name, files in returned.records.items():
             assert self._runs is not None, "records come back only if they are wanted"
-            _unpack(files, self._runs / name)
+            draft = self._runs / f".{name}"
+            _unpack(files, draft)
+            draft.rename(self._runs / name)  # so that a run is there as a whole, or not at all
         return returned.measured
 
 
@@ -148,7 +151,7 @@ def _task(work: Callable[[TrialJob], list[Measured]], job: TrialJob, files: File
         raise RunError("a machine of the cluster has another version of sim", hint="install the same one on all")
     folder = Path(tempfile.mkdtemp(prefix="sim-"))
     try:
-        _unpack(files, folder / "files")
+        _unpack(files, _files_in(folder, job.plan))
         measured = work(_at(job, folder))
         runs = folder / "runs"
         names = [path.name for path in sorted(runs.iterdir())] if runs.exists() else []
@@ -157,9 +160,14 @@ def _task(work: Callable[[TrialJob], list[Measured]], job: TrialJob, files: File
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _files_in(folder: Path, plan: Plan) -> Path:
+    """Return the folder for the files of a plan. A run keeps its name, which its branches give as their origin."""
+    return folder / "files" / ("" if plan.past is None else Path(plan.past.run).name)
+
+
 def _at(job: TrialJob, folder: Path) -> TrialJob:
     """Return a job with the paths of this machine."""
-    here, past, hosting = folder / "files", job.plan.past, job.hosting
+    here, past, hosting = _files_in(folder, job.plan), job.plan.past, job.hosting
     plan = attrs.evolve(
         job.plan, file=str(here / SCENARIO), past=past and attrs.evolve(past, run=str(here)),
     )  # fmt: skip

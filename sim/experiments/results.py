@@ -7,6 +7,7 @@ measured, with columns for varied keys, or the name of the arm, and outcomes.
 
 import contextlib
 import json
+import math
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,7 +19,8 @@ from sim.errors import RunError, UsageError
 from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan
 from sim.experiments.points import short
-from sim.store.files import failure
+from sim.experiments.recorded import RUNS, remove_others, remove_replaced
+from sim.store.files import failure, private_file
 
 FILE: Final = "results.db"
 
@@ -64,6 +66,9 @@ class Results:
             raise UsageError(where, hint="choose another folder" if plan is not None else f"it has a file {FILE}")
         with contextlib.ExitStack() as opened:
             try:
+                if plan is not None:
+                    private_file(path)
+                    opened.callback(_remove, path)
                 self._database = sqlite3.connect(path, isolation_level=None, timeout=1)
                 opened.callback(self._database.close)
                 text = self._begin(path, plan)
@@ -74,6 +79,7 @@ class Results:
             self.plan = Plan.from_json(text)
             opened.pop_all()
         self.folder = folder
+        self._runs = folder.resolve() / RUNS  # an agent may change the current folder
 
     def _begin(self, path: Path, plan: Plan | None) -> str:
         """Lock the file, make its tables if it is new, and return the plan that it has."""
@@ -116,11 +122,32 @@ class Results:
         """Close the file."""
         self._database.close()
 
+    def remove(self) -> None:
+        """Close and remove the file, of an experiment that cannot begin."""
+        self.close()
+        _remove(self.folder / FILE)
+
     def add(self, found: Sequence[Measured]) -> None:
-        """Write the trials of a job; those with the same combination and seed are replaced."""
+        """Write the trials of a job; those with the same combination and seed are replaced, with their run folders."""
+        sql = "SELECT run FROM trials WHERE point = ? AND seed = ?"
+        before = {run for one in found for (run,) in self._execute(sql, (one.trial.point, one.trial.seed))}
         with self._transaction() as execute:
             for measured in found:
                 self._add(execute, measured)
+        remove_replaced(self.plan, self._runs, before - {one.trial.run for one in found} - {None})
+
+    @contextlib.contextmanager
+    def tidied(self) -> Iterator[None]:
+        """Remove the run folders that no trial has any more, before and after trials are under way."""
+        self._tidy()
+        try:
+            yield
+        finally:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        if self.plan.record:
+            remove_others(self.plan, self._runs, {run for (run,) in self._execute("SELECT run FROM trials")})
 
     def _add(self, execute: Callable[..., object], measured: Measured) -> None:
         trial = measured.trial
@@ -138,9 +165,9 @@ class Results:
         reached = ((*where, agent, seconds) for agent, seconds in measured.reached.items())
         self._database.executemany("INSERT INTO reached VALUES (?, ?, ?, ?)", reached)
 
-    def _execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        with self._telling():
-            return self._database.execute(sql, values)
+    def _execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._telling():  # a damaged page, or a text that is none, is found only when its line is read
+            return self._database.execute(sql, values).fetchall()
 
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
@@ -171,20 +198,25 @@ class Results:
     def problems(self) -> list[tuple[int, int, str]]:
         """Return the combination, the seed and the problem of each trial that failed."""
         where = "status <> 'measured' ORDER BY point, seed"
-        return list(self._execute(f"SELECT point, seed, problem FROM trials WHERE {where}"))  # noqa: S608
+        return self._execute(f"SELECT point, seed, problem FROM trials WHERE {where}")  # noqa: S608
 
     def own(self) -> list[str]:
         """Return the outcomes that the scenario itself defines, in alphabetical order."""
         return [name for (name,) in self._execute("SELECT DISTINCT name FROM outcomes WHERE own ORDER BY 1")]
 
     def values(self, names: list[str]) -> Iterator[tuple[int, int, str, float]]:
-        """Yield combination, seed, name and value of some outcomes of all trials that were measured."""
+        """Yield combination, seed, name and value of some outcomes of all trials that were measured.
+
+        Raises:
+            RunError: if the file has a value that is no number.
+        """
         marks = ", ".join("?" * len(names))
         sql = f"""
             SELECT point, seed, name, value FROM outcomes JOIN trials USING (point, seed)
             WHERE status = 'measured' AND name IN ({marks}) ORDER BY point, seed
         """  # noqa: S608 - marks
-        yield from self._execute(sql, names)
+        for point, seed, name, value in self._execute(sql, names):
+            yield point, seed, name, self._number(value, f"the outcome {name}", point, seed)
 
     def names(self) -> list[str]:
         """Return the names of all outcomes, in alphabetical order."""
@@ -193,15 +225,31 @@ class Results:
     def failing(self) -> list[tuple[int, int, str]]:
         """Return combination, seed and commonest error of each trial in which iterations of agents failed."""
         where = "status = 'measured' AND errors > 0 ORDER BY point, seed"
-        return list(self._execute(f"SELECT point, seed, problem FROM trials WHERE {where}"))  # noqa: S608 - constant
+        return self._execute(f"SELECT point, seed, problem FROM trials WHERE {where}")  # noqa: S608 - constant
 
     def hashes(self) -> list[tuple[int, int, str]]:
         """Return combination, seed and hash of each run that was measured."""
         return list(self._execute("SELECT point, seed, hash FROM trials WHERE status = 'measured'"))
 
     def reached(self) -> list[tuple[int, int, str, float]]:
-        """Return combination, seed, agent and simulated seconds of each agent that an arm reached."""
-        return list(self._execute("SELECT point, seed, agent, seconds FROM reached ORDER BY point, seed, agent"))
+        """Return combination, seed, agent and simulated seconds of each agent that an arm reached.
+
+        Raises:
+            RunError: if the file has a time that is no number.
+        """
+        rows = self._execute("SELECT point, seed, agent, seconds FROM reached ORDER BY point, seed, agent")
+        return [
+            (point, seed, agent, self._number(seconds, f"the time at which {agent} was reached", point, seed))
+            for point, seed, agent, seconds in rows
+        ]
+
+    def _number(self, value: object, what: str, point: int, seed: int) -> float:
+        """Return a number of the file, which SQLite keeps as it is given, also a text in a column of numbers."""
+        if isinstance(value, float) and math.isfinite(value):
+            return value
+        where = f"{what} of combination {point}, seed {seed}"
+        hint = "remove that line of `trials`, and go on with: sim sweep --resume FOLDER"
+        raise RunError(f"{self.folder / FILE} is damaged: {where} is {value!r:.60}, not a number", hint=hint)
 
     def calls(self) -> tuple[int, int]:
         """Return the number of calls of models, and how many of their answers another trial had asked for."""
@@ -227,8 +275,15 @@ class Results:
 
     def rows(self) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Return the columns and the lines of the view `results`."""
-        cursor = self._execute("SELECT * FROM results ORDER BY point, seed")
-        return [column[0] for column in cursor.description], cursor.fetchall()
+        with self._telling():
+            cursor = self._database.execute("SELECT * FROM results ORDER BY point, seed")
+            return [column[0] for column in cursor.description], cursor.fetchall()
+
+
+def _remove(path: Path) -> None:
+    """Remove an SQLite file, with what SQLite leaves beside it if the disk is full."""
+    for ending in ("", "-wal", "-shm"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
 def _column(table: str, which: dict[str, str], name: str) -> str:

@@ -4,9 +4,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from sim.errors import UsageError
-from sim.experiments.experiment import RUNS, Workers
+from sim.experiments.experiment import Workers
 from sim.experiments.plan import Plan
 from sim.experiments.pool import Pool, cores
+from sim.experiments.recorded import RUNS
 
 
 def workers_of(

@@ -1,12 +1,14 @@
 """Edge: answers of language models that several runs of an experiment share, so that each is asked for once.
 
 A file of its own, beside the results of the experiment. Processes that want the same answer at the same time are
-serialised by a lock of the operating system on one byte of the file, which a killed process does not keep.
+serialised by a lock of the operating system on one byte of a file beside it, which a killed process does not keep.
 """
 
+import errno
 import os
 import sqlite3
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import anyio
+import attrs
 
 from sim.errors import RunError
 from sim.kernel.codec import decode, encode
@@ -26,6 +29,74 @@ ANSWERS: Final = "answers.db"
 
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, outcome BLOB NOT NULL) WITHOUT ROWID"
 _POLL: Final = 0.05  # real seconds
+_HELD: Final = (errno.EACCES, errno.EAGAIN)  # the errors by which a system says that another process has a lock
+
+
+@attrs.define
+class _Locks:
+    """The locks of the answers of one file, for all books of this process.
+
+    The operating system gives a lock to a process, not to a book, and takes all of them back as soon as the process
+    closes the file once. So the books share one descriptor, and the places that are locked.
+    """
+
+    path: Path
+    descriptor: int
+    books: int = 0
+    places: set[int] = attrs.field(factory=set)
+
+    @classmethod
+    def of(cls, path: Path) -> "_Locks":
+        """Return the locks of a file, and count one more book.
+
+        Raises:
+            OSError: if the file cannot be opened.
+        """
+        path = path.resolve()
+        with _GUARD:
+            found = _OPEN.get(path)
+            if found is None:
+                found = _OPEN[path] = cls(path, os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            found.books += 1
+            return found
+
+    def close(self) -> None:
+        """Count one book less; after the last one, close the file."""
+        with _GUARD:
+            self.books -= 1
+            if not self.books:
+                del _OPEN[self.path]
+                os.close(self.descriptor)
+
+    def take(self, place: int) -> bool:
+        """Lock a place, and return whether that was possible now.
+
+        Raises:
+            OSError: if the file cannot be locked at all.
+        """
+        with _GUARD:
+            if place in self.places:
+                return False
+            if sys.platform != "win32":
+                try:
+                    fcntl.lockf(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                except OSError as error:
+                    if error.errno in _HELD:
+                        return False
+                    raise
+            self.places.add(place)
+            return True
+
+    def give_back(self, place: int) -> None:
+        """Unlock a place."""
+        with _GUARD:
+            self.places.discard(place)
+            if sys.platform != "win32":
+                fcntl.lockf(self.descriptor, fcntl.LOCK_UN, 1, place)
+
+
+_OPEN: Final[dict[Path, _Locks]] = {}
+_GUARD: Final = threading.Lock()
 
 
 class AnswerBook:
@@ -40,7 +111,7 @@ class AnswerBook:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._locks = -1
+        self._locks: _Locks | None = None
         try:
             if not path.exists():
                 private_file(path)
@@ -56,7 +127,7 @@ class AnswerBook:
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = NORMAL")
             self._database.execute(_TABLE)
-            self._locks = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            self._locks = _Locks.of(path.with_suffix(".lock"))
         except (sqlite3.Error, OSError) as error:
             self._database.close()
             raise failure(path, error) from error
@@ -103,28 +174,27 @@ class AnswerBook:
 
     @asynccontextmanager
     async def _locked(self, key: str) -> AsyncIterator[None]:
-        """Keep other processes from asking for the same answer meanwhile."""
-        if sys.platform == "win32":
-            yield
-            return
-        place = int(key[:12], 16)
-        while True:
-            try:
-                fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
-                break
-            except OSError:
+        """Keep others from asking for the same answer meanwhile."""
+        locks, place = self._locks, int(key[:12], 16)
+        assert locks is not None, "a closed book answers nothing"
+        try:
+            while True:
+                if locks.take(place):
+                    break
                 await anyio.sleep(_POLL)
+        except OSError as error:
+            raise failure(locks.path, error) from error
         try:
             yield
         finally:
-            fcntl.lockf(self._locks, fcntl.LOCK_UN, 1, place)
+            locks.give_back(place)
 
     def close(self) -> None:
         """Close the file. A second call is a no-op."""
         self._database.close()
-        if self._locks >= 0:
-            os.close(self._locks)
-            self._locks = -1
+        locks, self._locks = self._locks, None
+        if locks is not None:
+            locks.close()
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import errno
 import json
 import signal
 import sqlite3
@@ -18,6 +19,7 @@ import pytest
 import sim as package
 from sim.experiments.experiment import Progress
 from sim.experiments.plan import Plan, make_sweep
+from sim.experiments.results import Results
 from tests.helpers import command
 
 ROOT = Path(__file__).parents[2]
@@ -141,6 +143,29 @@ def test_failures_are_kept_apart(dice: Path) -> None:
     assert json.loads(out)["rows"][0]["failed"] == 2
 
 
+def test_trials_that_failed_and_were_not_tried_again_are_told(dice: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupted `--again` says so and how to go on, although all trials have a row."""
+    dice.write_text(SCENARIO.replace("until: 10s", "until: 10s\nexecution: {max_deltas: 50}"))
+    code, out, _ = command("sweep", dice, "--vary", "agents.player.loop.min_loop_delay=0", "--seeds", 3, "--json")
+    folder = json.loads(out)["folder"]
+    assert (code, json.loads(out)["complete"]) == (1, True)
+    add, added = Results.add, list[object]()
+
+    def interrupted(results: Results, found: Any) -> None:
+        if added:
+            raise KeyboardInterrupt
+        added.append(found)
+        add(results, found)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Results, "add", interrupted)
+        code, out, err = command("sweep", "--resume", folder, "--again", "--json")
+    assert (code, json.loads(out)["complete"]) == (1, False)
+    assert f"sim: interrupted; go on with: sim sweep --resume {folder} --again\n" in err
+    code, out, err = command("sweep", "--resume", folder, "--again", "--json")
+    assert (code, json.loads(out)["complete"], "interrupted" in err) == (1, True, False)
+
+
 def kept(folder: Path) -> list[dict[str, str]]:
     """Return the lines of the table without what the machine decides."""
     return [{**line, "wall_seconds": "", "cpu_seconds": ""} for line in table(folder)]
@@ -193,6 +218,41 @@ def test_two_processes_cannot_write_one_sweep(dice: Path, tmp_path: Path) -> Non
     process.communicate()
     assert (code, "another process writes" in err) == (2, True)
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["plan.json", "results.db"])
+def test_a_folder_that_has_a_plan_or_results_is_refused(dice: Path, name: str) -> None:
+    """Each time with the same sentence, because nothing is written into it."""
+    folder = dice.parent / "out"
+    folder.mkdir()
+    (folder / name).write_text("mine")
+    for _ in range(2):
+        code, _, err = command("sweep", dice, "--seeds", 1, "--out", folder)
+        assert (code, f"already contains {name}" in err) == (2, True), err
+    assert [path.name for path in folder.iterdir()] == [name]
+    assert (folder / name).read_text() == "mine"
+
+
+@pytest.mark.parametrize("full", ["results.db", "plan.json"])
+def test_a_full_disk_at_the_start_leaves_nothing(dice: Path, monkeypatch: pytest.MonkeyPatch, full: str) -> None:
+    """No part of an experiment that could not begin is left, so the same command works when there is space again."""
+
+    def no_table(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    def no_plan(path: Path, *_: object) -> None:
+        path.write_text("{")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        if full == "results.db":
+            patched.setattr(Results, "_create", no_table)
+        else:
+            patched.setattr("sim.experiments.folder.private_file", no_plan)
+        code, _, err = command("sweep", dice, "--seeds", 1, "--out", "out")
+        assert (code, f"{full} cannot be used" in err) == (1, True), err
+    assert not list((dice.parent / "out").iterdir())
+    sweep(dice, "--seeds", 1, "--out", "out")
 
 
 Change = Callable[[Told], object]
@@ -305,6 +365,44 @@ def test_results_that_another_version_wrote_or_that_are_damaged(dice: Path, chan
             database.execute(change)
     code, out, err = command("sweep", "--resume", folder, "--json")
     assert (code in (1, 2), said in json.loads(out)["error"]["message"]) == (True, True), err
+
+
+@pytest.mark.parametrize(("value", "shown"), [("'many'", "'many'"), ("x'00ff'", r"b'\x00\xff'"), ("9e999", "inf")])
+def test_an_outcome_that_is_no_number_is_told(dice: Path, value: str, shown: str) -> None:
+    """Results that somebody edited are refused in one sentence, which also says how to repair them."""
+    folder = Path(sweep(dice, "--seeds", 2)["folder"])
+    whole = table(folder)
+    with contextlib.closing(sqlite3.connect(folder / "results.db", isolation_level=None)) as database:
+        database.execute(f"UPDATE outcomes SET value = {value} WHERE seed = 1 AND name = 'points'")  # noqa: S608
+    code, _, err = command("sweep", "--resume", folder)
+    said = f"is damaged: the outcome points of combination 0, seed 1 is {shown}, not a number\nhint: remove that line"
+    assert (code, said in err) == (1, True), err
+    with contextlib.closing(sqlite3.connect(folder / "results.db", isolation_level=None)) as database:
+        database.execute("DELETE FROM trials WHERE seed = 1")
+    sweep("--resume", folder)
+    assert [line["hash"] for line in table(folder)] == [line["hash"] for line in whole]
+
+
+def test_a_text_of_the_results_that_cannot_be_read_is_told(dice: Path) -> None:
+    """Bytes that are no UTF-8, which SQLite finds only while it reads the lines, are an error of the file."""
+    folder = Path(sweep(dice, "--seeds", 2)["folder"])
+    with contextlib.closing(sqlite3.connect(folder / "results.db", isolation_level=None)) as database:
+        database.execute("UPDATE trials SET status = CAST(x'ff' AS TEXT) WHERE seed = 1")
+    code, _, err = command("sweep", "--resume", folder)
+    assert (code, "results.db cannot be used: Could not decode to UTF-8" in err) == (1, True), err
+
+
+def test_a_time_of_an_arm_that_is_no_number_is_told(dice: Path) -> None:
+    """So is a time at which an arm reached an agent."""
+    package.run(dice, out="runs")
+    change = "few:agents.player.state.sides=2"
+    code, out, err = command("branch", "dice", "--at", "1s", "--arm", change, "--seeds", 2, "--json")
+    assert code == 0, err
+    folder = Path(json.loads(out)["folder"])
+    with contextlib.closing(sqlite3.connect(folder / "results.db", isolation_level=None)) as database:
+        assert database.execute("UPDATE reached SET seconds = 'late'").rowcount > 0
+    code, _, err = command("sweep", "--resume", folder)
+    assert (code, "was reached of combination 1, seed 0 is 'late', not a number" in err) == (1, True), err
 
 
 @pytest.mark.parametrize("arms", [False, True])

@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,6 +42,31 @@ def test_a_job_that_was_killed_once_is_done_again(tmp_path: Path) -> None:
     jobs = [("do", 1), (f"once {tmp_path / 'mark'}", 7), ("do", 2)]
     with Pool(2) as pool:
         assert sorted(result for _, result in pool.run(work, jobs) if isinstance(result, int)) == [1, 4, 49]
+
+
+def end_workers(pool: Pool) -> None:
+    """Kill the workers of a pool, and wait until it has noticed."""
+    executor = pool._executor
+    assert executor is not None
+    manager: Any = executor._executor_manager_thread
+    for worker in list(executor._processes.values()):
+        worker.kill()
+    manager.join()
+
+
+def test_workers_that_end_between_two_jobs_cost_no_job() -> None:
+    """A worker may end while the caller writes a result, or before it asks for more: each job is done all the same."""
+    with Pool(2) as pool:
+        assert list(pool.run(work, [("do", 3)])) == [(("do", 3), 9)]
+        end_workers(pool)
+        found: list[tuple[Any, Any]] = []
+        for job, result in pool.run(work, [("do", number) for number in range(12)]):
+            if not found:
+                assert pool._executor is None
+            found.append((job, result))
+            if len(found) == 6:
+                end_workers(pool)
+    assert sorted(found) == [(("do", number), number * number) for number in range(12)]
 
 
 @pytest.mark.parametrize("how", ["exit", "interrupt"])
@@ -81,6 +108,19 @@ def test_closing_early_leaves_no_worker() -> None:
     with pytest.raises(KeyboardInterrupt):
         begin()
     assert not children(os.getpid()) - before
+
+
+def test_other_processes_of_the_program_go_on() -> None:
+    """A pool kills its own workers alone, not what the program began after it."""
+    with Pool(1) as pool:
+        other = get_context("spawn").Process(target=time.sleep, args=(1000,))
+        other.start()
+        try:
+            assert dict(pool.run(work, [("die", 1), ("do", 2)])) == {("die", 1): Ended(), ("do", 2): 4}
+            assert other.is_alive()
+        finally:
+            other.kill()
+            other.join()
 
 
 def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:

@@ -75,6 +75,16 @@ def test_a_local_cluster_gives_the_same_rows(bees: Path) -> None:
     assert sim.replay(runs[0]).same
 
 
+def test_without_an_address_no_other_cluster_is_joined(bees: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--on ray` begins a cluster on this machine, whatever the environment names: keys travel with trials."""
+    from sim.experiments.ray_workers import RayWorkers
+
+    monkeypatch.setenv("RAY_ADDRESS", "192.0.2.1:6379")
+    with RayWorkers(make_sweep(bees, vary=VARY), None, None):
+        assert not ray.get_runtime_context().gcs_address.startswith("192.0.2.1")
+        assert len(ray.nodes()) == 1
+
+
 def test_arms_on_a_cluster(bees: Path) -> None:
     """The past travels to the machines, and arms have the same differences."""
     run = Path(sim.run(bees, out="runs", seed=4).run or "")
@@ -88,6 +98,19 @@ def test_arms_on_a_cluster(bees: Path) -> None:
     assert here["rows"] == there["rows"]
     assert here["differences"] == there["differences"]
     assert here["reached"] == there["reached"]
+
+
+def test_recorded_arms_name_their_past(bees: Path) -> None:
+    """A recorded arm that comes back says which run it comes from, and nothing else is left in the folder of runs."""
+    run = Path(sim.run(bees, out="runs", seed=4).run or "")
+    arm = ["--arm", "lazy:agents.bee.rules=[{do: noop}]"]
+    code, out, err = command("branch", run.name, "--at", "4s", *arm, "--seeds", 2, "--record", "--on", "ray", "--json")
+    assert code == 0, err
+    found = sorted((Path(json.loads(out)["folder"]) / "runs").iterdir())
+    assert len(found) == 4
+    for path in found:
+        with sim.open(path) as stored:
+            assert (stored.info.origin or {})["run"] == run.name
 
 
 def test_a_machine_that_is_lost_costs_no_row(bees: Path, cluster: Any) -> None:

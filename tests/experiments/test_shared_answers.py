@@ -1,6 +1,10 @@
 """Answers of models that trials share: each is asked for once, within a run never reused, and on record."""
 
+import errno
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections import Counter
 from pathlib import Path
@@ -10,6 +14,7 @@ import anyio
 import pytest
 
 import sim
+from sim.errors import RunError
 from sim.llm import Access
 from sim.llm.shared_answers import SharedAnswers
 from sim.store import open_run
@@ -152,6 +157,63 @@ def test_the_lock_of_an_answer(tmp_path: Path) -> None:
         assert anyio.run(twice, book) == [("answer 1", True), ("answer 1", True)]
     assert calls == ["asked"]
     assert threading.active_count() >= 1
+
+
+def test_two_books_of_one_process_ask_once(tmp_path: Path) -> None:
+    """Books of one process exclude each other as those of two processes do, also after a third one was closed."""
+    asked: list[str] = []
+
+    async def both() -> list[tuple[Any, bool]]:
+        found: list[tuple[Any, bool]] = []
+        waiting, go_on = anyio.Event(), anyio.Event()
+
+        async def ask() -> str:
+            asked.append("asked")
+            waiting.set()
+            await go_on.wait()
+            return "answer"
+
+        async def want(book: AnswerBook) -> None:
+            found.append(await book.answer("cd" * 32, ask, keep=bool))
+
+        with AnswerBook(tmp_path / "a.db") as one, AnswerBook(tmp_path / "a.db") as other:
+            async with anyio.create_task_group() as group:
+                group.start_soon(want, one)
+                await waiting.wait()
+                AnswerBook(tmp_path / "a.db").close()
+                assert not locked_by_another_process(tmp_path / "a.lock")
+                group.start_soon(want, other)
+                await anyio.wait_all_tasks_blocked()
+                go_on.set()
+        return found
+
+    assert sorted(anyio.run(both)) == [("answer", False), ("answer", True)]
+    assert asked == ["asked"]
+
+
+def locked_by_another_process(path: Path) -> bool:
+    """Return whether another process can lock the place of the answer `cdcdcd...`."""
+    code = f"import fcntl; fcntl.lockf(open({str(path)!r}, 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0x{'cd' * 6})"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks on Windows")
+def test_a_file_that_cannot_be_locked_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system without locks, as NFS can be, is named in one sentence; the call does not wait for ever."""
+
+    def lockf(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    async def ask() -> str:
+        raise AssertionError("nothing is asked")
+
+    async def want(book: AnswerBook) -> None:
+        with anyio.fail_after(5):
+            await book.answer("ab" * 32, ask, keep=bool)
+
+    monkeypatch.setattr("fcntl.lockf", lockf)
+    with AnswerBook(tmp_path / "a.db") as book, pytest.raises(RunError, match=r"a\.lock cannot be used: No locks"):
+        anyio.run(want, book)
 
 
 def test_a_damaged_book_is_refused(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from sim.experiments.tables import differences_table, estimates_table, reach_tab
 from sim.expressions import did_you_mean
 
 _SHOWN = 40
+_RELIABLE = 10  # trials after which the time left is told: the first ones wait for processes to start
 
 
 def work_on(
@@ -49,7 +50,8 @@ def work_on(
         click.echo(f"\n{plain(page)}")
     if not whole:
         allow = "".join(f" --allow {name}" for name in results.plan.allow)
-        say(f"sim: interrupted; go on with: sim sweep --resume {plain(results.folder)}{plain(allow)}")
+        options = f"{plain(results.folder)}{' --again' if again else ''}{plain(allow)}"
+        say(f"sim: interrupted; go on with: sim sweep --resume {options}")
     for one in without_effect(results):
         say(f"sim: warning: {plain(one)} has no effect: the runs are the same without it")
     if failing := results.failing():
@@ -84,9 +86,10 @@ def stoppable() -> Iterator[None]:
 
 
 def _carry_out(results: Results, workers: AbstractContextManager[Workers], hosting: Hosting, *, again: bool) -> bool:
-    """Run what is missing; return whether nothing is missing then."""
+    """Run what is missing, with `again` also what failed; return whether nothing of that is left to do."""
     line, following, began = StatusLine(live=sys.stderr.isatty()), 0.0, time.monotonic()
     first: int | None = None
+    ended = False
     with stoppable(), contextlib.closing(carry_out(results, workers, hosting, again=again)) as trials:
         for progress in trials:
             first = progress.done - 1 if first is None else first
@@ -94,16 +97,19 @@ def _carry_out(results: Results, workers: AbstractContextManager[Workers], hosti
                 continue
             following = time.monotonic() + PLAIN_SECONDS
             line.show(plain(_told(results, progress, progress.done - first, time.monotonic() - began)))
+        ended = True
     line.clear()
-    return not missing(results)
+    return ended or not missing(results, again=again)
 
 
 def _told(results: Results, progress: Progress, done: int, seconds: float) -> str:
     """Return how far an experiment is, with the time left."""
-    left = seconds / done * (progress.planned - progress.done)
+    left = ""
+    if done >= _RELIABLE or progress.done == progress.planned:
+        left = f", about {seconds / done * (progress.planned - progress.done):.0f} s left"
     where = results.plan.label(progress.last.point)
     what = ", ".join(part for part in (where, f"seed {progress.last.seed}") if part)
-    return f"{progress.done} of {progress.planned} trials, about {left:.0f} s left: {what}: {progress.last.status}"
+    return f"{progress.done} of {progress.planned} trials{left}: {what}: {progress.last.status}"
 
 
 def _print(results: Results, estimates: Sequence[PointEstimates]) -> None:
