@@ -90,6 +90,7 @@ def test_trials_can_be_recorded(bees: Path) -> None:
     assert sorted(line[lines[0].index("run")] for line in lines[1:]) == [run.name for run in runs]
 
 
+@pytest.mark.proof
 def test_arms_that_were_killed_go_on(bees: Path) -> None:
     """`sim sweep --resume` goes on with arms, and the results are those of one in one go."""
     given = ["bees", "--at", "3s", "--arm", "same:", "--seeds", "40"]

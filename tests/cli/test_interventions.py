@@ -34,6 +34,7 @@ def test_a_scenario_with_interventions(sim, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.proof
 @pytest.mark.skipif(sys.platform == "win32", reason="it kills a process by a signal")
 def test_a_killed_process_is_resumed(sim, tmp_path, monkeypatch):
     """A process that is killed in the middle of a run with interventions is resumed to the hash of the whole run."""

@@ -186,6 +186,7 @@ def test_the_environment_is_given_by_name_and_not_recorded(sim, server, token, m
 # -- ends
 
 
+@pytest.mark.proof
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 @pytest.mark.parametrize("safety", [pytest.param("unsafe", marks=pytest.mark.proof), "pure"])
 def test_a_killed_run_is_resumed(sim, start, server, token, safety):

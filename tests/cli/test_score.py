@@ -130,6 +130,7 @@ def test_judges_that_do_not_answer(talk: list[Path]) -> None:
         assert len(endpoint.seen) == asked
 
 
+@pytest.mark.proof
 def test_scoring_that_was_killed_goes_on(talk: list[Path]) -> None:
     """A killed command keeps its scores; the next one asks only for the others."""
     Path("measures.yaml").write_text(MEASURES.replace("repeats: 2", "repeats: 40"))

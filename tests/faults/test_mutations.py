@@ -11,7 +11,7 @@ from sim.assembly.build import build
 from sim.errors import Problem, ScenarioError, UsageError
 from sim.scenario import loads
 
-LARGE = {"debate", "ecology", "helpdesk", "lead_response"}
+LARGE = {"community", "debate", "ecology", "helpdesk", "houston", "lead_response", "software_team"}
 SCENARIOS = [
     # The largest files take far longer than the others together.
     pytest.param(path, id=path.stem, marks=[pytest.mark.proof] if path.stem in LARGE else [])

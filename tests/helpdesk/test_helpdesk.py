@@ -184,6 +184,7 @@ def _wait_for(stored: Callable[[], list[Any]], process: "subprocess.Popen[str]")
     raise AssertionError("it did not happen within a minute")
 
 
+@pytest.mark.proof
 def test_people_take_part_from_another_terminal(start: Start, tmp_path: Path) -> None:
     """`sim approve` lets a refund go on that waits for a real person, and `sim tell` leaves a note to an assistant."""
     running = start(

@@ -116,6 +116,7 @@ def _kills(tmp_path, start, times, seed):
     _check(run, person.told)
 
 
+@pytest.mark.proof
 def test_each_request_is_applied_once_over_kills(tmp_path, start):
     """The process is killed three times at random moments while a person tells it things: each becomes one message."""
     _kills(tmp_path, start, 3, 1)
@@ -128,6 +129,7 @@ def test_each_request_is_applied_once_over_many_kills(tmp_path, start, seed):
     _kills(tmp_path, start, 50, seed)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("when", ["unanswered", "answered"])
 def test_a_kill_beside_an_answer(tmp_path, start, when):
     """A process that is killed after a request was applied, just before or after it was answered, leaves it applied:
@@ -198,6 +200,7 @@ def _tell_many(run: Path, name: str) -> None:
         ask(run, "tell", agent_id="helper", text=f"{name}{n:02}", topic="")
 
 
+@pytest.mark.proof
 def test_a_request_that_the_record_has_lost_is_applied_again(tmp_path):
     """The record decides what was applied. A request that was answered, but whose input was lost with the last records,
     is taken in by the process that continues from what is left.

@@ -64,6 +64,7 @@ def test_a_person_takes_part_in_a_run(tmp_path, start, call, backend):
     assert (replayed.same, replayed.complete) == (True, True), replayed.difference
 
 
+@pytest.mark.proof
 def test_a_paused_run_stands_still(desk, call):
     """While a run is paused, no simulated time passes, its agents are paused, and a single one can be resumed no sooner
     than the run; `sim resume RUN` ends it. The processor has nothing to do meanwhile.
@@ -90,6 +91,7 @@ def _processor_time(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / 100
 
 
+@pytest.mark.proof
 def test_a_paused_run_in_virtual_time_waits(tmp_path, start, call):
     """A run in virtual time that a person pauses neither ends nor jumps ahead: it waits for the person."""
     text = DESK.replace("{clock: wall}", "{clock: virtual}").replace("until: 1h", "until: 100000h")
@@ -155,6 +157,7 @@ def test_a_run_that_is_not_going_on_says_so(tmp_path, call, monkeypatch, verb):
     assert not (run / INBOX).exists()
 
 
+@pytest.mark.proof
 def test_a_killed_run_says_so_and_takes_in_the_rest_later(desk, start):
     """A request that nobody has taken in when the process is killed is taken in by the process that resumes the run."""
     run, program = desk
@@ -201,6 +204,7 @@ TEXTS = [
 ]
 
 
+@pytest.mark.proof
 def test_text_is_only_text(desk):
     """Whatever a person writes arrives as the data of a message from `person`, and changes nothing else."""
     run, program = desk

@@ -47,6 +47,7 @@ def _said(run):
     return rows(run, "SELECT DISTINCT data FROM events WHERE topic = 'price.said' AND actor = 'seller-2'")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def test_a_person_sets_values_over_a_kill(tmp_path, start, call, backend):
     """What a person sets and publishes is answered, applied inside the run, kept over a kill, and is the same in a

@@ -113,6 +113,7 @@ def campaign(tmp_path):
         yield make
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("point", "n"), [("batch.created", 2), ("batch.ended", 3)])
 def test_a_killed_run_finds_its_batch(campaign, point, n):
     """Killed after a submission that is not on note, and after results were read: the batch is adopted."""

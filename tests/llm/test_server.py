@@ -183,6 +183,7 @@ def test_cancelled_calls_leave_nothing_behind(work):
     assert calls.server._slots.level == 2
 
 
+@pytest.mark.proof
 def test_one_machine_shared_equally_is_as_theory_says():
     """M/M/1 with processor sharing: at a load of 0.5 calls take 1 / (1 - 0.5) = 2 mean lengths, and nobody waits."""
     kernel, stream, at, served = Kernel(), Stream(1), 0.0, []

@@ -68,6 +68,7 @@ def test_backends_agree(mode: str) -> None:
     assert len(hashes) == 1
 
 
+@pytest.mark.proof
 def test_the_zone_of_the_machine_has_no_influence(tmp_path: Path) -> None:
     """Two processes with other zones, and other hash seeds, give the same hash."""
     path = tmp_path / "civil.yaml"

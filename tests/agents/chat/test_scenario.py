@@ -55,6 +55,7 @@ def test_many_kills_resume_to_the_same_hash(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.proof
 def test_its_outcomes(tmp_path: Path) -> None:
     """In 65 days budgets run out and are renewed, an outage is bridged, files, jobs and summaries are made."""
     result = sim.run(FILE, out=tmp_path)

@@ -51,6 +51,7 @@ def _no_run_twice(run: Path) -> None:
         assert runs == distinct > 10
 
 
+@pytest.mark.proof
 def test_a_killed_run_resumes_to_the_same_hash(tmp_path: Path) -> None:
     """Killed at random and resumed, the run ends with the same hash, and no run was made twice."""
     _no_run_twice(killed_and_resumed(FILE, tmp_path, kills=1, seed=1, until="3d"))

@@ -79,6 +79,7 @@ def _no_step_twice(run: Path) -> None:
         assert {count for (count,) in stored.query(steps)} == {1}
 
 
+@pytest.mark.proof
 def test_a_killed_run_resumes_to_the_same_hash(tmp_path: Path) -> None:
     """Killed at random and resumed, the run ends with the same hash, and no step was done twice."""
     _no_step_twice(killed_and_resumed(FILE, tmp_path, kills=1, seed=1, until="4d"))
