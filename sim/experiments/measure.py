@@ -70,7 +70,8 @@ def attempt(trial: Trial, figures: Callable[[], Mapping[str, Any]], *, may_refus
         figures: runs the scenario and returns the figures.
         may_refuse: whether a scenario that does not fit is no failure.
     """
-    _collect()
+    if parent_process() is not None:
+        _collect()
     try:
         with contextlib.redirect_stdout(sys.stderr):  # output of agents is not part of the result
             return attrs.evolve(trial, **figures())
@@ -82,13 +83,12 @@ def attempt(trial: Trial, figures: Callable[[], Mapping[str, Any]], *, may_refus
 
 
 def _collect() -> None:
-    """Collect the garbage of earlier trials, so that it is not collected during the next one.
+    """Collect the garbage of earlier trials of this worker, so that it is not collected during the next one.
 
-    A worker then freezes what is left, mostly modules: to look through it again would cost more than a short trial.
+    What is left, mostly modules, is then frozen: to look through it again would cost more than a short trial.
     """
     gc.collect()
-    if parent_process() is not None:
-        gc.freeze()
+    gc.freeze()
 
 
 @attrs.define

@@ -30,7 +30,7 @@ def bees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def arms(*arguments: object, code: int = 0) -> dict[str, Any]:
     """Return what `sim branch --arm --json` prints."""
-    got, out, err = command("branch", *arguments, "--json")
+    got, out, err = command("branch", *arguments, "--jobs", 1, "--json")
     assert got == code, err
     found: dict[str, Any] = json.loads(out)
     return found

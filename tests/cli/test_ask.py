@@ -154,6 +154,7 @@ agents:
 """
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("latency", ["3s", "null"])
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_calls_in_flight_are_not_made_again(

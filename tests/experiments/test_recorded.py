@@ -63,6 +63,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch, *, arms: bool = False) -> Path:
     return Path("out")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("arms", [False, True])
 def test_a_stop_leaves_no_run_twice(monkeypatch: pytest.MonkeyPatch, arms: bool) -> None:
     """A run whose trial was not written, because the experiment was killed, goes when the experiment goes on."""

@@ -102,6 +102,7 @@ def _fields(reply: Reply) -> dict[str, Any]:
     return {field.name: getattr(reply, field.name) for field in attrs.fields(Reply)}
 
 
+@pytest.mark.proof
 def test_failures_are_not_kept(talk: Path) -> None:
     """A call that failed is made again by the next trial."""
     state = {"broken": True}
@@ -224,6 +225,7 @@ def test_a_damaged_book_is_refused(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.proof
 def test_branches_of_the_debate_ask_only_after_they_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty branches from the middle make at most 55 % of the calls of twenty runs, and none before they part."""
     monkeypatch.chdir(tmp_path)

@@ -50,6 +50,7 @@ def _gates(run):
     return rows(run, "SELECT status FROM gates ORDER BY gate")
 
 
+@pytest.mark.proof
 def test_a_run_waits_for_a_person_and_survives_a_kill(shop, call):
     """A run in virtual time that waits for nothing but a person neither ends nor counts as deadlocked. After a kill it
     waits again for what was not decided; what was decided is asked once; each payment is made once.

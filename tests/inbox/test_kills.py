@@ -222,6 +222,7 @@ def test_a_request_that_the_record_has_lost_is_applied_again(tmp_path):
     assert rows(run, "SELECT data FROM messages") == ['"lost"', '"new"']
 
 
+@pytest.mark.proof
 def test_a_paused_run_is_still_paused_after_a_kill(tmp_path, start):
     """A run that was paused and whose process was killed stands still where it was when it is continued, and says so;
     the end of the pause, and what was told meanwhile, are in the record once.

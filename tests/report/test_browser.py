@@ -55,6 +55,7 @@ agents:
 """
 
 
+@pytest.mark.proof
 def test_services_are_listed_with_their_numbers(ran, browser):
     """What agents share has a section: each number of each service."""
     browser.open(write_report(ran(SHOP)))
@@ -99,6 +100,7 @@ class Asker(sim.Agent):
         await sim.perform(sim.Effect("question", {"number": number}, ask, latency_ns=2 * 10**9, safety="pure"))
 
 
+@pytest.mark.proof
 def test_models_and_effects_are_drawn(ran, stored, browser):
     """Calls of models, with their cost, and what was done outside have sections of their own."""
     text = "name: asking\nuntil: 20m\nagents: [{name: a, kind: asker, loop: {min_loop_delay: 1m}}]\n"
@@ -118,6 +120,7 @@ def test_models_and_effects_are_drawn(ran, stored, browser):
     assert browser.said == []
 
 
+@pytest.mark.proof
 def test_a_story_is_a_click_away(ran, browser):
     """A click on a row shows the agent's swimlane, its variables and its story; the address remembers it."""
     file = write_report(ran(RICH))
@@ -133,6 +136,7 @@ def test_a_story_is_a_click_away(ran, browser):
     assert browser.evaluate("document.querySelector('#agent h3').textContent") == "trader-5"
 
 
+@pytest.mark.proof
 def test_rows_are_filtered_and_sorted(ran, browser):
     """The filter keeps the rows that hold its text; a click on a heading sorts by it, another one turns it round."""
     browser.open(write_report(ran(RICH)))

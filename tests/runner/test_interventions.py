@@ -146,6 +146,7 @@ def _fresh() -> Iterator[None]:
     crashpoints.hook = None
 
 
+@pytest.mark.proof
 @both_hosts
 def test_a_killed_run_goes_on(record, tmp_path: Path, backend: Backend):
     """After a kill at any commit a run with interventions comes to the hash of the run that was not killed."""

@@ -19,7 +19,9 @@ PLACES = """
 FILE = ROOT / "scenarios" / "community.yaml"
 
 
-@pytest.mark.parametrize(("mode", "until"), [("autonomous", "12d"), ("tick", "20h")])
+@pytest.mark.parametrize(
+    ("mode", "until"), [pytest.param("autonomous", "12d", marks=pytest.mark.proof), ("tick", "20h")]
+)
 def test_it_is_the_same_on_backends_hash_seeds_and_processes(mode: Any, until: str) -> None:
     """Two backends, and a process with another hash seed, give the same hash."""
     same_everywhere(FILE, mode=mode, until=until)

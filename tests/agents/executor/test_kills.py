@@ -58,6 +58,7 @@ def test_without_a_kill(parcels: Killed) -> None:
     assert json.loads(other.stdout)["hash"] == json.loads(done.stdout)["hash"]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("point", "n"), [("effect.done", 1), ("effect.recorded", 1)])
 def test_a_kill_between_the_effect_and_its_record(parcels: Killed, point: str, n: int) -> None:
     """The effect is done and its outcome is not on record: it is not repeated without asking."""
