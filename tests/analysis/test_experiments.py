@@ -100,7 +100,7 @@ def test_a_sweep_that_ends_early_goes_on(tmp_path: Path) -> None:
 def test_arms_differ_from_their_baseline() -> None:
     """Arms are compared seed by seed; one that changes nothing has no difference and reaches nobody."""
     run = sim.run("dice.yaml", out="runs")
-    made = sim.arms(run, at="30m", arms={"many": {SIDES: 1000}, "same": {}, "text": [f"{SIDES}=1000"]}, seeds=4, jobs=1)
+    made = sim.arms(run, at="30m", arms={"many": {SIDES: 1000}, "same": {}, "text": [f"{SIDES}=1000"]}, seeds=2, jobs=1)
     rows = {(one.arm, one.outcome): one.difference.mean for one in made.differences}
     assert rows["many", "total"] == rows["text", "total"] > 0
     assert rows["same", "total"] == 0
@@ -108,7 +108,7 @@ def test_arms_differ_from_their_baseline() -> None:
         ("many", ["player"]), ("same", []), ("text", ["player"]),
     ]  # fmt: skip
     assert made.frame("reached")["agent"].tolist() == ["player", "player"]
-    assert made.frame("differences")["changed"].max() == 4
+    assert made.frame("differences")["changed"].max() == 2
     assert "differences from the baseline, seed by seed" in repr(made)
     for chart in (made.plot("total"), made.plot_differences("total"), made.plot_reach()):
         assert chart.svg.startswith("<svg")

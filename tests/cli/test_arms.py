@@ -154,6 +154,7 @@ def test_wrong_usage(bees: Path, arguments: list[str], said: str) -> None:
     assert not Path("experiments").exists()
 
 
+@pytest.mark.proof
 def test_seeds_are_added_until_differences_are_precise(bees: Path) -> None:
     """All arms get the same seeds; a difference that is always nothing is precise with 33 seeds, 10 are too few."""
     same = arms("bees", "--at", "0", "--arm", "same:", "--seeds", 2, "--until-precision", "1%", "--outcome", "found")

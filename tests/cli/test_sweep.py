@@ -183,7 +183,8 @@ def _process(arguments: list[str]) -> "subprocess.Popen[str]":
     )
 
 
-@pytest.mark.parametrize("how", [pytest.param(signal.SIGKILL, marks=pytest.mark.proof), signal.SIGINT])
+@pytest.mark.proof
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_sweep_that_was_stopped_goes_on(dice: Path, tmp_path: Path, how: signal.Signals) -> None:
     """Killed or interrupted and resumed, a sweep has the same rows as one in one go."""
     whole = sweep(dice, "--vary", VARY, "--seeds", 20, "--out", tmp_path / "whole")

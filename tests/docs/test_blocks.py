@@ -17,12 +17,21 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SIM = [sys.executable, "-m", "sim"]
 
 
+LONG = {"experiments.md", "python.md"}
+"""Pages whose commands and programs take long: they run with the proofs."""
+
+
+def _marks(page: Path) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.proof] if page.name in LONG else []
+
+
 def _blocks(*languages: str) -> list[ParameterSet]:
     found = []
     for page in PAGES:
         for number, match in enumerate(BLOCK.finditer(page.read_text(encoding="utf-8"))):
             if match[1] in languages:
-                found.append(pytest.param(match[2], id=f"{page.name}-{number}"))
+                marks = _marks(page) if match[1] == "python" else []
+                found.append(pytest.param(match[2], id=f"{page.name}-{number}", marks=marks))
     return found
 
 
@@ -79,7 +88,7 @@ _SHOWN = [page for page in PAGES if page.name not in _ELSEWHERE and "$ uv run si
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("page", _SHOWN, ids=[page.name for page in _SHOWN])
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.name, marks=_marks(page)) for page in _SHOWN])
 def test_console_blocks_run(page, folder):
     """The commands of a page do what they say, in their order; the benchmark and the tests run elsewhere."""
     text = page.read_text(encoding="utf-8")

@@ -45,6 +45,7 @@ def test_the_most_seeds_bound_all(first: int, most: int, seeds: int) -> None:
     assert measured(lambda _: 0.0, first=first, most=most).n == seeds
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("draw", "mean", "least"),
     [

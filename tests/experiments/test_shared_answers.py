@@ -79,6 +79,7 @@ def test_each_answer_is_asked_for_once_by_seed(talk: Path) -> None:
     assert sum(int(line.split(",")[place]) for line in lines[1:]) == 6 * 12 - 24
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("answers", "calls"), [("fresh", 48), ("seed", 24), ("all", 12)])
 def test_the_switch(talk: Path, answers: str, calls: int) -> None:
     """Two agents ask six times in each of four trials, of two seeds: `fresh` asks each time, `all` shares all."""

@@ -64,6 +64,7 @@ def joint(sizes: tuple[int, int, int], repeats: int, chance: random.Random) -> d
     }
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("repeats", "rest"), [(1, "residual"), (3, "interaction")])
 def test_what_seed_and_agent_do_together_is_credited_to_neither(repeats: int, rest: str) -> None:
     """Ten judges, six seeds and agents, 200 draws: the variance of seed x agent is no variance of seeds or agents.

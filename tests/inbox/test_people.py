@@ -29,6 +29,7 @@ def call(capsys):
     return run
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def test_a_person_takes_part_in_a_run(tmp_path, start, call, backend):
     """A person tells, pauses, resumes and stops. Each is answered, is on record as an input, shows in the states of the

@@ -104,7 +104,7 @@ def test_the_same_file_runs_against_an_endpoint(backend, tmp_path):
     assert rows == [("debate", 15, 1, None), ("vote", 10, 1, None)]
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def test_faults_of_the_scenario_hit_an_endpoint_too(backend):
     """A rate limit that the scenario injects fails calls before they are sent; the retry layer gets all through."""
     fault = "models.faults=[{kind: rate_limit, share: 0.1, retry_after: 10ms}]"  # 5 in a row: one in 100,000 calls

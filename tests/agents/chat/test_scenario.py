@@ -20,7 +20,7 @@ FILE = ROOT / "scenarios" / "community.yaml"
 
 
 @pytest.mark.parametrize(
-    ("mode", "until"), [pytest.param("autonomous", "12d", marks=pytest.mark.proof), ("tick", "20h")]
+    ("mode", "until"), [pytest.param("autonomous", "12d", marks=pytest.mark.proof), ("tick", "10h")]
 )
 def test_it_is_the_same_on_backends_hash_seeds_and_processes(mode: Any, until: str) -> None:
     """Two backends, and a process with another hash seed, give the same hash."""

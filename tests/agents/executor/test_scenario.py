@@ -30,7 +30,7 @@ WANTED = [
 needs_sandbox = pytest.mark.skipif(sandbox_fault() is not None, reason=f"no sandbox here: {sandbox_fault()}")
 
 
-@pytest.mark.parametrize("mode", ["autonomous", "tick"])
+@pytest.mark.parametrize("mode", ["autonomous", pytest.param("tick", marks=pytest.mark.proof)])
 def test_it_is_the_same_on_backends_hash_seeds_and_processes(mode: str) -> None:
     """Two backends, and processes with other hash seeds, give the same hash."""
     same_everywhere(FILE, mode=mode, until="2h", salts=("1", "271828"))

@@ -161,6 +161,7 @@ def test_one_test_can_be_run(tmp_path: Path) -> None:
     assert found.acceptance_progress == 0.5
 
 
+@pytest.mark.proof
 @needs_sandbox
 def test_all_of_many_tests_count(tmp_path: Path) -> None:
     """The list of tests is cut, those that failed first; the verdict is not: the last of 500 tests fails."""

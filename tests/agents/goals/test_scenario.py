@@ -64,6 +64,7 @@ def test_many_kills_resume_to_the_same_hash(tmp_path: Path) -> None:
     _no_run_twice(killed_and_resumed(FILE, tmp_path, kills=KILLS, seed=2, until="14d"))
 
 
+@pytest.mark.proof
 def test_its_outcomes(tmp_path: Path) -> None:
     """In four days people get replies, tasks are finished, sessions archived, feeds sent, and an outage is survived."""
     result = sim.run(FILE, until="4d", out=tmp_path)
