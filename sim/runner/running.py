@@ -221,10 +221,12 @@ class Session:
 def _patient_collector() -> Iterator[None]:
     """Run the garbage collector less often: a run creates few cycles, and collection took a tenth of its time.
 
-    A process that has frozen its objects itself, such as a worker of an experiment, keeps them frozen.
+    A process that has frozen its objects itself, such as a worker of an experiment, keeps them frozen, and those of the
+    run are not added: what it leaves would never be collected.
     """
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
-    gc.freeze()
+    if not frozen:
+        gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
     try:
         yield

@@ -13,6 +13,7 @@ import pytest
 import sim
 from sim.experiments.estimate import Estimate
 from sim.experiments.plan import Plan
+from sim.experiments.pool import cores
 from tests.experiments.test_arms import SCENARIO
 from tests.helpers import command
 
@@ -28,9 +29,9 @@ def bees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path(sim.run("bees.yaml", out="runs", seed=4).run or "")
 
 
-def arms(*arguments: object, code: int = 0) -> dict[str, Any]:
-    """Return what `sim branch --arm --json` prints."""
-    got, out, err = command("branch", *arguments, "--jobs", 1, "--json")
+def arms(*arguments: object, code: int = 0, jobs: int = 1) -> dict[str, Any]:
+    """Return what `sim branch --arm --json` prints. Processes take longer to begin than a few trials."""
+    got, out, err = command("branch", *arguments, "--jobs", jobs, "--json")
     assert got == code, err
     found: dict[str, Any] = json.loads(out)
     return found
@@ -180,7 +181,18 @@ def test_common_random_numbers_leave_a_third_of_the_noise(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     sim.run(CONTAGION, out="runs")
     beta = "agents.person.state.beta"
-    told = arms("contagion", "--at", "0", "--arm", f"low:{beta}=0.076", "--arm", f"high:{beta}=0.084", "--seeds", 50)
+    told = arms(
+        "contagion",
+        "--at",
+        "0",
+        "--arm",
+        f"low:{beta}=0.076",
+        "--arm",
+        f"high:{beta}=0.084",
+        "--seeds",
+        50,
+        jobs=cores(),
+    )
     rows = {row["label"]: row["outcomes"]["R"] for row in told["rows"]}
     values = {label: [] for label in rows}  # type: dict[str, list[float]]
     for line in (Path(told["folder"]) / "results.csv").read_text().splitlines()[1:]:
@@ -197,7 +209,7 @@ def test_common_random_numbers_leave_a_third_of_the_noise(tmp_path: Path, monkey
 @pytest.mark.timeout(1200)
 def test_a_null_change_makes_no_difference(bees: Path) -> None:
     """Over 1,000 seeds, an arm that sets what is set already differs in no outcome and reaches no agent."""
-    told = arms("bees", "--at", "0", "--arm", "same:agents.bee.state.power=0.5", "--seeds", 1000)
+    told = arms("bees", "--at", "0", "--arm", "same:agents.bee.state.power=0.5", "--seeds", 1000, jobs=cores())
     assert all(one["changed"] == 0 for one in told["differences"])
     assert told["differences"][0]["difference"]["n"] == 1000
     assert [arm["count"] for arm in told["reached"]] == [{"n": 1000, "mean": 0.0, "half": 0.0}]
@@ -208,7 +220,7 @@ def test_a_null_change_makes_no_difference(bees: Path) -> None:
 def test_intervals_cover_a_known_effect(bees: Path) -> None:
     """Over 5 seeds each, 1,000 intervals of 95 % cover the effect, which is known, in 93 to 97 of 100 cases."""
     given = ("--arm", "high:agents.bee.state.power=0.8", "--first-seed", 1, "--seeds", 5_000)
-    told = arms("bees", "--at", "0", *given, "--outcome", "found")
+    told = arms("bees", "--at", "0", *given, "--outcome", "found", jobs=cores())
     lines = [line.split(",") for line in (Path(told["folder"]) / "results.csv").read_text().splitlines()[1:]]
     found = {(cells[2], int(cells[1])): float(cells[3]) for cells in lines}
     known = 3 * 10 * (0.8 - 0.5)  # three bees look ten times each

@@ -1,5 +1,6 @@
 """The pool: long-lived workers, jobs whose process ends early, and nothing left behind."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import sim
 from sim.experiments.pool import Ended, Pool
 from tests.experiments.killed_sweep import work
 
@@ -145,3 +147,24 @@ def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
     while any(map(alive, workers)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(alive, workers))
+
+
+def _left_by_runs(scenario: str) -> int:
+    """Return how many objects of five runs are never collected in a process that has frozen what it had before."""
+    gc.collect()
+    gc.freeze()
+    before = gc.get_freeze_count()
+    for seed in range(5):
+        sim.run(scenario, seed=seed)
+    return gc.get_freeze_count() - before
+
+
+def test_a_worker_keeps_nothing_of_its_trials(tmp_path: Path) -> None:
+    """The runs of a worker add nothing to what the garbage collector leaves alone, however many they are."""
+    file = tmp_path / "one.yaml"
+    agents = "[{name: a, count: 5, loop: {min_loop_delay: 1m}, rules: [{do: noop}]}]"
+    file.write_text(f"name: one\nuntil: 1h\nagents: {agents}\n")
+    with Pool(1) as pool:
+        ((_, left),) = pool.run(_left_by_runs, [str(file)])
+    assert isinstance(left, int)
+    assert left <= 0
