@@ -157,6 +157,7 @@ def _run(writers: list[tuple[str, int, bool, bool]], concurrency: str, shuffled:
     return Board.of(simulation.world)
 
 
+@pytest.mark.proof
 @given(writers=WRITERS, shuffled=st.booleans())
 def test_nobody_sees_an_action_of_its_own_tick(writers: list[tuple[str, int, bool, bool]], shuffled: bool) -> None:
     """All that agents see while they decide is what earlier ticks have left, however long others think or work."""

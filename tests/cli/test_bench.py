@@ -86,6 +86,7 @@ def test_the_table_has_a_block_for_each_combination(sim, tiny):
     assert done.out.splitlines()[-1] == "bench/tiny-1/bench.html"
 
 
+@pytest.mark.proof
 def test_a_bench_that_is_killed_keeps_its_trials(tiny, tmp_path):
     """Each trial is on disk as soon as it is done; at the end, bench.json has all of them."""
     folder = tmp_path / "killed"

@@ -134,6 +134,7 @@ def test_live_in_a_pipe(sim, tiny):
     assert "\x1b" not in done.out + done.err
 
 
+@pytest.mark.proof
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
 def test_live_in_a_terminal(tmp_path):
     """In a terminal the picture is drawn in place, taken away at the end, and the summary follows."""

@@ -51,6 +51,7 @@ def test_what_if_and_surveys(tmp_path):
     assert sum(sure[:12]) < sum(sure[-12:])
 
 
+@pytest.mark.proof
 @pytest.mark.skipif(sys.platform == "win32", reason="it takes part in a run of another process")
 def test_by_hand(tmp_path):
     """The commands on a live run print what the page shows, but for times."""

@@ -68,6 +68,7 @@ def test_the_kind_is_short():
     assert len([line for line in _block("python").splitlines() if line.strip()]) < 40
 
 
+@pytest.mark.proof
 def test_one_file_is_enough(folder):
     """The commands of the page run beside the file, in this order."""
     commands = [line.removeprefix("$ uv run sim ") for line in _block("console").splitlines()]
@@ -123,6 +124,7 @@ def test_a_package_gives_the_same_run_each_time(package):
     assert "belongs to a package that is not allowed" in refused.stderr
 
 
+@pytest.mark.proof
 def test_a_package_has_its_settings_checked_and_described(package):
     """A fault in its settings has a line and a column, and the schema has them."""
     work, site = package

@@ -12,6 +12,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "people.md").read_text(encoding="ut
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="it takes part in a run of another process")
 
 
+@pytest.mark.proof
 def test_the_commands_give_what_the_page_shows(tmp_path, monkeypatch):
     """The run of the first block takes part in all others; each command prints what the page shows, but for times."""
     monkeypatch.chdir(tmp_path)

@@ -88,6 +88,7 @@ def test_the_switch(talk: Path, answers: str, calls: int) -> None:
         assert len(endpoint.seen) == calls
 
 
+@pytest.mark.proof
 def test_workers_that_want_the_same_answer_ask_once(talk: Path) -> None:
     """Trials of one seed in several processes at the same time wait for each other's answers."""
     with Endpoint(lambda seen: Reply(**{**_fields(numbered(seen)), "delay": 0.05})) as endpoint:

@@ -618,6 +618,7 @@ def test_nobody_there(backend: str):
 # -- bounds
 
 
+@pytest.mark.proof
 @mostly_asyncio
 @pytest.mark.parametrize(
     "piece",

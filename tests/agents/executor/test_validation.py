@@ -151,6 +151,7 @@ def test_a_path_is_no_option(tmp_path: Path) -> None:
     assert "there is no file or folder '--pdb'" in (ran.state().steps_history[0].attempts[0].result.error or "")
 
 
+@pytest.mark.proof
 @needs_sandbox
 def test_one_test_can_be_run(tmp_path: Path) -> None:
     """A path can name one test; the validation of the step runs all of them."""
