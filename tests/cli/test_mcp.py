@@ -213,6 +213,7 @@ def test_a_killed_run_is_resumed(sim, start, server, token, safety):
     assert sim("replay", folder).code == 0
 
 
+@pytest.mark.proof
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 @pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.proof), 2])

@@ -23,6 +23,7 @@ def test_the_epidemic_curve_is_what_the_scenario_gives():
     assert _pictures().contagion() == (DOCS / "contagion.svg").read_text(encoding="utf-8")
 
 
+@pytest.mark.proof
 def test_the_live_view_is_what_a_run_shows():
     """The picture of the live view is drawn from a run, too, and loads nothing from anywhere."""
     svg = _pictures().live()

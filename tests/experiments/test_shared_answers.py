@@ -68,6 +68,7 @@ def swept(talk: Path, endpoint: Endpoint, *more: object, vary: str = "until=60,6
     return found
 
 
+@pytest.mark.proof
 def test_each_answer_is_asked_for_once_by_seed(talk: Path) -> None:
     """Three combinations with two seeds: one set of answers for each seed; within a run, the second time is another."""
     with Endpoint(numbered) as endpoint:

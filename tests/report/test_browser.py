@@ -31,6 +31,7 @@ metrics: {every: 1m, values: {asleep: "in_state('sleeping')"}}
 """
 
 
+@pytest.mark.proof
 def test_the_report_opens_offline(ran, browser, tmp_path):
     """All sections are drawn, nothing else is loaded, nothing is complained about, and the picture is not blank."""
     browser.open(write_report(ran(RICH)))
@@ -63,6 +64,7 @@ def test_services_are_listed_with_their_numbers(ran, browser):
     assert "toolscalls orders.amount5" in text.replace(" ", "").replace("calls", "calls ")
 
 
+@pytest.mark.proof
 def test_a_conversation_opens_to_its_lines(stored, browser):
     """Each conversation is closed at first; opened, it has its summary, names and lines, and texts are only text."""
     said = {"conversation": "c-1", "author": "user:1"}
@@ -175,6 +177,7 @@ def test_hostile_names_are_text(stored, browser):
     assert browser.said == []
 
 
+@pytest.mark.proof
 def test_the_policy_stops_what_should_not_be_there(ran, browser):
     """Were markup of an agent ever to become part of the page, the policy would not let it act."""
     browser.open(write_report(ran(RICH)))
