@@ -18,6 +18,7 @@ Modules, from the lowest layer to the highest:
     history             the record of a run, for its replay
     verifying_recorder  `VerifyingRecorder`, which compares a replay with the record
     export              CSV, JSON and Parquet files
+    archive             runs in zip archives
     frames              DataFrames of pandas or polars, or Arrow tables, from the rows of a record
 """
 

@@ -1,9 +1,11 @@
 """`sim.open`: what it accepts, that it leaks nothing, and what a run shows of itself."""
 
 import gc
+import shutil
 import subprocess
 import sys
 import threading
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,38 @@ def test_a_run_is_opened_by_all_that_names_it(folder, monkeypatch):
     monkeypatch.chdir(folder)
     with sim.open("shop") as run, sim.open(run) as same:
         assert same.info == run.info
+
+
+def test_a_run_in_an_archive_is_opened(folder, tmp_path):
+    """A zip archive of a run folder is read like the folder; what is unpacked goes when nobody uses it any more."""
+    (path,) = (folder / "runs").iterdir()
+    for number, base in enumerate((path.parent, path)):  # with the folder of the run, and without
+        file = shutil.make_archive(str(tmp_path / f"run{number}"), "zip", base)
+        with sim.open(file) as run:
+            assert run.info.hash == sim.open(path).info.hash
+            place = run.path
+        del run
+        gc.collect()
+        assert not place.exists()
+
+
+@pytest.mark.parametrize("names", [[], ["a.txt"], ["a/run.db", "b/run.db"]])
+def test_an_archive_without_one_run_is_refused(tmp_path, names):
+    """An archive has one run; one that is no archive is damaged; nothing is written outside."""
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as made:
+        for name in names:
+            made.writestr(name, "x")
+    with pytest.raises(sim.UsageError, match="runs, not one"):
+        sim.open(tmp_path / "x.zip")
+    (tmp_path / "y.zip").write_text("no archive")
+    with pytest.raises(sim.SimError, match="cannot be read as a zip archive"):
+        sim.open(tmp_path / "y.zip")
+    with zipfile.ZipFile(tmp_path / "z.zip", "w") as made:
+        made.writestr("../../run.db", "x")
+        made.writestr("../../evil.txt", "x")
+    with pytest.raises(sim.SimError):
+        sim.open(tmp_path / "z.zip")
+    assert not list(tmp_path.parent.parent.glob("evil.txt"))
 
 
 def test_older_doors_take_text_as_well(folder):
