@@ -62,8 +62,8 @@ class WorkerOptions(Options):
         progress: True shows a bar in a terminal (on stderr) or a notebook. A function is called after each trial.
         kinds: classes that the scenario may name as `kind`. If one is defined in the program itself, or in a cell of a
             notebook, other processes do not have it, and the trials run in this one.
-        allow: kinds of installed packages, and modules that a `kind: module:NAME` may be imported from. What a plan
-            allows is allowed each time anew, because a plan can come from anybody.
+        allow: kinds of installed packages, and modules that a `kind: module:NAME` may be imported from. Give
+            them again to resume: what a plan names is not allowed by the plan, which can come from anybody.
         allow_commands: whether tools of the scenario may run commands in a sandbox.
         mcp: the MCP servers whose tools the scenario declares.
         access: language models that replace the scenario's, and how to reach them.

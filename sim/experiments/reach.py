@@ -57,7 +57,7 @@ class TraceRecorder:
 
 
 def _is_id(key: str, value: object) -> bool:
-    """Return whether the run has made a value, by counting."""
+    """Return whether a value is an id that the run has assigned by counting."""
     if isinstance(value, int) and not isinstance(value, bool):
         return key in ("id", "task") or key.endswith("_id")
     return isinstance(value, str) and key in ("id", "conversation")

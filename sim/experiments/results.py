@@ -229,7 +229,7 @@ class Results:
 
     def hashes(self) -> list[tuple[int, int, str]]:
         """Return combination, seed and hash of each run that was measured."""
-        return list(self._execute("SELECT point, seed, hash FROM trials WHERE status = 'measured'"))
+        return self._execute("SELECT point, seed, hash FROM trials WHERE status = 'measured'")
 
     def reached(self) -> list[tuple[int, int, str, float]]:
         """Return combination, seed, agent and simulated seconds of each agent that an arm reached.
