@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sim.distributions import Distribution, distribution_of
+from tests.packages import install
 
 
 @pytest.fixture
@@ -16,17 +17,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
     return folder
-
-
-def install(site: Path, name: str, files: dict[str, str], metadata: dict[str, str] | None = None) -> None:
-    """Write the metadata that an installer leaves, with a record of files, which are written if they are absent."""
-    info = f"{name}-1.2.0.dist-info"
-    files = {**files, f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2.0\n"}
-    files |= {f"{info}/{file}": text for file, text in (metadata or {}).items()}
-    for file, text in files.items():
-        (site / file).parent.mkdir(parents=True, exist_ok=True)
-        (site / file).write_text(text)
-    (site / info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
 
 
 def editable(folder: Path) -> str:
@@ -91,7 +81,7 @@ def test_editable_with_src_layout(site, tmp_path, monkeypatch, top_level):
     for folder in (project, project / "src"):
         monkeypatch.syspath_prepend(folder)
     path = {"_walkers.pth": f"import os\n{project / 'src'}\n"}
-    install(site, "walkers-in-src", path, {"direct_url.json": editable(project), **top_level})
+    install(site, "walkers-in-src", path, metadata={"direct_url.json": editable(project), **top_level})
     assert distribution_of("walkers_in_src") == Distribution("walkers-in-src", "1.2.0")
     assert distribution_of("beside_the_source") is None
 
@@ -99,7 +89,7 @@ def test_editable_with_src_layout(site, tmp_path, monkeypatch, top_level):
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"dir_info": 1}', '{"dir_info": {"editable": true}}'])
 def test_damaged_metadata(site, text):
     """Metadata that another tool has damaged hides no other distribution, and raises nothing."""
-    install(site, "damaged", {}, {"direct_url.json": text})
+    install(site, "damaged", {}, metadata={"direct_url.json": text})
     (site / "stray_module.py").touch()
     assert distribution_of("stray_module") is None
     assert distribution_of("attr") is not None

@@ -75,7 +75,7 @@ def build(
         seed: overrides the seed of the scenario.
         recorder: receives all events and effects.
         kinds: classes that `kind` may name.
-        allow: modules that `kind: module:NAME` may import from.
+        allow: packages, and modules that `kind: module:NAME` may import from.
         access: the operator's language models, which override the scenario's.
         until_ns: the end of the run in simulated nanoseconds; overrides `until` of the scenario.
         allow_commands: whether the operator allows tools that run commands in a sandbox.
@@ -363,7 +363,7 @@ def check_kinds(scenario: schema.Scenario, allow: tuple[str, ...], kinds: Kinds 
 
     Args:
         scenario: the scenario.
-        allow: kinds of installed packages, and modules, that it may use.
+        allow: installed packages, and modules, whose code it may use.
         kinds: classes that the host program gives.
 
     Raises:

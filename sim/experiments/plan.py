@@ -16,6 +16,7 @@ from sim.llm import Access
 from sim.scenario import load
 from sim.scenario.live_changes import check_state_variables
 from sim.scenario.overrides import FILE, parse_all
+from sim.scenario.packaged import find_scenario
 from sim.tools.mcp import McpServer
 
 SEEDS: Final = 10
@@ -263,7 +264,7 @@ def make_sweep(
     """Return the plan of a sweep. The scenario is checked with the combinations, the first 100 of many.
 
     Args:
-        file: the scenario file.
+        file: the scenario file, or PACKAGE:NAME of one of an installed package.
         vary: how each key is varied; see `variable`.
         design, samples: see `points_of`.
         first_seed: the first seed, also of the sample; None: that of the scenario.
@@ -283,6 +284,7 @@ def make_sweep(
         ScenarioError: if the scenario is not valid.
         UsageError: if the arguments contradict each other, there are too many trials, or a kind of agent is not known.
     """
+    file, allow = find_scenario(file, allow)
     variables = [variable(text) for text in vary]
     given = (*overrides, *((f"until={until}",) if until is not None else ()))
     scenario = load(file, given, allow)

@@ -30,6 +30,7 @@ from sim.runner.progress import shown
 from sim.runner.result import RunResult
 from sim.runner.runner import Mode, RunSink, SimulationRunner, check_rounds
 from sim.scenario import Scenario, load
+from sim.scenario.packaged import find_scenario
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
 from sim.tools import Tools
 
@@ -49,7 +50,7 @@ async def run_async(scenario: Scenario | str | os.PathLike[str], **options: Unpa
     Works in plain code and, in a new thread, where an event loop is already running (a notebook).
 
     Args:
-        scenario: a scenario, or the path of a scenario file.
+        scenario: a scenario, the path of a scenario file, or PACKAGE:NAME of one of an installed package.
         options: see `RunOptions`.
 
     Raises:
@@ -68,8 +69,13 @@ async def run_from(
     chosen = attrs.evolve(options, backend=running_on())
     if isinstance(scenario, Scenario) and chosen.overrides:
         raise UsageError("overrides change a scenario file, and this is a scenario that has been loaded")
-    path = None if isinstance(scenario, Scenario) else Path(scenario)
-    checked = scenario if isinstance(scenario, Scenario) else load(Path(scenario), chosen.overrides, chosen.allow)
+    path: Path | None = None
+    if isinstance(scenario, Scenario):
+        checked = scenario
+    else:
+        path, allow = find_scenario(scenario, chosen.allow)
+        chosen = attrs.evolve(chosen, allow=allow)
+        checked = load(path, chosen.overrides, allow)
     until_ns = checked.end_ns if chosen.until is None else to_ns(chosen.until)
     if until_ns == 0:
         raise UsageError("a run must last longer than 0 s")

@@ -10,12 +10,14 @@ from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from sim.agents.family import allow_families, named_family
+from sim.agents.packages import is_module_allowed
 from sim.errors import Problem, ScenarioError, UsageError
 from sim.expressions import did_you_mean
 from sim.kernel.duration import to_text
 from sim.scenario.fields import plain
 from sim.scenario.live_changes import check_interventions, read_changes
 from sim.scenario.overrides import FILE, Override, apply_overrides, parse_all
+from sim.scenario.packaged import find_scenario
 from sim.scenario.schema import Scenario
 from sim.scenario.scopes import Context
 from sim.scenario.semantic_checks import check_semantics
@@ -47,15 +49,16 @@ def load(path: str | PathLike[str], overrides: Sequence[str] = (), allow: Sequen
     """Return the scenario in a file.
 
     Args:
-        path: the file.
+        path: the file, or PACKAGE:NAME of one that an installed package offers; see `find_scenario`.
         overrides: values to change, such as `seed=3` or `agents.grazer.count=10`.
-        allow: kinds of agents of installed packages, and modules, that the file may use; see `sim.agents.family`.
+        allow: installed packages, and modules, whose code the file may use; see `sim.agents.packages`.
 
     Raises:
         ScenarioError: with all problems of the file.
         UsageError: if an override is malformed, or an allowed package cannot be imported.
     """
-    return loads(read_text(path), str(path), overrides, allow)
+    file, allow = find_scenario(path, allow)
+    return loads(read_text(file), str(file), overrides, allow)
 
 
 def read_text(path: str | PathLike[str]) -> str:
@@ -113,7 +116,7 @@ class Source:
         text: the text of the file.
         file: its name, for problems.
         overrides: the changes to it, in order.
-        allow: the kinds and modules that it may use.
+        allow: the packages and modules whose code it may use.
         symbols: the names that it declares; None before it is loaded.
     """
 
@@ -184,7 +187,9 @@ def _import_kinds(tree: Map, allow: Sequence[str]) -> Iterator[Problem]:
     """
     for entry in items(tree, "agents"):
         kind = entry.get("kind")
-        if isinstance(kind, str) and isinstance(entry, Map) and ":" in kind and kind.partition(":")[0] in allow:
+        if not isinstance(kind, str) or not isinstance(entry, Map) or ":" not in kind:
+            continue
+        if is_module_allowed(kind.partition(":")[0], allow):
             try:
                 named_family(kind, allow)
             except UsageError as error:
