@@ -23,7 +23,7 @@ from sim.store.views import add_views
 from sim.text import of_error
 from sim.tools import Tool, Tools
 from sim.world import ActionHandler, Sharing, World
-from sim.world.section import check_settings
+from sim.world.section import check_params, check_settings
 
 
 @attrs.frozen
@@ -57,6 +57,7 @@ class AgentPlan:
         subscribe: the topic patterns of its entry.
         reach: which data its rules use; see `Agent.reach`.
         rule_set: the rules of its entry.
+        params: its params, an instance of the class `Params` of its class; None if there is none.
     """
 
     name: str
@@ -68,6 +69,7 @@ class AgentPlan:
     subscribe: tuple[str, ...]
     reach: Sharing
     rule_set: Any
+    params: Any = None
 
 
 Make = Callable[[AgentPlan], Agent]
@@ -114,13 +116,14 @@ class Family:
 
     def _create(self, plan: AgentPlan) -> Agent:
         given = {} if self.settings is None else {"settings": plan.settings}
+        given |= {} if plan.params is None else {"params": plan.params}
         try:
             return self.agent(plan.name, plan.world, group=plan.group, permission=plan.permission, **given)
         except TypeError as error:
             raise UsageError(
                 f"the class {self.agent.__name__} cannot be instantiated: {error}",
                 hint="it needs decide_action, and an __init__ with the arguments of sim.Agent's"
-                + ("" if self.settings is None else " and settings"),
+                + "".join(f" and {name}" for name in given),
             ) from error
 
 
@@ -146,6 +149,8 @@ def _add(kind: str, family: Family) -> Family:
     """Make a family known under a kind."""
     if family.settings is not None:
         check_settings(family.settings)
+    if family.agent.Params is not None:
+        check_params(family.agent.Params, family.agent.__name__)
     add_views(family.views)
     FAMILIES[kind] = family
     return family
@@ -201,7 +206,7 @@ def named_family(kind: str, allow: Collection[str]) -> Family:
     if isinstance(found, Family):
         return _add(kind, found)
     if isinstance(found, type) and issubclass(found, Agent):
-        return Family(kind, found)
+        return Family(kind, found) if found.Params is None else _add(kind, Family(kind, found))
     raise UsageError(f"{kind!r} is not a subclass of sim.Agent, nor a family")
 
 

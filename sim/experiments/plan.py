@@ -287,7 +287,7 @@ def make_sweep(
     file, allow = find_scenario(file, allow)
     variables = [variable(text) for text in vary]
     given = (*overrides, *((f"until={until}",) if until is not None else ()))
-    scenario = load(file, given, allow)
+    scenario = load(file, given, allow, kinds)
     first = scenario.seed if first_seed is None else first_seed
     points = points_of(variables, design, samples, first)
     check_trials(len(points), count, precision)
@@ -295,7 +295,7 @@ def make_sweep(
     try:
         check_state_variables(scenario, parse_all(overrides_of(points[0])))
         for point in points[:_CHECKED]:
-            variant = load(file, (*given, *overrides_of(point)), allow)
+            variant = load(file, (*given, *overrides_of(point)), allow, kinds)
             check_kinds(variant, tuple(allow), kinds)
             check_families(variant)
     except UsageError as error:

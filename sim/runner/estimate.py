@@ -40,7 +40,7 @@ def estimate(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) ->
     else:
         path, allow = find_scenario(scenario, chosen.allow)
         chosen = attrs.evolve(chosen, allow=allow)
-        checked = load(path, chosen.overrides, allow)
+        checked = load(path, chosen.overrides, allow, chosen.kinds)
     foreign = next((entry for entry in checked.agents if entry.kind != "policy"), None)
     if foreign is not None:
         raise UsageError(

@@ -62,7 +62,7 @@ class RebuiltSimulation:
             clock=info.options.get("clock"),
             speed=info.options.get("speed"),
         )
-        scenario = loads(text, str(stored.path / SCENARIO), info.options.get("set", ()), again.allow)
+        scenario = loads(text, str(stored.path / SCENARIO), info.options.get("set", ()), again.allow, again.kinds)
         access = attrs.evolve(again.access or Access(), models=tuple(info.options.get("model", ())))
         until_ns = scenario.end_ns if options.until is None else to_ns(options.until)
         simulation = build(

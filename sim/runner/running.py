@@ -75,7 +75,7 @@ async def run_from(
     else:
         path, allow = find_scenario(scenario, chosen.allow)
         chosen = attrs.evolve(chosen, allow=allow)
-        checked = load(path, chosen.overrides, allow)
+        checked = load(path, chosen.overrides, allow, chosen.kinds)
     until_ns = checked.end_ns if chosen.until is None else to_ns(chosen.until)
     if until_ns == 0:
         raise UsageError("a run must last longer than 0 s")

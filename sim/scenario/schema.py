@@ -18,7 +18,7 @@ from pydantic.json_schema import JsonSchemaValue
 from sim.actors.config import LEAST, MOST_MESSAGES
 from sim.actors.health import ASLEEP_NS, LOCK_NS
 from sim.actors.mailbox import MailboxPolicy, Unmatched
-from sim.agents import FAMILIES
+from sim.agents import FAMILIES, Family
 from sim.errors import ScenarioError, UsageError
 from sim.events.bus import MAX_DATA_BYTES
 from sim.expressions import Expression, did_you_mean
@@ -28,8 +28,9 @@ from sim.scenario import fields as f
 from sim.scenario.actions import Do, DoField, action_kind
 from sim.scenario.interventions import Intervention
 from sim.scenario.models import Models
+from sim.scenario.params import default_params, params_model, read_params
 from sim.scenario.schedule import Scheduled
-from sim.scenario.settings import read_sections, read_settings, section_schema
+from sim.scenario.settings import model_schema, read_sections, read_settings, section_schema
 from sim.scenario.symbols import MAX_CELLS
 from sim.scenario.units import (
     HOUR,
@@ -41,10 +42,11 @@ from sim.scenario.units import (
     RateField,
     duration,
     shown,
+    wrong_as,
 )
 from sim.scenario.values import ValueTemplate
 from sim.scenario.yaml_tree import Map, Mark, find_place
-from sim.world.section import SECTIONS
+from sim.world.section import SECTIONS, check_params
 
 MAX_AGENTS = 100_000
 
@@ -308,6 +310,23 @@ def _entry_settings(raw: Any, info: ValidationInfo) -> Any:
     return raw
 
 
+def _entry_params(raw: Any, info: ValidationInfo) -> Any:
+    """Read the params of an entry by its kind; those of a kind that is not known here stay as written."""
+    kind, context = str(info.data.get("kind")), f.context_of(info)
+    given = None if context is None else context.classes.get(kind)
+    family = FAMILIES.get(kind)
+    agent = given or (None if family is None else family.agent)
+    if agent is not None and agent.Params is not None:
+        check_params(agent.Params, agent.__name__)
+        try:
+            return default_params(agent.Params) if raw is None else read_params(agent.Params, raw, info)
+        except UsageError as error:
+            raise wrong_as(error) from None
+    if agent is not None and raw is not None:
+        raise FieldError(f"agents of the kind {kind} have no params", "their class declares them as a class Params")
+    return raw
+
+
 class Agent(f.Part):
     """One agent, or `count` equal agents."""
 
@@ -316,6 +335,11 @@ class Agent(f.Part):
     kind: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$")] = "policy"
     settings: Annotated[
         Any, PlainValidator(_entry_settings), Field(description="the settings of its kind", validate_default=True)
+    ] = None
+    params: Annotated[
+        Any,
+        PlainValidator(_entry_params),
+        Field(description="what each agent is set up with, if its class has Params", validate_default=True),
     ] = None
     group: Annotated[f.Name | None, Field(description="default: name")] = None
     permission: f.Level = Permission.USER
@@ -346,14 +370,18 @@ class Agent(f.Part):
         """Keep the positions of values that are evaluated at the start, for error messages."""
         agent = handler(data)
         if isinstance(data, Map):
-            state = data.get("state")
-            inner = state.values_at if isinstance(state, Map) else {}
-            agent._marks = {**data.values_at, **{f"state.{key}": mark for key, mark in inner.items()}}
+            inner = {
+                f"{part}.{key}": mark
+                for part in ("state", "params")
+                if isinstance(data.get(part), Map)
+                for key, mark in data[part].values_at.items()
+            }
+            agent._marks = {**data.values_at, **inner}
         return agent
 
     def problem(self, key: str, message: str, hint: str | None) -> UsageError:
         """Return the error, with its position, for a value of this entry that cannot be evaluated at the start."""
-        mark = self._marks.get(key)
+        mark = self._marks.get(key) or self._marks.get("name")
         text = f"agents.{self.name}.{key}: {message}"
         return UsageError(text, hint=hint) if mark is None else ScenarioError([mark.problem(text, hint)])
 
@@ -373,10 +401,10 @@ class Agent(f.Part):
         handler.resolve_ref_schema(found)["allOf"] = [
             {
                 "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
-                "then": {"properties": {"settings": section_schema(family.settings, handler)}},
+                "then": {"properties": properties},
             }
             for kind, family in FAMILIES.items()
-            if family.settings is not None
+            if (properties := _properties(family, handler))
         ]
         return found
 
@@ -384,6 +412,14 @@ class Agent(f.Part):
     def group_name(self) -> str:
         """The group of the agents; by default the name of the entry."""
         return self.group or self.name
+
+
+def _properties(family: Family, handler: Any) -> dict[str, JsonSchemaValue]:
+    """Return the JSON Schema of what an entry of a kind is set up with, by key."""
+    found = {} if family.settings is None else {"settings": section_schema(family.settings, handler)}
+    if family.agent.Params is not None:
+        found["params"] = model_schema(params_model(family.agent.Params), handler)
+    return found
 
 
 class Event(Scheduled):
