@@ -51,6 +51,14 @@ def distribution_of(module: str) -> Distribution | None:
     return None
 
 
+def installed_version(name: str) -> str | None:
+    """Return the installed version of a distribution; None if there is none of this name."""
+    try:
+        return metadata.version(name)
+    except (metadata.PackageNotFoundError, ValueError):
+        return None
+
+
 def _file_of(module: str) -> Path | None:
     """Return the file of a module. If it is not imported yet, it is searched for, but nothing is imported."""
     file = getattr(sys.modules.get(module), "__file__", None)

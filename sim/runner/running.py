@@ -23,7 +23,7 @@ from sim.kernel import Duration, to_ns, to_seconds, to_text
 from sim.kernel.effects import EffectHandle
 from sim.kernel.ports import History
 from sim.runner.event_loop import RunThread, in_plain_code, running_on
-from sim.runner.fingerprint import code_hashes
+from sim.runner.fingerprint import code_hashes, package_versions
 from sim.runner.inbox import InboxReader
 from sim.runner.options import Backend, OnInterrupt, RunKeywords, RunOptions, Watcher
 from sim.runner.progress import shown
@@ -32,6 +32,7 @@ from sim.runner.runner import Mode, RunSink, SimulationRunner, check_rounds
 from sim.scenario import Scenario, load
 from sim.scenario.packaged import find_scenario
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
+from sim.store.files import versions
 from sim.tools import Tools
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
@@ -268,6 +269,7 @@ def _keeper(
     header = RunHeader(
         name=simulation.scenario.name, seed=seed, mode=mode, backend=options.backend, options=kept,
         code=code_hashes(simulation.nursery.classes), origin=origin,
+        versions={**package_versions(simulation.nursery.classes), **versions()},
     )  # fmt: skip
     folder = create_run(options.out, header, path.read_text(encoding="utf-8"))
     return RunRecorder(folder), folder

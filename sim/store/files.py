@@ -76,7 +76,7 @@ class RunHeader:
         mode: `autonomous` or `tick`.
         backend: `asyncio` or `trio`.
         options: the options of the caller that are not in the scenario, as JSON.
-        versions: see `versions`.
+        versions: see `versions`; and by name, those of the packages that agents come from.
         code: by module, the hash (64 hex digits) of its source code: for `sim` and for the modules of agent classes.
         origin: for a branch, the original run and the point where the branch starts; else None.
     """

@@ -1,13 +1,16 @@
 """Installed packages on the command line: `sim packages`, and scenarios by names such as `walkers:walk`."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+from sim.agents import FAMILIES
 from sim.errors import UsageError
 from sim.runner import run
+from sim.runner.fingerprint import other_packages
 from tests.packages import install
 from tests.registries import kept_registries
 
@@ -90,11 +93,8 @@ def test_a_replay_needs_the_permission_again(sim):
     """A record can come from anybody, so it does not allow the packages that it needs."""
     assert sim("run", "walkers:walk", "-q").code == 0
     sys.modules.pop("walkers_of_tests")
-    with kept_registries() as _:
-        from sim.agents import FAMILIES
-
-        del FAMILIES["walker"]
-        done = sim("replay", "walk")
+    del FAMILIES["walker"]
+    done = sim("replay", "walk")
     assert done.code == 2
     assert "belongs to the package Walkers, which is not allowed\nhint: allow it: --allow Walkers" in done.err
     assert "walkers_of_tests" not in sys.modules
@@ -140,3 +140,81 @@ def test_a_name_that_leads_nowhere(sim, name, message, hint):
     assert not Path("runs").exists()
     with pytest.raises(UsageError):
         run(name)
+
+
+# -- versions on record
+
+
+def change_version(site, version):
+    """Install another version of the package, or with None remove it."""
+    for folder in list(site.glob("*.dist-info")):
+        shutil.rmtree(folder)
+    if version is None:
+        shutil.rmtree(site / "walkers_of_tests")
+    else:
+        install(site, "Walkers", {}, offers=OFFERS, version=version)
+        record = "".join(f"{file.relative_to(site).as_posix()},,\n" for file in site.rglob("*") if file.is_file())
+        (site / f"Walkers-{version}.dist-info" / "RECORD").write_text(record)
+    site.touch()
+    sys.modules.pop("walkers_of_tests", None)
+    FAMILIES.pop("walker", None)
+
+
+def test_a_run_has_the_versions_of_the_packages_of_its_agents(sim):
+    """They are in the record and in `sim show`, and not in the hash of the run."""
+    first = json.loads(sim("run", "walkers:walk", "--json").out)
+    shown = sim("show", "walk")
+    assert "packages    Walkers 1.2.0" in shown.out
+    assert json.loads(sim("show", "walk", "--json").out)["versions"]["Walkers"] == "1.2.0"
+    plain = json.loads(sim("run", write_plain(), "--json").out)
+    assert "packages" not in sim("show", "plain").out
+    assert plain["hash"]
+    site = Path(sys.path[0])
+    change_version(site, "1.3.0")
+    again = json.loads(sim("run", "walkers:walk", "--json").out)
+    assert again["hash"] == first["hash"]
+
+
+def write_plain():
+    """Write a scenario without packages, and return its path."""
+    Path("plain.yaml").write_text("name: plain\nuntil: 1s\nagents: [{name: a}]\n")
+    return "plain.yaml"
+
+
+@pytest.mark.parametrize(
+    "verb", [("branch", "walk", "--at", "1s"), ("branch", "walk", "--at", "0"), ("replay", "walk")]
+)
+def test_a_missing_package_is_named(sim, site, verb):
+    """A run whose package is not installed says which one, in which version, and how to install it."""
+    assert sim("run", "walkers:walk", "-q").code == 0
+    change_version(site, None)
+    done = sim(*verb.split(), "--allow", "walkers")
+    assert done.code == 2
+    assert "needs a package: Walkers 1.2.0 is not installed\nhint: pip install Walkers==1.2.0\n" in done.err
+    assert len(list(Path("runs").iterdir())) == 1
+
+
+def test_another_version_is_named(sim, site):
+    """A branch is refused with another version unless the change is allowed; a replay tells it and verifies."""
+    assert sim("run", "walkers:walk", "-q").code == 0
+    change_version(site, "2.0")
+    told = "Walkers 1.2.0 was used, but 2.0 is installed"
+    refused = sim("branch", "walk", "--at", "1s", "--allow", "walkers")
+    assert refused.code == 1
+    assert told in refused.err
+    assert "hint: pip install Walkers==1.2.0; or --allow-change" in refused.err
+    replayed = sim("replay", "walk", "--allow", "walkers")
+    assert (replayed.code, told in replayed.err) == (0, True)
+    assert sim("branch", "walk", "--at", "1s", "--allow", "walkers", "--allow-change").code == 0
+    assert json.loads(sim("show", "walk", "--json").out)["versions"]["Walkers"] == "2.0"
+
+
+@pytest.mark.parametrize("name", ["--index-url=http://127.0.0.1 walkers", "walkers; rm -rf .", "-e"])
+def test_a_record_gives_no_command_that_is_none(name):
+    """The name of a package in a record of somebody else is not put into a command unless it is a name."""
+    (other,) = other_packages({name: "1.0", "python": "2"})
+    assert (other.installed, other.hint) == (None, None)
+    assert (
+        other_packages({"walkers-that-nobody-has": "1.0+local.1"})[0].hint
+        == "pip install walkers-that-nobody-has==1.0+local.1"
+    )
