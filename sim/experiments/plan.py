@@ -17,6 +17,7 @@ from sim.scenario import load
 from sim.scenario.live_changes import check_state_variables
 from sim.scenario.overrides import FILE, parse_all
 from sim.scenario.packaged import find_scenario
+from sim.scenario.place_graphs import scenario_digest
 from sim.tools.mcp import McpServer
 
 SEEDS: Final = 10
@@ -117,7 +118,8 @@ class Plan:
 
     Attributes:
         file: the scenario file; of arms, the one in the folder of the run.
-        sha256: the hash of its text, so that a plan is carried out on the scenario that it was made for.
+        sha256: the hash of its text, and of the graph file of its places, so that a plan is carried out on the scenario
+            that it was made for.
         name: the name of the scenario.
         vary: how each key is varied, as it was given; of arms, what each arm changes.
         design, samples, design_seed: the design; see `points_of`.
@@ -301,7 +303,7 @@ def make_sweep(
     except UsageError as error:
         raise UsageError(str(error).removeprefix(f"{FILE} "), hint=error.hint) from error
     own: Mode = "autonomous" if scenario.execution.use_autonomous_loops else "tick"
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    digest = scenario_digest(file)
     return Plan(
         str(file.resolve()), digest, scenario.name, tuple(vary), design, samples, first, points, (first, count),
         precision, tuple(outcomes), mode or own, until, tuple(overrides), tuple(allow), tuple(models), answers, record,
@@ -361,7 +363,7 @@ def check_scenario(plan: Plan, file: Path) -> None:
         UsageError: if it is not.
     """
     try:
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        digest = scenario_digest(file)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from error
     if digest != plan.sha256:

@@ -1,5 +1,6 @@
 """`branch`: a new run that shares the record of another one up to a time, and continues live (edge)."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from os import PathLike
@@ -120,12 +121,15 @@ async def _branch(
         rebuilt.check_branch(folder, at_ns, overrides, models)
         rebuilt.check_batching(overrides, models)
         doubts = InDoubtEffects(stored, effects, undecided=False, at_ns=at_ns)
+        places = rebuilt.simulation.scenario.recorded_places()
+        if places is not None:
+            kept["places"] = hashlib.sha256(places).hexdigest()
         header = RunHeader(
             name=info.name, seed=info.seed, mode=info.mode, backend=running_on(), options=kept, code=rebuilt.code,
             origin=origin, versions={**package_versions(rebuilt.simulation.nursery.classes), **versions()},
         )  # fmt: skip
         await rebuilt.prepare()
-        new = create_run(out or folder.parent, header, rebuilt.text) if record else None
+        new = create_run(out or folder.parent, header, rebuilt.text, places) if record else None
         history = RunHistory(stored, at_ns)
         gone_live = False
 

@@ -24,6 +24,7 @@ from sim.runner.running import Session, speed_of
 from sim.scenario.live_changes import read_changes
 from sim.scenario.load import loads
 from sim.scenario.overrides import parse_all
+from sim.scenario.place_graphs import check_record
 from sim.store.files import SCENARIO
 from sim.store.history import RunHistory
 from sim.store.reader import StoredRun
@@ -283,9 +284,11 @@ def scenario_text(stored: StoredRun, again: ReplayOptions) -> str:
     """Return the text of the scenario of a stored run.
 
     Raises:
-        RunError: if it cannot be read, or was edited since and the options do not allow that.
+        RunError: if it cannot be read, or was edited since and the options do not allow that; or if the graph of its
+            places is missing or was changed.
     """
     path = stored.path / SCENARIO
+    check_record(path, stored.info.options.get("places"))
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

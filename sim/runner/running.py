@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import hashlib
 import os
 import signal
 import threading
@@ -255,6 +256,7 @@ def _keeper(
         return HashRecorder(), None
     if path is None:
         raise UsageError("a recorded run needs the path of a scenario file, not a Scenario object")
+    places = simulation.scenario.recorded_places()
     kept = {
         "until": options.until,
         "clock": options.clock,
@@ -265,13 +267,14 @@ def _keeper(
         "endpoint": options.access.fingerprint if options.access else None,
         **({"batch": True} if options.access and options.access.batching else {}),
         "tags": list(options.tags),
+        **({} if places is None else {"places": hashlib.sha256(places).hexdigest()}),
     }
     header = RunHeader(
         name=simulation.scenario.name, seed=seed, mode=mode, backend=options.backend, options=kept,
         code=code_hashes(simulation.nursery.classes), origin=origin,
         versions={**package_versions(simulation.nursery.classes), **versions()},
     )  # fmt: skip
-    folder = create_run(options.out, header, path.read_text(encoding="utf-8"))
+    folder = create_run(options.out, header, path.read_text(encoding="utf-8"), places)
     return RunRecorder(folder), folder
 
 

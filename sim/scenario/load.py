@@ -19,6 +19,7 @@ from sim.scenario.fields import plain
 from sim.scenario.live_changes import check_interventions, read_changes
 from sim.scenario.overrides import FILE, Override, apply_overrides, parse_all
 from sim.scenario.packaged import find_scenario
+from sim.scenario.place_graphs import LoadedGraph, load_graph
 from sim.scenario.schema import Scenario
 from sim.scenario.scopes import Context
 from sim.scenario.semantic_checks import check_semantics
@@ -113,6 +114,7 @@ class Source:
         allow: the packages and modules whose code it may use.
         kinds: the classes of the host program that it may name.
         symbols: the names that it declares; None before it is loaded.
+        graph: the graph that its places refer to; None if there is none, or before it is loaded.
     """
 
     text: str
@@ -121,6 +123,7 @@ class Source:
     allow: tuple[str, ...] = ()
     kinds: Mapping[str, type[Agent]] = attrs.field(factory=dict)
     symbols: Symbols | None = None
+    graph: LoadedGraph | None = None
 
     def load(self, changes: Sequence[Override] = (), *, check_later: bool = True) -> Scenario:
         """Return the scenario.
@@ -137,13 +140,15 @@ class Source:
         tree, problems = self._tree()
         apply_overrides(tree, (*self.overrides, *changes))
         problems += _import_kinds(tree, self.allow)
-        known = collect(tree)
-        scenario, found = self._validate(tree, known)
+        graph, found = load_graph(tree, self.file, self.allow, self.graph)
+        problems += found
+        known = collect(tree, None if graph is None else graph.graph.nodes)
+        scenario, found = self._validate(tree, known, graph)
         problems += found
         if scenario is not None and not problems:
-            scenario._source = attrs.evolve(self, symbols=known)
+            scenario._source = attrs.evolve(self, symbols=known, graph=graph)
             if check_later:
-                problems += check_interventions(tree, scenario, self._check_again)
+                problems += check_interventions(tree, scenario, scenario._source._check_again)
         if scenario is None or problems:
             order = sorted(dict.fromkeys(problems), key=lambda one: (one.file == FILE, one.line, one.column))
             raise ScenarioError(order)
@@ -160,12 +165,13 @@ class Source:
         return plain(tree.get(key))
 
     def _check_again(self, changed: Map) -> tuple[Scenario | None, list[Problem]]:
-        return self._validate(changed, collect(changed))
+        nodes = None if self.graph is None else self.graph.graph.nodes
+        return self._validate(changed, collect(changed, nodes), self.graph)
 
-    def _validate(self, tree: Map, known: Symbols) -> tuple[Scenario | None, list[Problem]]:
+    def _validate(self, tree: Map, known: Symbols, graph: LoadedGraph | None) -> tuple[Scenario | None, list[Problem]]:
         problems = list(check_semantics(tree, known))
         try:
-            return Scenario.model_validate(tree, context=Context(known, classes=self.kinds)), problems
+            return Scenario.model_validate(tree, context=Context(known, classes=self.kinds, graph=graph)), problems
         except ValidationError as error:
             details = error.errors(include_url=False)
         found = [_problem(tree, part) for detail in details for part in _parts(detail)]

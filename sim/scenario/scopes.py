@@ -2,7 +2,7 @@
 
 import keyword
 from collections.abc import Collection, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 
@@ -79,12 +79,14 @@ class Context:
         state: names of the state variables of the current agent.
         kept: names that the patterns of the current scripted rule capture.
         classes: classes of agents of the host program, by kind.
+        graph: the graph that the places of the file refer to, a `sim.scenario.place_graphs.LoadedGraph`.
     """
 
     known: Symbols
     state: Collection[str] = ()
     kept: Collection[str] = ()
     classes: Mapping[str, type[Agent]] = attrs.field(factory=dict)
+    graph: Any = None
 
     def check(self, place: Place, expression: Expression) -> None:
         """Check the names, functions and literal references of an expression.
