@@ -156,9 +156,8 @@ def _edge_list(networkx: Any, data: bytes) -> Any:
     lines = [line for line in lines if line]
     odd = next((line for line in lines if len(line) not in (2, 3)), None)
     if odd is not None:
-        raise UsageError(
-            f"it cannot be read as an edge list: expected two places and perhaps a weight, found {odd!r:.80}"
-        )
+        expected = "two places, and perhaps a weight"
+        raise UsageError(f"it cannot be read as an edge list: expected {expected}, found {' '.join(odd)[:80]!r}")
     weighted = any(len(line) == 3 for line in lines)
     if weighted and any(len(line) == 2 for line in lines):
         raise UsageError("it cannot be read as an edge list: some edges have a weight, and some have none")

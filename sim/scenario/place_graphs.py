@@ -146,9 +146,8 @@ def _made(offer: Offer, make: Any, params: Mapping[str, Any]) -> PlaceGraph:
         known = list(inspect.signature(make).parameters)
         wrong = next((name for name in params if name not in known), None)
         hint = None if wrong is None else did_you_mean(wrong, known)
-        raise UsageError(
-            f"{offer.full_name} cannot be called: {error}", hint=hint or f"it takes: {', '.join(known)}"
-        ) from None
+        hint = hint or (f"it takes: {', '.join(known)}" if known else "it takes no params")
+        raise UsageError(f"{offer.full_name} cannot be called: {error}", hint=hint) from None
     try:
         found = make(**params)
     except (Exception, SystemExit) as error:  # the imported code may raise anything
