@@ -24,7 +24,6 @@ from sim.runner.running import Session, speed_of
 from sim.scenario.live_changes import read_changes
 from sim.scenario.load import loads
 from sim.scenario.overrides import parse_all
-from sim.scenario.place_graphs import check_record
 from sim.store.files import SCENARIO
 from sim.store.history import RunHistory
 from sim.store.reader import StoredRun
@@ -288,7 +287,8 @@ def scenario_text(stored: StoredRun, again: ReplayOptions) -> str:
             places is missing or was changed.
     """
     path = stored.path / SCENARIO
-    check_record(path, stored.info.options.get("places"))
+    if (problem := stored.places_problem()) is not None:
+        raise RunError(problem, hint="use a complete copy of the run")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

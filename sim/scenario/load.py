@@ -14,7 +14,7 @@ from sim.agents.family import allow_families, named_family
 from sim.agents.packages import is_module_allowed
 from sim.errors import Problem, ScenarioError, UsageError
 from sim.kernel.duration import to_text
-from sim.scenario.error_words import words_of
+from sim.scenario.error_text import words_of
 from sim.scenario.fields import plain
 from sim.scenario.live_changes import check_interventions, read_changes
 from sim.scenario.overrides import FILE, Override, apply_overrides, parse_all

@@ -14,7 +14,7 @@ from pydantic.json_schema import JsonSchemaValue
 
 from sim.errors import UsageError
 from sim.scenario import fields as f
-from sim.scenario.error_words import words_of
+from sim.scenario.error_text import words_of
 from sim.scenario.scopes import Context
 from sim.scenario.settings import fields_of, made, model_from, reads
 from sim.scenario.units import FieldError, shown

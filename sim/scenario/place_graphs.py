@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from sim.agents.packages import GRAPHS, Offer, find_offer, is_offered_name
-from sim.errors import Problem, RunError, UsageError
+from sim.errors import Problem, UsageError
 from sim.expressions import did_you_mean
 from sim.kernel.codec import decode_as, encode
 from sim.scenario.fields import plain
@@ -169,39 +169,13 @@ def recorded_graph(file: Path) -> LoadedGraph | None:
     Args:
         file: the path of the scenario.
     """
-    data = record_of(file)
-    if data is None:
-        return None
-    try:
-        return decode_as(data, LoadedGraph)
-    except ValueError:
-        return None  # it is another file of this name
-
-
-def record_of(file: Path) -> bytes | None:
-    """Return the recorded graph beside the scenario of a run as it is; None if there is none."""
     path = file.with_name(PLACES) if file.name == SCENARIO else None
     if path is None or not path.is_file() or path.stat().st_size > _MAX_RECORD:
         return None
-    return path.read_bytes()
-
-
-def check_record(file: Path, recorded: object) -> None:
-    """Check that the recorded graph of a run is the one that the run used.
-
-    Args:
-        file: the scenario of the run.
-        recorded: its hash in the record; None: the run had none.
-
-    Raises:
-        RunError: if it is missing or was changed.
-    """
-    data = record_of(file)
-    if recorded is not None and (data is None or hashlib.sha256(data).hexdigest() != recorded):
-        what = "is missing" if data is None else "was changed after the run"
-        raise RunError(
-            f"{file.with_name(PLACES)}, the graph of its places, {what}", hint="use a complete copy of the run"
-        )
+    try:
+        return decode_as(path.read_bytes(), LoadedGraph)
+    except ValueError:
+        return None  # it is another file of this name
 
 
 def scenario_digest(file: Path) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -98,6 +99,13 @@ def test_a_folder_that_exists(sim, package):
     done = sim("new", "night-walkers", "--package")
     assert (done.code, (package / "README.md").read_text()) == (2, "mine")
     assert "night-walkers cannot be created: File exists" in done.err
+
+
+def test_the_page_about_kinds_shows_the_same_commands():
+    """What the page says to do with a new package is what the next test does in an empty environment."""
+    page = (ROOT / "docs/kinds.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^\$ (.*walkers.*|sim packages)$", page, re.MULTILINE)
+    assert commands == ["sim new walkers --package", "pip install -e walkers", "sim packages", "sim run walkers:walk"]
 
 
 @pytest.mark.proof

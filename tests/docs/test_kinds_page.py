@@ -17,9 +17,10 @@ from sim.agents import Family
 PAGE = (Path(__file__).parents[2] / "docs" / "kinds.md").read_text(encoding="utf-8")
 
 
-def _block(language: str, number: int = 0) -> str:
+def _block(language: str) -> str:
+    """Return the block of the page that is about gardeners."""
     found: list[str] = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    return found[number]
+    return next(block for block in found if "garden" in block)
 
 
 def _sim(folder: Path, *words: str, path: Path | None = None, salt: str = "0") -> subprocess.CompletedProcess[str]:
