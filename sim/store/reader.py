@@ -20,7 +20,7 @@ from sim.kernel.effects import hash_request
 from sim.kernel.rows import RecordedEvent
 from sim.store.audit_chain import AUDIT, AuditHead, AuditReport, check_chain, read_lines
 from sim.store.contents import content_hash, join
-from sim.store.files import DATABASE, SCENARIO, Database, Table, being_written, is_settled, recover
+from sim.store.files import DATABASE, PLACES, SCENARIO, Database, Table, being_written, is_settled, recover
 from sim.store.hashing import RunHash, arrival_hash, final_hash, result_hash
 from sim.store.head import HEAD, UNSAFE, UnsafeEffect, read_head, read_unsafe, unsafe_size
 from sim.store.schema import APPLICATION, SCHEMA, TABLES
@@ -237,7 +237,20 @@ class StoredRun:
         else:
             if not same:
                 found.append(f"{scenario} is not the scenario that was run: it was changed")
-        return found
+        places = self.places_problem()
+        return found if places is None else [*found, places]
+
+    def places_problem(self) -> str | None:
+        """Return what is wrong with the recorded graph of the places, beside the database; None if nothing is."""
+        recorded, path = self.info.options.get("places"), self.path / PLACES
+        if recorded is None:
+            return None
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            return f"{path}, the graph of the places, cannot be read: {error.strerror}"
+        same = hashlib.sha256(data).hexdigest() == recorded
+        return None if same else f"{path} is not the graph of places that was used: it was changed"
 
     def audit(self, known: AuditHead | None = None) -> AuditReport:
         """Check the audit records of the run: their chain, and their hashes in `run.audit`.

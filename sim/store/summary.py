@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.errors import UsageError
 from sim.kernel.duration import seconds_text
+from sim.store.files import versions
 from sim.store.reader import RunInfo
 from sim.text import number, plain
 
@@ -111,6 +112,9 @@ def pairs(fields: Fields) -> Iterator[tuple[str, str]]:
         yield "events", number(fields["events"])
     if fields.get("hash"):
         yield "hash", fields["hash"][:16]
+    packages = [f"{name} {version}" for name, version in fields.get("versions", {}).items() if name not in versions()]
+    if packages:
+        yield "packages", ", ".join(packages)
 
 
 def _status(fields: Fields) -> str:
