@@ -19,6 +19,7 @@ from sim.errors import UsageError
 from sim.pages import document
 from sim.report.collect import collect
 from sim.store import StoredRun
+from sim.store.archive import archive_of
 from sim.store.files import DATABASE, failure
 from sim.text import plain
 
@@ -37,16 +38,18 @@ def write_report(stored: StoredRun, target: Path | None = None, *, force: bool =
 
     Args:
         stored: the run.
-        target: the file; None: `report.html` in the run folder, which is replaced.
+        target: the file; None: `report.html` in the run folder, which is replaced; of a run in an archive, a new file
+            beside it.
         force: whether to replace the target if it exists.
 
     Raises:
         UsageError: if the target exists, or is in the folder of another run.
         RunError: if the run is damaged, or the file cannot be written.
     """
-    own = stored.path / REPORT
+    archive = archive_of(stored.path)
+    own = stored.path / REPORT if archive is None else archive.with_suffix(".html")
     file = own if target is None else target
-    if file.resolve() != own.resolve():
+    if archive is not None or file.resolve() != own.resolve():
         if (file.parent / DATABASE).exists():
             raise UsageError(f"{file} is in the folder of a run", hint=f"choose another folder, or {own}")
         if file.exists() and not force:

@@ -31,6 +31,7 @@ from sim.runner.runner import SimulationRunner
 from sim.runner.running import run_from
 from sim.scenario.overrides import parse_all
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
+from sim.store.archive import archive_of
 from sim.store.files import SCENARIO, remove_run, versions
 from sim.store.history import RunHistory
 from sim.store.reader import StoredRun, open_run, run_folder
@@ -113,7 +114,8 @@ async def _branch(
         if at_ns == 0:
             scenario_text(stored, again)
             kept["model"] = list(models) or kept.get("model", [])
-            return await _from_start(stored, again, kept, overrides, seed, (out or folder.parent) if record else None)
+            parent = (out or _runs_beside(folder)) if record else None
+            return await _from_start(stored, again, kept, overrides, seed, parent)
         end = end_of(stored)
         if at_ns > end:
             raise UsageError(f"the record of {folder} ends at {to_text(end)}, before {to_text(at_ns)}")
@@ -129,7 +131,7 @@ async def _branch(
             origin=origin, versions={**package_versions(rebuilt.simulation.nursery.classes), **versions()},
         )  # fmt: skip
         await rebuilt.prepare()
-        new = create_run(out or folder.parent, header, rebuilt.text, places) if record else None
+        new = create_run(out or _runs_beside(folder), header, rebuilt.text, places) if record else None
         history = RunHistory(stored, at_ns)
         gone_live = False
 
@@ -187,6 +189,11 @@ async def _from_start(
     origin = {"run": info.id, "at_ns": 0, "set": [], "seed": seed}  # what was set is in the options
     with missing_packages_named(stored):
         return await run_from(stored.path / SCENARIO, chosen, origin)
+
+
+def _runs_beside(folder: Path) -> Path:
+    """Return the folder in which a branch of a run is written: that of the run, or `runs` if it is in an archive."""
+    return folder.parent if archive_of(folder) is None else Path("runs")
 
 
 def end_of(stored: StoredRun) -> int:
