@@ -55,7 +55,7 @@ def repeat(files: Path, replay: Mapping[str, Any], python: str | None, environme
     new.set_up(python)
     version = new.run("-c", "import platform; print(platform.python_version())").strip()
     allowed = [word for name in allow for word in ("--allow", name)]
-    if isinstance(replay.get("run"), str):
+    if "experiment" not in replay:
         return _replayed(new, version, allowed)
     if replay.get("asks"):
         raise UsageError("the experiment asks language models at an endpoint, so it cannot be repeated the same way")
@@ -67,7 +67,7 @@ def _is_name(name: object) -> bool:
 
 
 def _replayed(new: "_Environment", version: str, allowed: Sequence[str]) -> Repeated:
-    run = new.files / "run"
+    (run,) = (new.files / "run").iterdir()  # it was verified before
     result = new.sim("replay", str(run), "--allow-commands", *allowed)
     return Repeated(result.get("same") is True, version, result.get("difference"))
 
@@ -113,14 +113,15 @@ class _Environment:
         uv = shutil.which("uv", path=self.variables.get("PATH"))
         chosen = python or sys.executable
         if uv is not None:
+            self._step(f"find Python {chosen}", uv, "python", "find", "--no-python-downloads", chosen)
             self._step("make a new environment", uv, "venv", "--quiet", "--python", chosen, str(self.folder))
-            self._step("install", uv, "pip", "install", "--quiet", "-p", str(self.python), *versions, *wheels)
+            self._step("install packages", uv, "pip", "install", "--quiet", "-p", str(self.python), *versions, *wheels)
             return
         program = shutil.which(chosen if Path(chosen).exists() else f"python{chosen}", path=self.variables.get("PATH"))
         if program is None:
             raise UsageError(f"there is no Python {chosen!r:.80} here", hint="give the path of one")
         self._step("make a new environment", program, "-m", "venv", str(self.folder))
-        self._step("install", str(self.python), "-m", "pip", "install", "--quiet", *versions, *wheels)
+        self._step("install packages", str(self.python), "-m", "pip", "install", "--quiet", *versions, *wheels)
 
     def sim(self, *arguments: str) -> dict[str, Any]:
         """Run a command of sim there, beside the modules that the archive brings, and return what it prints."""
@@ -146,6 +147,6 @@ class _Environment:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise RunError(f"cannot {what}: {error}") from error
         if done.returncode not in (0, 1) or (done.returncode and not done.stdout.strip()):
-            reason = " ".join(done.stderr.strip().splitlines()[-3:])
-            raise RunError(f"cannot {what} in the new environment: {reason[:600] or 'it failed'}")
+            reason = " ".join(done.stderr.strip().splitlines()[-3:]).removeprefix("error: ")
+            raise RunError(f"cannot {what} for the new environment: {reason[:600] or 'it failed'}")
         return done.stdout

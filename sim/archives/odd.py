@@ -214,9 +214,9 @@ def _first_comment(text: str) -> str:
     """Return the comment at the beginning of a scenario, without the line for editors, as a quotation."""
     lines = []
     for line in text.splitlines():
-        if not line.startswith("#"):
+        if line.strip() and not line.startswith("#"):
             break
-        if "yaml-language-server" not in line:
+        if line and "yaml-language-server" not in line:
             lines.append(f"> {plain(line.lstrip('# ')).replace('<', '&lt;')}".rstrip())
     return "\n".join(lines)
 

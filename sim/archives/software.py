@@ -57,8 +57,8 @@ def software_of(packages: Mapping[str, str], code: Mapping[str, str | None]) -> 
 
     Args:
         packages: the recorded versions of the packages that its agents come from, by name.
-        code: the recorded hash of each module of its agents, by name; see `sim.runner.fingerprint.code_hashes`. None: it
-            was not recorded.
+        code: the recorded hash of each module of its agents, by name; see `sim.runner.fingerprint`. None: not
+            recorded.
 
     Raises:
         UsageError: if another version is installed here than made the run, or a module has changed since.

@@ -86,7 +86,7 @@ def archive_run(run: str | Path, target: Path, details: Details | None = None, *
         study = _study_of_run(stored, text, given)
         facts = {"seed": info.seed, "mode": info.mode, "until": info.options.get("until", "as in the scenario")}
         odd = odd_description(text, tuple(info.options.get("set", ())), facts)
-        files = {f"{RUN}{name}": folder / name for name in _OF_RUN if _holds(folder / name)}
+        files = _run_files(RUN, folder)
         return _write(target, files, software, odd, study, given)
 
 
@@ -120,8 +120,7 @@ def archive_experiment(folder: Path, target: Path, details: Details | None = Non
         if graph is not None:
             files[f"{EXPERIMENT_FOLDER}{PLACES}"] = graph
         if plan.past is not None:
-            past = Path(plan.past.run)
-            files |= {f"{PAST}{past.name}/{name}": past / name for name in _OF_RUN if _holds(past / name)}
+            files |= _run_files(PAST, Path(plan.past.run))
         study = _study_of_plan(plan, scenario.description, folder, given)
         return _write(target, files, software, odd_description(text, plan.overrides, _facts(plan)), study, given)
 
@@ -150,8 +149,8 @@ def _study_of_run(stored: StoredRun, text: str, details: Details) -> Study:
         description=_description(text) or f"A recorded run of the scenario {info.name}.",
         date=details.date or info.started_at[:10], begun=info.started_at, ended=info.ended_at,
         sim=str(info.versions.get("sim", "unknown")), python=str(info.versions.get("python", "unknown")),
-        scenario=f"{RUN}{SCENARIO}", results=[f"{RUN}{DATABASE}"],
-        replay={"run": RUN.rstrip("/"), "allow": list(info.options.get("allow", ()))},
+        scenario=f"{RUN}{info.id}/{SCENARIO}", results=[f"{RUN}{info.id}/{DATABASE}"],
+        replay={"run": f"{RUN}{info.id}", "allow": list(info.options.get("allow", ()))},
     )  # fmt: skip
 
 
@@ -173,8 +172,10 @@ def _description(text: str) -> str:
     return plain(found) if isinstance(found, str) else ""
 
 
-def _holds(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size > 0
+def _run_files(prefix: str, folder: Path) -> dict[str, bytes | Path]:
+    """Return the files of a run folder by their path in the archive, in which the run keeps its name."""
+    paths = [folder / name for name in _OF_RUN]
+    return {f"{prefix}{folder.name}/{path.name}": path for path in paths if path.is_file() and path.stat().st_size > 0}
 
 
 def _check(target: Path, details: Details, *, force: bool) -> None:

@@ -68,10 +68,9 @@ def _verify_archive(archive: Path, known: AuditHead | None, *, again: bool, pyth
         checked = check_archive(archive, Path(folder))
         problems = list(checked.problems)
         fields: dict[str, object] = {"archive": archive, "title": checked.title, "files": checked.files}
-        run = Path(folder) / "run"
-        if run.is_dir():
+        for run in sorted((Path(folder) / "run").glob("*/")):
             record, found = _verified(run, known)
-            fields |= {**record, "run": str(archive)}
+            fields |= {**record, "run": run.name}
             problems += [problem.replace(str(run), str(archive)) for problem in found]
         if again and not problems:
             say("sim: repeating it in a new environment")

@@ -3,6 +3,8 @@
 An archive may come from anybody. What it says of itself is not trusted: names, sizes, kinds of files.
 """
 
+import atexit
+import shutil
 import stat
 import tempfile
 import zipfile
@@ -27,11 +29,10 @@ _LONGEST: Final = 1000  # characters of a name
 
 @attrs.frozen
 class _Unpacked:
-    """A run that was unpacked; its files are removed when the process ends."""
+    """A run that was unpacked."""
 
     archive: Path
     version: tuple[int, int]
-    keeper: tempfile.TemporaryDirectory[str]
     folder: Path
 
 
@@ -59,8 +60,7 @@ def unpacked_run(archive: Path) -> Path:
     with _LOCK:
         known = _UNPACKED.get(path)
         if known is None or known.version != version:
-            keeper = tempfile.TemporaryDirectory(prefix="sim-archive-", ignore_cleanup_errors=True)
-            known = _UNPACKED[path] = _Unpacked(archive, version, keeper, _unpack_run(archive, Path(keeper.name)))
+            known = _UNPACKED[path] = _Unpacked(archive, version, _unpack_run(archive))
         return known.folder
 
 
@@ -120,8 +120,10 @@ def _leads_elsewhere(name: str) -> bool:
     return wrong or not parts or len(name) > _LONGEST
 
 
-def _unpack_run(archive: Path, to: Path) -> Path:
-    """Unpack the one run of an archive, and return its folder."""
+def _unpack_run(archive: Path) -> Path:
+    """Unpack the one run of an archive, and return its folder. Its files are removed when the process ends."""
+    to = Path(tempfile.mkdtemp(prefix="sim-archive-"))
+    atexit.register(shutil.rmtree, to, ignore_errors=True)
     try:
         with zipfile.ZipFile(archive) as opened:
             members = members_of(opened, archive)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.errors import UsageError
 from sim.kernel.duration import seconds_text
+from sim.store.archive import archive_of
 from sim.store.files import versions
 from sim.store.reader import RunInfo
 from sim.text import number, plain
@@ -22,7 +23,7 @@ def fields_of(info: RunInfo) -> dict[str, Any]:
     """Return the fields of a run on record, with the names of `RunResult.to_json()`."""
     return {
         **(info.summary or {}),
-        "run": str(info.path),
+        "run": str(archive_of(info.path) or info.path),
         "scenario": info.name,
         "mode": info.mode,
         "seed": info.seed,
