@@ -1,5 +1,6 @@
 """Edge: repeats the run or the experiment of an archive in a new environment, with the software that it brings."""
 
+import csv
 import json
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from sim.errors import RunError, UsageError
 from sim.experiments.folder import PLAN, TABLE
 from sim.store.files import SCENARIO
 
+_OF_ITS_OWN: Final = ("wall_seconds", "cpu_seconds", "run")
 _SECONDS: Final = 3600.0  # real time that a step may take
 _NAME: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 
@@ -82,12 +84,22 @@ def _carried_out(new: "_Environment", version: str, allowed: Sequence[str]) -> R
             raise UsageError("the plan in the archive refers to a run outside of it")
     (new.files / PLAN).write_text(json.dumps(plan), encoding="utf-8")
     new.sim("sweep", "--plan", str(new.files / PLAN), "--out", str(again), *allowed)
-    left, right = ((path / TABLE).read_text(encoding="utf-8").splitlines() for path in (folder, again))
-    for number, (one, other) in enumerate(zip(left, right, strict=False), 1):
-        if one != other:
-            return Repeated(False, version, f"line {number} of {TABLE} is {other!r:.200}, and was {one!r:.200}")
-    same = len(left) == len(right)
-    return Repeated(same, version, None if same else f"{TABLE} has {len(right)} lines, and had {len(left)}")
+    difference = _difference(_table(folder / TABLE), _table(again / TABLE))
+    return Repeated(difference is None, version, difference)
+
+
+def _table(path: Path) -> list[dict[str, str]]:
+    """Return the lines of a table of results, without what no two experiments have in common."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        return [{key: cell for key, cell in line.items() if key not in _OF_ITS_OWN} for line in csv.DictReader(stream)]
+
+
+def _difference(was: Sequence[Mapping[str, str]], found: Sequence[Mapping[str, str]]) -> str | None:
+    for number, (one, other) in enumerate(zip(was, found, strict=False), 2):
+        for key in one:
+            if one[key] != other.get(key):
+                return f"{key} in line {number} of {TABLE} is {other.get(key)!r:.100}, and was {one[key]!r:.100}"
+    return None if len(was) == len(found) else f"{TABLE} has {len(found)} trials, and had {len(was)}"
 
 
 @attrs.frozen

@@ -27,6 +27,7 @@ from sim.scenario.load import read_text
 from sim.scenario.yaml_tree import read_tree
 from sim.store import StoredRun, open_run, run_folder
 from sim.store.archive import EXPERIMENT, check_not_archived
+from sim.store.audit_chain import AUDIT
 from sim.store.files import DATABASE, PLACES, SCENARIO, failure, is_settled, versions
 from sim.store.head import HEAD, UNSAFE
 from sim.text import plain
@@ -37,7 +38,7 @@ DESCRIPTION: Final = "ODD.md"
 PAST: Final = "past/"
 """The folder of the run from which the arms of an experiment go on."""
 
-_OF_RUN: Final = (DATABASE, f"{DATABASE}-wal", SCENARIO, PLACES, HEAD, UNSAFE)
+_OF_RUN: Final = (DATABASE, f"{DATABASE}-wal", SCENARIO, PLACES, HEAD, UNSAFE, AUDIT)
 
 Files = Mapping[str, bytes | Path]
 

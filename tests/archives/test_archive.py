@@ -229,7 +229,7 @@ def test_a_run_in_an_archive_is_read_like_any_other(crowd):
         assert opened.info.id == again.info.id == run_of(crowd).name
         assert len(list(opened.events())) > 10
     assert sim.replay(archive, allow=["strollers"]).same
-    assert sim.diff(archive, run_of(crowd)).first is None
+    assert sim.diff(archive, run_of(crowd)).difference is None
     with pytest.raises(sim.UsageError, match=r"crowd\.zip is an archive, and a run that is resumed is written"):
         sim.resume(archive, allow=["strollers"])
     with pytest.raises(sim.UsageError, match="need not be archived again"):
