@@ -100,6 +100,18 @@ def test_a_replay_needs_the_permission_again(sim):
     assert "walkers_of_tests" not in sys.modules
 
 
+def test_reading_a_record_imports_nothing(sim):
+    """`score`, `show`, `report` and `verify` read records of anybody, and run none of the code that these name."""
+    assert sim("run", "walkers:walk", "-q").code == 0
+    sys.modules.pop("walkers_of_tests")
+    del FAMILIES["walker"]
+    Path("measures.yaml").write_text("events: {sql: SELECT count(*) FROM events, of: run}\n")
+    for words in ("score walk --measures measures.yaml", "show walk", "report walk", "verify walk"):
+        done = sim(*words.split())
+        assert done.code == 0, done.err
+    assert "walkers_of_tests" not in sys.modules
+
+
 def test_every_command_that_takes_a_scenario_takes_the_name(sim, tmp_path):
     """`check`, `bench` and `sweep` find it as `run` does."""
     checked = sim("check", "walkers:walk", "walkers:deep", "--json")

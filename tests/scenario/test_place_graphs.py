@@ -14,6 +14,7 @@ from sim.assembly.build import build
 from sim.errors import RunError, ScenarioError
 from sim.experiments.plan import check_scenario, make_sweep
 from sim.scenario import graph_files, json_schema, load
+from sim.store import open_run
 from tests.packages import install
 
 HEAD = "name: net\nuntil: 20s\n"
