@@ -21,7 +21,12 @@ class Walker(sim.Agent):
     async def decide_action(self):
         return sim.Action("publish", {"topic": "step.made"})
 """
-WALK = "name: walk\nuntil: 3s\nagents: [{name: ann, kind: walker, loop: {min_loop_delay: 1s}}]\n"
+WALK = """
+name: walk
+until: 3s
+agents: [{name: ann, kind: walker, loop: {min_loop_delay: 1s}}]
+score: {measures: {events: {sql: SELECT count(*) FROM events, of: run}}}
+"""
 OFFERS = {
     "sim.agents": {"walker": "walkers_of_tests:Walker"},
     "sim.scenarios": {
@@ -105,8 +110,7 @@ def test_reading_a_record_imports_nothing(sim):
     assert sim("run", "walkers:walk", "-q").code == 0
     sys.modules.pop("walkers_of_tests")
     del FAMILIES["walker"]
-    Path("measures.yaml").write_text("events: {sql: SELECT count(*) FROM events, of: run}\n")
-    for words in ("score walk --measures measures.yaml", "show walk", "report walk", "verify walk"):
+    for words in ("score walk", "show walk", "report walk", "verify walk"):
         done = sim(*words.split())
         assert done.code == 0, done.err
     assert "walkers_of_tests" not in sys.modules
