@@ -5,8 +5,8 @@
 `values`, defines the models, and `params` those of the params of a class of agents; `packaged` finds scenarios of
 installed packages; `graph_files` and `place_graphs` read the graph that places refer to; `live_changes` says what may
 change during a run, and checks such changes; `error_text` words the errors of the models; `symbols` collects the
-names that a file declares; `scopes` defines what an expression may use; `semantic_checks` and `town` check several parts
-together; `load` combines them and reports every problem at once.
+names that a file declares; `scopes` defines what an expression may use; `semantic_checks` and `town` check several
+parts together; `load` combines them and reports every problem at once.
 """
 
 from sim.scenario.load import json_schema, load, loads
