@@ -87,7 +87,7 @@ def test_a_scenario_of_a_package_runs_by_name(sim):
     result = json.loads(done.out)
     assert (result["scenario"], result["kinds"]) == ("walk", {"publish": 3})
     shown = json.loads(sim("show", "walk", "--json").out)
-    assert shown["options"]["allow"] == ["Walkers"]
+    assert (shown["options"]["allow"], shown["options"]["packages"]) == (["Walkers"], {"Walkers": "1.2.0"})
     assert Path(result["run"], "scenario.yaml").read_text() == WALK
     again = sim("replay", "walk", "--allow", "walkers", "--json")
     assert json.loads(again.out)["same"] is True
@@ -119,7 +119,8 @@ def test_reading_a_record_imports_nothing(sim):
 def test_every_command_that_takes_a_scenario_takes_the_name(sim, tmp_path):
     """`check`, `bench` and `sweep` find it as `run` does."""
     checked = sim("check", "walkers:walk", "walkers:deep", "--json")
-    assert [one["name"] for one in json.loads(checked.out)["scenarios"]] == ["walk", "deep"]
+    told = [(one["file"], one["name"]) for one in json.loads(checked.out)["scenarios"]]
+    assert told == [("walkers:walk", "walk"), ("walkers:deep", "deep")]
     swept = sim("sweep", "walkers:walk", "--seeds", "1", "--jobs", "1", "--until", "2s", "--out", "swept")
     assert swept.code == 0, swept.err
     assert json.loads((tmp_path / "swept/plan.json").read_text())["allow"] == ["Walkers"]

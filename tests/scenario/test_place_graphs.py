@@ -356,6 +356,8 @@ def test_a_function_of_a_package_makes_the_graph(tmp_path, site):
     assert len(places_of(file, allow=("rings",), overrides=("places.params.size=7",)).nodes) == 7
     recorded = sim.run(file, allow=("rings",), out=tmp_path / "runs").run
     assert recorded is not None
+    with open_run(recorded) as stored:
+        assert stored.info.options["packages"] == {"rings": "1.2.0"}
     shutil.rmtree(site)
     sys.modules.pop("rings_of_tests")
     assert sim.replay(recorded).same
