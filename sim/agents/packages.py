@@ -68,7 +68,7 @@ class Offer:
             spec = None
         for place in (spec and spec.submodule_search_locations) or ():
             found = Path(place, *parts, name)
-            if name and found.is_file():
+            if name and found.is_file() and found.resolve().is_relative_to(Path(place).resolve()):
                 return found
         raise UsageError(
             f"{self.full_name} leads to {self.target!r}, and there is no such file in the package",

@@ -33,6 +33,7 @@ OFFERS = {
         "walk": "walkers_of_tests:walk.yaml",
         "deep": "walkers_of_tests.more:walk.yaml",
         "none": "walkers_of_tests:no.yaml",
+        "outside": "walkers_of_tests:../secret.yaml",
     },
     "sim.graphs": {"ring": "walkers_of_tests:ring"},
 }
@@ -48,6 +49,7 @@ def site(tmp_path, monkeypatch):
         "walkers_of_tests/more/walk.yaml": WALK.replace("name: walk", "name: deep"),
     }
     install(folder, "Walkers", files, offers=OFFERS)
+    (folder / "secret.yaml").write_text(WALK)
     monkeypatch.syspath_prepend(folder)
     monkeypatch.chdir(tmp_path)
     with kept_registries():
@@ -62,7 +64,7 @@ def test_what_is_installed_is_listed_without_importing_it(sim):
         "package": "Walkers",
         "version": "1.2.0",
         "agents": ["walker"],
-        "scenarios": ["deep", "none", "walk"],
+        "scenarios": ["deep", "none", "outside", "walk"],
         "graphs": ["ring"],
     }
     assert json.loads(told.out)["packages"] == [row]
@@ -124,6 +126,16 @@ def test_every_command_that_takes_a_scenario_takes_the_name(sim, tmp_path):
     swept = sim("sweep", "walkers:walk", "--seeds", "1", "--jobs", "1", "--until", "2s", "--out", "swept")
     assert swept.code == 0, swept.err
     assert json.loads((tmp_path / "swept/plan.json").read_text())["allow"] == ["Walkers"]
+
+
+def test_a_package_allows_its_modules(sim, tmp_path):
+    """`--allow` with the name of a package allows `kind: module:Class` of each of its modules, and of no other."""
+    (tmp_path / "own.yaml").write_text(WALK.replace("kind: walker", "kind: walkers_of_tests:Walker"))
+    assert sim("run", "own.yaml", "--no-record", "--allow", "walkers").code == 0
+    (tmp_path / "other.yaml").write_text(WALK.replace("kind: walker", "kind: this:Walker"))
+    refused = sim("run", "other.yaml", "--allow", "walkers")
+    assert "'this:Walker' names a module, which is not allowed" in refused.err
+    assert "this" not in sys.modules
 
 
 def test_a_file_of_that_name_comes_first(sim, tmp_path):

@@ -119,6 +119,22 @@ def test_names_in_the_scenario_are_checked_against_the_file(tmp_path):
     assert (problem.line, problem.hint) == (6, "did you mean 'Valjean'?")
 
 
+def test_rules_read_the_attributes_of_places(tmp_path):
+    """`attribute` gives that of the agent's place, or of another one; none where there is none."""
+    (tmp_path / "net.graphml").write_bytes(FILES["net.graphml"](triangle()))
+    told = {"own": "attribute('people')", "other": "attribute('people', 'b')", "absent": "attribute('x', 'nowhere')"}
+    state = ", ".join(f"{key}: 0" for key in told)
+    values = ", ".join(f'{key}: "={value}"' for key, value in told.items())
+    rule = f"{{do: stop, set: {{{values}}}}}"
+    for place, expected in (("place: a, ", [5, None, None]), ("", [None, None, None])):
+        agents = f"\nagents: [{{name: ann, {place}state: {{{state}}}, rules: [{rule}]}}]\n"
+        run = sim.run(scenario(tmp_path, "{file: net.graphml}", agents), out=tmp_path / "runs").run
+        assert run is not None
+        with open_run(run) as stored:
+            assert stored.info.digest is not None
+            assert list(stored.info.digest["agents"]["ann"]["state"].values()) == expected
+
+
 def test_several_edges_between_two_places(tmp_path):
     """Of several edges the fastest counts, and an edge from a place to itself is none."""
     graph = nx.MultiDiGraph()
