@@ -126,13 +126,13 @@ def test_rules_read_the_attributes_of_places(tmp_path):
     state = ", ".join(f"{key}: 0" for key in told)
     values = ", ".join(f'{key}: "={value}"' for key, value in told.items())
     rule = f"{{do: stop, set: {{{values}}}}}"
-    for place, expected in (("place: a, ", [5, None, None]), ("", [None, None, None])):
+    for place, expected in (("place: a, ", 5), ("", None)):
         agents = f"\nagents: [{{name: ann, {place}state: {{{state}}}, rules: [{rule}]}}]\n"
         run = sim.run(scenario(tmp_path, "{file: net.graphml}", agents), out=tmp_path / "runs").run
         assert run is not None
         with open_run(run) as stored:
             assert stored.info.digest is not None
-            assert list(stored.info.digest["agents"]["ann"]["state"].values()) == expected
+            assert stored.info.digest["agents"]["ann"]["state"] == {"own": expected, "other": None, "absent": None}
 
 
 def test_several_edges_between_two_places(tmp_path):
