@@ -13,6 +13,7 @@ import sim
 from sim.assembly.build import build
 from sim.errors import RunError, ScenarioError
 from sim.experiments.plan import check_scenario, make_sweep
+from sim.experiments.ray_workers import _files
 from sim.scenario import graph_files, json_schema, load
 from sim.store import open_run
 from tests.packages import install
@@ -322,6 +323,18 @@ def test_the_plan_of_a_sweep_is_made_for_the_graph(tmp_path):
     (tmp_path / "net.edgelist").write_text("a b\nb c\n")
     with pytest.raises(sim.UsageError, match="is not the scenario of this plan"):
         check_scenario(plan, file)
+
+
+def test_a_sweep_on_another_machine_has_the_graph(tmp_path):
+    """The files that a job takes along are enough: its scenario is the one of the plan, and it loads there."""
+    (tmp_path / "net.edgelist").write_text(EDGES)
+    plan = make_sweep(scenario(tmp_path, "{file: net.edgelist}"), count=1)
+    there = tmp_path / "there"
+    there.mkdir()
+    for name, content in _files(plan).items():
+        (there / name).write_bytes(content)
+    check_scenario(plan, there / "scenario.yaml")
+    assert places_of(there / "scenario.yaml").nodes == ["a", "b", "c"]
 
 
 # -- packages
