@@ -68,7 +68,7 @@ class Offer:
             spec = None
         for place in (spec and spec.submodule_search_locations) or ():
             found = Path(place, *parts, name)
-            if name and found.is_file():
+            if name and found.is_file() and found.resolve().is_relative_to(Path(place).resolve()):
                 return found
         raise UsageError(
             f"{self.full_name} leads to {self.target!r}, and there is no such file in the package",
@@ -89,6 +89,8 @@ class Offer:
                 f"the {_CALLED[self.group]} {self.name!r} belongs to the package {self.package}, which is not allowed",
                 hint=f"allow it: --allow {self.package}",
             )
+        if EntryPoint.pattern.match(self.target) is None:
+            raise UsageError(f"{self.full_name} leads to {self.target!r:.80}, which is not written as module:NAME")
         try:
             return EntryPoint(self.name, self.target, self.group).load()
         except (Exception, SystemExit) as error:  # the imported code may raise anything

@@ -54,17 +54,17 @@ def _check(given: Path, allow: tuple[str, ...]) -> dict[str, Any]:
         _start_values(scenario)
     except ScenarioError as error:
         return {
-            "file": str(path),
+            "file": str(given),
             "ok": False,
             "problems": [problem_json(problem) for problem in error.problems],
         }
     except UsageError as error:
         problem = Problem(str(path), 1, 1, str(error), error.hint)
-        return {"file": str(path), "ok": False, "problems": [problem_json(problem)]}
+        return {"file": str(given), "ok": False, "problems": [problem_json(problem)]}
     agents = sum(entry.count for entry in scenario.agents if not entry.template)
     until = None if scenario.until is None else to_text(scenario.until)
     return {
-        "file": str(path),
+        "file": str(given),
         "ok": True,
         "name": scenario.name,
         "agents": agents,

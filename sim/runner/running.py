@@ -18,6 +18,7 @@ import attrs
 from sim.agents.latest_events import listening
 from sim.assembly.build import Simulation, build
 from sim.assembly.models import check_batching
+from sim.distributions import installed_version
 from sim.errors import RunError, SimError, UsageError
 from sim.host.watchdog import Stuck, Watchdog
 from sim.kernel import Duration, to_ns, to_seconds, to_text
@@ -268,6 +269,7 @@ def _keeper(
         **({"batch": True} if options.access and options.access.batching else {}),
         "tags": list(options.tags),
         **({} if places is None else {"places": hashlib.sha256(places).hexdigest()}),
+        **({"packages": packages} if (packages := _named_packages(simulation.scenario, options)) else {}),
     }
     header = RunHeader(
         name=simulation.scenario.name, seed=seed, mode=mode, backend=options.backend, options=kept,
@@ -276,6 +278,16 @@ def _keeper(
     )  # fmt: skip
     folder = create_run(options.out, header, path.read_text(encoding="utf-8"), places)
     return RunRecorder(folder), folder
+
+
+def _named_packages(scenario: Scenario, options: RunOptions) -> dict[str, str]:
+    """Return the versions, by name, of the packages that the operator allowed or that the graph of places comes from.
+
+    The run can be continued without them: what it needs of them is recorded, or is the code of agents.
+    """
+    graph = scenario.places.graph if scenario.places is not None and scenario.places.loaded is not None else None
+    names = (*options.allow, *([] if graph is None else [graph.partition(":")[0]]))
+    return {name: version for name in names if (version := installed_version(name)) is not None}
 
 
 def speed_of(scenario: Scenario, options: RunOptions) -> float | None:

@@ -29,7 +29,7 @@ CIVIL = frozenset({"hour", "weekday", "date"})
 """Functions over the civil time of the run, which needs a calendar."""
 
 AGENT_FUNCTIONS = CHANCE | CIVIL | {
-    "neighbours", "nearby", "adjacent", "free_places", "state_of", "agents",
+    "neighbours", "nearby", "adjacent", "attribute", "free_places", "state_of", "agents",
     "remaining", "usage", "budget", "exists", "content", "level",
     "queue", "in_sight", "position", "holds", "conversation", "open_conversations", "my_tasks", "task",
 }  # fmt: skip

@@ -113,9 +113,15 @@ def pairs(fields: Fields) -> Iterator[tuple[str, str]]:
         yield "events", number(fields["events"])
     if fields.get("hash"):
         yield "hash", fields["hash"][:16]
-    packages = [f"{name} {version}" for name, version in fields.get("versions", {}).items() if name not in versions()]
-    if packages:
-        yield "packages", ", ".join(packages)
+    if packages := _packages(fields):
+        yield "packages", ", ".join(f"{name} {version}" for name, version in sorted(packages.items()))
+
+
+def _packages(fields: Fields) -> dict[str, Any]:
+    """Return the versions of the packages that a run used, by name."""
+    named, recorded = fields.get("options", {}).get("packages"), fields.get("versions", {})
+    used = dict(named) if isinstance(named, dict) else {}
+    return used | {name: version for name, version in recorded.items() if name not in versions()}
 
 
 def _status(fields: Fields) -> str:

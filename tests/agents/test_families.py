@@ -362,7 +362,7 @@ def test_a_misspelt_kind_of_a_package_is_known_by_its_neighbour(site: Path) -> N
         ("no_module_of_tests:BAKER", "'baker' of the package old-bakery cannot be imported: .*no_module_of_tests"),
         ("bakery_of_tests:MISSING", "'baker' of the package old-bakery cannot be imported"),
         ("bakery_of_tests:other", "the entry point 'baker' in sim.agents of the package old-bakery leads to no class"),
-        ("not an entry point", "'baker' of the package old-bakery cannot be imported"),
+        ("not an entry point", "old-bakery:baker leads to 'not an entry point', which is not written as module:NAME"),
     ],
 )
 def test_a_package_that_is_broken_is_named(site: Path, module: types.ModuleType, target: str, words: str) -> None:

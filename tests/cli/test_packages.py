@@ -21,13 +21,19 @@ class Walker(sim.Agent):
     async def decide_action(self):
         return sim.Action("publish", {"topic": "step.made"})
 """
-WALK = "name: walk\nuntil: 3s\nagents: [{name: ann, kind: walker, loop: {min_loop_delay: 1s}}]\n"
+WALK = """
+name: walk
+until: 3s
+agents: [{name: ann, kind: walker, loop: {min_loop_delay: 1s}}]
+score: {measures: {events: {sql: SELECT count(*) FROM events, of: run}}}
+"""
 OFFERS = {
     "sim.agents": {"walker": "walkers_of_tests:Walker"},
     "sim.scenarios": {
         "walk": "walkers_of_tests:walk.yaml",
         "deep": "walkers_of_tests.more:walk.yaml",
         "none": "walkers_of_tests:no.yaml",
+        "outside": "walkers_of_tests:../secret.yaml",
     },
     "sim.graphs": {"ring": "walkers_of_tests:ring"},
 }
@@ -43,6 +49,7 @@ def site(tmp_path, monkeypatch):
         "walkers_of_tests/more/walk.yaml": WALK.replace("name: walk", "name: deep"),
     }
     install(folder, "Walkers", files, offers=OFFERS)
+    (folder / "secret.yaml").write_text(WALK)
     monkeypatch.syspath_prepend(folder)
     monkeypatch.chdir(tmp_path)
     with kept_registries():
@@ -57,7 +64,7 @@ def test_what_is_installed_is_listed_without_importing_it(sim):
         "package": "Walkers",
         "version": "1.2.0",
         "agents": ["walker"],
-        "scenarios": ["deep", "none", "walk"],
+        "scenarios": ["deep", "none", "outside", "walk"],
         "graphs": ["ring"],
     }
     assert json.loads(told.out)["packages"] == [row]
@@ -82,7 +89,7 @@ def test_a_scenario_of_a_package_runs_by_name(sim):
     result = json.loads(done.out)
     assert (result["scenario"], result["kinds"]) == ("walk", {"publish": 3})
     shown = json.loads(sim("show", "walk", "--json").out)
-    assert shown["options"]["allow"] == ["Walkers"]
+    assert (shown["options"]["allow"], shown["options"]["packages"]) == (["Walkers"], {"Walkers": "1.2.0"})
     assert Path(result["run"], "scenario.yaml").read_text() == WALK
     again = sim("replay", "walk", "--allow", "walkers", "--json")
     assert json.loads(again.out)["same"] is True
@@ -100,13 +107,35 @@ def test_a_replay_needs_the_permission_again(sim):
     assert "walkers_of_tests" not in sys.modules
 
 
+def test_reading_a_record_imports_nothing(sim):
+    """`score`, `show`, `report` and `verify` read records of anybody, and run none of the code that these name."""
+    assert sim("run", "walkers:walk", "-q").code == 0
+    sys.modules.pop("walkers_of_tests")
+    del FAMILIES["walker"]
+    for words in ("score walk", "show walk", "report walk", "verify walk"):
+        done = sim(*words.split())
+        assert done.code == 0, done.err
+    assert "walkers_of_tests" not in sys.modules
+
+
 def test_every_command_that_takes_a_scenario_takes_the_name(sim, tmp_path):
     """`check`, `bench` and `sweep` find it as `run` does."""
     checked = sim("check", "walkers:walk", "walkers:deep", "--json")
-    assert [one["name"] for one in json.loads(checked.out)["scenarios"]] == ["walk", "deep"]
+    told = [(one["file"], one["name"]) for one in json.loads(checked.out)["scenarios"]]
+    assert told == [("walkers:walk", "walk"), ("walkers:deep", "deep")]
     swept = sim("sweep", "walkers:walk", "--seeds", "1", "--jobs", "1", "--until", "2s", "--out", "swept")
     assert swept.code == 0, swept.err
     assert json.loads((tmp_path / "swept/plan.json").read_text())["allow"] == ["Walkers"]
+
+
+def test_a_package_allows_its_modules(sim, tmp_path):
+    """`--allow` with the name of a package allows `kind: module:Class` of each of its modules, and of no other."""
+    (tmp_path / "own.yaml").write_text(WALK.replace("kind: walker", "kind: walkers_of_tests:Walker"))
+    assert sim("run", "own.yaml", "--no-record", "--allow", "walkers").code == 0
+    (tmp_path / "other.yaml").write_text(WALK.replace("kind: walker", "kind: this:Walker"))
+    refused = sim("run", "other.yaml", "--allow", "walkers")
+    assert "'this:Walker' names a module, which is not allowed" in refused.err
+    assert "this" not in sys.modules
 
 
 def test_a_file_of_that_name_comes_first(sim, tmp_path):

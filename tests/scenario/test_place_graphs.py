@@ -13,7 +13,9 @@ import sim
 from sim.assembly.build import build
 from sim.errors import RunError, ScenarioError
 from sim.experiments.plan import check_scenario, make_sweep
+from sim.experiments.ray_workers import _files
 from sim.scenario import graph_files, json_schema, load
+from sim.store import open_run
 from tests.packages import install
 
 HEAD = "name: net\nuntil: 20s\n"
@@ -116,6 +118,22 @@ def test_names_in_the_scenario_are_checked_against_the_file(tmp_path):
     (tmp_path / "net.graphml").write_bytes(FILES["net.graphml"](nx.les_miserables_graph()))
     problem = problem_of(scenario(tmp_path, "{file: net.graphml}", AGENTS.replace("place: a", "place: Valjen")))
     assert (problem.line, problem.hint) == (6, "did you mean 'Valjean'?")
+
+
+def test_rules_read_the_attributes_of_places(tmp_path):
+    """`attribute` gives that of the agent's place, or of another one; none where there is none."""
+    (tmp_path / "net.graphml").write_bytes(FILES["net.graphml"](triangle()))
+    told = {"own": "attribute('people')", "other": "attribute('people', 'b')", "absent": "attribute('x', 'nowhere')"}
+    state = ", ".join(f"{key}: 0" for key in told)
+    values = ", ".join(f'{key}: "={value}"' for key, value in told.items())
+    rule = f"{{do: stop, set: {{{values}}}}}"
+    for place, expected in (("place: a, ", 5), ("", None)):
+        agents = f"\nagents: [{{name: ann, {place}state: {{{state}}}, rules: [{rule}]}}]\n"
+        run = sim.run(scenario(tmp_path, "{file: net.graphml}", agents), out=tmp_path / "runs").run
+        assert run is not None
+        with open_run(run) as stored:
+            assert stored.info.digest is not None
+            assert stored.info.digest["agents"]["ann"]["state"] == {"own": expected, "other": None, "absent": None}
 
 
 def test_several_edges_between_two_places(tmp_path):
@@ -307,6 +325,18 @@ def test_the_plan_of_a_sweep_is_made_for_the_graph(tmp_path):
         check_scenario(plan, file)
 
 
+def test_a_sweep_on_another_machine_has_the_graph(tmp_path):
+    """The files that a job takes along are enough: its scenario is the one of the plan, and it loads there."""
+    (tmp_path / "net.edgelist").write_text(EDGES)
+    plan = make_sweep(scenario(tmp_path, "{file: net.edgelist}"), count=1)
+    there = tmp_path / "there"
+    there.mkdir()
+    for name, content in _files(plan).items():
+        (there / name).write_bytes(content)
+    check_scenario(plan, there / "scenario.yaml")
+    assert places_of(there / "scenario.yaml").nodes == ["a", "b", "c"]
+
+
 # -- packages
 
 RING = """
@@ -355,6 +385,8 @@ def test_a_function_of_a_package_makes_the_graph(tmp_path, site):
     assert len(places_of(file, allow=("rings",), overrides=("places.params.size=7",)).nodes) == 7
     recorded = sim.run(file, allow=("rings",), out=tmp_path / "runs").run
     assert recorded is not None
+    with open_run(recorded) as stored:
+        assert stored.info.options["packages"] == {"rings": "1.2.0"}
     shutil.rmtree(site)
     sys.modules.pop("rings_of_tests")
     assert sim.replay(recorded).same
