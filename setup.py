@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the package sim.gallery is the folder scenarios/, so that an installed `sim` has them."""
+"""What pyproject.toml cannot say: the folder scenarios/ is installed as the package `sim.gallery`."""
 
 from setuptools import find_namespace_packages, setup
 

@@ -190,6 +190,14 @@ NodeField = Annotated[str, PlainValidator(_node), WithJsonSchema(_NODE_SCHEMA)]
 EdgeField = Annotated[Edge, PlainValidator(_edge), WithJsonSchema({"type": "array", "minItems": 2, "maxItems": 3})]
 
 
+class Stock(f.Part):
+    """What grows at places, and what agents gather there."""
+
+    capacity: Annotated[f.PlaceNumber, Field(description="the most that there is at a place; it is full at first")]
+    growth: Annotated[f.NotNegative, Field(description="how much grows at a place in each period")] = 1.0
+    every: Annotated[PositiveNanoseconds, Field(description="the length of a period")] = SECOND
+
+
 class Places(f.Part):
     """The places of the world: a named graph, nodes and edges, or a grid."""
 
@@ -201,6 +209,8 @@ class Places(f.Part):
         Field(strict=False, description="columns, rows; places are named x,y"),
     ] = None
     diagonals: Annotated[bool, Field(description="grid: edges to all eight neighbours")] = False
+    wrap: Annotated[bool, Field(description="grid: the last column and row are adjacent to the first ones")] = False
+    stock: Annotated[Stock | None, Field(description="what agents gather at places")] = None
     travel_time: Nanoseconds = 0
 
     @model_validator(mode="after")
@@ -212,8 +222,11 @@ class Places(f.Part):
             raise FieldError(f"expected at most {MAX_CELLS} cells in the grid")
         if self.edges and self.nodes is None:
             raise FieldError("edges need nodes")
-        if self.diagonals and self.grid is None:
-            raise FieldError("diagonals needs grid")
+        for name in ("diagonals", "wrap"):
+            if getattr(self, name) and self.grid is None:
+                raise FieldError(f"{name} needs grid")
+        if self.stock is not None and self.grid is None and self.stock.capacity.names & {"x", "y"}:
+            raise FieldError("x and y are the column and the row in a grid, and there is no grid here")
         nodes = self.nodes or ()
         if len(set(nodes)) != len(nodes):
             raise FieldError(f"the place {next(n for n in nodes if nodes.count(n) > 1)!r} appears twice in nodes")

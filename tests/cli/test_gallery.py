@@ -14,7 +14,7 @@ NAMES = list(TEXTS)
 
 
 def test_the_gallery_has_the_files_of_the_folder():
-    """The package `sim.gallery` has each scenario of the folder, byte by byte, and each says in a line what it shows."""
+    """The package `sim.gallery` has each scenario of the folder as it is, and each says in a line what it shows."""
     assert scenario_names() == NAMES
     for name in NAMES:
         (declared,) = (line for line in TEXTS[name].splitlines() if line.startswith("name: "))
