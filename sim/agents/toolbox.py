@@ -35,7 +35,8 @@ class Toolbox:
         names = (
             "chance", "uniform", "exponential", "gauss", "randint", "choice", "neighbours", "nearby", "adjacent",
             "free_places", "richest", "stock", "state_of", "agents", "remaining", "usage", "budget", "exists",
-            "content", "level", "queue", "in_sight", "position", "holds", "conversation", "open_conversations", "my_tasks", "task",
+            "content", "level", "queue", "in_sight", "position", "holds", "conversation", "open_conversations",
+            "my_tasks", "task",
         )  # fmt: skip
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         own |= calendar_functions(world)

@@ -84,6 +84,7 @@ def test_what_is_gathered_is_gone_and_grows_back(autonomous, tmp_path):
     assert left[0] + sugar[0] == 5 * 4 + 20 * 1
     assert sugar[-1] > sugar[1] > 0
     assert left[-1] < left[0]
+    assert result.run is not None
     assert replay(result.run).hash == result.hash
     assert branch(result.run, at="5s", out=tmp_path / "runs").hash == result.hash
 
