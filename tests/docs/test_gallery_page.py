@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 
@@ -21,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
 SECTIONS = {text.partition("\n")[0]: text for text in PAGE.split("\n## ")[1:]}
 SHOWN = [
-    pytest.param(command, shown, id=f"{n}-{command.split()[4]}")
+    pytest.param(command, shown, id=f"{n}-{Path(command.split()[2]).stem}")
     for n, (command, shown) in enumerate(re.findall(r"^\$ uv run (sim .*)\n```\n\n((?:    .*\n)+)", PAGE, re.MULTILINE))
 ]
 Table = list[dict[str, float]]
@@ -86,7 +87,7 @@ def test_cascades_are_as_likely_as_published():
 
 
 def test_inequality_rises_as_published():
-    """The Gini coefficient begins at 0.230 and ends at 0.503, and about 224 people survive (Epstein and Axtell 1996)."""
+    """The Gini coefficient rises from 0.230 to 0.503, and about 224 people survive (Epstein and Axtell 1996)."""
     start, end, people = (dict(zip(head.split(), map(float, row.split()), strict=True)) for head, row in _pairs())
     assert abs(start["gini"] - 0.230) < start["±"]
     assert abs(end["gini"] - 0.503) < end["±"]
@@ -129,7 +130,7 @@ def _camps(people: int, d: float, seed: int) -> int:
             opinions[i] = opinions[j] = (opinions[i] + opinions[j]) / 2
     order = sorted(opinions)
     cuts = [0, *(n for n in range(1, people) if order[n] - order[n - 1] > 0.04), people]
-    return sum(end - start >= people / 20 for start, end in zip(cuts, cuts[1:], strict=False))
+    return sum(end - start >= people / 20 for start, end in pairwise(cuts))
 
 
 @pytest.mark.proof
