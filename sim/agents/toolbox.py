@@ -111,7 +111,7 @@ class Toolbox:
         """Return how much there is to gather at a place."""
         return 0.0 if self._world.stocks is None else self._world.stocks.level(place)
 
-    def richest(self, distance: int) -> str | None:
+    def richest(self, distance: Any) -> str | None:
         """Return the place where there is most to gather: the agent's own, or a free one in its row or column.
 
         Of several, the nearest is returned, and of equally near ones a random one. None for an agent without a place.
@@ -119,6 +119,8 @@ class Toolbox:
         Args:
             distance: how far the agent sees, in places.
         """
+        if isinstance(distance, bool) or not isinstance(distance, int) or distance < 0:
+            raise ExpressionError(f"the distance of richest is a whole number from 0, not {distance!r:.80}")
         places, stocks = self._world.places, self._world.stocks
         here = places.where(self._id) if places else None
         if places is None or stocks is None or here is None:

@@ -27,6 +27,9 @@ AGENT_NAMES = frozenset(
 CIVIL = frozenset({"hour", "weekday", "date"})
 """Functions over the civil time of the run, which needs a calendar."""
 
+STOCKS = frozenset({"stock", "richest"})
+"""Functions over the stocks of places."""
+
 AGENT_FUNCTIONS = CHANCE | CIVIL | {
     "neighbours", "nearby", "adjacent", "free_places", "richest", "stock", "state_of", "agents",
     "remaining", "usage", "budget", "exists", "content", "level",
@@ -100,6 +103,10 @@ class Context:
         Expression.parse(expression.text, names, functions)
         if not self.known.calendar and (civil := sorted(expression.functions & CIVIL)):
             raise ExpressionError(f"{civil[0]}() needs civil time", hint="add `calendar:` to the file")
+        if not self.known.stock and (of_stocks := sorted(expression.functions & STOCKS)):
+            raise ExpressionError(f"{of_stocks[0]}() needs something to gather", hint="add `stock:` to `places`")
+        if not self.known.grid and "richest" in expression.functions:
+            raise ExpressionError("richest() needs places in rows and columns", hint="add `grid:` to `places`")
         for literal in expression.literals:
             kind = _FIRST_ARGUMENT.get(literal.function)
             if kind is not None and literal.position == 0:

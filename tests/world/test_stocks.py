@@ -118,6 +118,37 @@ def choices(text: str, folder: Path) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize(
+    ("places", "function", "said"),
+    [
+        ("{grid: [2, 2]}", "stock('0,0')", "needs something to gather"),
+        ("{nodes: [a], stock: {capacity: 1}}", "richest(1)", "needs places in rows and columns"),
+        ("{grid: [2, 2], stock: {capacity: 1}}", "stock('0,9')", "there is no place '0,9'"),
+    ],
+)
+def test_functions_of_stocks_need_stocks(places, function, said):
+    """What asks for stocks where there are none, or for a place that does not exist, is refused before the run."""
+    text = f'name: x\nplaces: {places}\nagents: [{{name: a, rules: [{{when: "{function} == 1"}}]}}]\n'
+    with pytest.raises(ScenarioError) as refused:
+        loads(text, "x.yaml")
+    assert said in str(refused.value.problems)
+    assert refused.value.problems[0].line == 3
+
+
+@pytest.mark.parametrize("distance", ["1.5", "-1", "true", "'far'"])
+def test_a_distance_is_a_whole_number(distance, tmp_path):
+    """Any other distance is a failure of the iteration, with a sentence."""
+    text = f"""
+name: x
+until: 1s
+places: {{grid: [2, 2], stock: {{capacity: 1}}}}
+agents: [{{name: a, place: "0,0", rules: [{{do: {{publish: {{topic: seen, data: "=richest({distance})"}}}}}}]}}]
+"""
+    path = tmp_path / "x.yaml"
+    path.write_text(text, encoding="utf-8")
+    assert run(path).errors > 0
+
+
+@pytest.mark.parametrize(
     ("places", "said"),
     [
         ("{nodes: [a], wrap: true}", "wrap needs grid"),
@@ -152,10 +183,11 @@ def test_gathering_is_refused_where_nothing_is(tmp_path):
         ("stock: {capacity: 2}", "place: a,", 0),
         ("", "place: a,", 1),
     ):
+        metrics = "metrics: {every: 1s, values: {left: stock()}}\n" if places else ""
         path.write_text(
-            f"name: x\nuntil: 1s\nplaces: {{nodes: [a], {places}}}\nmetrics: {{every: 1s, values: {{left: stock()}}}}\n"
+            f"name: x\nuntil: 1s\nplaces: {{nodes: [a], {places}}}\n{metrics}"
             f"agents: [{{name: a, {place} rules: [{{do: {{gather: {{amount: {amount}}}}}}}]}}]\n"
         )
         result = run(path)
         assert sum(result.refused.values()) > 0
-        assert result.metrics["left"][-1] == (2 if places else 0)
+        assert not places or result.metrics["left"][-1] == 2
