@@ -17,6 +17,7 @@ from sim.errors import RunError, UsageError
 from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan, TrialJob
 from sim.experiments.pool import Ended
+from sim.extras import need
 from sim.runner.fingerprint import code_hashes
 from sim.store.answer_book import ANSWERS
 from sim.store.files import SCENARIO
@@ -56,10 +57,9 @@ class RayWorkers:
     shared_files: Final = False
 
     def __init__(self, plan: Plan, address: str | None, runs: Path | None) -> None:
-        try:
-            import ray
-        except ImportError as error:
-            raise UsageError("Ray is not installed", hint="pip install 'actor-sim[ray]'") from error
+        need("ray", "experiments on Ray need")
+        import ray
+
         if plan.answers == "all":
             raise UsageError("machines share no answers of models", hint="--answers seed, or fresh")
         self._ray: Any = ray
