@@ -17,7 +17,6 @@ from sim.errors import RunError, UsageError
 from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan, TrialJob
 from sim.experiments.pool import Ended
-from sim.extras import need
 from sim.runner.fingerprint import code_hashes
 from sim.store.answer_book import ANSWERS
 from sim.store.files import SCENARIO
@@ -49,19 +48,13 @@ class RayWorkers:
         plan: the plan of the experiment.
         address: the address of the cluster; None: a new one on this machine.
         runs: the folder for the run folders that come back; None: trials are not recorded.
-
-    Raises:
-        UsageError: if Ray is not installed, or the plan needs files that machines share.
     """
 
     shared_files: Final = False
 
     def __init__(self, plan: Plan, address: str | None, runs: Path | None) -> None:
-        need("ray", "experiments on Ray need")
         import ray
 
-        if plan.answers == "all":
-            raise UsageError("machines share no answers of models", hint="--answers seed, or fresh")
         self._ray: Any = ray
         self._files = _files(plan)
         self._address = address
