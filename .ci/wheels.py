@@ -2,16 +2,17 @@
 
     uv run python .ci/wheels.py [FOLDER]
 
-For each version of Python in `[tool.cibuildwheel]` that is on this machine there is one wheel with the compiled part,
-and there is one without it for every machine (`py3-none-any`). Each is installed in an empty environment in which there
-is no compiler and nothing may be built from source. There it runs the first command of the README, checks every
-scenario, and replays golden runs. The hashes must be those of this tree. A table says what came of it.
+For each version of Python in `[tool.cibuildwheel]` that is on this machine there is one wheel with the compiled part.
+There is one without it for every machine (`py3-none-any`), and one that is built where there is no compiler. Each is
+installed in an empty environment in which there is no compiler and nothing may be built from source. There it runs the
+first command of the README, checks every scenario, and replays golden runs. The hashes must be those of this tree.
 
 The exit code is 1 if a wheel fails, and 0 otherwise; a Python that is missing is only noted.
 """
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import tempfile
 import time
 import tomllib
 import zipfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -100,12 +102,12 @@ def find_python(version: str) -> str | None:
     return next((str(path) for path in sorted(versions.glob(f"{version}*/bin/python{version}"))), None)
 
 
-def build(folder: Path, python: str, **settings: str) -> Path:
+def build(scratch: Path, python: str, **settings: str) -> Path:
     """Build a wheel by way of the source distribution, so that it is tried too."""
-    target = folder / f"build-{len(list(folder.iterdir()))}"
+    target = Path(tempfile.mkdtemp(dir=scratch))
     _run("uv", "build", "--quiet", "--python", python, "-o", str(target), env={**os.environ, **settings})
     (wheel,) = target.glob("*.whl")
-    return Path(shutil.copy(wheel, folder))
+    return wheel
 
 
 def try_wheel(trial: Trial, expected: str) -> Row:
@@ -128,38 +130,48 @@ def try_wheel(trial: Trial, expected: str) -> Row:
 def policy(wheel: Path) -> str:
     """Return the oldest Linux for which auditwheel says that a wheel works."""
     try:
-        told = _run("uv", "run", "--quiet", "--only-group", "release", "auditwheel", "show", str(wheel))
+        told = _run("uv", "run", "--quiet", "--isolated", "--only-group", "release", "auditwheel", "show", str(wheel))
     except Failed as error:
         return f"auditwheel: {error}"
-    return " ".join(told.split())
+    found = re.search(r'following platform tag: "(\w+)"', " ".join(told.split()))
+    return f"{wheel.name}: {found[1] if found else told}"
+
+
+def rows_of(scratch: Path, builds: Iterable[str], folder: Path) -> Iterator[Row]:
+    """Build and try the wheels; copy those of a release to a folder."""
+    expected = json.loads(_run(sys.executable, "-m", "sim", "run", "scenarios/ecology.yaml", "--no-record", "--json"))
+    yield COLUMNS
+    pure: Path | None = None
+    for version in builds:
+        python = find_python(version)
+        if python is None:
+            yield ("-", version, "-", "-", "-", "-", "skipped: not on this machine")
+            continue
+        trials = []
+        if pure is None:
+            pure = build(scratch, python, SIM_PURE_PYTHON="1")
+            trials.append(build(scratch, python, CC="/nonexistent"))  # whoever builds without a compiler
+        trials += [pure, build(scratch, python)]
+        for wheel in trials:
+            home = Path(tempfile.mkdtemp(dir=scratch)) / "home"
+            yield try_wheel(Trial(wheel, python, home, compiled=wheel is trials[-1]), expected["hash"])
+        shutil.copy(trials[-1], folder)
+    if pure is not None:
+        shutil.copy(pure, folder)
 
 
 def main(folder: Path) -> int:
     """Build and try all wheels. Return the exit code."""
     folder.mkdir(parents=True, exist_ok=True)
-    expected = json.loads(_run(sys.executable, "-m", "sim", "run", "scenarios/ecology.yaml", "--no-record", "--json"))
-    rows: list[Row] = [COLUMNS]
-    said = []
-    builds = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]["build"]
+    names = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]["build"]
     with tempfile.TemporaryDirectory(prefix="sim-wheels-") as scratch:
-        pure: Path | None = None
-        for version in [f"3.{name.removeprefix('cp3').removesuffix('-*')}" for name in builds]:
-            python = find_python(version)
-            if python is None:
-                rows.append(("-", version, "-", "-", "-", "-", "skipped: not on this machine"))
-                continue
-            pure = pure or build(folder, python, SIM_PURE_PYTHON="1")
-            wheel = build(folder, python)
-            for one, compiled in ((wheel, True), (pure, False)):
-                rows.append(try_wheel(Trial(one, python, Path(scratch, f"{len(rows)}"), compiled), expected["hash"]))
-            if sys.platform == "linux":
-                said.append(policy(wheel))
-    for part in folder.glob("build-*"):
-        shutil.rmtree(part)
+        builds = [f"3.{name.removeprefix('cp3').removesuffix('-*')}" for name in names]
+        rows = list(rows_of(Path(scratch), builds, folder))
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    print(*said, sep="\n")
+    if sys.platform == "linux":
+        print(*map(policy, sorted(folder.glob("*-linux_*.whl"))), sep="\n")
     return int(any("FAILED" in row[-1] for row in rows))
 
 
