@@ -87,7 +87,7 @@ def _wrong_text(completion: Completion, request: ModelRequest) -> str | None:
     if completion.stop == "max_tokens":
         return "The answer was cut off at its token limit. Give a shorter one, as JSON that fits the schema."
     try:
-        fault = mismatch(json_value(completion.text), request.response_format, "the answer", 0)
+        fault = mismatch(json_value(completion.text), request.response_format, "the answer")
     except ValueError:
         fault = "the answer is not JSON"
     return None if fault is None else f"The answer does not fit the JSON Schema: {fault}. Answer with JSON that fits."

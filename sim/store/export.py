@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sim.errors import RunError, UsageError
+from sim.extras import need
 from sim.kernel.codec import encode
 from sim.store.files import DATABASE, failure
 from sim.store.reader import StoredRun
@@ -94,10 +95,9 @@ def _json(draft: Path, columns: list[str], rows: Rows) -> int:
 
 
 def _parquet(draft: Path, columns: list[str], rows: Rows) -> int:
-    try:
-        import duckdb
-    except ImportError as error:
-        raise UsageError("export to Parquet needs the package duckdb", hint="install actor-sim[parquet]") from error
+    need("parquet", "export to Parquet needs")
+    import duckdb
+
     lines = draft.with_name("lines.jsonl")
     types: list[set[type]] = [set() for _ in columns]
     count = 0

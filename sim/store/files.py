@@ -226,14 +226,15 @@ def lock_folder(folder: Path, *, take_over: bool = False) -> int | None:
 def _locked(descriptor: int) -> OSError | None:
     """Lock a file, or return the error. Retry, because `being_written` in a reader holds the lock for an instant."""
     refused: OSError | None = None
-    for pause in (0.01, 0.05, 0.2, 0.0):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            refused = error
-            time.sleep(pause)
-        else:
-            return None
+    if sys.platform != "win32":
+        for pause in (0.01, 0.05, 0.2, 0.0):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                refused = error
+                time.sleep(pause)
+            else:
+                return None
     return refused
 
 
@@ -245,14 +246,14 @@ def unlock(descriptor: int | None) -> None:
 
 def being_written(folder: Path) -> bool:
     """Return whether a process may hold the lock of a run folder: True also if that cannot be determined."""
-    if sys.platform == "win32" or not (folder / LOCK).exists():
-        return True
-    try:
-        with (folder / LOCK).open("rb") as stream:
-            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    return False
+    if sys.platform != "win32" and (folder / LOCK).exists():
+        try:
+            with (folder / LOCK).open("rb") as stream:
+                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        return False
+    return True
 
 
 def failure(path: Path, error: Exception) -> SimError:

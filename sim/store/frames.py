@@ -1,11 +1,11 @@
 """DataFrames of pandas or polars, or Arrow tables, from the rows of a record."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from importlib.util import find_spec
 from typing import Any, Final, Literal, get_args
 
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
+from sim.extras import installed, need
 from sim.kernel.codec import decode, encode
 from sim.store.files import Table
 
@@ -57,11 +57,9 @@ def frame(table: Table, as_: Library | None = None, expand: bool | Sequence[str]
             if name not in columns:
                 raise UsageError(f"there is no column {name!r} to expand", hint=did_you_mean(name, columns))
         columns = expanded(columns, expand)
-    make, package, extra = _LIBRARIES[library]
-    try:
-        return make(columns)
-    except ImportError as error:
-        raise UsageError(f"the package {package} is not installed", hint=f"install actor-sim[{extra}]") from error
+    make, extra = _LIBRARIES[library]
+    need(extra, f"a frame of {library} needs" if library != "arrow" else "an Arrow table needs")
+    return make(columns)
 
 
 def expanded(columns: Mapping[str, Cells], names: Collection[str]) -> Columns:
@@ -173,16 +171,17 @@ def _floats(cells: Cells) -> Cells:
     return [None if cell is None else float(cell) for cell in cells]
 
 
-_LIBRARIES: Final[Mapping[str, tuple[Callable[[Columns], Frame], str, str]]] = {
-    "pandas": (_pandas, "pandas", "frames"),
-    "polars": (_polars, "polars", "polars"),
-    "arrow": (_arrow, "pyarrow", "arrow"),
+_LIBRARIES: Final[Mapping[str, tuple[Callable[[Columns], Frame], str]]] = {
+    "pandas": (_pandas, "frames"),
+    "polars": (_polars, "polars"),
+    "arrow": (_arrow, "arrow"),
 }
-"""For each library: the function that makes a frame, its package, and the extra that installs it."""
+"""For each library: the function that makes a frame, and the extra that installs it."""
 
 
 def _installed() -> Library:
     for library in get_args(Library):
-        if find_spec(_LIBRARIES[library][1]) is not None:
+        if installed(_LIBRARIES[library][1]):
             return library  # type: ignore[no-any-return]
-    raise UsageError("a frame needs pandas or polars, and neither is installed", hint="install actor-sim[frames]")
+    hint = "install pandas: pip install 'actor-sim[frames]'"
+    raise UsageError("a frame needs pandas or polars, and neither is installed", hint=hint)

@@ -8,8 +8,12 @@ The core keeps plain numbers. Each scrape reads them from copies of the tables. 
 cost.
 """
 
-from sim.telemetry.catalog import CATALOG, Metric
-from sim.telemetry.exporter import Exporter
-from sim.telemetry.server import Address, Server
+from sim.extras import need
+
+need("metrics", "metrics for Prometheus need")  # before the modules that import it
+
+from sim.telemetry.catalog import CATALOG, Metric  # noqa: E402
+from sim.telemetry.exporter import Exporter  # noqa: E402
+from sim.telemetry.server import Address, Server  # noqa: E402
 
 __all__ = ["CATALOG", "Address", "Exporter", "Metric", "Server"]

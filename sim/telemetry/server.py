@@ -1,12 +1,19 @@
-"""The HTTP endpoint for Prometheus: `/metrics` and `/healthz`, in separate threads. Part of the edge."""
+"""The HTTP endpoint for Prometheus: `/metrics` and `/healthz`, in separate threads. Part of the edge.
 
+The WSGI application of `prometheus_client` answers `/metrics`: it knows the formats and encodings that a client can ask
+for. What stands before it refuses requests to foreign host names.
+"""
+
+import io
 import ipaddress
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from socket import AF_INET, AF_INET6
-from socketserver import TCPServer
+from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, Final, Self
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import attrs
 
@@ -85,7 +92,7 @@ class Server:
 
     def __init__(self, exporter: Exporter, address: Address) -> None:
         try:
-            self._http = _Http(exporter, address)
+            self._http = _Http(_Pages(exporter, address.local), address)
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or "no such host"
             raise UsageError(
@@ -104,22 +111,73 @@ class Server:
         self._http.server_close()
 
 
-class _Http(ThreadingHTTPServer):
+class _Pages:
+    """The WSGI application: the pages of the endpoint, for requests to names of this machine if it is local."""
+
+    def __init__(self, exporter: Exporter, local: bool) -> None:
+        self._exporter = exporter
+        self._local = local
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer a request. The body of an answer to HEAD is left out."""
+
+        def start(status: str, headers: list[tuple[str, str]], *error: object) -> Any:
+            own = [("Server", "sim"), ("X-Content-Type-Options", "nosniff")]  # no version is revealed
+            return start_response(status, [*headers, *own], *error)
+
+        method = environ["REQUEST_METHOD"]
+        body = self._page({**environ, "REQUEST_METHOD": "GET" if method == "HEAD" else method}, start)
+        return [b""] if method == "HEAD" else body
+
+    def _page(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        if self._local and not _names_this_machine(environ.get("HTTP_HOST", LOOPBACK)):
+            return _text(start, HTTPStatus.FORBIDDEN, "this endpoint serves only requests to a local host name")
+        match environ["PATH_INFO"]:
+            case "/metrics":
+                try:
+                    return self._exporter.application({**environ, "QUERY_STRING": ""}, start)
+                except Exception as error:  # an internal error: Prometheus shows the response beside the target
+                    return _text(start, HTTPStatus.INTERNAL_SERVER_ERROR, type(error).__name__)
+            case "/healthz" if environ["REQUEST_METHOD"] == "GET":
+                well, answer = self._exporter.health()
+                return _text(start, HTTPStatus(200 if well else 503), json.dumps(answer), "application/json")
+            case "/healthz":
+                return _text(start, HTTPStatus.METHOD_NOT_ALLOWED, "use GET")
+            case _:
+                return _text(start, HTTPStatus.NOT_FOUND, "not found; the available paths are /metrics and /healthz")
+
+
+def _text(start: Callable[..., Any], status: HTTPStatus, text: str, kind: str = "text/plain") -> Iterable[bytes]:
+    start(f"{status} {status.phrase}", [("Content-Type", f"{kind}; charset=utf-8")])
+    return [f"{text}\n".encode()]
+
+
+def _names_this_machine(host: str) -> bool:
+    """Return whether a `Host` header names this machine.
+
+    This prevents DNS rebinding: a web page can let its own host name resolve to 127.0.0.1 and read the endpoint
+    through a browser on this machine, but it cannot change the `Host` header.
+    """
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    return _is_local(name.strip("[]"))
+
+
+class _Http(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     block_on_close = False  # so that a slow client does not delay the end of a run
     allow_reuse_address = True
 
-    def __init__(self, exporter: Exporter, address: Address) -> None:
-        self.exporter = exporter
-        self.local = address.local
+    def __init__(self, pages: _Pages, address: Address) -> None:
         self.free = threading.BoundedSemaphore(_MOST)
         self.address_family = AF_INET6 if ":" in address.host else AF_INET
         super().__init__((address.host, address.port), _Request)
+        self.set_app(pages)
 
     def server_bind(self) -> None:
         """Bind without a lookup of the host name, which can be slow and is not needed."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+        self.setup_environ()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a client in a new thread, or close the connection if too many clients are served."""
@@ -139,57 +197,16 @@ class _Http(ThreadingHTTPServer):
         """Ignore errors of connections, for example of a client that disconnects."""
 
 
-class _Request(BaseHTTPRequestHandler):
-    server: _Http
+class _Request(WSGIRequestHandler):
     timeout = _PATIENCE
 
     def version_string(self) -> str:
-        """Return the `Server` header of responses, which must not reveal versions."""
+        """Return the `Server` header of refusals of what is no request, which must not reveal versions."""
         return "sim"
 
-    def do_GET(self) -> None:
-        """Handle a GET or HEAD request."""
-        path = self.path.partition("?")[0]
-        if self.server.local and not self._asks_for_this_machine():
-            self._answer(403, b"this endpoint serves only requests to a local host name\n", "text/plain; charset=utf-8")
-        elif path == "/metrics":
-            self._metrics()
-        elif path == "/healthz":
-            well, answer = self.server.exporter.health()
-            self._answer(200 if well else 503, json.dumps(answer).encode() + b"\n", "application/json")
-        else:
-            self._answer(
-                404, b"not found; the available paths are /metrics and /healthz\n", "text/plain; charset=utf-8"
-            )
-
-    def _metrics(self) -> None:
-        try:
-            body, content_type = self.server.exporter.exposition(self.headers.get("Accept", ""))
-        except Exception as error:  # an internal error: Prometheus shows the response beside the target
-            self._answer(500, f"{type(error).__name__}\n".encode(), "text/plain; charset=utf-8")
-        else:
-            self._answer(200, body, content_type)
-
-    do_HEAD = do_GET  # noqa: N815  # the standard library's name
-
-    def _asks_for_this_machine(self) -> bool:
-        """Return whether the `Host` header of the request names this machine.
-
-        This prevents DNS rebinding: a web page can let its own host name resolve to 127.0.0.1 and read the endpoint
-        through a browser on this machine, but it cannot change the `Host` header.
-        """
-        host = self.headers.get("Host", LOOPBACK)
-        name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-        return _is_local(name.strip("[]"))
-
-    def _answer(self, status: int, body: bytes, content_type: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+    def get_stderr(self) -> Any:
+        """Return where errors are written: nowhere, for example when a client disconnects."""
+        return io.StringIO()
 
     def log_message(self, *args: Any) -> None:
         """Log nothing: requests come every few seconds, and their text is not trusted."""
