@@ -69,14 +69,12 @@ _COUNT = click.IntRange(0)
 def command(
     run: str, events: int | None, topic: str | None, agent: str | None, view: str | None,
     conversation: str | None, channel: str | None, thread: str | None, history: str | None, runtime: str | None,
-    task: int | None, files: str | None, sql: str | None, chat: str | None, other: str | None, prompts: bool, limit: int, out: Path, as_json: bool,
+    task: int | None, files: str | None, sql: str | None, chat: str | None, other: str | None, prompts: bool,
+    limit: int, out: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Show a summary of RUN, some of its events, or a table. RUN is a folder, or the beginning of a name in
     `sim list`.
     """
-    given = click.get_current_context().get_parameter_source("limit") is ParameterSource.COMMANDLINE and limit > 0
-    if chat is None and (other is not None or prompts):
-        raise UsageError("--with and --prompts belong to --chat", hint="give --chat AGENT")
     wants_events = events is not None or topic is not None or agent is not None
     others = {
         "--view": view, "--chat": chat, "--conversation": conversation, "--channel": channel, "--thread": thread,
@@ -85,6 +83,8 @@ def command(
     if wants_events + sum(given is not None for given in others.values()) > 1:
         *most, last = others
         raise UsageError(f"events, {', '.join(most)} and {last} cannot be combined", hint="use one of them")
+    if chat is None and (other is not None or prompts):
+        raise UsageError("--with and --prompts belong to --chat", hint="give --chat AGENT")
     first = limit or None
     with reading(out, run) as stored:
         if task is not None:
@@ -94,17 +94,11 @@ def command(
         elif wants_events:
             _events(stored, agent, topic, first, events, as_json)
         elif chat is not None:
-            print_chat(stored, chat, other, limit if given else None, prompts=prompts, as_json=as_json)
+            print_chat(stored, chat, other, _given(first), prompts=prompts, as_json=as_json)
         elif view is not None:
             _view(stored, view, first, as_json)
-        elif conversation == "list":
-            print_transcripts(stored, first, as_json)
-        elif conversation is not None:
-            print_transcript(stored, conversation, first, as_json)
-        elif channel == "list":
-            print_channels(stored, as_json)
-        elif channel is not None:
-            print_channel(stored, channel, first, as_json)
+        elif conversation is not None or channel is not None:
+            _places(stored, conversation, channel, first, as_json)
         elif thread is not None or history is not None or runtime is not None:
             _goal(stored, thread, history, runtime, first, as_json)
         elif sql is not None:
@@ -126,6 +120,24 @@ def _events(
         click.echo(event_line(row, agent))
     if last is None:
         _say_rest(len(rows), count)
+
+
+def _given(first: int | None) -> int | None:
+    """Return the limit that the user has given; None: by default, nothing that was said is left out."""
+    by_user = click.get_current_context().get_parameter_source("limit") is ParameterSource.COMMANDLINE
+    return first if by_user else None
+
+
+def _places(stored: StoredRun, conversation: str | None, channel: str | None, first: int | None, as_json: bool) -> None:
+    """Show a conversation or a channel, or the list of them."""
+    if conversation == "list":
+        print_transcripts(stored, first, as_json)
+    elif conversation is not None:
+        print_transcript(stored, conversation, first, as_json)
+    elif channel == "list":
+        print_channels(stored, as_json)
+    elif channel is not None:
+        print_channel(stored, channel, first, as_json)
 
 
 def _goal(

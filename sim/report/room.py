@@ -1,4 +1,7 @@
-"""How much text a page has room for. Nothing is cut in the middle: a text is in the page whole, or it says where it is."""
+"""How much text a page has room for.
+
+No text is cut in the middle: it is in the page whole, or a sentence says where it is.
+"""
 
 from typing import Final
 
