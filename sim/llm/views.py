@@ -1,6 +1,6 @@
 """The SQL views of model calls. The import of `sim.llm` registers them with the store."""
 
-from sim.store.views import VIEWS
+from sim.store.views import VIEWS, whole_text
 
 VIEWS["llm_calls"] = """
     -- One row a model call: tokens, cost, time taken, attempts, fallbacks.
@@ -60,7 +60,7 @@ VIEWS["prompts"] = f"""
            coalesce(e.data ->> '$.use', f.request ->> '$.use', 'agent') AS use,
            coalesce(e.data ->> '$.error', iif(e.id IS NULL, coalesce(f.ending, 'in flight'), 'ok')) AS status,
            iif(f.id IS NULL, NULL, ({_MESSAGES})) AS request,
-           f.result ->> '$.answer.completion.text' AS answer,
+           {whole_text("f.result", "$.answer.completion.text")} AS answer,
            f.result -> '$.answer.completion.tool_calls' AS tool_calls,
            coalesce(e.data ->> '$.stop', f.result ->> '$.answer.completion.stop') AS stop,
            e.data ->> '$.input_tokens' AS input_tokens,

@@ -17,6 +17,20 @@ from sim.store.schema import TABLES
 NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 """The names of views."""
 
+
+def whole_text(value: str, path: str) -> str:
+    """Return the SQL of a text in JSON: as `value ->> path`, which ends at the first NUL character, but whole.
+
+    Args:
+        value: the SQL of the JSON.
+        path: the path of the text in it.
+    """
+    pieces = rf"replace(replace({value} -> '{path}', '\\', '\u005c'), '\u0000', '\",\"')".replace('\\"', '"')
+    return rf"""CASE WHEN json_type({value}, '{path}') IS NOT 'text' OR instr({value} -> '{path}', '\u0000') = 0
+        THEN {value} ->> '{path}'
+        ELSE (SELECT group_concat(value, char(0)) FROM json_each('[' || {pieces} || ']')) END"""  # noqa: S608 - constants
+
+
 VIEWS: dict[str, str] = {
     "events": """
         -- One row an event, in the order of the record: identity, actor, topic, data and cause.
@@ -82,7 +96,7 @@ VIEWS: dict[str, str] = {
         SELECT events.id AS id, time, time_ns, s.key AS name, s.value AS value
         FROM events, json_each(events.data) AS s WHERE topic = 'metric.sample'
     """,
-    "conversations": """
+    "conversations": f"""
         -- One row for each thing said: messages, conversations with people, channels, interviews.
         WITH people AS (
             SELECT data ->> '$.user' AS user, data ->> '$.links[0].platform_username' AS name, max(id)
@@ -107,13 +121,14 @@ VIEWS: dict[str, str] = {
                min(data ->> '$.sender', data ->> '$.to') || ' and ' || max(data ->> '$.sender', data ->> '$.to')
                AS conversation,
                data ->> '$.sender' AS speaker, data ->> '$.to' AS listener,
-               data ->> '$.topic' AS topic, data ->> '$.data' AS text, prompt, source, counter
+               data ->> '$.topic' AS topic, {whole_text("data", "$.data")} AS text, prompt, source, counter
         FROM said WHERE topic = 'message.sent'
         UNION ALL
         SELECT id, time, time_ns, 'conversation', data ->> '$.conversation',
                coalesce(people.name, data ->> '$.author'),
                iif(data ->> '$.role' = 'user', answering.agent, coalesce(hearer.name, places.user)),
-               data ->> '$.role', data ->> '$.content', iif(data ->> '$.role' = 'user', NULL, prompt), source, counter
+               data ->> '$.role', {whole_text("data", "$.content")},
+               iif(data ->> '$.role' = 'user', NULL, prompt), source, counter
         FROM said
         LEFT JOIN people ON people.user = data ->> '$.author'
         LEFT JOIN places ON places.conversation = data ->> '$.conversation'
@@ -123,18 +138,18 @@ VIEWS: dict[str, str] = {
           AND coalesce(data ->> '$.audience', 'all') <> 'model'
         UNION ALL
         SELECT id, time, time_ns, 'channel', data ->> '$.channel', data ->> '$.author', NULL,
-               NULL, data ->> '$.text', prompt, source, counter
+               NULL, {whole_text("data", "$.text")}, prompt, source, counter
         FROM said WHERE topic = 'channel.post'
         UNION ALL
         SELECT id, time, time_ns, 'interview', 'survey ' || (data ->> '$.survey'), 'survey ' || (data ->> '$.survey'),
-               data ->> '$.agent', 'question', data ->> '$.question', NULL, source, counter
+               data ->> '$.agent', 'question', {whole_text("data", "$.question")}, NULL, source, counter
         FROM said WHERE topic = 'survey.answer'
         UNION ALL
         SELECT id, time, time_ns, 'interview', 'survey ' || (data ->> '$.survey'), data ->> '$.agent',
-               'survey ' || (data ->> '$.survey'), 'answer', data ->> '$.answer', NULL, source, counter
+               'survey ' || (data ->> '$.survey'), 'answer', {whole_text("data", "$.answer")}, NULL, source, counter
         FROM said WHERE topic = 'survey.answer' AND data ->> '$.answer' IS NOT NULL
         ORDER BY id
-    """,
+    """,  # noqa: S608 - constants
     "observations": """
         -- One row a value that a rule recorded.
         SELECT id, time, time_ns, actor,

@@ -13,7 +13,12 @@ from sim.store.views import VIEWS, described
 from tests.llm.endpoint import Endpoint, Reply, Seen, whole
 
 ROOT = Path(__file__).parents[2]
-ODD = "quote ' \" back\\slash \u202e\x1b[2J \x00 nul, tab\t and\r\nlines \U0001f600 e\u0301 " + "long " * 20_000
+ODD = (
+    "quote ' \" back\\slash \u202e\x1b[2J \x00 nul \\u0000 none \x00\x00, tab\t and\r\nlines \U0001f600 e\u0301 "
+    + "long " * 20_000
+)
+TAME = "quote ' \" back\\slash, tab and two lines \U0001f600 e\u0301 " * 100
+"""A text that a scenario can have."""
 
 TALK = """
 name: talk
@@ -21,12 +26,27 @@ until: 1m
 conversations: {}
 models: {rules: [{say: it is}]}
 agents:
-  - {name: ann, state: {text: none}, rules: [{when: iteration == 1, do: {send: {to: bob, topic: note, data: =text}}}]}
-  - {name: bob, rules: [{when: message is not None, do: {send: {to: ann, data: {list: [1, {a: b}]}}}}, {do: {sleep: {message: true}}}]}
+  - {name: ann, kind: ann}
+  - name: bob
+    rules:
+      - {when: message is not None, do: {send: {to: ann, data: {list: [1, {a: b}]}}}}
+      - {do: {sleep: {message: true}}}
   - {name: eve, rules: [{when: iteration == 1, do: {post_message: {channel: square, text: "Hello, all"}}}, {do: stop}]}
 interventions:
-  - {at: 30s, survey: {name: mood, agents: [bob], questions: [{ask: "How are you?"}]}}
+  - {at: 30s, name: mood, survey: {agents: [bob], questions: [{ask: "How are you?"}]}}
 """
+
+
+class Ann(simulation.Agent):
+    """Sends the odd text once."""
+
+    async def decide_action(self) -> simulation.Action:
+        first = self.loop.iteration_count == 1
+        return (
+            simulation.Action("send", {"to": "bob", "topic": "note", "data": ODD})
+            if first
+            else simulation.Action("stop")
+        )
 
 
 @pytest.fixture
@@ -34,7 +54,7 @@ def talk(sim, tmp_path, monkeypatch):
     """A run with messages, a conversation and an interview; one text is as odd as a text can be."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "talk.yaml").write_text(TALK)
-    done = simulation.run("talk.yaml", overrides=[f"agents.ann.state.text={json.dumps(ODD)}"], out="runs")
+    done = simulation.run("talk.yaml", kinds={"ann": Ann}, out="runs")
     return done.run
 
 
@@ -49,11 +69,11 @@ def test_everything_that_was_said_is_a_row(talk):
     """Messages, conversations with people and interviews are rows of one form, in the order of the record."""
     rows = said(talk)
     assert [(row["form"], row["speaker"], row["listener"]) for row in rows] == [
-        ("message", "ann", "bob"), ("conversation", "eve", None), ("message", "bob", "ann"),
+        ("message", "ann", "bob"), ("message", "bob", "ann"), ("conversation", "eve", None),
         ("interview", "survey mood", "bob"), ("interview", "bob", "survey mood"),
     ]  # fmt: skip
-    assert [row["conversation"] for row in rows[:2]] == ["ann and bob", "conversation-1"]
-    assert [row["text"] for row in rows[1:]] == ["Hello, all", '{"list":[1,{"a":"b"}]}', "How are you?", "it is"]
+    assert [row["conversation"] for row in rows[1:3]] == ["ann and bob", "conversation-1"]
+    assert [row["text"] for row in rows[1:]] == ['{"list":[1,{"a":"b"}]}', "Hello, all", "How are you?", "it is"]
 
 
 def test_texts_are_those_of_the_record(talk, sim):
@@ -125,7 +145,11 @@ name: asks
 until: 1m
 models: {rules: [{say: it is}]}
 agents:
-  - {name: asker, state: {text: none}, rules: [{when: iteration < 3, do: {ask: {prompt: =text, system: Be brief.}}}, {do: stop}]}
+  - name: asker
+    state: {text: none}
+    rules:
+      - {when: iteration < 3, do: {ask: {prompt: =text, system: Be brief.}}}
+      - {do: stop}
 """
 
 
@@ -138,20 +162,20 @@ def test_a_prompt_is_what_was_sent_and_answered(sim, tmp_path, monkeypatch):
     def script(seen: Seen) -> Reply:
         return Reply(body=whole(f"{seen.number} {answer}"))
 
-    override = f"agents.asker.state.text={json.dumps(ODD)}"
+    override = f"agents.asker.state.text={json.dumps(TAME, ensure_ascii=False)}"
     with Endpoint(script) as endpoint:
         assert sim("run", "asks.yaml", "--model", "openai:m", "--base-url", endpoint.url, "--set", override).code == 0
         sent = [seen.body["messages"] for seen in endpoint.seen]
     rows = json.loads(sim("show", "asks", "--chat", "asker", "--prompts", "--json").out)["prompts"]
     assert [row["request"] for row in rows] == sent
-    assert sent[0][-1]["content"] == ODD
+    assert sent[0][-1]["content"] == TAME
     assert [row["answer"] for row in rows] == [f"0 {answer}", f"1 {answer}"]
     calls = json.loads(sim("show", "asks", "--view", "llm_calls", "--json").out)
     assert [row["id"] for row in rows] == [row[0] for row in calls["rows"]]
     effects = json.loads(sim("show", "asks", "--view", "calls", "--json").out)
     assert [row["effect"] for row in rows] == [row[0] for row in effects["rows"]]
     shown = sim("show", "asks", "--chat", "asker", "--prompts").out
-    assert shown.count("long") == 4 * 20_000
+    assert shown.count("long") == 2 * 20_000
     assert all(sign.isprintable() or sign == "\n" for sign in shown)
 
 
