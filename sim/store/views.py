@@ -108,6 +108,10 @@ VIEWS: dict[str, str] = {
             SELECT data ->> '$.conversation' AS conversation, min(data ->> '$.author') AS agent
             FROM events WHERE topic = 'conversation.message' AND data ->> '$.role' = 'assistant'
             GROUP BY 1 HAVING count(DISTINCT data ->> '$.author') = 1
+        ), titles AS (
+            SELECT data ->> '$.author' AS title, min(actor) AS agent FROM events
+            WHERE topic = 'channel.post'
+              AND actor IN (SELECT data ->> '$.agent' FROM events WHERE topic = 'sop.cycle') GROUP BY 1
         ), marked AS (
             SELECT *, CASE topic WHEN 'conversation.message' THEN data ->> '$.author'
                                  WHEN 'channel.post' THEN data ->> '$.author' ELSE actor END AS who
@@ -137,9 +141,9 @@ VIEWS: dict[str, str] = {
         WHERE topic = 'conversation.message' AND data ->> '$.role' IN ('user', 'assistant', 'error')
           AND coalesce(data ->> '$.audience', 'all') <> 'model'
         UNION ALL
-        SELECT id, time, time_ns, 'channel', data ->> '$.channel', data ->> '$.author', NULL,
+        SELECT id, time, time_ns, 'channel', data ->> '$.channel', coalesce(titles.agent, data ->> '$.author'), NULL,
                NULL, {whole_text("data", "$.text")}, prompt, source, counter
-        FROM said WHERE topic = 'channel.post'
+        FROM said LEFT JOIN titles ON titles.title = data ->> '$.author' WHERE topic = 'channel.post'
         UNION ALL
         SELECT id, time, time_ns, 'interview', 'survey ' || (data ->> '$.survey'), 'survey ' || (data ->> '$.survey'),
                data ->> '$.agent', 'question', {whole_text("data", "$.question")}, NULL, source, counter

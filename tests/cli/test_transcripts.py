@@ -221,6 +221,8 @@ def test_each_family_gives_sensible_rows(name, tmp_path):
     rows = said(done.run)
     assert {row["form"] for row in rows} == FAMILIES[name]
     assert all(row["speaker"] and row["conversation"] for row in rows)
+    if name == "lead_response":
+        assert {"lead-response", "ar", "marketing"} <= {row["speaker"] for row in rows}
     assert len({(row["source"], row["counter"], row["topic"]) for row in rows}) == len(rows)
     with open_run(done.run) as stored:
         events = {(row.source, row.counter): row for row in stored.events()}

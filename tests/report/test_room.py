@@ -5,7 +5,7 @@ from sim.report.room import Room
 
 
 def test_a_text_is_whole_or_left_out():
-    """No text is cut in the middle; for one that does not fit, the page says where it is, and shorter ones still fit."""
+    """No text is cut; for one that does not fit, the page says where it is, and shorter ones still fit."""
     room = Room("--task ID", most=10)
     assert room.take("12345678") == "12345678"
     assert room.take("123") == (
