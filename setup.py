@@ -1,6 +1,6 @@
 """What pyproject.toml cannot say: the compiled part of the package, and where the scenarios of the gallery stand.
 
-`SIM_PURE_PYTHON=1 uv build` builds a wheel without the compiled part, tagged `py3-none-any`, for every machine and Python.
+`SIM_PURE_PYTHON=1 uv build` builds a wheel without the compiled part, `py3-none-any`, for every machine and Python.
 The folder scenarios/ is installed as the package `sim.gallery`.
 """
 

@@ -84,6 +84,14 @@ class Run(StoredRun):
         """
         return frame(self.table(sql, parameters), as_, expand)
 
+    def prompts(self, *, as_: Library | None = None, expand: bool | Sequence[str] = True) -> Frame:
+        """Return the model calls, with their whole requests and answers, as a DataFrame. The arguments: see `frame`."""
+        return self.frame("prompts", as_=as_, expand=expand)
+
+    def conversations(self, *, as_: Library | None = None, expand: bool | Sequence[str] = True) -> Frame:
+        """Return everything that was said, a row each, as a DataFrame. The arguments are as in `frame`."""
+        return self.frame("conversations", as_=as_, expand=expand)
+
     @property
     def agents(self) -> AgentRecords:
         """The records of all agents, by name, in the order of their first events."""

@@ -8,12 +8,14 @@ import click
 import sim.llm.views  # noqa: F401  # registers the views of model calls
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading
 from sim.cli.render.story import export_files
+from sim.cli.render.views import CommandWithViews
 from sim.errors import UsageError
 from sim.store import export
 
 
 @click.command(
     "export",
+    cls=CommandWithViews,
     epilog="""Examples:
 
     \b
@@ -31,7 +33,7 @@ def command(run: str, view: str, form: Any, target: Path, force: bool, out: Path
     """Write VIEW of RUN to a file; or, if VIEW is `files`, the files of its projects to a new folder. RUN is a folder,
     or the beginning of a name in `sim list`.
 
-    Views: events, transitions, actions, messages, samples, observations.
+    With --format json, columns that hold JSON come as objects and lists.
     """
     if view != "files" and form is None:
         raise UsageError("a view needs a format", hint="give --format csv, parquet or json")

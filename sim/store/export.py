@@ -12,6 +12,7 @@ from sim.errors import RunError, UsageError
 from sim.extras import need
 from sim.kernel.codec import encode
 from sim.store.files import DATABASE, failure
+from sim.store.frames import json_rows
 from sim.store.reader import StoredRun
 
 Format = Literal["csv", "parquet", "json"]
@@ -36,7 +37,7 @@ def export(run: StoredRun, view: str, target: Path, format: Format, *, force: bo
 
     - CSV: text that a spreadsheet would evaluate as a formula gets a leading '. Characters that control a terminal or
       reorder text are escaped (`\\x1b`). None is an empty cell.
-    - JSON: a list with one object per line. Text is unchanged.
+    - JSON: a list with one object per line. Text is unchanged; columns with JSON have objects and lists.
     - Parquet: columns are BIGINT, DOUBLE or VARCHAR, depending on their values. Text is unchanged.
 
     Raises:
@@ -86,7 +87,7 @@ def csv_cell(value: Any) -> Any:
 def _json(draft: Path, columns: list[str], rows: Rows) -> int:
     count = 0
     with draft.open("wb") as file:
-        for row in rows:
+        for row in json_rows(columns, rows):
             file.write(b",\n" if count else b"[\n")
             file.write(encode(dict(zip(columns, row, strict=True))))
             count += 1

@@ -1,6 +1,6 @@
 """DataFrames of pandas or polars, or Arrow tables, from the rows of a record."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
 from sim.errors import UsageError
@@ -14,7 +14,7 @@ Frame = Any
 """A `pandas.DataFrame`, a `polars.DataFrame` or a `pyarrow.Table`."""
 
 JSON_COLUMNS: Final = frozenset({
-    "action", "arguments", "attempts", "data", "fallbacks", "files", "links", "metadata", "prompt", "request",
+    "action", "arguments", "attempts", "data", "fallbacks", "files", "links", "metadata", "request",
     "set", "state_snapshot", "tool_calls", "validation",
 })  # fmt: skip
 """The columns that hold JSON text in the views that have them. `result` is missing: in `actions` it is often text."""
@@ -80,6 +80,24 @@ def expanded(columns: Mapping[str, Cells], names: Collection[str]) -> Columns:
                 raise UsageError(f"two columns would have the name {part!r}", hint="rename one, or use expand=False")
         found |= parts
     return found
+
+
+def json_rows(columns: Sequence[str], rows: Iterable[tuple[Any, ...]], *, mixed: bool = False) -> Iterator[list[Any]]:
+    """Yield rows with the JSON text in `JSON_COLUMNS` decoded, for output as JSON.
+
+    Args:
+        columns: the names of the columns.
+        rows: the rows.
+        mixed: whether such a column can have ordinary text too, as in a query of a user: only objects and lists are
+            decoded then.
+    """
+    places = [place for place, name in enumerate(columns) if name in JSON_COLUMNS]
+    for row in rows:
+        cells = list(row)
+        for place in places:
+            if not mixed or (isinstance(cells[place], str) and cells[place].startswith(("{", "["))):
+                cells[place] = _decoded(cells[place])
+        yield cells
 
 
 def _parts(name: str, cells: Cells) -> Columns:
