@@ -1,6 +1,7 @@
 """`sim show`: a summary, events or tables of a run."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -14,7 +15,8 @@ from sim.cli.render.channel import print_channel, print_channels
 from sim.cli.render.chat import print_chat
 from sim.cli.render.event_lines import choose, event_json
 from sim.cli.render.goal import print_history, print_runtime, print_thread
-from sim.cli.render.output import OUT, common, print_json, reading, say
+from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, common, print_json, reading, say
+from sim.cli.render.prompts import REPEAT, Rows, prompts_of, repeated_rows
 from sim.cli.render.story import show_files
 from sim.cli.render.summary import print_summary
 from sim.cli.render.table import print_table
@@ -63,6 +65,9 @@ _COUNT = click.IntRange(0)
 @click.option("--sql", metavar="QUERY", help="A SELECT over the views.")
 @click.option("--task", type=int, metavar="ID", help="A task: what it is, and its history; of executors, as a story.")
 @click.option("--files", metavar="PROJECT", help="The files of a project of executors; list: their names.")
+@REPEAT
+@ALLOW
+@ALLOW_COMMANDS
 @click.option("--limit", type=_COUNT, default=50, show_default=True, help="The most lines to print; 0: all.")
 @OUT
 @common
@@ -70,7 +75,7 @@ def command(
     run: str, events: int | None, topic: str | None, agent: str | None, view: str | None,
     conversation: str | None, channel: str | None, thread: str | None, history: str | None, runtime: str | None,
     task: int | None, files: str | None, sql: str | None, chat: str | None, other: str | None, prompts: bool,
-    limit: int, out: Path, as_json: bool,
+    limit: int, again: bool, allow: tuple[str, ...], allow_commands: bool, out: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Show a summary of RUN, some of its events, or a table. RUN is a folder, or the beginning of a name in
     `sim list`.
@@ -85,6 +90,8 @@ def command(
         raise UsageError(f"events, {', '.join(most)} and {last} cannot be combined", hint="use one of them")
     if chat is None and (other is not None or prompts):
         raise UsageError("--with and --prompts belong to --chat", hint="give --chat AGENT")
+    if again and view is None:
+        raise UsageError("--repeat belongs to --view prompts", hint="--chat AGENT --prompts repeats them too")
     first = limit or None
     with reading(out, run) as stored:
         if task is not None:
@@ -94,9 +101,11 @@ def command(
         elif wants_events:
             _events(stored, agent, topic, first, events, as_json)
         elif chat is not None:
-            print_chat(stored, chat, other, _given(first), prompts=prompts, as_json=as_json)
+            asked = prompts_of(stored, allow, allow_commands=allow_commands) if prompts else None
+            print_chat(stored, chat, other, _given(first), asked, as_json=as_json)
         elif view is not None:
-            _view(stored, view, first, as_json)
+            found = repeated_rows(stored, view, allow, allow_commands=allow_commands) if again else None
+            _view(stored, view, first, found, as_json)
         elif conversation is not None or channel is not None:
             _places(stored, conversation, channel, first, as_json)
         elif thread is not None or history is not None or runtime is not None:
@@ -152,9 +161,10 @@ def _goal(
         print_runtime(stored, runtime, as_json)
 
 
-def _view(stored: StoredRun, view: str, first: int | None, as_json: bool) -> None:
+def _view(stored: StoredRun, view: str, first: int | None, found: Rows | None, as_json: bool) -> None:
     columns = stored.columns(view)
-    rows = list(islice(stored.stream(view), first))
+    with closing(stored.stream(view) if found is None else found) as stream:
+        rows = list(islice(stream, first))
     _rows(columns, rows, None, as_json, mixed=False)
 
 

@@ -36,7 +36,7 @@ _MESSAGES = """
 """The messages of a request. Long messages are stored once for all requests (see `sim.store.contents`)."""
 
 VIEWS["prompts"] = f"""
-    -- One row a model call, with the whole request and the whole answer; those of endpoints.
+    -- One row a model call, with the whole request and the whole answer; --repeat adds those of models in the core.
     WITH asked AS (
         SELECT *, row_number() OVER (PARTITION BY caller, ended_ns ORDER BY ended_delta, id) AS place FROM (
             SELECT *, coalesce(result -> '$.answer.attempts', result -> '$.error.attempts') AS tries,

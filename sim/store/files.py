@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -385,7 +385,7 @@ class Database:
         finally:
             self._deadline = None
 
-    def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
+    def stream(self, sql: str) -> Generator[tuple[Any, ...]]:
         """Yield the rows of a SELECT without a time limit. Not for SQL of users."""
         try:
             yield from self._connection.execute(sql)

@@ -233,3 +233,21 @@ def test_each_family_gives_sensible_rows(name, tmp_path):
                 assert recorded == row["text"]
         ((calls,),) = stored.query("SELECT count(*) FROM llm_calls")
         assert len(list(stored.stream("prompts"))) == calls > 0
+
+
+def test_prompts_of_models_in_the_core_are_repeated(sim, tmp_path, monkeypatch):
+    """With --prompts, and with --repeat, the requests and answers of scripted models are shown; else they are null."""
+    monkeypatch.chdir(tmp_path)
+    assert sim("run", ROOT / "scenarios" / "debate.yaml", "-q").code == 0
+    prompts = json.loads(sim("show", "debate", "--chat", "debater-1", "--prompts", "--json").out)["prompts"]
+    assert [row["request"][-1]["role"] for row in prompts] == ["user"] * 4
+    assert all(row["answer"] or row["tool_calls"] for row in prompts)
+    assert "answer: AGAINST" in sim("show", "debate", "--chat", "debater-1", "--prompts").out
+    (tmp_path / "kept").mkdir()
+    for option, filled in (((), False), (("--repeat",), True)):
+        file = tmp_path / "kept" / f"{filled}.json"
+        assert sim("export", "debate", "prompts", "--format", "json", "--to", file, *option).code == 0
+        assert [row["request"] is not None for row in json.loads(file.read_text())] == [filled] * 20
+    wrong = sim("show", "debate", "--view", "actions", "--repeat")
+    assert (wrong.code, "--repeat is for the view prompts" in wrong.err) == (2, True)
+    assert "--repeat belongs to --view prompts" in sim("show", "debate", "--repeat").err

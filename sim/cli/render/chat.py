@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from sim.cli.render.output import plain, print_json, say
+from sim.cli.render.prompts import Rows
 from sim.cli.render.transcript import clock_of, print_text
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
@@ -19,7 +20,7 @@ Row = dict[str, Any]
 
 
 def print_chat(
-    stored: StoredRun, name: str, other: str | None, last: int | None, *, prompts: bool, as_json: bool
+    stored: StoredRun, name: str, other: str | None, last: int | None, prompts: Rows | None, *, as_json: bool
 ) -> None:
     """Print what somebody said and heard: time, speaker, listener and the whole text.
 
@@ -28,21 +29,21 @@ def print_chat(
         name: an agent, or a person as others see the name.
         other: only what was said between the two; None: everything.
         last: the most things said, the latest; None: all.
-        prompts: whether to print the model calls of the agents too, with their requests and answers.
+        prompts: the rows of the view `prompts`, to print the model calls of the agents too; None: not to.
         as_json: whether to print one JSON object.
 
     Raises:
         UsageError: if the run has nobody of a name.
     """
-    rows = _table(stored, "conversations")
+    rows = _table(stored, "conversations", stored.stream("conversations"))
     _check(stored, rows, [name] if other is None else [name, other])
     said = [row for row in rows if _concerns(row, name, other)]
     shown = said[-last:] if last else said
-    asked = [row for row in _table(stored, "prompts") if row["agent"] in (name, other)] if prompts else []
+    all_asked = [] if prompts is None else _table(stored, "prompts", prompts)
+    asked = [row for row in all_asked if row["agent"] in (name, other)]
     if as_json:
-        print_json(
-            {"agent": name, "with": other, "total": len(said), "said": shown, **({"prompts": asked} if prompts else {})}
-        )
+        told = {"agent": name, "with": other, "total": len(said), "said": shown}
+        print_json(told if prompts is None else {**told, "prompts": asked})
         return
     clock = clock_of(stored)
     for row in sorted([*shown, *asked], key=lambda row: (row["time_ns"], row["id"] or 0)):
@@ -59,9 +60,9 @@ def print_chat(
         say(f"sim: the latest {len(shown):,} of {len(said):,} shown; without --limit all are")
 
 
-def _table(stored: StoredRun, view: str) -> list[Row]:
+def _table(stored: StoredRun, view: str, rows: Rows) -> list[Row]:
     columns = stored.columns(view)
-    return [dict(zip(columns, row, strict=True)) for row in json_rows(columns, stored.stream(view))]
+    return [dict(zip(columns, row, strict=True)) for row in json_rows(columns, rows)]
 
 
 def _concerns(row: Row, name: str, other: str | None) -> bool:
