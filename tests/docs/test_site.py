@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import sim
+from sim.cli import VERBS
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = re.compile(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//")
@@ -90,6 +91,14 @@ def test_the_site_is_complete_and_needs_no_network(tmp_path):
     site = tmp_path / "site"
     described = _Page(site / "docs" / "api.html").anchors
     assert [name for name in (*sim.__all__, "open") if f"sim.{name}" not in described] == [], "add them to docs/api.md"
+    commands = _Page(site / "docs" / "cli.html").anchors
+    assert [name for name in VERBS if f"sim-{name}" not in commands] == []
+    index = {link for link in _Page(site / "docs" / "index.html").links if not link.startswith("#")}
+    assert len(index) > 40
+    sections = {
+        path.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for path in (ROOT / "docs").rglob("*.md")
+    }
+    assert sorted(sections - index - {"index.html"}) == [], "add them to docs/index.md"
     assert {f"{path.stem}.html" for path in (ROOT / "docs").glob("*.md")} <= {p.name for p in (site / "docs").iterdir()}
     assert list(broken_links(site)) == []
     assert list(loaded_from_outside(site)) == []
