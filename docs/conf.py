@@ -31,7 +31,8 @@ html_theme = "furo"
 html_title = f"sim {version}"
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
-html_show_sphinx = False
+html_show_sphinx = html_show_copyright = False
+smartquotes = False  # `--option` stays as it is typed
 html_copy_source = False
 
 
