@@ -79,11 +79,12 @@ def build(to: Path) -> subprocess.CompletedProcess[str]:
     """Build the site into a folder, as CONTRIBUTING.md says."""
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", str(to / "trees"), "-c", "docs"]
     return subprocess.run(
-        [*command, ".", str(to / "site")], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
+        [*command, ".", str(to / "site")], cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
     )
 
 
 @pytest.mark.proof
+@pytest.mark.timeout(500)
 def test_the_site_is_complete_and_needs_no_network(tmp_path):
     """The site builds without a warning, has every public name, has no broken link, and loads nothing from outside."""
     done = build(tmp_path)
