@@ -95,7 +95,6 @@ def test_the_site_is_complete_and_needs_no_network(tmp_path):
     commands = _Page(site / "docs" / "cli.html").anchors
     assert [name for name in VERBS if f"sim-{name}" not in commands] == []
     index = {link for link in _Page(site / "docs" / "index.html").links if not link.startswith("#")}
-    assert len(index) > 40
     sections = {
         path.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for path in (ROOT / "docs").rglob("*.md")
     }
