@@ -72,7 +72,7 @@ def test_a_tutorial_has_no_block_that_is_not_tried(page):
     """A block is a file to save, commands, or a text of another program; every picture that is shown exists."""
     text = page.read_text(encoding="utf-8")
     found = BLOCK.findall(text)
-    assert len(found) >= 5
+    assert len(found) >= 4
     assert {language for language, _ in found} <= {"yaml", "py", "console", "text"}
     commands = [line.split()[0] for language, block in found if language == "console" for line, _ in commands_of(block)]
     assert set(commands) <= {*PROGRAMS, "export"}
