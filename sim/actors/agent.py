@@ -31,8 +31,8 @@ class Agent(ABC):
         params: what the agent is set up with; by default the defaults of `Params`.
 
     Raises:
-        UsageError: if `on_error` or `on_stop` is async, because they are called without `await`; or if `Params` are not
-            complete.
+        UsageError: if `on_error` or `on_stop` is async, because they are called without `await`; if another method is
+            not, because it is awaited; or if `Params` are not complete.
 
     Attributes:
         Params: the class of the params; None: there are none. A subclass declares them as a class `Params` with types
@@ -204,4 +204,11 @@ def _check_hooks(kind: type[Agent]) -> None:
         if inspect.iscoroutinefunction(getattr(kind, name)):
             raise UsageError(
                 f"{kind.__name__}.{name} is async, but nothing can wait for it", hint=f"define it with `def {name}`"
+            )
+    for name in ("decide_action", "on_start"):
+        method = getattr(kind, name)
+        if inspect.isfunction(method) and not (inspect.iscoroutinefunction(method) or hasattr(method, "__wrapped__")):
+            place = f"{method.__code__.co_filename}:{method.__code__.co_firstlineno}"
+            raise UsageError(
+                f"{kind.__name__}.{name} is awaited, but it is not async ({place})", hint=f"write `async def {name}`"
             )

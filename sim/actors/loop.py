@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
+from sim.actors.error_text import failure_text
 from sim.actors.lifecycle import Lifecycle, Phase
 from sim.actors.mailbox import Mailbox
 from sim.actors.state import AgentState, PauseReason
@@ -237,7 +238,7 @@ class AgentLoop(Lifecycle):
         except (MemoryError, RunError):
             raise  # these concern the process or the run, not this agent
         except (Exception, SystemExit) as raised:
-            error = of_error(raised)
+            error = failure_text(raised)
         finally:
             self._phase = _OUTSIDE
         error = error or (self._find_state_fault() if agent.state else None)

@@ -70,6 +70,7 @@ MAX_SEED = 2**63 - 1
 @click.option("--no-record", is_flag=True, help="Do not record the run.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress; at the end print the run folder only.")
 @click.option("--live", is_flag=True, help="Show a live display of agents, rates, limits and latest events.")
+@click.option("--strict", is_flag=True, help="Exit with code 1 if any iteration of an agent failed.")
 @click.option("-v", "--verbose", is_flag=True, help="Print progress lines also if stderr is not a terminal.")
 @common
 def command(
@@ -82,6 +83,7 @@ def command(
     live: bool,
     as_json: bool,
     only_estimate: bool,
+    strict: bool,
     **options: Any,
 ) -> int:
     """Run SCENARIO and print a summary. SCENARIO is a file, or PACKAGE:NAME of one of an installed package.
@@ -105,6 +107,9 @@ def command(
         result = _run(scenario, metrics, shown=shown, live=live, out=None if no_record else out, **options)
         print_result(result, as_json=as_json, quiet=quiet)
         metrics.linger()
+    if strict and result.errors:
+        say(f"sim: error: {result.errors} iterations of agents failed, and --strict allows none")
+        return 1
     return exit_code(result)
 
 

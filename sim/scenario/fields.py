@@ -1,5 +1,6 @@
 """Types of fields that several models share. Validation also checks the names that a field refers to."""
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
@@ -21,7 +22,7 @@ from sim.events.topic import check_free, check_pattern
 from sim.expressions import Expression, did_you_mean
 from sim.llm.answers import answer_schema_fault, extra_body_fault
 from sim.permissions import Permission
-from sim.scenario.scopes import RESERVED, Context, Place
+from sim.scenario.scopes import RESERVED, Context, Place, functions_of
 from sim.scenario.symbols import Kind
 from sim.scenario.units import FieldError, duration, shown, wrong_as
 from sim.scenario.values import PartError, ValueTemplate, compile_value, is_expression
@@ -66,6 +67,10 @@ def context_of(info: ValidationInfo) -> Context | None:
     return info.context if isinstance(info.context, Context) else None
 
 
+_CALL: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*)\(.*\)\s*", re.DOTALL)
+"""A text that looks like the call of a function."""
+
+
 @attrs.frozen
 class ReadExpression:
     """Reads a text that is always an expression; the leading = is optional."""
@@ -97,6 +102,7 @@ class ReadValue:
     def __call__(self, value: Any, info: ValidationInfo) -> ValueTemplate:
         """Return the value; see PlainValidator."""
         context = context_of(info)
+        self._refuse_calls(value)
         try:
             compiled = compile_value(value, self._check(context))
             if compiled.constant and self.literal is not None:
@@ -108,6 +114,24 @@ class ReadValue:
         if self.literal is not None and not compiled.constant and compiled.expression is None:
             self.literal(compiled.raw, context)
         return compiled
+
+    def _refuse_calls(self, value: Any) -> None:
+        """Refuse a text that is the call of a function, as in `uniform(0, 1)`: a `=` before it is missing.
+
+        Raises:
+            FieldError: if it is one.
+        """
+        found = _CALL.fullmatch(value) if isinstance(value, str) else None
+        if found is None or found[1] not in functions_of(self.place):
+            return
+        try:
+            Expression.parse(value)
+        except UsageError:
+            return
+        raise FieldError(
+            f"{shown(value)} would stay a text, because a `=` before it is missing",
+            f'put `=` before it: "={value}"; or, to mean the text: "={value!r}"',
+        )
 
     def _check(self, context: Context | None) -> Callable[[Expression], None] | None:
         return None if context is None else lambda expression: context.check(self.place, expression)

@@ -75,6 +75,12 @@ _FIRST_ARGUMENT: dict[str, Kind] = {
     "quantile_of": "record",
 }  # fmt: skip
 
+
+def functions_of(place: Place) -> frozenset[str]:
+    """Return the functions that expressions in a place can call."""
+    return _PLACES[place][1]
+
+
 _MEMBERS: dict[str, tuple[str, ...]] = {
     "event": ("topic", "data", "source", "time"),
     "message": ("sender", "topic", "data", "time"),

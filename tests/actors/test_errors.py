@@ -427,7 +427,11 @@ def test_a_loop_says_why_it_crashed() -> None:
     """`crash_reason` is the error with which the loop crashed, in an iteration or outside; a new start clears it."""
     lab = Lab()
     loop = lab.add("a", failing, max_consecutive_errors=1, max_restarts=0, started=True)
-    outside = lab.add("b", kind=type("Late", (Script,), {"on_start": failing}), started=True)
+
+    async def fail_at_start(agent: Script) -> None:
+        failing(agent)
+
+    outside = lab.add("b", kind=type("Late", (Script,), {"on_start": fail_at_start}), started=True)
     lab.run(5)
     assert (loop.state, loop.crash_reason) == (_S.STOPPED, "ValueError: no luck")
     assert (outside.state, outside.crash_reason) == (_S.STOPPED, "ValueError: no luck")

@@ -167,3 +167,16 @@ agents:
 
     assert json.loads(sim("run", tiny, "--json").out)["unmatched"] == 1
     assert ["unmatched", "1"] in [line.split() for line in sim("show", "unread").out.splitlines()]
+
+
+def test_strict_runs_allow_no_failed_iteration(sim, tiny):
+    """With --strict, a run in which iterations failed prints its result, says so, and ends with code 1; else with 0."""
+    broken = tiny.read_text().replace('"=uniform(0, 1)"', '"=1 / 0"')
+    tiny.write_text(broken)
+    assert sim("run", tiny, "--no-record").code == 0
+    done = sim("run", tiny, "--no-record", "--strict", "--json")
+    assert done.code == 1
+    assert json.loads(done.out)["errors"] > 0
+    assert "iterations of agents failed, and --strict allows none" in done.err
+    tiny.write_text(broken.replace('"=1 / 0"', '"=1"'))
+    assert sim("run", tiny, "--no-record", "--strict").code == 0
