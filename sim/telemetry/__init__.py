@@ -8,8 +8,9 @@ The core keeps plain numbers. Each scrape reads them from copies of the tables. 
 cost.
 """
 
+from sim.local_server import Address
 from sim.telemetry.catalog import CATALOG, Metric
 from sim.telemetry.exporter import Exporter
-from sim.telemetry.server import Address, Server
+from sim.telemetry.server import Server
 
 __all__ = ["CATALOG", "Address", "Exporter", "Metric", "Server"]

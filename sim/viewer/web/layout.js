@@ -1,0 +1,80 @@
+// Where places and names are on the map.
+
+const MOST_LAID_OUT = 3000; // more nodes are put on a spiral, because forces would take too long
+
+/** Positions of nodes on a spiral, which fills a disc evenly. */
+function spiral(count) {
+  return Array.from({ length: count }, (_, at) => {
+    const radius = 12 * Math.sqrt(at + 0.5), angle = at * Math.PI * (3 - Math.sqrt(5));
+    return [radius * Math.cos(angle), radius * Math.sin(angle)];
+  });
+}
+
+/** Positions of nodes so that linked ones are near each other. Links: [node, node, weight]. The same data, the same picture. */
+function forced(count, links) {
+  if (count > MOST_LAID_OUT) return spiral(count);
+  const nodes = Array.from({ length: count }, () => ({}));
+  const degree = new Array(count).fill(0);
+  for (const [one, other] of links) { degree[one]++; degree[other]++; }
+  const edges = links.map(([source, target]) => ({ source, target }));
+  const simulation = d3.forceSimulation(nodes)
+    .force("link", d3.forceLink(edges).distance(40))
+    .force("charge", d3.forceManyBody().strength(-90).distanceMax(500))
+    .force("collide", d3.forceCollide(12))
+    .force("x", d3.forceX().strength(0.06)).force("y", d3.forceY().strength(0.08))
+    .stop();
+  simulation.tick(count > 800 ? 120 : 300);
+  return nodes.map(({ x, y }) => [x, y]);
+}
+
+/**
+ * The ground: {kind, box: [left, top, right, bottom], places: positions by number, names: positions by name, edges, strips}.
+ */
+function groundOf(shape) {
+  const { kind } = ABOUT.map;
+  if (kind === "plane") return planeGround(shape);
+  if (kind === "grid") {
+    const { columns, rows, places } = ABOUT.map;
+    return { kind, box: [-0.5, -0.5, columns - 0.5, rows - 0.5], places: places.map((name) => name.split(",").map(Number)), edges: [] };
+  }
+  if (kind === "graph") {
+    const places = forced(ABOUT.map.places.length, ABOUT.map.edges);
+    return { kind, places, edges: ABOUT.map.edges, box: boxOf(places) };
+  }
+  const seen = new Set(agents());
+  for (const [one, other] of ABOUT.pairs) { seen.add(one); seen.add(other); }
+  const names = [...seen], places = new Map(names.map((name, at) => [name, at]));
+  const weights = new Map(); // both directions are one link
+  for (const [one, other, count] of ABOUT.pairs) {
+    const key = Math.min(one, other) + "," + Math.max(one, other);
+    weights.set(key, (weights.get(key) || 0) + count);
+  }
+  const edges = [...weights].map(([key, count]) => [...key.split(",").map((name) => places.get(Number(name))), count]).filter(([one, other]) => one !== other);
+  const positions = forced(names.length, edges);
+  return { kind: "contacts", places: positions, names: new Map(names.map((name, at) => [name, positions[at]])), edges, box: boxOf(positions) };
+}
+
+/** A plane. A very wide one is cut into strips, one below the other. */
+function planeGround(shape) {
+  const [width, height] = ABOUT.map.size;
+  let strips = 1;
+  if (width / height > 3 * shape) strips = Math.max(1, Math.round(Math.sqrt(width / height / shape)));
+  const long = width / strips, gap = strips > 1 ? height * 0.12 : 0;
+  return { kind: "plane", strips, long, gap, tall: height, places: [], edges: [], box: [0, 0, long, strips * height + (strips - 1) * gap] };
+}
+
+/** A position of a plane on the map. */
+function onPlane(ground, x, y, out) {
+  if (ground.strips === 1) { out[0] = x; out[1] = y; return; }
+  const strip = Math.min(ground.strips - 1, Math.max(0, Math.floor(x / ground.long)));
+  out[0] = x - strip * ground.long;
+  out[1] = y + strip * (ground.tall + ground.gap);
+}
+
+function boxOf(points) {
+  if (!points.length) return [-1, -1, 1, 1];
+  const xs = points.map(([x]) => x), ys = points.map(([, y]) => y);
+  return [spread(xs, Math.min) - 30, spread(ys, Math.min) - 30, spread(xs, Math.max) + 30, spread(ys, Math.max) + 30];
+}
+
+const spread = (values, choice) => values.reduce((one, other) => choice(one, other));
