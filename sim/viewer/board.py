@@ -5,14 +5,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
 from sim.actors import AgentState
+from sim.events.coerce import mapping
 from sim.resources import MICRO
 from sim.viewer.ground import Ground
-from sim.viewer.names import Names
+from sim.viewer.names import Names, Topics
 from sim.viewer.starts import Money, Start
 
 STATES: Final = tuple(str(state) for state in AgentState)
-STATE, PLACE, BALANCE, ACTION, EVENT = range(5)
-"""The fields of a name: the state of its loop, where it is, what it owns, the topics of its last action and event."""
+STATE, PLACE, BALANCE, ACTION, EVENT, DOING = range(6)
+"""The fields of a name: the state of its loop, where it is, what it owns, the topics of its last action and event, and
+the activity that others see.
+"""
 
 _NUMBERS: Final = {state: number for number, state in enumerate(STATES)}
 _OF_THE_RUNTIME: Final = frozenset((
@@ -20,6 +23,8 @@ _OF_THE_RUNTIME: Final = frozenset((
     "memory", "task", "session", "chat", "sop", "gate", "audit", "execution",
 ))  # fmt: skip
 """First words of topics that the runtime itself publishes. Only others are the last event of an agent."""
+
+_LONGEST: Final = 100  # characters of an activity
 
 Change = tuple[int, int, Any]
 """A name, a field, and its new value."""
@@ -36,11 +41,13 @@ class Board:
 
     Attributes:
         counts: how many agents are in each state.
+        activities: the activities that others see.
     """
 
     def __init__(self, names: Names, ground: Ground, start: Start, money: Money) -> None:
         self._names, self._ground, self._start, self._money = names, ground, start, money
-        self._fields: tuple[list[Any], ...] = ([], [], [], [], [])
+        self._fields: tuple[list[Any], ...] = ([], [], [], [], [], [])
+        self.activities = Topics()
         self._micro: dict[int, int] = {}
         self.counts: Counter[int] = Counter()
         for account in start.balances:
@@ -68,7 +75,7 @@ class Board:
         elif topic.startswith("action."):
             found.append((actor, ACTION, number))
             if topic == "action.walk" and data.get("success"):
-                self._walk(actor, time_ns, data.get("arguments"), found)
+                self._walk(actor, time_ns, mapping(data.get("arguments")), found)
         elif topic == "place.entered":
             self._move(self._names.number(str(data.get("agent"))), data.get("to"), found)
         elif self._names.is_agent(actor) and topic.partition(".")[0] not in _OF_THE_RUNTIME and topic != "observation":
@@ -91,25 +98,24 @@ class Board:
         self.counts[after] += 1
         found.append((actor, STATE, after))
 
-    def _walk(self, actor: int, time_ns: int, arguments: Any, found: list[Change]) -> None:
-        to = arguments.get("to") if isinstance(arguments, Mapping) else None
-        if not self._ground.plane:
-            if to is not None:
+    def _walk(self, actor: int, time_ns: int, arguments: Mapping[str, Any], found: list[Change]) -> None:
+        to, doing = arguments.get("to"), arguments.get("doing")
+        if doing and isinstance(doing, str):
+            found.append((actor, DOING, self.activities.number(doing[:_LONGEST])))
+        if not _is_position(to):
+            if isinstance(to, str):
                 self._move(actor, to, found)
             return
-        if not _is_position(to):
-            return
         before = self._fields[PLACE][actor]
-        x, y = to if before is None else before[:2]
-        if before is None or [x, y] != list(to):
-            found.append((actor, PLACE, [to[0], to[1], x, y, time_ns / 1e9]))
+        x, y = before[:2] if isinstance(before, list) else to
+        if not isinstance(before, list) or [x, y] != list(to):
+            self._ground.stand(*to)
+            found.append((actor, PLACE, [*to, x, y, time_ns / 1e9]))
 
     def _move(self, name: int, to: Any, found: list[Change]) -> None:
-        if self._ground.plane:
-            return
         after = self._ground.place(to)
-        if name < len(self._fields[PLACE]):
-            self._ground.moved(self._fields[PLACE][name], after)
+        if name < len(self._fields[PLACE]) and isinstance(before := self._fields[PLACE][name], int):
+            self._ground.moved(before, after)
         found.append((name, PLACE, after))
 
     def _pay(self, source: str, target: str, micro: int, found: list[Change]) -> None:
@@ -128,18 +134,20 @@ class Board:
             micro = None if actor is None else self._start.balances.get(actor)
             if micro is not None:
                 self._micro[number] = micro
-            values = (-1, self._place(actor), None if micro is None else micro / MICRO, -1, -1)
+            values = (-1, self._place(actor), None if micro is None else micro / MICRO, -1, -1, -1)
             for field, value in zip(self._fields, values, strict=True):
                 field.append(value)
 
     def _place(self, actor: str | None) -> Any:
-        if not self._ground.plane:
-            return -1 if actor is None else self._ground.place(self._start.places.get(actor))
-        at = None if actor is None else self._start.positions.get(actor)
-        return [at[0], at[1], at[0], at[1], 0] if _is_position(at) else None
+        if actor is None:
+            return -1
+        at = self._start.positions.get(actor)
+        if _is_position(at):
+            return [*at, *at, 0]
+        return self._ground.place(at if isinstance(at, str) else self._start.places.get(actor))
 
 
 def _is_position(value: Any) -> TypeGuard[Sequence[float]]:
-    return isinstance(value, list | tuple) and len(value) == 2 and all(
-        isinstance(part, int | float) and not isinstance(part, bool) for part in value
-    )  # fmt: skip
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        return False
+    return all(isinstance(part, int | float) and abs(part) < 1e12 and part.__class__ is not bool for part in value)

@@ -12,7 +12,7 @@ from sim.viewer.blocks import Blocks
 from sim.viewer.board import STATES, Board
 from sim.viewer.names import Names, Topics
 from sim.viewer.series import Series
-from sim.viewer.talk import Talk
+from sim.viewer.talk import PAYMENT, Said, Talk
 
 MOST_EVENTS: Final = 8_192
 MOST_BYTES: Final = 2 * 2**20
@@ -69,6 +69,7 @@ class Cutter:
             the number of its events, and the seconds at which it starts and ends.
         events: how many events were added.
         pairs: how often one name wrote to another.
+        payments: how often one name paid another.
         errors: the number and the seconds of events that tell of an error.
     """
 
@@ -82,6 +83,7 @@ class Cutter:
         self.chunks: list[list[Any]] = []
         self.events = 0
         self.pairs: Counter[tuple[int, int]] = Counter()
+        self.payments: Counter[tuple[int, int]] = Counter()
         self.errors: list[list[Any]] = []
         self.states = Series(list(STATES))
         self.activity = Series(["events", "messages", "errors"])
@@ -102,7 +104,7 @@ class Cutter:
             chunk.changes += (offset, *change)
         said = self._talk.of(actor, row.topic, data)
         if said is not None:
-            self._say(said.source, said.target)
+            self._say(said)
             chunk.said += (offset, *said)
         self._note(row, data)
         chunk.times.append(row.time_ns - chunk.start_ns)
@@ -139,11 +141,12 @@ class Cutter:
         if self.events:
             self.activity.add(seconds, (self.events, self._said, self._error_count))
 
-    def _say(self, source: int, target: int) -> None:
-        self._said += 1
-        pair = (source, target)
-        if target >= 0 and (pair in self.pairs or len(self.pairs) < _MOST_PAIRS):
-            self.pairs[pair] += 1
+    def _say(self, said: Said) -> None:
+        pays = said.kind == PAYMENT
+        self._said += not pays
+        pairs, pair = self.payments if pays else self.pairs, (said.source, said.target)
+        if said.target >= 0 and (pair in pairs or len(pairs) < _MOST_PAIRS):
+            pairs[pair] += 1
 
     def _note(self, row: RecordedEvent, data: Any) -> None:
         """Note errors and samples."""

@@ -21,7 +21,8 @@ class Ground:
 
     def __init__(self, scenario: Scenario | None, places: Places | None) -> None:
         space = None if scenario is None else scenario.space
-        self._size = None if space is None or space.size is None else list(space.size)
+        size = None if space is None else space.size
+        self._box = None if size is None else [0.0, 0.0, *size]
         self._step = 1.0 if scenario is None else scenario.execution.tick.period / 1e9
         self._grid = None if scenario is None or scenario.places is None else scenario.places.grid
         self._nodes: dict[str, int] = {} if places is None else {node: n for n, node in enumerate(places.nodes)}
@@ -32,10 +33,11 @@ class Ground:
                 for other in places.adjacent(node):
                     self._edge(self._nodes[node], self._nodes[other])
 
-    @property
-    def plane(self) -> bool:
-        """Whether positions are coordinates."""
-        return self._size is not None
+    def stand(self, x: float, y: float) -> None:
+        """Note that somebody stands at a position, which may be outside of what is known of a plane."""
+        box = self._box or [0.0, 0.0, 1.0, 1.0]
+        if x < box[0] or y < box[1] or x > box[2] or y > box[3] or box is not self._box:
+            self._box = [min(x, box[0]), min(y, box[1]), max(x, box[2]), max(y, box[3])]
 
     def place(self, name: object) -> int:
         """Return the number of a place, or -1 for none."""
@@ -59,8 +61,8 @@ class Ground:
 
     def to_json(self) -> dict[str, Any]:
         """Return the ground, JSON-like."""
-        if self._size is not None:
-            return {"kind": "plane", "size": self._size, "step": self._step}
+        if self._box is not None:
+            return {"kind": "plane", "box": self._box, "step": self._step}
         if self._grid is not None:
             return {"kind": "grid", "columns": self._grid[0], "rows": self._grid[1], "places": list(self._nodes)}
         cells = [_CELL.fullmatch(node) for node in self._nodes]

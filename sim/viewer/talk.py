@@ -1,4 +1,7 @@
-"""Who said something to whom: messages, conversations, channels, and what agents asked models inside a run."""
+"""Who said something to whom: messages, conversations, channels, and what agents asked models inside a run.
+
+Payments are contacts, too, so they are found in the same way, although nothing is said in them.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -6,8 +9,9 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from sim.events.coerce import mapping
 from sim.viewer.names import Names
 
-TalkKind = Literal["message", "conversation", "channel", "model", "survey"]
+TalkKind = Literal["message", "conversation", "channel", "model", "survey", "payment"]
 KINDS: Final = get_args(TalkKind)
+PAYMENT: Final = KINDS.index("payment")
 
 _MOST_CONVERSATIONS: Final = 200_000
 
@@ -57,6 +61,8 @@ class Talk:
                 return Said(2, names.number(str(data.get("author"))), channel, channel)
             case "action.ask":
                 return Said(3, actor, -1, -1)
+            case "ledger.transferred":
+                return Said(PAYMENT, names.number(str(data.get("from"))), names.number(str(data.get("to"))), -1)
             case "survey.answer":
                 return Said(4, names.number(str(data.get("agent"))), -1, -1)
             case _:

@@ -41,8 +41,8 @@ class View:
         self._names, self._topics = Names(), Topics()
         self._ground = Ground(scenario, start.graph)
         self._groups = Groups(scenario)
-        board = Board(self._names, self._ground, start, Money(scenario))
-        self.cutter = Cutter(blocks, self._names, self._topics, board)
+        self._board = Board(self._names, self._ground, start, Money(scenario))
+        self.cutter = Cutter(blocks, self._names, self._topics, self._board)
         self.calls = Calls(blocks, self._names)
         self._description = "" if scenario is None else scenario.description
         self._scenario = blocks.add(recorded_text(stored).encode())
@@ -75,12 +75,14 @@ class View:
             "run": self._run(), "end": max(self._end, 1e-9), "events": cutter.events,
             "names": self._names.labels[names:], "groups": groups, "roles": self._names.roles, "role_names": ROLES,
             "topics": self._topics.labels[topics:], "states": STATES, "talk_kinds": KINDS,
+            "activities": self._board.activities.labels,
             "map": self._ground.to_json(), "chunks": cutter.chunks[chunks:],
             "series": {
                 "states": cutter.states.to_json(), "activity": cutter.activity.to_json(),
                 "metrics": cutter.metrics.to_json(),
             },
             "pairs": [[*pair, count] for pair, count in cutter.pairs.most_common(_MOST_PAIRS)],
+            "payments": [[*pair, count] for pair, count in cutter.payments.most_common(_MOST_PAIRS)],
             "pairs_in_all": len(cutter.pairs), "errors": cutter.errors,
             "calls": self.calls.index[calls:], "parts": self.calls.parts[parts:], "calls_in_all": self.calls.total,
             "finals": self._finals(), "scenario": self._scenario,

@@ -71,7 +71,7 @@ function makeAgents() {
     const balance = fieldNow(BALANCE, name);
     const finals = Object.entries(ABOUT.finals).map(([variable, values]) => [variable, Object.keys(values).find((value) => values[value].includes(name))]).filter(([, value]) => value !== undefined);
     const given = [["group", ABOUT.groups[name]], ["state", stateNow(name) || (isAgent(name) ? "not started" : roleOf(name))], ["place", placeNow(name)],
-      ["balance", balance === undefined ? "" : money(balance)], ["last action", actionNow(name)], ["last event", fieldNow(EVENT, name) === undefined ? "" : ABOUT.topics[fieldNow(EVENT, name)]],
+      ["balance", balance === undefined ? "" : money(balance)], ["activity", ABOUT.activities[fieldNow(DOING, name)] || ""], ["last action", actionNow(name)], ["last event", fieldNow(EVENT, name) === undefined ? "" : ABOUT.topics[fieldNow(EVENT, name)]],
       ...finals.slice(0, 4).map(([variable, value]) => [`${variable} at the end`, value])];
     facts.replaceChildren(...given.filter(([, value]) => value !== "").map(([title, value]) => h("span", {}, h("small", {}, title), value)));
   }

@@ -6,6 +6,10 @@ const CHART_HEIGHT = 118;
 /** A time on an axis. */
 function axisTime(seconds, increment) {
   if (increment % 86400 === 0) return Math.round(seconds / 86400) + "d";
+  if (increment >= 60 && END < 172800 && END >= 3600) {
+    const minutes = Math.round(seconds / 60);
+    return [minutes >= 60 && Math.floor(minutes / 60) + "h", (minutes % 60 > 0 || minutes === 0) && (minutes % 60) + "m"].filter(Boolean).join("");
+  }
   return time(seconds);
 }
 
@@ -20,7 +24,7 @@ function makeCharts() {
     const width = Math.max(180, holder.clientWidth);
     const axis = { stroke: palette.soft, grid: { stroke: palette.grid, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const plot = new uPlot({
-      width, height: CHART_HEIGHT, legend: { show: false }, pms: undefined,
+      width, height: CHART_HEIGHT, legend: { show: false }, padding: [8, 14, 0, 0],
       cursor: { sync: { key: "run" }, drag: { x: true, y: false }, points: { size: 5 } },
       scales: { x: { time: false } },
       axes: [

@@ -124,7 +124,7 @@ function makeChat() {
 
   function matches(frame, offset) {
     const said = saidIn(frame, offset);
-    if (said === null || (said.kind === "model" && !chosen.calls)) return false;
+    if (said === null || said.kind === "payment" || (said.kind === "model" && !chosen.calls)) return false;
     if (chosen.agent < 0) return true;
     const { source, target, place } = said, one = chosen.agent, two = chosen.other;
     if (two < 0) return source === one || target === one || place === one;

@@ -98,7 +98,8 @@ const openAgent = (name) => choose({ agent: name, tab: "agents" });
 
 // The address has the moment and what is chosen, so that it can be kept and sent.
 function remember() {
-  const parts = [["t", String(Number(chosen.time.toFixed(9)))], ["event", chosen.event], ["tab", chosen.tab], ["colour", chosen.colour],
+  const latest = ABOUT.follows && chosen.time >= END;
+  const parts = [["t", latest ? null : String(Number(chosen.time.toFixed(9)))], ["event", chosen.event], ["tab", chosen.tab], ["colour", chosen.colour],
     ["agent", chosen.agent < 0 ? null : ABOUT.names[chosen.agent]], ["other", chosen.other < 0 ? null : ABOUT.names[chosen.other]]];
   const text = "#" + parts.filter(([, value]) => value !== null).map(([name, value]) => name + "=" + encodeURIComponent(value)).join("&");
   if (text !== remembered) history.replaceState(null, "", (remembered = text));

@@ -4,7 +4,7 @@ const ABOUT = JSON.parse(document.getElementById("about").textContent);
 END = ABOUT.end;
 
 const FRAMES_KEPT = 400, TEXTS_KEPT = 24;
-const STATE = 0, PLACE = 1, BALANCE = 2, ACTION = 3, EVENT = 4; // the fields of a keyframe
+const STATE = 0, PLACE = 1, BALANCE = 2, ACTION = 3, EVENT = 4, DOING = 5; // the fields of a keyframe
 
 /** The bytes of a block, as they are compressed. */
 async function packed(number) {

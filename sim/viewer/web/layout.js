@@ -42,10 +42,11 @@ function groundOf(shape) {
     return { kind, places, edges: ABOUT.map.edges, box: boxOf(places) };
   }
   const seen = new Set(agents());
-  for (const [one, other] of ABOUT.pairs) { seen.add(one); seen.add(other); }
+  const contacts = [...ABOUT.pairs, ...ABOUT.payments];
+  for (const [one, other] of contacts) { seen.add(one); seen.add(other); }
   const names = [...seen], places = new Map(names.map((name, at) => [name, at]));
   const weights = new Map(); // both directions are one link
-  for (const [one, other, count] of ABOUT.pairs) {
+  for (const [one, other, count] of contacts) {
     const key = Math.min(one, other) + "," + Math.max(one, other);
     weights.set(key, (weights.get(key) || 0) + count);
   }
@@ -56,19 +57,18 @@ function groundOf(shape) {
 
 /** A plane. A very wide one is cut into strips, one below the other. */
 function planeGround(shape) {
-  const [width, height] = ABOUT.map.size;
+  const [x1, y1, x2, y2] = ABOUT.map.box, width = x2 - x1 || 1, height = y2 - y1 || 1;
   let strips = 1;
   if (width / height > 3 * shape) strips = Math.max(1, Math.round(Math.sqrt(width / height / shape)));
   const long = width / strips, gap = strips > 1 ? height * 0.12 : 0;
-  return { kind: "plane", strips, long, gap, tall: height, places: [], edges: [], box: [0, 0, long, strips * height + (strips - 1) * gap] };
+  return { kind: "plane", strips, long, gap, tall: height, x: x1, y: y1, places: [], edges: [], box: [0, 0, long, strips * height + (strips - 1) * gap] };
 }
 
 /** A position of a plane on the map. */
 function onPlane(ground, x, y, out) {
-  if (ground.strips === 1) { out[0] = x; out[1] = y; return; }
-  const strip = Math.min(ground.strips - 1, Math.max(0, Math.floor(x / ground.long)));
-  out[0] = x - strip * ground.long;
-  out[1] = y + strip * (ground.tall + ground.gap);
+  const right = x - ground.x, strip = Math.min(ground.strips - 1, Math.max(0, Math.floor(right / ground.long)));
+  out[0] = right - strip * ground.long;
+  out[1] = y - ground.y + strip * (ground.tall + ground.gap);
 }
 
 function boxOf(points) {

@@ -23,6 +23,7 @@ function makeRun() {
 
 function main() {
   readPalette();
+  if (ABOUT.follows) chosen.time = END;
   recall();
   const map = makeMap(), legend = makeLegend(), charts = makeCharts(), scrubber = makeScrubber();
   const panels = { agents: makeAgents(), chat: makeChat(), events: makeEvents(), calls: makeCalls(), search: makeSearch(), run: makeRun() };
@@ -34,7 +35,7 @@ function main() {
   const status = h("span", { class: "pill " + ABOUT.run.status }, ABOUT.run.status);
 
   function fillColours() {
-    const ways = [["state", "state of the loop"], ["group", "group"], ["action", "last action"], ["event", "last event"], ...Object.keys(ABOUT.finals).map((name) => ["end:" + name, `${visible(name)} at the end`])];
+    const ways = [["state", "state of the loop"], ["group", "group"], ["action", "last action"], ["event", "last event"], ...(ABOUT.activities.length ? [["activity", "activity"]] : []), ...Object.keys(ABOUT.finals).map((name) => ["end:" + name, `${visible(name)} at the end`])];
     if (!ways.some(([way]) => way === chosen.colour)) chosen.colour = "state";
     colours.replaceChildren(...ways.map(([way, title]) => h("option", { value: way, selected: way === chosen.colour }, title)));
   }
@@ -45,7 +46,7 @@ function main() {
     h("header", {}, h("h1", {}, ABOUT.run.name), h("span", { class: "note" }, `seed ${ABOUT.run.seed}`), status, problem && h("span", { class: "error", title: problem }, problem), h("span", { id: "told", class: "error" })),
     h("main", {},
       h("section", { class: "left" },
-        h("div", { class: "tools" }, h("label", {}, "colour by ", colours), h("label", {}, lines, " messages"), legend.list,
+        h("div", { class: "tools" }, h("label", {}, "colour by ", colours), h("label", {}, lines, " messages and payments"), legend.list,
           h("span", { class: "zoom" }, button("+", "zoom in (+)", map.zoomIn), button("−", "zoom out (-)", map.zoomOut), button("□", "show all (0)", map.reset))),
         map.box, charts.box),
       h("section", { class: "right" }, h("div", { class: "tabs", role: "tablist" }, tabs), Object.values(panels).map(({ box }) => box), drawer)),
@@ -97,7 +98,7 @@ function follow(renew) {
     const answer = await fetch(`news?version=${ABOUT.version}&${have}`);
     const given = await answer.json();
     if (given.version !== ABOUT.version) {
-      const atEnd = moment.time >= END - 1e-9;
+      const atEnd = chosen.event === null && chosen.time >= END - 1e-9;
       for (const [name, value] of Object.entries(given)) {
         if (lists.includes(name)) ABOUT[name].push(...value);
         else ABOUT[name] = value;

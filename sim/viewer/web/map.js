@@ -25,6 +25,7 @@ function colouring() {
       title: (topic) => ABOUT.topics[topic].replace(/^action\./, ""), colour: (topic) => palette["c" + (topic % 12)],
     };
   }
+  if (kind === "activity") return { of: (name) => moment.fields[DOING][name] ?? UNKNOWN, title: (at) => ABOUT.activities[at], colour: (at) => palette["c" + (at % 12)] };
   return { of: (name) => moment.fields[STATE][name] ?? UNKNOWN, title: (at) => ABOUT.states[at], colour: (at) => palette[ABOUT.states[at]] };
 }
 
@@ -133,7 +134,7 @@ function makeMap() {
         if (ground.strips > 1) {
           pen.fillStyle = palette.soft;
           pen.font = "10px system-ui, sans-serif";
-          pen.fillText(`x ${short(strip * ground.long)} to ${short((strip + 1) * ground.long)}`, Math.max(2, screenX(0)), screenY(y) - 2);
+          pen.fillText(`x ${short(ground.x + strip * ground.long)} to ${short(ground.x + (strip + 1) * ground.long)}`, Math.max(2, screenX(0)), screenY(y) - 2);
         }
       }
     } else if (ground.kind === "grid") drawCells(pen);
@@ -204,12 +205,13 @@ function makeMap() {
 
   function drawLines() {
     const lasting = Math.max(END / 400, chosen.speed * 0.7);
+    const payment = ABOUT.talk_kinds.indexOf("payment");
     context.lineWidth = 1.4;
-    saidBetween(moment.time - lasting, moment.time, MOST_LINES, (source, target, when) => {
+    saidBetween(moment.time - lasting, moment.time, MOST_LINES, (source, target, when, kind) => {
       if (target < 0 || source < 0 || !shown[source] || !shown[target] || source === target) return;
       const mine = chosen.agent === source || chosen.agent === target;
       context.globalAlpha = Math.max(0.08, 1 - (moment.time - when) / lasting) * (mine || chosen.agent < 0 ? 0.85 : 0.2);
-      context.strokeStyle = context.fillStyle = mine ? palette.c1 : palette.accent;
+      context.strokeStyle = context.fillStyle = mine ? palette.c1 : kind === payment ? palette.c6 : palette.accent;
       const [x1, y1, x2, y2] = [xs[source], ys[source], xs[target], ys[target]];
       context.beginPath();
       context.moveTo(x1, y1);

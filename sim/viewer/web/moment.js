@@ -1,6 +1,6 @@
 // The moment that is shown: a time, and the state of all names after the events so far.
 
-const moment = { time: 0, event: 0, chunk: -1, applied: 0, change: 0, fields: [[], [], [], [], []] };
+const moment = { time: 0, event: 0, chunk: -1, applied: 0, change: 0, fields: [[], [], [], [], [], []] };
 
 /**
  * Go to a time, or to just after an event. Returns whether the chunk is decoded; otherwise nothing changes.
@@ -45,7 +45,7 @@ function placeNow(name) {
   return Array.isArray(place) ? `${short(place[0])}, ${short(place[1])}` : ABOUT.map.places[place];
 }
 
-/** What was said between two times, from the chunks that are decoded: calls `show(said, seconds)`. */
+/** What was said between two times, from the chunks that are decoded: calls `show(source, target, seconds, kind)`. */
 function saidBetween(from, to, most, show) {
   let left = most;
   for (let chunk = moment.chunk; chunk >= 0 && left > 0; chunk--) {
@@ -58,7 +58,7 @@ function saidBetween(from, to, most, show) {
       const when = times[said[at]];
       if (when > to) continue;
       if (when < from) return;
-      show(said[at + 2], said[at + 3], when);
+      show(said[at + 2], said[at + 3], when, said[at + 1]);
       left--;
     }
   }
