@@ -72,7 +72,7 @@ class View:
         cutter = self.cutter
         groups = [self._groups.of(name) for name in self._names.labels[names:]]
         return {
-            "run": self._run(), "end": max(self._end, 1e-9), "events": cutter.events,
+            "run": self._run(), "end": self._end or 1.0, "instant": not self._end, "events": cutter.events,
             "names": self._names.labels[names:], "groups": groups, "roles": self._names.roles, "role_names": ROLES,
             "topics": self._topics.labels[topics:], "states": STATES, "talk_kinds": KINDS,
             "activities": self._board.activities.labels,

@@ -65,7 +65,7 @@ function makeCharts() {
     box.replaceChildren();
     const { states, metrics, activity } = ABOUT.series;
     const kept = states.names.map((name, at) => [name, states.values[at]]).filter(([name, values]) => name !== "stopped" && values.some((value) => value > 0));
-    const every = ({ stride }) => (stride > 1 ? `every ${number(stride)}th point` : "");
+    const every = ({ stride }) => (stride > 1 ? `1 of ${number(stride)} points` : "");
     if (states.times.length) {
       const [times, lines] = stepped(states.times, kept.map(([, values]) => values));
       card("agents by state", kept.map(([name]) => name), kept.map(([name]) => palette[name]), times, lines, every(states));

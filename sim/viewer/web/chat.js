@@ -122,9 +122,12 @@ function makeChat() {
     other.disabled = chosen.agent < 0;
   }
 
+  /** Whether the calls of models are on record and shown, with all that was asked: then the actions that made them are not. */
+  const showsCalls = () => chosen.calls && chosen.agent >= 0 && chosen.other < 0 && ABOUT.calls.length > 0;
+
   function matches(frame, offset) {
     const said = saidIn(frame, offset);
-    if (said === null || said.kind === "payment" || (said.kind === "model" && !chosen.calls)) return false;
+    if (said === null || said.kind === "payment" || (said.kind === "model" && (!chosen.calls || showsCalls()))) return false;
     if (chosen.agent < 0) return true;
     const { source, target, place } = said, one = chosen.agent, two = chosen.other;
     if (two < 0) return source === one || target === one || place === one;
@@ -132,7 +135,7 @@ function makeChat() {
   }
 
   async function callsBetween(from, to) {
-    if (!chosen.calls || chosen.agent < 0 || chosen.other >= 0 || !ABOUT.calls.length) return [];
+    if (!showsCalls()) return [];
     callList = callList && callList.length === ABOUT.calls_in_all ? callList : await allCalls();
     const found = callList.filter((call) => call.agent === chosen.agent && call.before >= from && call.before <= to);
     const now = firstPlace(found.length, (at) => found[at].before > moment.event);

@@ -33,7 +33,8 @@ const namedColour = (value) => ({ red: palette.c4, blue: palette.c0, green: pale
 
 function makeMap() {
   const canvas = h("canvas", { class: "map", role: "img", "aria-label": "the map of the agents", tabindex: 0 });
-  const box = h("div", { class: "mapbox" }, canvas);
+  const nobody = h("p", { class: "nobody", hidden: true }, "Nobody is on the map at this time.");
+  const box = h("div", { class: "mapbox" }, canvas, nobody);
   const context = canvas.getContext("2d");
   let ground = null, width = 0, height = 0, ratio = 1;
   let zoom = 1, left = 0, top = 0; // screen = (world - offset) * scale
@@ -255,12 +256,16 @@ function makeMap() {
 
   function drawLabels(radius) {
     const many = shown.reduce((count, one) => count + one, 0);
+    nobody.hidden = many > 0;
     context.font = "11px system-ui, sans-serif";
     context.textAlign = "left";
     context.lineWidth = 3;
     const taken = []; // boxes of labels, which must not overlap
     const order = [chosen.agent, chosen.other].filter((name) => name >= 0);
-    if (many <= 60 || (many <= 1500 && zoom > 4)) for (let name = 0; name < ABOUT.names.length; name++) if (name !== chosen.agent) order.push(name);
+    const others = []; // channels and users, if they are few
+    for (let name = 0; name < shown.length && others.length <= 30; name++) if (shown[name] && !isAgent(name)) others.push(name);
+    if (others.length <= 30) order.push(...others.filter((name) => name !== chosen.agent && name !== chosen.other));
+    if (many <= 60 || (many <= 1500 && zoom > 4)) for (let name = 0; name < ABOUT.names.length; name++) if (name !== chosen.agent && name !== chosen.other && (isAgent(name) || others.length > 30)) order.push(name);
     for (const name of order) {
       if (!shown[name]) continue;
       const text = label(name).slice(0, 28), x = xs[name] + radius + 3, y = ys[name] + 4;

@@ -69,7 +69,7 @@ function makeScrubber() {
     context.beginPath();
     context.arc(x, height - 6, 5, 0, 7);
     context.fill();
-    const text = `${time(moment.time, true)} of ${time(END)}`;
+    const text = ABOUT.instant ? "0s" : `${time(moment.time, true)} of ${time(END)}`;
     if (told.textContent !== text) told.textContent = text;
     playing.textContent = chosen.playing ? "❚❚" : "▶";
     if (milliseconds - spoken > 500) {
