@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import parse_qs
 
-from sim.errors import SimError
+from sim.errors import SimError, UsageError
 from sim.local_server import LOOPBACK, Address, LocalServer, Response
 from sim.store import StoredRun, open_run
 from sim.viewer.blocks import FileBlocks
@@ -50,8 +50,11 @@ class ViewServer:
 
     def __init__(self, stored: StoredRun, port: int = 0) -> None:
         self._site = _Site(stored)
-        hint = "use --serve 0 for a free port"
-        self._server = LocalServer(self._site, Address(LOOPBACK, port), "view", hint)
+        try:
+            self._server = LocalServer(self._site, Address(LOOPBACK, port), "view", "use --serve 0 for a free port")
+        except UsageError:
+            self._site.close()
+            raise
         self.url = f"{self._server.address.url}/"
 
     def __enter__(self) -> Self:

@@ -38,13 +38,14 @@ def odd_run(tmp_path, monkeypatch):
     with Endpoint(lambda seen: Reply(body=whole(f"{ODD} {seen.number}"))) as endpoint:
         access = Access(models=("openai:m",), base_url=endpoint.url)
         folder = run_scenario(file, out=tmp_path / "runs", access=access).run
+    assert folder is not None
     with open_run(folder) as opened:
         yield opened
 
 
 def calls_of(page):
     """Return facts, request and result of each call, put together as the script of the page does it."""
-    parts = {}
+    parts = dict[int, bytes]()
     for block, first, count in page.about["parts"]:
         lines = page.blocks[block].split(b"\n")
         assert len(lines) == count

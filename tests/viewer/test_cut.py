@@ -2,6 +2,7 @@
 
 import pytest
 
+from sim.actors import Agent
 from sim.assembly.build import build
 from sim.kernel.codec import encode, json_items
 from sim.runner import SimulationRunner
@@ -102,7 +103,9 @@ def test_the_state_at_a_time_is_that_of_the_world_at_that_time(ran):
     for seconds in (0.5, 61.5, 300.5, 555.5, 900.5, 1199.5):
         world.kernel.run(round(seconds * 1e9))
         state, place, balance, *_ = _at(page, seconds)
+        assert world.places is not None
         for agent_id, agent in world.agents.items():
+            assert isinstance(agent, Agent)
             name = page.name(agent_id)
             assert STATES[state[name]] == agent.loop.state, (seconds, agent_id)
             assert balance[name] == pytest.approx(world.balance(agent_id)), (seconds, agent_id)
@@ -146,7 +149,7 @@ def test_positions_in_a_plane_have_the_one_before(ran):
 
 
 def test_who_said_something_to_whom(stored):
-    """Messages, posts and conversations have a source, a target and a place; a user is the agent of the same account."""
+    """Messages, posts and conversations have a source, a target and a place; a user is the agent of that name."""
     said = {"conversation": "c-1", "content": "x"}
     link = [{"platform_username": "ann"}]
     page = page_of(stored([

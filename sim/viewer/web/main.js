@@ -66,7 +66,8 @@ function main() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readPalette(); map.renew(false); scrubber.renew(); charts.build(); });
   addEventListener("hashchange", () => { recall(); choose({}); });
   addEventListener("keydown", (event) => {
-    if (event.target.matches("input, select, textarea")) { if (event.key === "Escape") event.target.blur(); return; }
+    const on = event.target instanceof Element ? event.target : document.body;
+    if (on.matches("input, select, textarea")) { if (event.key === "Escape") on.blur(); return; }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const by = END / (event.shiftKey ? 1000 : 100);
     const act = {
@@ -75,7 +76,7 @@ function main() {
       "/": () => { choose({ tab: "search" }); panels.search.focus(); }, "?": () => choose({ tab: "run" }),
       Escape: () => { if (!drawer.hidden) closeEvent(); else choose({ agent: -1, other: -1 }); },
     }[event.key];
-    if (!act || (event.key === " " && event.target.matches("button, summary"))) return;
+    if (!act || (event.key === " " && on.matches("button, summary"))) return;
     event.preventDefault();
     act();
   });
