@@ -6,11 +6,11 @@ moving to any time is fast, however long the run is.
 
     names       the agents, channels, conversations and users that are named, by number
     starts      places and balances at the start of a run, which no event tells
-    board       what is known of each agent: state, place, balance, last action
-    talk        who said something to whom
-    ground      what the map shows: a plane, a grid, a graph of places, or contacts
+    states      what is known of each agent: state, place, balance, last action
+    contacts    who said something to whom, or paid
+    map         what the map shows: a plane, a grid, a graph of places, or contacts
     series      curves over the whole run, thinned out
-    cut         the pass over the events, which cuts chunks
+    chunks      the pass over the events, which cuts chunks
     calls       calls of models and other effects, with all that was asked and answered
     blocks      compressed parts of the data, in a page or in a file
     view        all of these together, for a run of which more may come

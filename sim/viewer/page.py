@@ -62,7 +62,7 @@ def write_view(stored: StoredRun, target: Path | None = None, *, force: bool = F
         view.read(stored)
         draft.write(about_element(view.about()))
         draft.write(tail)
-    return WrittenView(file, view.cutter.events, len(view.cutter.chunks))
+    return WrittenView(file, view.chunks.events, len(view.chunks.table))
 
 
 def shell(stored: StoredRun, *, follows: bool) -> str:

@@ -119,7 +119,7 @@ class _Site:
     def _read(self) -> None:
         """Read what is new on record, if enough time has passed."""
         now = time.monotonic()
-        chunks = len(self._view.cutter.chunks)
+        chunks = len(self._view.chunks.table)
         if self._view.info.status != "running" or now - self._read_at < _SECONDS * max(1, chunks / _MANY):
             return
         self._read_at = now

@@ -10,13 +10,13 @@ from sim.scenario.groups import Groups
 from sim.store import StoredRun
 from sim.store.summary import fields_of, pairs
 from sim.viewer.blocks import Blocks
-from sim.viewer.board import STATES, Board
 from sim.viewer.calls import Calls
-from sim.viewer.cut import Cutter
-from sim.viewer.ground import Ground
+from sim.viewer.chunks import Chunks
+from sim.viewer.contacts import KINDS
+from sim.viewer.map import Map
 from sim.viewer.names import ROLES, Names, Topics
 from sim.viewer.starts import Money, start_of
-from sim.viewer.talk import KINDS
+from sim.viewer.states import STATES, States
 
 _MOST_PAIRS: Final = 5_000
 _MOST_VALUES: Final = 12
@@ -39,10 +39,10 @@ class View:
         scenario = recorded_scenario(stored)
         start = start_of(stored, scenario)
         self._names, self._topics = Names(), Topics()
-        self._ground = Ground(scenario, start.graph)
+        self._map = Map(scenario, start.graph)
         self._groups = Groups(scenario)
-        self._board = Board(self._names, self._ground, start, Money(scenario))
-        self.cutter = Cutter(blocks, self._names, self._topics, self._board)
+        self._states = States(self._names, self._map, start, Money(scenario))
+        self.chunks = Chunks(blocks, self._names, self._topics, self._states)
         self.calls = Calls(blocks, self._names)
         self._description = "" if scenario is None else scenario.description
         self._scenario = blocks.add(recorded_text(stored).encode())
@@ -51,17 +51,17 @@ class View:
 
     def read(self, stored: StoredRun) -> bool:
         """Add what is on record since the last time, and return whether there is anything new."""
-        before = (self.cutter.events, self.calls.total, self.info.status)
+        before = (self.chunks.events, self.calls.total, self.info.status)
         self.info = stored.info
         sql = "SELECT id, CAST(data AS BLOB) FROM chunks WHERE id > ? ORDER BY id LIMIT 1"
         while rows := stored.query(sql, (self._last_chunk,)):  # one by one, because the first read can have many
             self._last_chunk, data = rows[0]
             for row, line in zip(decode(data), json_items(data[1:-1]), strict=True):
-                self.cutter.add(RecordedEvent(*row), line)
-        self.cutter.cut()
+                self.chunks.add(RecordedEvent(*row), line)
+        self.chunks.cut()
         self.calls.read(stored, ended=self.info.status != "running")
         self._end = end_of(stored) / 1e9
-        return before != (self.cutter.events, self.calls.total, self.info.status)
+        return before != (self.chunks.events, self.calls.total, self.info.status)
 
     def about(self, chunks: int = 0, names: int = 0, topics: int = 0, calls: int = 0, parts: int = 0) -> dict[str, Any]:
         """Return what the page needs of the whole run, JSON-like.
@@ -69,21 +69,21 @@ class View:
         Args:
             chunks, names, topics, calls, parts: how many the page has of each already; they are left out.
         """
-        cutter = self.cutter
+        cut = self.chunks
         groups = [self._groups.of(name) for name in self._names.labels[names:]]
         return {
-            "run": self._run(), "end": self._end or 1.0, "instant": not self._end, "events": cutter.events,
+            "run": self._run(), "end": self._end or 1.0, "instant": not self._end, "events": cut.events,
             "names": self._names.labels[names:], "groups": groups, "roles": self._names.roles, "role_names": ROLES,
-            "topics": self._topics.labels[topics:], "states": STATES, "talk_kinds": KINDS,
-            "activities": self._board.activities.labels,
-            "map": self._ground.to_json(), "chunks": cutter.chunks[chunks:],
+            "topics": self._topics.labels[topics:], "states": STATES, "contact_kinds": KINDS,
+            "activities": self._states.activities.labels,
+            "map": self._map.to_json(), "chunks": cut.table[chunks:],
             "series": {
-                "states": cutter.states.to_json(), "activity": cutter.activity.to_json(),
-                "metrics": cutter.metrics.to_json(),
+                "states": cut.state_counts.to_json(), "activity": cut.activity.to_json(),
+                "metrics": cut.metrics.to_json(),
             },
-            "pairs": [[*pair, count] for pair, count in cutter.pairs.most_common(_MOST_PAIRS)],
-            "payments": [[*pair, count] for pair, count in cutter.payments.most_common(_MOST_PAIRS)],
-            "pairs_in_all": len(cutter.pairs), "errors": cutter.errors,
+            "pairs": [[*pair, count] for pair, count in cut.pairs.most_common(_MOST_PAIRS)],
+            "payments": [[*pair, count] for pair, count in cut.payments.most_common(_MOST_PAIRS)],
+            "pairs_in_all": len(cut.pairs), "errors": cut.errors,
             "calls": self.calls.index[calls:], "parts": self.calls.parts[parts:], "calls_in_all": self.calls.total,
             "finals": self._finals(), "scenario": self._scenario,
         }  # fmt: skip

@@ -66,4 +66,4 @@ def page_of(run: StoredRun) -> Page:
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut a chunk after 64 events, so that small runs have several."""
-    monkeypatch.setattr("sim.viewer.cut.MOST_EVENTS", 64)
+    monkeypatch.setattr("sim.viewer.chunks.MOST_EVENTS", 64)

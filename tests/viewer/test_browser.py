@@ -8,7 +8,7 @@ import pytest
 from sim.store import open_run
 from sim.viewer import ViewServer, write_view
 from tests.report.conftest import HOSTILE, states
-from tests.viewer.test_cut import MARKET
+from tests.viewer.test_chunks import MARKET
 from tests.viewer.test_server import record
 from tests.viewer.test_server import recorder as recorder
 

@@ -10,7 +10,7 @@ import pytest
 from sim.errors import UsageError
 from sim.store import RunHeader, RunRecorder, create_run, open_run
 from sim.viewer import ViewServer
-from sim.viewer.board import STATES
+from sim.viewer.states import STATES
 from tests.helpers import wait_until_durable
 
 

@@ -88,7 +88,7 @@ function saidIn(frame, offset) {
   const place = firstPlace(said.length / 5, (at) => said[at * 5] >= offset);
   if (said[place * 5] !== offset) return null;
   const [, kind, source, target, where] = said.slice(place * 5, place * 5 + 5);
-  return { kind: ABOUT.talk_kinds[kind], source, target, place: where };
+  return { kind: ABOUT.contact_kinds[kind], source, target, place: where };
 }
 
 /** The items of a JSON list or object as they are written, without changing one character. */

@@ -206,7 +206,7 @@ function makeMap() {
 
   function drawLines() {
     const lasting = Math.max(END / 400, chosen.speed * 0.7);
-    const payment = ABOUT.talk_kinds.indexOf("payment");
+    const payment = ABOUT.contact_kinds.indexOf("payment");
     context.lineWidth = 1.4;
     saidBetween(moment.time - lasting, moment.time, MOST_LINES, (source, target, when, kind) => {
       if (target < 0 || source < 0 || !shown[source] || !shown[target] || source === target) return;

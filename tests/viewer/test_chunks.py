@@ -9,8 +9,8 @@ from sim.runner import SimulationRunner
 from sim.scenario import load
 from sim.store import HashRecorder
 from sim.store.files import SCENARIO
-from sim.viewer.board import STATES
 from sim.viewer.series import MOST_POINTS, Series
+from sim.viewer.states import STATES
 from tests.report.conftest import states
 from tests.viewer.conftest import page_of
 
@@ -164,7 +164,7 @@ def test_who_said_something_to_whom(stored):
         (6, "x", "message.sent", ["not", "a", "mapping"]),
     ]))  # fmt: skip
     (frame,) = page.frames()
-    names, kinds = page.about["names"], page.about["talk_kinds"]
+    names, kinds = page.about["names"], page.about["contact_kinds"]
     found = [
         (kinds[kind], *("" if name < 0 else names[name] for name in rest))
         for _, kind, *rest in zip(*(frame["said"][part::5] for part in range(5)), strict=True)

@@ -9,10 +9,10 @@ from sim.events.coerce import figure, mapping
 from sim.kernel.codec import encode
 from sim.kernel.rows import RecordedEvent
 from sim.viewer.blocks import Blocks
-from sim.viewer.board import STATES, Board
+from sim.viewer.contacts import PAYMENT, Contact, Contacts
 from sim.viewer.names import Names, Topics
 from sim.viewer.series import Series
-from sim.viewer.talk import PAYMENT, Said, Talk
+from sim.viewer.states import STATES, States
 
 MOST_EVENTS: Final = 8_192
 MOST_BYTES: Final = 2 * 2**20
@@ -33,7 +33,7 @@ class _Open:
         times: for each event, the nanoseconds since `start_ns`.
         actors, topics: the numbers of the actor and of the topic of each event.
         changes: event (from 0), name, field, new value, again and again.
-        said: event (from 0), kind, source, target, place, again and again; see `Said`.
+        said: event (from 0), kind, source, target, place, again and again; see `Contact`.
         lines: the events as they are recorded: canonical JSON.
     """
 
@@ -56,16 +56,16 @@ class _Open:
         })  # fmt: skip
 
 
-class Cutter:
+class Chunks:
     """Cuts chunks, and keeps what the page needs of the whole run.
 
     Args:
         blocks: takes the chunks.
         names, topics: receive the names and topics.
-        board: knows the state of all names.
+        states: knows the state of all names.
 
     Attributes:
-        chunks: for each chunk: the block of its frame and that of its lines, the number of its first event (from 1),
+        table: for each chunk: the block of its frame and that of its lines, the number of its first event (from 1),
             the number of its events, and the seconds at which it starts and ends.
         events: how many events were added.
         pairs: how often one name wrote to another.
@@ -73,19 +73,19 @@ class Cutter:
         errors: the number and the seconds of events that tell of an error.
     """
 
-    def __init__(self, blocks: Blocks, names: Names, topics: Topics, board: Board) -> None:
-        self._blocks, self._names, self._topics, self._board = blocks, names, topics, board
-        self._talk = Talk(names)
+    def __init__(self, blocks: Blocks, names: Names, topics: Topics, states: States) -> None:
+        self._blocks, self._names, self._topics, self._states = blocks, names, topics, states
+        self._contacts = Contacts(names)
         self._open: _Open | None = None
         self._now_ns = 0
         self._said = 0
         self._shown: tuple[int, ...] = ()
-        self.chunks: list[list[Any]] = []
+        self.table: list[list[Any]] = []
         self.events = 0
         self.pairs: Counter[tuple[int, int]] = Counter()
         self.payments: Counter[tuple[int, int]] = Counter()
         self.errors: list[list[Any]] = []
-        self.states = Series(list(STATES))
+        self.state_counts = Series(list(STATES))
         self.activity = Series(["events", "messages", "errors"])
         self.metrics = Series([])
         self._error_count = 0
@@ -93,16 +93,16 @@ class Cutter:
     def add(self, row: RecordedEvent, line: bytes) -> None:
         """Add an event, and its line as it is recorded."""
         if self._open is None:
-            self._open = _Open(row.time_ns, self._board.keyframe())
+            self._open = _Open(row.time_ns, self._states.keyframe())
         if row.time_ns != self._now_ns:
             self._pass_time(row.time_ns)
         chunk, data = self._open, mapping(row.data)
         offset = len(chunk.times)
         actor, topic = self._names.number(row.actor), self._topics.number(row.topic)
         self.events += 1
-        for change in self._board.changes(actor, row.time_ns, row.topic, data, topic):
+        for change in self._states.changes(actor, row.time_ns, row.topic, data, topic):
             chunk.changes += (offset, *change)
-        said = self._talk.of(actor, row.topic, data)
+        said = self._contacts.of(actor, row.topic, data)
         if said is not None:
             self._say(said)
             chunk.said += (offset, *said)
@@ -124,7 +124,7 @@ class Cutter:
         count = len(chunk.times)
         blocks = [self._blocks.add(chunk.frame()), self._blocks.add(b"\n".join(chunk.lines))]
         first = self.events - count + 1
-        self.chunks.append([*blocks, first, count, chunk.start_ns / 1e9, chunk.end_ns / 1e9])
+        self.table.append([*blocks, first, count, chunk.start_ns / 1e9, chunk.end_ns / 1e9])
         self._count()
 
     def _pass_time(self, time_ns: int) -> None:
@@ -134,14 +134,14 @@ class Cutter:
     def _count(self) -> None:
         """Add the counts at the end of an instant to the curves."""
         seconds = self._now_ns / 1e9
-        states = tuple(self._board.counts[number] for number in range(len(STATES)))
+        states = tuple(self._states.counts[number] for number in range(len(STATES)))
         if states != self._shown:
             self._shown = states
-            self.states.add(seconds, states)
+            self.state_counts.add(seconds, states)
         if self.events:
             self.activity.add(seconds, (self.events, self._said, self._error_count))
 
-    def _say(self, said: Said) -> None:
+    def _say(self, said: Contact) -> None:
         pays = said.kind == PAYMENT
         self._said += not pays
         pairs, pair = self.payments if pays else self.pairs, (said.source, said.target)

@@ -9,15 +9,15 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from sim.events.coerce import mapping
 from sim.viewer.names import Names
 
-TalkKind = Literal["message", "conversation", "channel", "model", "survey", "payment"]
-KINDS: Final = get_args(TalkKind)
+ContactKind = Literal["message", "conversation", "channel", "model", "survey", "payment"]
+KINDS: Final = get_args(ContactKind)
 PAYMENT: Final = KINDS.index("payment")
 
 _MOST_CONVERSATIONS: Final = 200_000
 
 
-class Said(NamedTuple):
-    """One text that somebody wrote.
+class Contact(NamedTuple):
+    """One text that somebody wrote, or one payment.
 
     Attributes:
         kind: the kind, as an index into `KINDS`.
@@ -32,7 +32,7 @@ class Said(NamedTuple):
     place: int
 
 
-class Talk:
+class Contacts:
     """Finds what was said in the events of a run.
 
     Args:
@@ -44,12 +44,12 @@ class Talk:
         self._users: dict[str, int] = {}
         self._sides: dict[str, tuple[int, int]] = {}  # conversation → its user, and the agent that wrote last
 
-    def of(self, actor: int, topic: str, data: Mapping[str, Any]) -> Said | None:
+    def of(self, actor: int, topic: str, data: Mapping[str, Any]) -> Contact | None:
         """Return what was said in an event, or None. Events can be forged, so any value can be of any type."""
         names = self._names
         match topic:
             case "message.sent":
-                return Said(0, names.number(str(data.get("sender"))), names.number(str(data.get("to"))), -1)
+                return Contact(0, names.number(str(data.get("sender"))), names.number(str(data.get("to"))), -1)
             case "conversation.message":
                 return self._conversation(actor, data)
             case "conversation.started":
@@ -58,13 +58,13 @@ class Talk:
                 self._user(data)
             case "channel.post":
                 channel = names.number(str(data.get("channel")), "channel", role="channel")
-                return Said(2, names.number(str(data.get("author"))), channel, channel)
+                return Contact(2, names.number(str(data.get("author"))), channel, channel)
             case "action.ask":
-                return Said(3, actor, -1, -1)
+                return Contact(3, actor, -1, -1)
             case "ledger.transferred":
-                return Said(PAYMENT, names.number(str(data.get("from"))), names.number(str(data.get("to"))), -1)
+                return Contact(PAYMENT, names.number(str(data.get("from"))), names.number(str(data.get("to"))), -1)
             case "survey.answer":
-                return Said(4, names.number(str(data.get("agent"))), -1, -1)
+                return Contact(4, names.number(str(data.get("agent"))), -1, -1)
             case _:
                 pass
         return None
@@ -92,7 +92,7 @@ class Talk:
             return found
         return self._as_user(author) if author.startswith("user:") else self._names.number(author)
 
-    def _conversation(self, actor: int, data: Mapping[str, Any]) -> Said:
+    def _conversation(self, actor: int, data: Mapping[str, Any]) -> Contact:
         id, author = str(data.get("conversation")), self._author(str(data.get("author")))
         place = self._names.number(id, "conversation", role="conversation")
         user, agent = self._sides.get(id, (-1, -1))
@@ -102,4 +102,4 @@ class Talk:
             other = user
             if len(self._sides) < _MOST_CONVERSATIONS or id in self._sides:
                 self._sides[id] = (user, author)
-        return Said(1, author, other, place)
+        return Contact(1, author, other, place)

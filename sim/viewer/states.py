@@ -7,7 +7,7 @@ from typing import Any, Final, TypeGuard
 from sim.actors import AgentState
 from sim.events.coerce import mapping
 from sim.resources import MICRO
-from sim.viewer.ground import Ground
+from sim.viewer.map import Map
 from sim.viewer.names import Names, Topics
 from sim.viewer.starts import Money, Start
 
@@ -30,7 +30,7 @@ Change = tuple[int, int, Any]
 """A name, a field, and its new value."""
 
 
-class Board:
+class States:
     """The state of all names after the events so far.
 
     Args:
@@ -44,8 +44,8 @@ class Board:
         activities: the activities that others see.
     """
 
-    def __init__(self, names: Names, ground: Ground, start: Start, money: Money) -> None:
-        self._names, self._ground, self._start, self._money = names, ground, start, money
+    def __init__(self, names: Names, ground: Map, start: Start, money: Money) -> None:
+        self._names, self._map, self._start, self._money = names, ground, start, money
         self._fields: tuple[list[Any], ...] = ([], [], [], [], [], [])
         self.activities = Topics()
         self._micro: dict[int, int] = {}
@@ -109,13 +109,13 @@ class Board:
         before = self._fields[PLACE][actor]
         x, y = before[:2] if isinstance(before, list) else to
         if not isinstance(before, list) or [x, y] != list(to):
-            self._ground.stand(*to)
+            self._map.stand(*to)
             found.append((actor, PLACE, [*to, x, y, time_ns / 1e9]))
 
     def _move(self, name: int, to: Any, found: list[Change]) -> None:
-        after = self._ground.place(to)
+        after = self._map.place(to)
         if name < len(self._fields[PLACE]) and isinstance(before := self._fields[PLACE][name], int):
-            self._ground.moved(before, after)
+            self._map.moved(before, after)
         found.append((name, PLACE, after))
 
     def _pay(self, source: str, target: str, micro: int, found: list[Change]) -> None:
@@ -144,7 +144,7 @@ class Board:
         at = self._start.positions.get(actor)
         if _is_position(at):
             return [*at, *at, 0]
-        return self._ground.place(at if isinstance(at, str) else self._start.places.get(actor))
+        return self._map.place(at if isinstance(at, str) else self._start.places.get(actor))
 
 
 def _is_position(value: Any) -> TypeGuard[Sequence[float]]:
