@@ -1,6 +1,8 @@
 """How many frames a second the page of `sim view` draws while its bar of time is moved.
 
-    uv run python -m benchmarks.view_frames PAGE [SECONDS]
+    uv run python -m benchmarks.view_frames PAGE [SECONDS] [ANCHOR]
+
+ANCHOR is the end of an address of the page, such as `#tab=chat&agent=villager-7`.
 
 A real Chromium without a screen opens the page, and a script moves the bar from the start to the end of the run and
 back, a step for each frame of the browser. Counted are the frames in which the map was drawn anew at another time.
@@ -40,10 +42,10 @@ _SCRUB = """
 """
 
 
-def measure(page: Path, seconds: float = 20.0) -> dict[str, float]:
+def measure(page: Path, seconds: float = 20.0, anchor: str = "") -> dict[str, float]:
     """Return frames a second, frames drawn a second, and the pauses between frames in milliseconds."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home, Browser(Path(home)) as browser:
-        browser.open(page)
+        browser.open(page, anchor=anchor)
         browser.evaluate("new Promise((done) => setTimeout(done, 1000))")
         found: dict[str, float] = browser.evaluate(_SCRUB.replace("SECONDS", str(seconds)))
         assert browser.said == [], browser.said
@@ -51,5 +53,6 @@ def measure(page: Path, seconds: float = 20.0) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    for name, value in measure(Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 20.0).items():
+    file, seconds, anchor = (*sys.argv[1:], *("20", "")[len(sys.argv) - 2 :])[:3]
+    for name, value in measure(Path(file), float(seconds), anchor).items():
         print(f"{name:>10}  {value:.1f}")

@@ -64,7 +64,7 @@ def sweep() -> str:
 
 
 def view(target: Path) -> None:
-    """Write the view of the fifth day of `contagion.yaml` as a PNG, as Chromium draws it; without one, write nothing."""
+    """Write the view of the fifth day of `contagion.yaml` as a PNG, as Chromium draws it; without one, nothing."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         return

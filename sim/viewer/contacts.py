@@ -97,7 +97,7 @@ class Contacts:
         place = self._names.number(id, "conversation", role="conversation")
         user, agent = self._sides.get(id, (-1, -1))
         if data.get("role") == "user":
-            other = actor if agent < 0 and actor != author and self._names.is_agent(actor) else agent
+            other = actor if actor != author and self._names.is_agent(actor) else agent
         else:
             other = user
             if len(self._sides) < _MOST_CONVERSATIONS or id in self._sides:

@@ -239,11 +239,13 @@ function makeMap() {
       if (x < -20 || y < -20 || x > width + 20 || y > height + 20) continue;
       const agent = isAgent(name), category = agent ? of(name) : UNKNOWN;
       context.fillStyle = category === UNKNOWN ? palette.stopping : colour(category);
+      context.globalAlpha = agent && stateNow(name) === "stopped" ? 0.3 : 1; // those that are left are on the map of contacts only
       const crowded = grid ? crowd.get(moment.fields[PLACE][name]).length : 1;
       const size = grid ? (scale * 0.84) / Math.ceil(Math.sqrt(crowded)) : 2 * radius;
       if (grid || (!agent && ground.kind === "contacts")) context.fillRect(x - size / 2, y - size / 2, size, size);
       else { context.beginPath(); context.arc(x, y, radius, 0, 7); context.fill(); }
       if (name === chosen.agent || name === chosen.other) {
+        context.globalAlpha = 1;
         context.strokeStyle = palette.ink;
         context.lineWidth = 2;
         context.beginPath();
@@ -251,6 +253,7 @@ function makeMap() {
         context.stroke();
       }
     }
+    context.globalAlpha = 1;
     drawLabels(radius);
   }
 
@@ -373,7 +376,7 @@ function makeLegend() {
     const { of, title, colour } = colouring();
     const counts = new Map();
     for (let name = 0; name < ABOUT.names.length; name++) {
-      if (!isAgent(name) || fieldNow(STATE, name) === undefined) continue;
+      if (!isAgent(name) || fieldNow(STATE, name) === undefined || (chosen.colour !== "state" && stateNow(name) === "stopped")) continue;
       const category = of(name);
       counts.set(category, (counts.get(category) || 0) + 1);
     }
