@@ -10,7 +10,7 @@ function makeAgents() {
   const list = h("div", { class: "panel" }, h("div", { class: "head" }, search, told), heads, view);
   const story = h("div", { class: "panel" });
   const box = h("div", { class: "panel" }, list, story);
-  let rows = [], sorted = "name", downwards = false, known = 0, updated = -1000;
+  let rows = [], sorted = "name", downwards = false, known = 0;
 
   const columns = [["name", (name) => ABOUT.names[name]], ["group", (name) => ABOUT.groups[name]], ["state", stateNow], ["last action", actionNow]];
   if (ABOUT.map.kind !== "contacts") columns.push(["place", placeNow]);
@@ -76,12 +76,10 @@ function makeAgents() {
     facts.replaceChildren(...given.filter(([, value]) => value !== "").map(([title, value]) => h("span", {}, h("small", {}, title), value)));
   }
 
-  function draw(milliseconds) {
+  const draw = paced(180, () => {
     const one = chosen.agent >= 0;
     list.hidden = one;
     story.hidden = !one;
-    if (milliseconds - updated < 180 && chosen.playing) return;
-    updated = milliseconds;
     if (!one) {
       if (known !== ABOUT.names.length || sorted !== "name" || search.value) { known = ABOUT.names.length; arrange(); }
       show();
@@ -90,7 +88,7 @@ function makeAgents() {
     if (shownAgent !== chosen.agent) openStory();
     drawFacts(chosen.agent);
     events.show(moment.event).catch(complain);
-  }
+  });
   return { box, draw };
 }
 

@@ -6,7 +6,7 @@ function makeCalls() {
   const told = h("p", { class: "note" });
   const list = h("div", { class: "around", tabindex: 0 });
   const box = h("div", { class: "panel" }, told, list);
-  let rows = null, key = "", updated = -1000, turn = 0;
+  let rows = null, key = "", turn = 0;
 
   async function show() {
     const mine = ++turn;
@@ -24,10 +24,8 @@ function makeCalls() {
     if (now > MOST_CALLS) list.append(h("p", { class: "note" }, "Earlier calls: go to an earlier time, or search."));
   }
 
-  function draw(milliseconds) {
-    if (milliseconds - updated < 400 && chosen.playing) return;
-    updated = milliseconds;
+  const draw = paced(400, () => {
     show().catch(complain);
-  }
+  });
   return { box, draw };
 }

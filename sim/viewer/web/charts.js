@@ -2,6 +2,7 @@
 
 const TIME_STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 432000, 864000, 2592000, 8640000, 31536000];
 const CHART_HEIGHT = 118;
+const MOST_CHARTS = 24; // of metrics
 
 /** A time on an axis. */
 function axisTime(seconds, increment) {
@@ -17,7 +18,7 @@ function makeCharts() {
   const box = h("div", { class: "charts" });
   let plots = [], zoomed = null, settingScale = false;
 
-  function card(title, names, colours, times, values, note) {
+  function card({ title, names, colours, times, values, note }) {
     const holder = h("div", { class: "plot" }), reading = h("span", { class: "reading" });
     const needle = h("div", { class: "needle" });
     box.append(h("figure", {}, h("figcaption", {}, h("b", {}, title), note && h("span", { class: "note" }, note), reading), holder));
@@ -39,8 +40,8 @@ function makeCharts() {
           const { idx, left } = made.cursor;
           if (idx === null || idx === undefined || left < 0 || !made.over.matches(":hover")) return;
           const area = made.over.getBoundingClientRect();
-          const told = names.map((name, at) => [name, values[at][idx]]).filter(([, value]) => value !== null && value !== undefined);
-          showTip({ clientX: area.left + left, clientY: area.top + 10 }, [time(times[idx], true), ...told.map(([name, value]) => `${visible(name)}: ${number(value)}`)].join("\n"));
+          const one = plots.find(({ plot: other }) => other === made), told = names.map((name, at) => [name, one.values[at][idx]]).filter(([, value]) => value !== null && value !== undefined);
+          showTip({ clientX: area.left + left, clientY: area.top + 10 }, [time(one.times[idx], true), ...told.map(([name, value]) => `${visible(name)}: ${number(value)}`)].join("\n"));
         }],
         setScale: [(made, key) => {
           if (key !== "x" || settingScale) return;
@@ -55,7 +56,22 @@ function makeCharts() {
     }, [times, ...values], holder);
     plot.over.addEventListener("click", () => { if (plot.select.width < 2) goTo(plot.posToVal(plot.cursor.left, "x")); });
     plot.over.addEventListener("pointerleave", hideTip);
-    plots.push({ plot, holder, needle, reading, names, times, values, told: "" });
+    plots.push({ plot, holder, needle, reading, title, names, times, values, told: "" });
+  }
+
+  /** What there is to draw. */
+  function described() {
+    const cards = [];
+    const { states, metrics, activity } = ABOUT.series;
+    const kept = states.names.map((name, at) => [name, states.values[at]]).filter(([name, values]) => name !== "stopped" && values.some((value) => value > 0));
+    const every = ({ stride }) => (stride > 1 ? `1 of ${number(stride)} points` : "");
+    if (states.times.length) {
+      const [times, lines] = stepped(states.times, kept.map(([, values]) => values));
+      cards.push({ title: "agents by state", names: kept.map(([name]) => name), colours: kept.map(([name]) => palette[name]), times, values: lines, note: every(states) });
+    }
+    metrics.names.slice(0, MOST_CHARTS).forEach((name, at) => cards.push({ title: name, names: [name], colours: [palette["c" + (at % 12)]], times: metrics.times, values: [metrics.values[at]], note: every(metrics) }));
+    if (activity.times.length > 1) cards.push({ title: "events so far", names: ["events"], colours: [palette.accent], times: activity.times, values: [activity.values[0]], note: "" });
+    return cards;
   }
 
   function build() {
@@ -63,17 +79,23 @@ function makeCharts() {
     plots = [];
     settingScale = true;
     box.replaceChildren();
-    const { states, metrics, activity } = ABOUT.series;
-    const kept = states.names.map((name, at) => [name, states.values[at]]).filter(([name, values]) => name !== "stopped" && values.some((value) => value > 0));
-    const every = ({ stride }) => (stride > 1 ? `1 of ${number(stride)} points` : "");
-    if (states.times.length) {
-      const [times, lines] = stepped(states.times, kept.map(([, values]) => values));
-      card("agents by state", kept.map(([name]) => name), kept.map(([name]) => palette[name]), times, lines, every(states));
-    }
-    metrics.names.slice(0, 24).forEach((name, at) => card(name, [name], [palette["c" + (at % 12)]], metrics.times, [metrics.values[at]], every(metrics)));
-    if (activity.times.length > 1) card("events so far", ["events"], [palette.accent], activity.times, [activity.values[0]], "");
+    described().forEach(card);
     settingScale = false;
     if (zoomed) for (const { plot } of plots) plot.setScale("x", { min: zoomed[0], max: zoomed[1] });
+    refresh();
+  }
+
+  /** There is more of the run: draw it into the same charts, if they show the same. */
+  function renew() {
+    const cards = described();
+    const same = cards.length === plots.length && cards.every(({ title, names }, at) => title === plots[at].title && names.join() === plots[at].names.join());
+    if (!same) { build(); return; }
+    settingScale = true;
+    cards.forEach(({ times, values }, at) => {
+      Object.assign(plots[at], { times, values });
+      plots[at].plot.setData([times, ...values], !zoomed);
+    });
+    settingScale = false;
     refresh();
   }
 
@@ -106,5 +128,5 @@ function makeCharts() {
     for (const { plot, holder } of plots) plot.setSize({ width: Math.max(180, holder.clientWidth), height: CHART_HEIGHT });
     refresh();
   });
-  return { box, build, draw };
+  return { box, build, renew, draw };
 }

@@ -101,7 +101,7 @@ function makeChat() {
   const told = h("p", { class: "note" });
   const content = h("div", { class: "fill" });
   const box = h("div", { class: "panel" }, h("div", { class: "head" }, h("span", {}, whom, " with ", other), h("label", {}, calls, " model calls")), told, content);
-  let list = null, updated = -1000, key = "", callList = null, filled = "";
+  let list = null, key = "", callList = null, filled = "";
 
   function fillChoices() {
     const state = ABOUT.names.length + "/" + chosen.agent + "/" + ABOUT.pairs.length;
@@ -148,9 +148,7 @@ function makeChat() {
     refresh();
   }
 
-  function draw(milliseconds) {
-    if (milliseconds - updated < 350 && chosen.playing) return;
-    updated = milliseconds;
+  const draw = paced(350, () => {
     fillChoices();
     const wanted = [chosen.agent, chosen.other, chosen.calls].join();
     if (wanted !== key) {
@@ -170,6 +168,6 @@ function makeChat() {
       other.value = String(chosen.other);
     }
     list.show(moment.event).catch(complain);
-  }
+  });
   return { box, draw };
 }

@@ -84,11 +84,13 @@ function play(on = !chosen.playing) {
   refresh();
 }
 
+let choices = 0;
 const choosers = []; // called when something else was chosen
 
 /** Choose an agent (or -1), a tab, a colour, ... */
 function choose(given) {
   Object.assign(chosen, given);
+  choices++;
   for (const tell of choosers) tell(given);
   refresh();
 }
@@ -128,6 +130,19 @@ function readPalette() {
   const names = ["ink", "soft", "line", "grid", "card", "paper", "accent", "bad", "running", "sleeping", "paused", "starting", "stopping", ...Array.from({ length: 13 }, (_, at) => "c" + at)];
   palette = Object.fromEntries(names.map((name) => [name, style.getPropertyValue("--" + name).trim()]));
   palette.stopped = palette.line;
+}
+
+/** Call `draw` at most once in some milliseconds, and at once after a choice; the last call is never left out. */
+function paced(milliseconds, draw) {
+  let before = -Infinity, waiting = 0, choice = 0;
+  return () => {
+    const now = performance.now(), left = choice === choices ? before + milliseconds - now : 0;
+    choice = choices;
+    clearTimeout(waiting);
+    if (left > 0) { waiting = setTimeout(refresh, left + 1); return; }
+    before = now;
+    draw();
+  };
 }
 
 /** A link to an event. */

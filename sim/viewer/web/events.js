@@ -5,16 +5,14 @@ function makeEvents() {
   const text = h("span", { class: "note" });
   const content = h("div", { class: "fill" });
   const box = h("div", { class: "panel" }, h("div", { class: "head" }, topic, text), content);
-  let list = null, key = "", updated = -1000, filled = 0;
+  let list = null, key = "", filled = 0;
 
   function renew() {
     key = "";
     refresh();
   }
 
-  function draw(milliseconds) {
-    if (milliseconds - updated < 250 && chosen.playing) return;
-    updated = milliseconds;
+  const draw = paced(250, () => {
     if (filled !== ABOUT.topics.length) {
       filled = ABOUT.topics.length;
       const names = ABOUT.topics.map((name, at) => [name, at]).sort(([one], [other]) => collator.compare(one, other));
@@ -31,6 +29,6 @@ function makeEvents() {
       content.replaceChildren(list.list);
     }
     list.show(moment.event).catch(complain);
-  }
+  });
   return { box, draw };
 }

@@ -10,10 +10,14 @@ function spiral(count) {
   });
 }
 
-/** Positions of nodes so that linked ones are near each other. Links: [node, node, weight]. The same data, the same picture. */
-function forced(count, links) {
+/**
+ * Positions of nodes so that linked ones are near each other. Links: [node, node, weight]. The same data, the same picture.
+ *
+ * before: the positions that nodes have already, near which they stay.
+ */
+function forced(count, links, before = []) {
   if (count > MOST_LAID_OUT) return spiral(count);
-  const nodes = Array.from({ length: count }, () => ({}));
+  const nodes = Array.from({ length: count }, (_, at) => (before[at] ? { x: before[at][0], y: before[at][1] } : {}));
   const degree = new Array(count).fill(0);
   for (const [one, other] of links) { degree[one]++; degree[other]++; }
   const edges = links.map(([source, target]) => ({ source, target }));
@@ -23,14 +27,15 @@ function forced(count, links) {
     .force("collide", d3.forceCollide(12))
     .force("x", d3.forceX().strength(0.06)).force("y", d3.forceY().strength(0.08))
     .stop();
-  simulation.tick(count > 800 ? 120 : 300);
+  if (before.some(Boolean)) simulation.alpha(0.3);
+  simulation.tick(before.some(Boolean) ? 40 : count > 800 ? 120 : 300);
   return nodes.map(({ x, y }) => [x, y]);
 }
 
 /**
- * The ground: {kind, box: [left, top, right, bottom], places: positions by number, names: positions by name, edges, strips}.
+ * The ground of a map with a shape (width by height), near the one before: {kind, box: [left, top, right, bottom], places: positions by number, names: positions by name, edges, strips}.
  */
-function groundOf(shape) {
+function groundOf(shape, before) {
   const { kind } = ABOUT.map;
   if (kind === "plane") return planeGround(shape);
   if (kind === "grid") {
@@ -51,7 +56,7 @@ function groundOf(shape) {
     weights.set(key, (weights.get(key) || 0) + count);
   }
   const edges = [...weights].map(([key, count]) => [...key.split(",").map((name) => places.get(Number(name))), count]).filter(([one, other]) => one !== other);
-  const positions = forced(names.length, edges);
+  const positions = forced(names.length, edges, before && before.names ? names.map((name) => before.names.get(name)) : []);
   return { kind: "contacts", places: positions, names: new Map(names.map((name, at) => [name, positions[at]])), edges, box: boxOf(positions) };
 }
 

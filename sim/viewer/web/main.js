@@ -63,7 +63,7 @@ function main() {
   requestAnimationFrame(() => { charts.build(); refresh(); });
   if (chosen.event !== null && ABOUT.events) showEvent(chosen.event).catch(complain);
 
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readPalette(); map.renew(false); scrubber.renew(); charts.build(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readPalette(); map.recolour(); scrubber.renew(); charts.build(); });
   addEventListener("hashchange", () => { recall(); choose({}); });
   addEventListener("keydown", (event) => {
     const on = event.target instanceof Element ? event.target : document.body;
@@ -84,9 +84,9 @@ function main() {
     fillColours();
     status.textContent = ABOUT.run.status;
     status.className = "pill " + ABOUT.run.status;
-    map.renew(ABOUT.map.kind === "contacts");
+    map.renew();
     scrubber.renew();
-    charts.build();
+    charts.renew();
   });
   refresh();
 }

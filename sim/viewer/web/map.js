@@ -36,7 +36,7 @@ function makeMap() {
   const nobody = h("p", { class: "nobody", hidden: true }, "Nobody is on the map at this time.");
   const box = h("div", { class: "mapbox" }, canvas, nobody);
   const context = canvas.getContext("2d");
-  let ground = null, width = 0, height = 0, ratio = 1;
+  let ground = null, past = null, known = "", width = 0, height = 0, ratio = 1;
   let zoom = 1, left = 0, top = 0; // screen = (world - offset) * scale
   let scale = 1, fitted = false, still = null; // `still`: what does not change, drawn once
   let xs = new Float64Array(0), ys = new Float64Array(0), shown = new Uint8Array(0);
@@ -192,7 +192,7 @@ function makeMap() {
   /** Draw the moment. */
   function draw() {
     if (!width) return;
-    if (!ground) { ground = groundOf(width / height); fitted = false; }
+    if (!ground) { ground = groundOf(width / height, past); past = ground; if (zoom === 1) fitted = false; }
     if (!fitted) fit();
     if (!still) drawStill();
     context.setTransform(1, 0, 0, 1, 0, 0);
@@ -359,10 +359,17 @@ function makeMap() {
     refresh();
   }).observe(box);
 
+  const recolour = () => { still = null; refresh(); };
   return {
-    box, draw,
+    box, draw, recolour,
     zoomIn: () => zoomBy(1.5), zoomOut: () => zoomBy(1 / 1.5), reset,
-    renew: (shape) => { still = null; if (shape) ground = null; refresh(); },
+    renew: () => { // there is more of the run
+      const { kind, places = [], edges = [], box: area = [] } = ABOUT.map;
+      const now = [kind, places.length, edges.length, area, kind === "contacts" && [ABOUT.pairs.length, ABOUT.payments.length, agents().length]].join();
+      if (now !== known) ground = null;
+      known = now;
+      recolour();
+    },
   };
 }
 
