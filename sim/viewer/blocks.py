@@ -4,9 +4,14 @@ import base64
 import tempfile
 import threading
 import zlib
-from typing import IO, Protocol
+from typing import IO, Final, Protocol
 
-_LEVEL = 6
+from sim.errors import RunError
+
+MOST_BYTES: Final = 400 * 10**6
+"""The largest page that is written."""
+
+_LEVEL: Final = 6
 
 
 class Blocks(Protocol):
@@ -21,17 +26,26 @@ class PageBlocks:
 
     Args:
         page: the file of the page.
+
+    Raises:
+        RunError: if a block would make the page larger than browsers can open.
     """
 
     def __init__(self, page: IO[str]) -> None:
         self._page = page
-        self._count = 0
+        self._count = self._size = 0
 
     def add(self, text: bytes) -> int:
         """Write a block, and return its number."""
         number = self._count
         self._count += 1
         body = base64.b64encode(zlib.compress(text, _LEVEL)).decode()
+        self._size += len(body)
+        if self._size > MOST_BYTES:
+            raise RunError(
+                f"the page would have more than {MOST_BYTES // 10**6} MB, which browsers cannot open",
+                hint="use --serve, with which the page loads only what it shows",
+            )
         self._page.write(f'<script type="application/octet-stream" id="block-{number}">{body}</script>\n')
         return number
 

@@ -44,6 +44,7 @@ class View:
         self._states = States(self._names, self._map, start, Money(scenario))
         self.chunks = Chunks(blocks, self._names, self._topics, self._states)
         self.calls = Calls(blocks, self._names)
+        self._has_money = any(start.balances.values())
         self._description = "" if scenario is None else scenario.description
         self._scenario = blocks.add(recorded_text(stored).encode())
         self._last_chunk = -1
@@ -85,7 +86,7 @@ class View:
             "payments": [[*pair, count] for pair, count in cut.payments.most_common(_MOST_PAIRS)],
             "pairs_in_all": len(cut.pairs), "errors": cut.errors,
             "calls": self.calls.index[calls:], "parts": self.calls.parts[parts:], "calls_in_all": self.calls.total,
-            "finals": self._finals(), "scenario": self._scenario,
+            "has_money": self._has_money, "finals": self._finals(), "scenario": self._scenario,
         }  # fmt: skip
 
     def _run(self) -> dict[str, Any]:

@@ -5,6 +5,9 @@ import json
 import re
 from importlib.resources import files
 
+import pytest
+
+from sim.errors import RunError
 from sim.viewer import write_view
 from tests.report.conftest import HOSTILE, states
 
@@ -47,6 +50,17 @@ def test_nothing_of_others_is_markup(stored):
         r" base-uri 'none'; form-action 'none'",
         policy,
     )
+
+
+def test_a_page_that_browsers_cannot_open_is_not_written(ran, monkeypatch):
+    """A page that would be too large is refused with a hint, and no file is left."""
+    monkeypatch.setattr("sim.viewer.blocks.MOST_BYTES", 100)
+    run = ran(TINY)
+    before = sorted(run.path.iterdir())
+    with pytest.raises(RunError, match="the page would have more than 0 MB") as refused:
+        write_view(run)
+    assert "--serve" in (refused.value.hint or "")
+    assert sorted(run.path.iterdir()) == before
 
 
 def test_the_same_run_gives_the_same_page(ran):

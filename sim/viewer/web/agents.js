@@ -14,15 +14,10 @@ function makeAgents() {
 
   const columns = [["name", (name) => ABOUT.names[name]], ["group", (name) => ABOUT.groups[name]], ["state", stateNow], ["last action", actionNow]];
   if (ABOUT.map.kind !== "contacts") columns.push(["place", placeNow]);
-  if (ABOUT.names.some((_, name) => isAgent(name) && hasMoney(name))) columns.push(["balance", (name) => { const value = fieldNow(BALANCE, name); return value === undefined ? "" : money(value); }]);
+  if (ABOUT.has_money) columns.push(["balance", (name) => { const value = fieldNow(BALANCE, name); return value === undefined ? "" : money(value); }]);
   inner.style.setProperty("--columns", columns.length);
   heads.style.setProperty("--columns", columns.length);
   heads.append(...columns.map(([title]) => h("button", { type: "button", class: "link", onclick: () => { downwards = sorted === title && !downwards; sorted = title; arrange(); show(); } }, title)));
-
-  function hasMoney(name) {
-    const value = moment.fields[BALANCE][name];
-    return value !== undefined && value !== null && value !== 0;
-  }
 
   function arrange() {
     const wanted = search.value.trim().toLowerCase();
@@ -71,7 +66,7 @@ function makeAgents() {
     const balance = fieldNow(BALANCE, name);
     const finals = Object.entries(ABOUT.finals).map(([variable, values]) => [variable, Object.keys(values).find((value) => values[value].includes(name))]).filter(([, value]) => value !== undefined);
     const given = [["group", ABOUT.groups[name]], ["state", stateNow(name) || (isAgent(name) ? "not started" : roleOf(name))], ["place", placeNow(name)],
-      ["balance", balance === undefined ? "" : money(balance)], ["activity", ABOUT.activities[fieldNow(DOING, name)] || ""], ["last action", actionNow(name)], ["last event", fieldNow(EVENT, name) === undefined ? "" : ABOUT.topics[fieldNow(EVENT, name)]],
+      ["balance", !ABOUT.has_money || balance === undefined ? "" : money(balance)], ["activity", ABOUT.activities[fieldNow(DOING, name)] || ""], ["last action", actionNow(name)], ["last event", fieldNow(EVENT, name) === undefined ? "" : ABOUT.topics[fieldNow(EVENT, name)]],
       ...finals.slice(0, 4).map(([variable, value]) => [`${variable} at the end`, value])];
     facts.replaceChildren(...given.filter(([, value]) => value !== "").map(([title, value]) => h("span", {}, h("small", {}, title), value)));
   }

@@ -113,7 +113,8 @@ function recall() {
   const number = (text) => (text !== undefined && text !== "" && Number.isFinite(Number(text)) ? Number(text) : null);
   const named = (text) => (text === undefined ? -1 : ABOUT.names.indexOf(text));
   if (number(given.get("t")) !== null) chosen.time = Math.max(0, Math.min(END, number(given.get("t"))));
-  if (number(given.get("event")) !== null) chosen.event = Math.max(1, Math.min(ABOUT.events, Math.floor(number(given.get("event")))));
+  const event = number(given.get("event"));
+  chosen.event = event === null || !ABOUT.events ? null : Math.max(1, Math.min(ABOUT.events, Math.floor(event)));
   chosen.agent = named(given.get("agent"));
   chosen.other = named(given.get("other"));
   for (const name of ["tab", "colour"]) if (given.has(name)) chosen[name] = given.get(name);

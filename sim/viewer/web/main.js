@@ -64,7 +64,7 @@ function main() {
   if (chosen.event !== null && ABOUT.events) showEvent(chosen.event).catch(complain);
 
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readPalette(); map.recolour(); scrubber.renew(); charts.build(); });
-  addEventListener("hashchange", () => { recall(); choose({}); });
+  addEventListener("hashchange", () => { recall(); choose({}); if (chosen.event !== null) showEvent(chosen.event).catch(complain); });
   addEventListener("keydown", (event) => {
     const on = event.target instanceof Element ? event.target : document.body;
     if (on.matches("input, select, textarea")) { if (event.key === "Escape") on.blur(); return; }

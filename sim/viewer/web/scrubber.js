@@ -13,7 +13,10 @@ function makeScrubber() {
   const context = canvas.getContext("2d");
   let width = 0, height = 0, ratio = 1, still = null, spoken = 0;
 
+  let filledFor = 0; // the end of the run for which speeds are offered
   function fillSpeeds() {
+    if (END < filledFor * 3) return;
+    filledFor = END;
     const usual = END / 60;
     const near = SPEEDS.filter((speed) => speed >= END / 2000 && speed <= END / 2);
     const all = near.length > 2 ? near : [usual / 10, usual / 3, usual, usual * 3, usual * 10].map((speed) => Number(speed.toPrecision(1)));
@@ -108,5 +111,5 @@ function makeScrubber() {
   const bar = h("div", { class: "bar-time" },
     button("|◀◀", "to the start (Home)", () => goTo(0)), button("|◀", "previous event (,)", () => stepEvent(-1)), playing,
     button("▶|", "next event (.)", () => stepEvent(1)), button("▶▶|", "to the end (End)", () => goTo(END)), speeds, canvas, told);
-  return { bar, draw, faster, renew: () => { still = null; canvas.setAttribute("aria-valuemax", END); refresh(); } };
+  return { bar, draw, faster, renew: () => { still = null; if (!chosen.playing) fillSpeeds(); canvas.setAttribute("aria-valuemax", END); refresh(); } };
 }
