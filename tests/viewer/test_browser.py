@@ -195,6 +195,29 @@ def test_the_page_follows_a_run_under_way(recorder, browser):
 
 
 @pytest.mark.proof
+def test_many_agents_are_drawn_on_a_canvas(stored, browser):
+    """Of 1,000 agents and 40,000 events, few elements are in the document, and each move of the bar draws the map."""
+    events = []
+    for number in range(1000):
+        name = f"walker-{number}"
+        events += states(name, (0, "starting"), (0, "running"))
+        for step in range(38):
+            arguments = {"to": [number % 100 + step, number // 10], "doing": "walking"}
+            events.append((step * 10, name, "action.walk", {"arguments": arguments, "success": True}))
+    browser.open(write_view(stored(events, seconds=400)).file)
+    wait(browser)
+    assert browser.evaluate("document.querySelectorAll('*').length") < 700
+    drawn = "Number(document.querySelector('canvas.map').dataset.drawn)"
+    for seconds in (350, 20, 200):
+        before = browser.evaluate(drawn)
+        browser.evaluate(f"location.hash = '#t={seconds}&agent=walker-500'")
+        wait(browser)
+        assert browser.evaluate(drawn) > before
+        assert text_of(browser, ".facts").count(f"{seconds // 10}, 50") == 1
+    assert browser.said == []
+
+
+@pytest.mark.proof
 def test_the_policy_stops_what_should_not_be_there(ran, browser):
     """Were markup of an agent ever to become part of the page, the policy would not let it act."""
     browser.open(write_view(ran(TALKERS)).file)

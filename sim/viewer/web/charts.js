@@ -26,7 +26,7 @@ function makeCharts() {
     const axis = { stroke: palette.soft, grid: { stroke: palette.grid, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const plot = new uPlot({
       width, height: CHART_HEIGHT, legend: { show: false }, padding: [8, 14, 0, 0],
-      cursor: { sync: { key: "run" }, drag: { x: true, y: false }, points: { size: 5 } },
+      cursor: { y: false, sync: { key: "run", scales: ["x", null] }, drag: { x: true, y: false }, points: { size: 5 } },
       scales: { x: { time: false } },
       axes: [
         { ...axis, incrs: TIME_STEPS, space: 74, size: 26, values: (_, splits, __, ___, increment) => splits.map((at) => axisTime(at, increment)) },
@@ -54,7 +54,9 @@ function makeCharts() {
         }],
       },
     }, [times, ...values], holder);
-    plot.over.addEventListener("click", () => { if (plot.select.width < 2) goTo(plot.posToVal(plot.cursor.left, "x")); });
+    plot.over.addEventListener("click", (event) => {
+      if (plot.select.width < 2) goTo(plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x"));
+    });
     plot.over.addEventListener("pointerleave", hideTip);
     plots.push({ plot, holder, needle, reading, title, names, times, values, told: "" });
   }

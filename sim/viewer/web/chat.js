@@ -94,6 +94,8 @@ async function eventOfCall(call) {
   return eventLink(Math.max(1, call.before), `started after event ${call.before}`);
 }
 
+const MOST_CHOICES = 20000;
+
 function makeChat() {
   const whom = h("select", { "aria-label": "who", onchange: () => choose({ agent: Number(whom.value), other: -1 }) });
   const other = h("select", { "aria-label": "with whom", onchange: () => choose({ other: Number(other.value) }) });
@@ -109,7 +111,9 @@ function makeChat() {
     filled = state;
     const talking = new Set(ABOUT.pairs.flatMap(([one, two]) => [one, two]));
     for (const name of agents()) talking.add(name);
-    const names = [...talking].sort((one, two) => collator.compare(ABOUT.names[one], ABOUT.names[two])).slice(0, 20000);
+    if (chosen.agent >= 0) talking.add(chosen.agent);
+    const names = [...talking].sort((one, two) => collator.compare(ABOUT.names[one], ABOUT.names[two])).slice(0, MOST_CHOICES);
+    if (chosen.agent >= 0 && !names.includes(chosen.agent)) names.unshift(chosen.agent);
     whom.replaceChildren(h("option", { value: -1 }, "everybody"), ...names.map((name) => h("option", { value: name, selected: name === chosen.agent }, ABOUT.names[name])));
     const counts = new Map();
     for (const [one, two, count] of ABOUT.pairs) {
