@@ -58,7 +58,8 @@ class Contacts:
                 self._user(data)
             case "channel.post":
                 channel = names.number(str(data.get("channel")), "channel", role="channel")
-                return Contact(2, names.number(str(data.get("author"))), channel, channel)
+                author = actor if names.is_agent(actor) else names.number(str(data.get("author")))  # often a title
+                return Contact(2, author, channel, channel)
             case "action.ask":
                 return Contact(3, actor, -1, -1)
             case "ledger.transferred":

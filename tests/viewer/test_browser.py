@@ -8,7 +8,7 @@ import pytest
 from sim.store import open_run
 from sim.viewer import ViewServer, write_view
 from tests.report.conftest import HOSTILE, states
-from tests.viewer.test_chunks import MARKET
+from tests.viewer.test_chunks import MARKET, forged
 from tests.viewer.test_server import record
 from tests.viewer.test_server import recorder as recorder
 
@@ -192,6 +192,23 @@ def test_the_page_follows_a_run_under_way(recorder, browser):
                 break
         assert text_of(browser, ".pill") == "finished"
         assert browser.said == []
+
+
+@pytest.mark.proof
+def test_forged_events_are_shown(stored, browser):
+    """Events with data of any shape make no error in any panel, at any time."""
+    browser.open(write_view(stored(forged())).file)
+    for tab in ("chat", "events", "run", "agents"):
+        browser.evaluate(f"document.querySelector('#tab-{tab}').click()")
+        for seconds in (3, 30, 59):
+            browser.evaluate(f"location.hash = '#t={seconds}&tab={tab}&agent=a'")
+            wait(browser, 150)
+    for _ in range(3):
+        browser.evaluate("document.querySelectorAll('.more').forEach((one) => one.click())")
+        wait(browser)
+    assert text_of(browser, ".panel h2") == "a"
+    assert text_of(browser, "#told") == ""
+    assert browser.said == []
 
 
 @pytest.mark.proof

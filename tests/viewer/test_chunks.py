@@ -1,5 +1,7 @@
 """The data of a view: events, keyframes, and what was said."""
 
+import random
+
 import pytest
 
 from sim.actors import Agent
@@ -178,6 +180,39 @@ def test_who_said_something_to_whom(stored):
     ]
     roles = {names[number]: page.about["role_names"][role] for number, role in enumerate(page.about["roles"])}
     assert (roles["ann"], roles["#log"], roles["c-1"]) == ("agent", "channel", "conversation")
+
+
+TOPICS = (
+    "agent.state", "action.walk", "action.write", "action.ask", "place.entered", "ledger.transferred", "message.sent",
+    "artifact.invoked", "conversation.started", "conversation.message", "user.created", "channel.post",
+    "survey.answer", "metric.sample", "agent.error", "alert.x", "x",
+)  # fmt: skip
+KEYS = (
+    "to", "from", "agent", "arguments", "success", "amount", "sender", "user", "links", "conversation", "author",
+    "role", "channel", "artifact", "by", "result", "price", "version", "reason", "doing", "content", "text",
+)  # fmt: skip
+VALUES = (
+    None, True, 10**30, -1.5, "", "a", "running", "1e999", "3,4", [], [[1]], [1, 2], [1, "x"], {}, {"to": [1e300, 0]},
+)  # fmt: skip
+
+
+def forged():
+    """Return events of an agent and others on topics of the runtime, with data of any shape."""
+    chance = random.Random(5)
+    events = [*states("a", (0, "running"))]
+    for number in range(600):
+        data = {key: chance.choice(VALUES) for key in chance.sample(KEYS, 8)}
+        given = data if chance.random() < 0.9 else chance.choice(VALUES)
+        events.append((number / 10, chance.choice(["a", "b", ""]), chance.choice(TOPICS), given))
+    return events
+
+
+def test_forged_events_make_no_error(stored):
+    """Whatever data events have, on topics of the runtime as well, there is a page, and it has all of them."""
+    page = page_of(stored(forged()))
+    assert page.about["events"] == 601
+    for field in zip(*(frame["keyframe"] for frame in page.frames()), strict=True):
+        assert all(isinstance(values, list) for values in field)
 
 
 def test_curves_are_thinned_out_evenly():

@@ -21,7 +21,7 @@ function makeCharts() {
   function card({ title, names, colours, times, values, note }) {
     const holder = h("div", { class: "plot" }), reading = h("span", { class: "reading" });
     const needle = h("div", { class: "needle" });
-    box.append(h("figure", {}, h("figcaption", {}, h("b", {}, title), note && h("span", { class: "note" }, note), reading), holder));
+    box.append(h("figure", {}, h("figcaption", {}, h("b", {}, title), note && h("span", { class: "note", title: "There are more points than are drawn." }, note), reading), holder));
     const width = Math.max(180, holder.clientWidth);
     const axis = { stroke: palette.soft, grid: { stroke: palette.grid, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const plot = new uPlot({

@@ -33,7 +33,7 @@ function forced(count, links, before = []) {
 }
 
 /**
- * The ground of a map with a shape (width by height), near the one before: {kind, box: [left, top, right, bottom], places: positions by number, names: positions by name, edges, strips}.
+ * The ground of a map with a shape (width by height), near the one before: {kind, box: [left, top, right, bottom], places: positions by number, names: positions by name, linked: names with contacts, edges, strips}.
  */
 function groundOf(shape, before) {
   const { kind } = ABOUT.map;
@@ -56,8 +56,9 @@ function groundOf(shape, before) {
     weights.set(key, (weights.get(key) || 0) + count);
   }
   const edges = [...weights].map(([key, count]) => [...key.split(",").map((name) => places.get(Number(name))), count]).filter(([one, other]) => one !== other);
+  const linked = new Set(contacts.flatMap(([one, other]) => [one, other]));
   const positions = forced(names.length, edges, before && before.names ? names.map((name) => before.names.get(name)) : []);
-  return { kind: "contacts", places: positions, names: new Map(names.map((name, at) => [name, positions[at]])), edges, box: boxOf(positions) };
+  return { kind: "contacts", linked, places: positions, names: new Map(names.map((name, at) => [name, positions[at]])), edges, box: boxOf(positions) };
 }
 
 /** A plane. A very wide one is cut into strips, one below the other. */

@@ -59,7 +59,8 @@ function makeMap() {
   function locate(name) {
     if (ground.kind === "contacts") {
       const place = ground.names.get(name);
-      if (!place || (isAgent(name) && fieldNow(STATE, name) === undefined)) return false;
+      const state = stateNow(name);
+      if (!place || (isAgent(name) && (state === "" || (state === "stopped" && !ground.linked.has(name))))) return false;
       [at[0], at[1]] = place;
       return true;
     }
@@ -268,6 +269,7 @@ function makeMap() {
     const others = []; // channels and users, if they are few
     for (let name = 0; name < shown.length && others.length <= 30; name++) if (shown[name] && !isAgent(name)) others.push(name);
     if (others.length <= 30) order.push(...others.filter((name) => name !== chosen.agent && name !== chosen.other));
+    if (ground.kind === "contacts" && ground.linked.size <= 60) for (const name of ground.linked) if (isAgent(name) && !order.includes(name)) order.push(name);
     if (many <= 60 || (many <= 1500 && zoom > 4)) for (let name = 0; name < ABOUT.names.length; name++) if (name !== chosen.agent && name !== chosen.other && (isAgent(name) || others.length > 30)) order.push(name);
     for (const name of order) {
       if (!shown[name]) continue;
