@@ -191,7 +191,7 @@ KEYS = (
     "to", "from", "agent", "arguments", "success", "amount", "sender", "user", "links", "conversation", "author",
     "role", "channel", "artifact", "by", "result", "price", "version", "reason", "doing", "content", "text",
 )  # fmt: skip
-VALUES = (
+VALUES: tuple[object, ...] = (
     None, True, 10**30, -1.5, "", "a", "running", "1e999", "3,4", [], [[1]], [1, 2], [1, "x"], {}, {"to": [1e300, 0]},
 )  # fmt: skip
 
