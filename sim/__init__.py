@@ -9,7 +9,7 @@ The packages, from top to bottom. A package imports only packages below it.
 - `agents` (kinds of agents), `llm` (language models), `actors` (agents and their loops), `world` (shared state)
 - `store` (the run folder), `resources` (limits and pools), `events` (the event bus)
 - `host` (real time and effects), `kernel` (actors, simulated time, order)
-- `expressions`, `permissions`, `pages`, `errors`, `crashpoints`, `text`, `_speedups` (compiled code)
+- `expressions`, `permissions`, `pages`, `errors`, `crashpoints`, `distributions`, `text`, `_speedups` (compiled code)
 
 The public names are imported at first use, so that `import sim` itself is fast.
 """

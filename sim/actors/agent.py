@@ -6,6 +6,8 @@ from collections.abc import Coroutine, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from sim.actors.mailbox import Mailbox
 from sim.errors import UsageError
 from sim.events import Event
@@ -26,11 +28,16 @@ class Agent(ABC):
         world: the world of the agent. The agent changes it through actions only.
         group: the group of the agent; by default the name of the agent.
         permission: the level of trust of the agent.
+        params: what the agent is set up with; by default the defaults of `Params`.
 
     Raises:
-        UsageError: if `on_error` or `on_stop` is async, because they are called without `await`.
+        UsageError: if `on_error` or `on_stop` is async, because they are called without `await`; or if `Params` are not
+            complete.
 
     Attributes:
+        Params: the class of the params; None: there are none. A subclass declares them as a class `Params` with types
+            and defaults, which becomes a frozen attrs class; a scenario gives them as `params`.
+        params: the params of this agent, an instance of `Params`.
         reach: which data `decide_action` reads: data of this agent (`own`), also data near it in space (`space`, see
             `World.space`), or any data (`shared`). None: not declared. With `own` or `space`, the agent can run ahead
             of others (`execution.sync: causal`); such an agent receives no messages.
@@ -48,6 +55,13 @@ class Agent(ABC):
     reach: Sharing | None = None
     has_more = False
     home: Any = None
+    Params: type | None = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        own = cls.__dict__.get("Params")
+        if isinstance(own, type) and not {"__attrs_attrs__", "__dataclass_fields__"} & own.__dict__.keys():
+            cls.Params = attrs.frozen(own)
 
     def __init__(
         self,
@@ -56,8 +70,10 @@ class Agent(ABC):
         *,
         group: str | None = None,
         permission: Permission = Permission.USER,
+        params: Any = None,
     ) -> None:
         _check_hooks(type(self))
+        self.params = _default_params(type(self)) if params is None else params
         self.agent_id = agent_id
         self.world = world
         self.group = group or agent_id
@@ -165,6 +181,21 @@ class Agent(ABC):
         loop = self._loop
         progress = None if loop is None else [loop.state, loop.iteration_count, loop.consecutive_errors]
         return {"loop": progress, "mail": len(self.mailbox), "state": recordable(self.state, "state")}
+
+
+def _default_params(kind: type[Agent]) -> Any:
+    """Return the params of an agent that is given none.
+
+    Raises:
+        UsageError: if one has no default.
+    """
+    if kind.Params is None:
+        return None
+    try:
+        return kind.Params()
+    except TypeError as error:
+        hint = f"give params={kind.__name__}.Params(...)"
+        raise UsageError(f"{kind.__name__} needs params: {error}", hint=hint) from error
 
 
 @lru_cache(maxsize=1024)

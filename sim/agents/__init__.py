@@ -1,8 +1,9 @@
 """Kinds of agents.
 
-Modules: `family` (the registry of kinds), `policy` (agents that follow rules), `toolbox` (the functions that rules
-can call), `engine` (the loop of model calls and tool calls), `ask` (the action that asks a model), `interview`
-(questions that agents do not notice), `latest_events` (what agents did lately), `measures` (what `sim score` measures),
+Modules: `family` (the registry of kinds), `packages` (what installed packages offer), `policy` (agents that follow
+rules), `toolbox` (the functions that rules can call), `engine` (the loop of model calls and tool calls), `ask` (the
+action that asks a model), `interview` (questions that agents do not notice), `latest_events` (what agents did
+lately), `measures` (what `sim score` measures),
 `conversation` (users, conversations and messages), `assistant` (agents that answer people), `chat` (agents that answer
 in chats), `executor` (agents that work on tasks until their goals are reached), `goals` (goals, tasks and user agents),
 `sop` (employees that follow procedures), `town` (agents that replay the trace of a generated town).

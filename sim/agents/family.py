@@ -1,19 +1,20 @@
 """Families: the kinds of agents that an entry of a scenario can name.
 
 A package defines a family with `define_family`. A package outside this one is found by its entry point in the group
-`sim.families`, and is imported only if the operator allows it by name. A module that is not installed can be named in
-the scenario, as `module:NAME` of a family or of a class of agents, and is allowed by its name as well.
+`sim.agents`, which leads to a family or to a class of agents, and is imported only if the operator allows it by name;
+see `sim.agents.packages`. A module that is not installed can be named in the scenario, as `module:NAME` of a family or
+of a class of agents, and is allowed by its name as well.
 """
 
 import re
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, Final
 
 import attrs
 
 from sim.actors import Agent
+from sim.agents.packages import AGENTS, Offer, is_allowed, is_module_allowed, offers
 from sim.agents.toolbox import Toolbox
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
@@ -22,10 +23,7 @@ from sim.store.views import add_views
 from sim.text import of_error
 from sim.tools import Tool, Tools
 from sim.world import ActionHandler, Sharing, World
-from sim.world.section import check_settings
-
-GROUP: Final = "sim.families"
-"""The group of entry points that name modules with families."""
+from sim.world.section import check_params, check_settings
 
 
 @attrs.frozen
@@ -59,6 +57,7 @@ class AgentPlan:
         subscribe: the topic patterns of its entry.
         reach: which data its rules use; see `Agent.reach`.
         rule_set: the rules of its entry.
+        params: its params, an instance of the class `Params` of its class; None if there is none.
     """
 
     name: str
@@ -70,6 +69,7 @@ class AgentPlan:
     subscribe: tuple[str, ...]
     reach: Sharing
     rule_set: Any
+    params: Any = None
 
 
 Make = Callable[[AgentPlan], Agent]
@@ -116,13 +116,14 @@ class Family:
 
     def _create(self, plan: AgentPlan) -> Agent:
         given = {} if self.settings is None else {"settings": plan.settings}
+        given |= {} if plan.params is None else {"params": plan.params}
         try:
             return self.agent(plan.name, plan.world, group=plan.group, permission=plan.permission, **given)
         except TypeError as error:
             raise UsageError(
                 f"the class {self.agent.__name__} cannot be instantiated: {error}",
                 hint="it needs decide_action, and an __init__ with the arguments of sim.Agent's"
-                + ("" if self.settings is None else " and settings"),
+                + "".join(f" and {name}" for name in given),
             ) from error
 
 
@@ -148,12 +149,17 @@ def _add(kind: str, family: Family) -> Family:
     """Make a family known under a kind."""
     if family.settings is not None:
         check_settings(family.settings)
+    if family.agent.Params is not None:
+        check_params(family.agent.Params, family.agent.__name__)
     add_views(family.views)
     FAMILIES[kind] = family
     return family
 
 
 _KIND: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+
+_PACKAGES: Final[dict[str, tuple[str, Family]]] = {}
+"""By kind that was imported from a package: the package and the family."""
 
 
 def family_of(kind: str, known: Collection[str]) -> Family:
@@ -169,12 +175,11 @@ def family_of(kind: str, known: Collection[str]) -> Family:
     family = FAMILIES.get(kind)
     if family is not None:
         return family
-    offered = {point.name for point in entry_points(group=GROUP)}
-    if kind in offered:
-        raise UsageError(
-            f"the kind {kind!r} belongs to a package that is not allowed", hint=f"allow it: --allow {kind}"
-        )
-    hint = did_you_mean(kind, sorted({*known, *offered})) or (
+    offered = offers(AGENTS)
+    for offer in offered:
+        if offer.name == kind:
+            offer.load(())  # it is not allowed: else the family would be known
+    hint = did_you_mean(kind, sorted({*known, *(offer.name for offer in offered)})) or (
         "a host program gives classes with sim.run(..., kinds={...}); on the command line write module:NAME"
     )
     raise UsageError(f"there is no kind of agent {kind!r}; known: {', '.join(known)}", hint=hint)
@@ -185,13 +190,13 @@ def named_family(kind: str, allow: Collection[str]) -> Family:
 
     Args:
         kind: the kind.
-        allow: the modules that may be imported.
+        allow: the modules and packages that may be imported.
 
     Raises:
         UsageError: if the module is not allowed or cannot be imported, or has nothing of this name that fits.
     """
     module, _, name = kind.partition(":")
-    if module not in allow:
+    if not is_module_allowed(module, allow):
         raise UsageError(f"{kind!r} names a module, which is not allowed", hint=f"allow it: --allow {module}")
     try:
         found = getattr(import_module(module), name)
@@ -201,26 +206,38 @@ def named_family(kind: str, allow: Collection[str]) -> Family:
     if isinstance(found, Family):
         return _add(kind, found)
     if isinstance(found, type) and issubclass(found, Agent):
-        return Family(kind, found)
+        return Family(kind, found) if found.Params is None else _add(kind, Family(kind, found))
     raise UsageError(f"{kind!r} is not a subclass of sim.Agent, nor a family")
 
 
-def allow_families(names: tuple[str, ...]) -> None:
-    """Import the packages that offer the families with these names; other names are left to `kind: module:Class`.
+def allow_families(names: Collection[str]) -> None:
+    """Import the kinds of agents that the packages with these names offer.
+
+    Names of modules, for `kind: module:NAME`, are left alone.
 
     Raises:
-        UsageError: if such a package cannot be imported, or defines no family of the name.
+        UsageError: if such a package cannot be imported, defines no family of the name, or its kind has the name of
+            another one.
     """
-    wanted = [name for name in names if name not in FAMILIES]
-    points = {point.name: point for point in entry_points(group=GROUP)} if wanted else {}
-    for name in wanted:
-        if name not in points:
-            continue
-        try:
-            found = points[name].load()
-        except (Exception, SystemExit) as error:  # the imported code may raise anything
-            raise UsageError(f"the package of the kind {name!r} cannot be imported: {of_error(error)}") from error
-        if isinstance(found, Family):
-            define_family(found)
-        if name not in FAMILIES:
-            raise UsageError(f"the entry point {name!r} in {GROUP} leads to no family of this kind")
+    for offer in offers(AGENTS) if names else ():
+        if is_allowed(offer.package, names):
+            known = _PACKAGES.get(offer.name)
+            if known is None or known[0] != offer.package or FAMILIES.get(offer.name) is not known[1]:
+                _PACKAGES[offer.name] = (offer.package, _define_offered(offer, names))
+
+
+def _define_offered(offer: Offer, allow: Collection[str]) -> Family:
+    """Import and define a kind of agents that a package offers."""
+    before = FAMILIES.get(offer.name)
+    found = offer.load(allow)
+    if isinstance(found, type) and issubclass(found, Agent):
+        found = before if before is not None and before.agent is found else Family(offer.name, found)
+    if not isinstance(found, Family) or found.kind != offer.name:
+        raise UsageError(
+            f"the entry point {offer.name!r} in {AGENTS} of the package {offer.package} leads to no class of agents,"
+            " and to no family of this kind"
+        )
+    try:
+        return define_family(found)
+    except UsageError as error:
+        raise UsageError(f"the package {offer.package} cannot be used: {error}", hint=error.hint) from None

@@ -34,8 +34,8 @@ class Toolbox:
         self._user: User | None = None
         names = (
             "chance", "uniform", "exponential", "gauss", "randint", "choice", "neighbours", "nearby", "adjacent",
-            "free_places", "state_of", "agents", "remaining", "usage", "budget", "exists", "content", "level",
-            "queue", "in_sight", "position", "holds", "conversation", "open_conversations", "my_tasks", "task",
+            "attribute", "free_places", "state_of", "agents", "remaining", "usage", "budget", "exists", "content",
+            "level", "queue", "in_sight", "position", "holds", "conversation", "open_conversations", "my_tasks", "task",
         )  # fmt: skip
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         own |= calendar_functions(world)
@@ -101,6 +101,15 @@ class Toolbox:
         places = self._world.places
         here = places.where(self._id) if places else None
         return places.adjacent(here) if places and here is not None else []
+
+    def attribute(self, name: str, place: str | None = None) -> Any:
+        """Return an attribute of a place, as its graph file gives it; by default of the agent's own place.
+
+        None if the place has no such attribute.
+        """
+        places = self._world.places
+        where = place if place is not None or places is None else places.where(self._id)
+        return places.about(where).get(name) if places is not None and where is not None else None
 
     def free_places(self) -> list[str]:
         """Return the places where no agent stands."""

@@ -1,11 +1,9 @@
 """A run that is open for reading, with its tables as frames, its agents, and charts."""
 
-import shutil
 import weakref
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 from sim.analysis.agent import AgentRecord, AgentRecords
@@ -18,7 +16,6 @@ from sim.report.states import States
 from sim.report.topics import Measures
 from sim.runner.branching import end_of
 from sim.store import StoredRun, run_folder, summary
-from sim.store.archive import unpack
 from sim.store.files import Database
 from sim.store.frames import Frame, Library, frame
 from sim.store.reader import QUERY_SECONDS
@@ -155,7 +152,7 @@ def open(  # noqa: A001 - always used as `sim.open`
 
     Args:
         run: the name of a scenario (its latest run; `NAME~1` is the run before it), the beginning of the name of a run
-            as `sim list` shows it, a run folder, its `run.db`, a zip archive of a run folder, or the result of a run.
+            as `sim list` shows it, a run folder, its `run.db`, a zip archive of a run, or the result of a run.
         out: the folder with the run folders, in which names are looked up.
         verify: whether to check all hashes first. This takes about half a second for a million events.
         seconds: the time limit of a query, in real seconds.
@@ -166,17 +163,7 @@ def open(  # noqa: A001 - always used as `sim.open`
     """
     if not isinstance(run, str | PathLike):
         raise UsageError(f"a run is given by its name or its folder, not by {run!r:.80}")
-    archive = Path(run)
-    if archive.suffix != ".zip" or not archive.is_file():
-        return Run.open(run_folder(run, out), verify=verify, seconds=seconds)
-    unpacked = mkdtemp(prefix="sim-run-")
-    try:
-        opened = Run.open(unpack(archive, Path(unpacked)), verify=verify, seconds=seconds)
-    except BaseException:
-        shutil.rmtree(unpacked, ignore_errors=True)
-        raise
-    weakref.finalize(opened, shutil.rmtree, unpacked, ignore_errors=True)
-    return opened
+    return Run.open(run_folder(run, out), verify=verify, seconds=seconds)
 
 
 def diff(

@@ -15,14 +15,15 @@ from sim.assembly.metric_functions import PI, MetricFunctions
 from sim.assembly.models import furnish_models
 from sim.assembly.sync_checks import check_sync, reach_of
 from sim.assembly.world_builder import furnish, limits_per_tick, to_rate
-from sim.errors import LimitError, UsageError
+from sim.errors import LimitError, ScenarioError, UsageError
 from sim.expressions import Expression, did_you_mean
-from sim.kernel import Recorder, to_ns, to_seconds
+from sim.kernel import Recorder, Stream, to_ns, to_seconds
 from sim.llm import Access, Models
 from sim.llm.service_time import ServiceTime
 from sim.resources import to_micro
 from sim.scenario import schema
 from sim.scenario.actions import Do
+from sim.scenario.params import ParamsTemplate, default_params
 from sim.scenario.scopes import WHERE_NAMES
 from sim.scenario.sleep import SleepSpec
 from sim.scenario.values import ValueTemplate
@@ -75,7 +76,7 @@ def build(
         seed: overrides the seed of the scenario.
         recorder: receives all events and effects.
         kinds: classes that `kind` may name.
-        allow: modules that `kind: module:NAME` may import from.
+        allow: packages, and modules that `kind: module:NAME` may import from.
         access: the operator's language models, which override the scenario's.
         until_ns: the end of the run in simulated nanoseconds; overrides `until` of the scenario.
         allow_commands: whether the operator allows tools that run commands in a sandbox.
@@ -282,20 +283,17 @@ class AgentFactory:
         agent.entry, agent.kind = entry.name, entry.kind
         names, functions = self._names(entry, name, index), self._functions(agent)
 
-        def computed(key: str, value: ValueTemplate, use: Callable[[Any], Any] = lambda result: result) -> Any:
-            try:
-                return use(value.evaluate(names, functions))
-            except (UsageError, LimitError) as error:
-                raise entry.problem(key, f"{name}: {error}", error.hint) from error
+        def start(key: str, value: ValueTemplate, use: Callable[[Any], Any] = lambda result: result) -> Any:
+            return computed(entry, key, name, lambda: use(value.evaluate(names, functions)))
 
-        agent.state.update({key: computed(f"state.{key}", value) for key, value in entry.state.items()})
+        agent.state.update({key: start(f"state.{key}", value) for key, value in entry.state.items()})
         agent.state.update(state or {})
-        micro = computed("balance", entry.balance, _money)
-        place = None if entry.place is None else computed("place", entry.place, self._place)
+        micro = start("balance", entry.balance, _money)
+        place = None if entry.place is None else start("place", entry.place, self._place)
         position = agent.home
         if entry.position is not None:
-            position = computed("position", entry.position)
-        return AgentSpec(entry, agent, micro, place, position, computed("start", entry.start, to_ns))
+            position = start("position", entry.position)
+        return AgentSpec(entry, agent, micro, place, position, start("start", entry.start, to_ns))
 
     def _admit(self, newborn: "AgentSpec") -> AgentLoop:
         """Add an agent to the world."""
@@ -326,17 +324,60 @@ class AgentFactory:
         return found
 
     def _instance(self, entry: schema.Agent, name: str, index: int) -> Agent:
+        params = self._params(entry, name, index)
         plan = AgentPlan(
             name, self._world, index, entry.group_name, entry.permission, entry.settings, entry.subscribe,
-            self._reaches[entry.name], self.rule_sets[entry.name],
+            self._reaches[entry.name], self.rule_sets[entry.name], params,
         )  # fmt: skip
-        return self._makes[entry.name](plan)
+        agent = self._makes[entry.name](plan)
+        if params is not None:
+            agent.params = params
+        return agent
+
+    def _params(self, entry: schema.Agent, name: str, index: int) -> Any:
+        """Return the params of an agent. Their draws depend on the agent and the parameter only."""
+        declared = self.class_of[entry.name].Params
+        if declared is None:
+            return None
+        names = self._names(entry, name, index)
+
+        def compute(key: str, value: ValueTemplate, use: Callable[[Any], Any]) -> Any:
+            subject = Subject(name, self._world.draws(name, "params", key))
+            return computed(entry, f"params.{key}", name, lambda: use(value.evaluate(names, self._functions(subject))))
+
+        try:
+            template = default_params(declared) if entry.params is None else entry.params
+            return template.of(compute)
+        except ScenarioError:
+            raise
+        except UsageError as error:
+            raise entry.problem("params", f"{name}: {error}", error.hint) from error
 
     def _names(self, entry: schema.Agent, name: str, index: int) -> Mapping[str, object]:
         return {"now": self._world.now, "me": name, "index": index, "group": entry.group_name, "pi": PI}
 
-    def _functions(self, agent: Agent) -> Mapping[str, Callable[..., object]]:
+    def _functions(self, agent: "Agent | Subject") -> Mapping[str, Callable[..., object]]:
         return self.toolbox.used_by(agent)
+
+
+def computed(entry: schema.Agent, key: str, name: str, compute: Callable[[], Any]) -> Any:
+    """Return what a value of an entry gives for one of its agents.
+
+    Raises:
+        UsageError: if it cannot be evaluated or used, with its position in the file.
+    """
+    try:
+        return compute()
+    except (UsageError, LimitError) as error:
+        raise entry.problem(key, f"{name}: {error}", error.hint) from error
+
+
+@attrs.define
+class Subject:
+    """For whom an expression is evaluated. It has draws of its own, so that none of the agent moves."""
+
+    agent_id: str
+    rng: Stream
 
 
 def _money(value: Any) -> int:
@@ -363,7 +404,7 @@ def check_kinds(scenario: schema.Scenario, allow: tuple[str, ...], kinds: Kinds 
 
     Args:
         scenario: the scenario.
-        allow: kinds of installed packages, and modules, that it may use.
+        allow: installed packages, and modules, whose code it may use.
         kinds: classes that the host program gives.
 
     Raises:
@@ -389,6 +430,14 @@ def _family(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> Family
         raise entry.problem(
             "settings", f"the kind {kind} was not known when the scenario was loaded",
             "give `allow` to sim.load, or the path of the file to sim.run",
+        )  # fmt: skip
+    declared, given = family.agent.Params, entry.params
+    if declared is None and given is not None:
+        raise entry.problem("params", f"agents of the kind {kind} have no params", None)
+    if given is not None and not (isinstance(given, ParamsTemplate) and given.declared is declared):
+        raise entry.problem(
+            "params", f"the kind {kind} was not known when the scenario was loaded",
+            "give `kinds` or `allow` to sim.load, or the path of the file to sim.run",
         )  # fmt: skip
     return family
 

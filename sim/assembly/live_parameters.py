@@ -12,12 +12,11 @@ from typing import Any
 import attrs
 
 from sim.actors import Agent
-from sim.assembly.build import Simulation
+from sim.assembly.build import Simulation, Subject
 from sim.assembly.models import latency_of
 from sim.assembly.world_builder import set_limits, set_prices, to_rate
 from sim.errors import LimitError, ScenarioError, UsageError
 from sim.expressions import Expression, did_you_mean
-from sim.kernel import Stream
 from sim.scenario import schema
 from sim.scenario.live_changes import StateChange, read_changes, symbols_of
 from sim.scenario.overrides import GIVEN, Override
@@ -47,14 +46,6 @@ class PreparedChange:
     assignments: tuple[Assignment, ...]
     keys: tuple[str, ...]
     whole: bool
-
-
-@attrs.define
-class _Subject:
-    """The agent for which an expression is evaluated. It has draws of its own, so that none of the agent moves."""
-
-    agent_id: str
-    rng: Stream
 
 
 class LiveParameters:
@@ -203,7 +194,7 @@ class LiveParameters:
         if value.constant:
             return value.evaluate({}, {})
         draws = world.draws(agent.agent_id, "intervention", *purpose)
-        subject = _Subject(agent.agent_id, draws)
+        subject = Subject(agent.agent_id, draws)
         functions = self._simulation.nursery.toolbox.used_by(subject)
         try:
             return value.evaluate(self._names(agent), functions)

@@ -89,6 +89,13 @@ def make_places(places: schema.Places | None) -> Places | None:
     """Return the places of a scenario, or None."""
     if places is None:
         return None
+    if places.loaded is not None:
+        graph = places.loaded.graph
+        shortest: dict[tuple[str, str], int] = {}
+        for a, b, time in schema.travel_times(graph, places.travel_time, places.length):
+            pair = (b, a) if (b, a) in shortest else (a, b)  # of several edges between two places, the fastest counts
+            shortest[pair] = min(time, shortest.get(pair, time))
+        return Places(graph.nodes, [(*pair, time) for pair, time in shortest.items()], graph.about, graph.edges)
     if places.graph is not None:
         return Places.shipped(places.graph, places.travel_time)
     if places.grid is not None:

@@ -11,6 +11,7 @@ from sim.errors import UsageError
 from sim.experiments.designs import points_of, variable
 from sim.experiments.points import Point, overrides_of
 from sim.scenario import Scenario, load
+from sim.scenario.packaged import find_scenario
 
 MAX_CELLS = 10_000
 SEEDS = 5
@@ -47,7 +48,7 @@ class TrialPlan:
     """The plan of a bench.
 
     Attributes:
-        file: the scenario file.
+        file: the scenario file, or PACKAGE:NAME of one of an installed package.
         scenario: the scenario without varied values.
         modes: the modes to compare.
         named: whether the user named the modes.
@@ -114,6 +115,7 @@ def make_plan(
         UsageError: if the arguments contradict each other, if there are too many runs, or if a kind of agent is unknown
             or not allowed.
     """
+    file, allow = find_scenario(file, allow)
     if seeds and count is not None:
         raise UsageError("the seeds and the number of seeds cannot both be given", hint="use --seed or --seeds")
     if len(set(seeds)) < len(seeds):

@@ -2,7 +2,7 @@
 
 - Commands: `new`, `check`, `run`, `listing` (`sim list`), `show`, `watch`, `tell`, `publish`, `override` (`sim set`),
   `approve`, `pause`, `stop`, `verify`, `report`, `view`, `replay`, `resume`, `branch`, `diff`, `bench`, `sweep`, `ask`,
-  `score`, `export`, `tools`, `schema`.
+  `score`, `archive`, `export`, `tools`, `packages`, `schema`.
 - Shared options and functions: `model_options`, `mcp_options`, `metrics_options`, `rerun` (for replay, resume and
   branch), `person` (for tell, publish, set, approve, pause, resume and stop).
 - Output, in `render`: `output` (text, JSON and errors), `table`, `summary`, `model_costs`, `event_lines`, `progress`,
@@ -44,8 +44,10 @@ VERBS = {
     "sweep": "Run a scenario with other values and seeds, and estimate its outcomes.",
     "ask": "Ask the agents of a run questions, as they were at some time.",
     "score": "Score the agents of recorded runs, by queries and by language models as judges.",
+    "archive": "Write a run or an experiment as one file to cite, share and check.",
     "export": "Write a view of a run as CSV, JSON or Parquet.",
     "tools": "Print the tools of MCP servers, as a part of a scenario.",
+    "packages": "List what installed packages offer: kinds of agents, scenarios, graphs.",
     "schema": "Print the JSON Schema of scenario files, for editors.",
 }
 

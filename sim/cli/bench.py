@@ -32,7 +32,7 @@ from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
 from sim.cli.render.table import Cell as Entry
 from sim.cli.render.table import print_table
-from sim.cli.run import MAX_SEED, allow_imports
+from sim.cli.run import MAX_SEED, found
 from sim.experiments.points import overrides_of, short
 from sim.experiments.pool import cores
 from sim.experiments.tables import Line, lines_table
@@ -82,8 +82,7 @@ def command(scenario: Path, *, jobs: int | None, out: Path | None, as_json: bool
     The folder gets a page with charts (bench.html) and all measurements (bench.json, bench.csv). The exit code is 1 if
     a run failed. docs/bench.md explains the table.
     """
-    if options["allow"]:
-        allow_imports(scenario.resolve().parent)
+    scenario, options["allow"] = found(scenario, options["allow"])
     plan = make_plan(scenario, **options)
     folder = make_folder(plan.scenario.name, out)
     bench = _carry_out(plan, min(jobs or cores(), len(plan.points) * len(plan.seeds)), folder)

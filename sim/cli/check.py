@@ -8,7 +8,7 @@ import click
 
 from sim.assembly.build import build, check_families
 from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, print_problems, problem_json
-from sim.cli.run import allow_imports
+from sim.cli.run import found
 from sim.errors import Problem, ScenarioError, UsageError
 from sim.kernel.duration import to_text
 from sim.scenario import Scenario, load
@@ -26,8 +26,6 @@ from sim.scenario import Scenario, load
 @common
 def command(scenarios: tuple[Path, ...], allow: tuple[str, ...], as_json: bool) -> int:
     """Check SCENARIOS without running them. The exit code is 2 if one is not valid."""
-    if allow:
-        allow_imports(*{path.resolve().parent: None for path in scenarios})
     results = [_check(path, allow) for path in scenarios]
     valid = all(result["ok"] for result in results)
     if as_json:
@@ -47,24 +45,26 @@ def _count(agents: int) -> str:
     return "1 agent" if agents == 1 else f"{agents:,} agents"
 
 
-def _check(path: Path, allow: tuple[str, ...]) -> dict[str, Any]:
+def _check(given: Path, allow: tuple[str, ...]) -> dict[str, Any]:
+    path = given
     try:
+        path, allow = found(given, allow)
         scenario = load(path, (), allow)
         check_families(scenario)
         _start_values(scenario)
     except ScenarioError as error:
         return {
-            "file": str(path),
+            "file": str(given),
             "ok": False,
             "problems": [problem_json(problem) for problem in error.problems],
         }
     except UsageError as error:
         problem = Problem(str(path), 1, 1, str(error), error.hint)
-        return {"file": str(path), "ok": False, "problems": [problem_json(problem)]}
+        return {"file": str(given), "ok": False, "problems": [problem_json(problem)]}
     agents = sum(entry.count for entry in scenario.agents if not entry.template)
     until = None if scenario.until is None else to_text(scenario.until)
     return {
-        "file": str(path),
+        "file": str(given),
         "ok": True,
         "name": scenario.name,
         "agents": agents,

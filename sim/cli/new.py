@@ -1,6 +1,8 @@
-"""`sim new`: write a small scenario to start from."""
+"""`sim new`: write a small scenario, or a small package of agents, to start from."""
 
+import keyword
 import re
+import sys
 from pathlib import Path
 
 import click
@@ -8,33 +10,83 @@ import click
 from sim.cli.render.output import PATH, common, plain, print_json
 from sim.cli.schema import schema_text, write_new
 from sim.errors import UsageError
+from sim.scenario.yaml_tree import read_tree
 
 SCHEMA = "scenario.schema.json"
+_PLACES = 12  # of the ring in a package
 
 
 @click.command(
     "new",
-    epilog="""Example:
+    epilog="""Examples:
 
     \b
       sim new village
-      sim run village.yaml""",
+      sim run village.yaml
+      sim new walkers --package
+      pip install -e walkers
+      sim run walkers:walk""",
 )
 @click.argument("name")
 @click.option("--dir", "folder", type=PATH, default=Path(), metavar="DIR", help="Default: the current folder.")
+@click.option("--package", is_flag=True, help="Write a Python package with agents, a scenario, a graph and tests.")
 @common
-def command(name: str, folder: Path, as_json: bool) -> None:
-    """Write NAME.yaml, a scenario with comments, and a JSON Schema for editors."""
+def command(name: str, folder: Path, *, package: bool, as_json: bool) -> None:
+    """Write NAME.yaml, a scenario with comments, and a JSON Schema for editors; or the folder NAME with a package."""
     if not re.fullmatch("[a-z][a-z0-9-]{0,63}", name):
         raise UsageError(f"{name!r} is not a valid scenario name", hint="use a-z, 0-9 and hyphens, a letter first")
+    if package:
+        files = _write_package(folder / name, name)
+        target = plain(folder / name)
+        done = f"wrote {target}; install it: pip install -e {target}; run it: sim run {name}:walk"
+    else:
+        files = _write_scenario(folder, name)
+        done = f"wrote {' and '.join(plain(file) for file in files)}; run it: sim run {plain(files[0])}"
+    print_json({"files": files}) if as_json else click.echo(done)
+
+
+def _write_scenario(folder: Path, name: str) -> list[Path]:
     starter = Path(__file__).with_name("starter.yaml").read_text(encoding="utf-8")
     target, schema = folder / f"{name}.yaml", folder / SCHEMA
     write_new(target, starter.replace("NAME", name))
-    files = [target]
-    if not schema.exists():  # all scenarios in a folder share one schema
-        write_new(schema, schema_text())
-        files.append(schema)
-    if as_json:
-        print_json({"files": files})
-    else:
-        click.echo(f"wrote {' and '.join(plain(file) for file in files)}; run it: sim run {plain(target)}")
+    if schema.exists():  # all scenarios in a folder share one schema
+        return [target]
+    write_new(schema, schema_text())
+    return [target, schema]
+
+
+def _write_package(folder: Path, name: str) -> list[Path]:
+    """Write the files of a package into a new folder."""
+    module = name.replace("-", "_")
+    taken = module == "sim" or keyword.iskeyword(module) or module in sys.stdlib_module_names
+    if taken or name.endswith("-") or "--" in name:
+        hint = "Python has something of this name" if taken else "write hyphens between words only"
+        raise UsageError(f"{name!r} cannot be the name of a package", hint=hint)
+    tree, problems = read_tree(Path(__file__).with_name("package.yaml").read_text(encoding="utf-8"), "package.yaml")
+    assert not problems, problems
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be created: {error.strerror}", hint="choose another name") from error
+    files = []
+    for path, text in tree.items():
+        target = folder / path.replace("MODULE", module)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_new(target, text.replace("RING", _ring()).replace("MODULE", module).replace("NAME", name))
+        files.append(target)
+    return files
+
+
+def _ring() -> str:
+    """Return a ring of places as GraphML, with the lengths of its edges."""
+    nodes = "".join(f'    <node id="{number}"/>\n' for number in range(_PLACES))
+    edges = "".join(
+        f'    <edge source="{number}" target="{(number + 1) % _PLACES}">'
+        f'<data key="distance">{number % 3 + 1}</data></edge>\n'
+        for number in range(_PLACES)
+    )
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
+        '  <key id="distance" for="edge" attr.name="distance" attr.type="double"/>\n'
+        f'  <graph edgedefault="undirected">\n{nodes}{edges}  </graph>\n</graphml>\n'
+    )

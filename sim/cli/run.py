@@ -21,6 +21,7 @@ from sim.host.watchdog import Stuck
 from sim.kernel.duration import seconds_text
 from sim.runner import RunResult, run
 from sim.runner.estimate import estimate
+from sim.scenario.packaged import find_scenario
 
 MAX_SEED = 2**63 - 1
 
@@ -31,6 +32,7 @@ MAX_SEED = 2**63 - 1
 
     \b
       sim run scenarios/contagion.yaml
+      sim run walkers:walk
       sim run scenarios/queue.yaml --seed 2 --until 8h --set pools.desk.slots=4 --tag pilot
       sim run scenarios/queue.yaml --clock wall --speed 60 --no-record
       sim run scenarios/ecology.yaml --clock wall --speed 3600 --live
@@ -82,13 +84,12 @@ def command(
     only_estimate: bool,
     **options: Any,
 ) -> int:
-    """Run SCENARIO and print a summary.
+    """Run SCENARIO and print a summary. SCENARIO is a file, or PACKAGE:NAME of one of an installed package.
 
     Options that are not given take their values from the scenario. Ctrl-C interrupts the run between two instants and
     keeps its record, so that `sim resume` can continue it. A second Ctrl-C ends the run immediately.
     """
-    if options["allow"]:
-        allow_imports(scenario.resolve().parent)
+    scenario, options["allow"] = found(scenario, options["allow"])
     options["access"] = access_of(options)
     options["mcp"] = servers_of(options["mcp"], options.pop("mcp_env"))
     wanted = metrics_of(options)
@@ -147,6 +148,14 @@ def _expected(scenario: Path, options: dict[str, Any]) -> Mapping[str, Any]:
     except SimError as error:
         say(f"sim: warning: no cost estimate: {plain(error)}")
         return {}
+
+
+def found(given: Path, allow: tuple[str, ...]) -> tuple[Path, tuple[str, ...]]:
+    """Return the file of a scenario, which an argument names by its path or as PACKAGE:NAME, and what it may import."""
+    path, allowed = find_scenario(given, allow)
+    if allowed:
+        allow_imports(*([path.resolve().parent] if path == given else []))
+    return path, allowed
 
 
 def allow_imports(*folders: Path) -> None:

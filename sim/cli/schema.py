@@ -13,13 +13,14 @@ from sim.scenario import json_schema
 
 @click.command(
     "schema",
-    epilog="""Example:
+    epilog="""Examples:
 
     \b
-      sim schema --to scenario.schema.json""",
+      sim schema --to scenario.schema.json
+      sim schema --allow walkers --to scenario.schema.json""",
 )
 @click.option(
-    "--allow", multiple=True, metavar="KIND", help="Include the settings of this kind of an installed package."
+    "--allow", multiple=True, metavar="PACKAGE", help="Include the kinds of agents of this installed package."
 )
 @click.option("--to", "target", type=PATH, metavar="FILE", help="Write the schema to a new file.")
 @common

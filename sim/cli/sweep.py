@@ -12,7 +12,7 @@ from sim.cli.mcp_options import mcp_options
 from sim.cli.model_options import ENDPOINT, MODEL, endpoint_options
 from sim.cli.render.experiments import work_on
 from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, PATH, common
-from sim.cli.run import allow_imports
+from sim.cli.run import allow_imports, found
 from sim.errors import UsageError
 from sim.experiments.arms import check_past
 from sim.experiments.folder import begin, go_on
@@ -64,8 +64,8 @@ def command(
     The folder gets plan.json (the plan, which can be cited and carried out again), results.db (each trial as soon as it
     is done), results.csv and results.html. The exit code is 1 if a trial failed. docs/experiments.md explains all.
     """
-    if options["allow"] and scenario is not None:
-        allow_imports(scenario.resolve().parent)
+    if scenario is not None:
+        scenario, options["allow"] = found(scenario, options["allow"])
     endpoint = {name: options.pop(name) for name in ENDPOINT}
     given = [name for name, value in options.items() if value not in (None, (), []) and name != "allow"]
     if resume is not None and (scenario is not None or plan_file is not None or out is not None or given):

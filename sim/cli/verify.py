@@ -1,5 +1,7 @@
-"""`sim verify`: verify the record of a run against its hashes."""
+"""`sim verify`: verify the record of a run against its hashes, and an archive against its metadata."""
 
+import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import click
 from sim.cli.render.output import OUT, common, plain, print_json, say
 from sim.errors import RunError, UsageError
 from sim.store import StoredRun, find_run, open_run
+from sim.store.archive import is_archive
 from sim.store.audit_chain import AuditHead
 
 
@@ -18,6 +21,7 @@ from sim.store.audit_chain import AuditHead
     \b
       sim verify queue
       sim verify queue-1-3f --json
+      sim verify contagion.zip --replay --python 3.13
       sim verify support --audit-head 12:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08""",
 )
 @click.argument("run")
@@ -26,15 +30,75 @@ from sim.store.audit_chain import AuditHead
     metavar="N:HASH",
     help="An audit record that an earlier `sim verify` printed as the last; it must still be there, unchanged.",
 )
+@click.option(
+    "--replay", "again", is_flag=True,
+    help="Of an archive: also repeat the run in a new environment, with the code in the archive. This runs that code.",
+)  # fmt: skip
+@click.option(
+    "--python", metavar="VERSION|PATH", help="The Python of this environment, such as 3.13. Default: this one."
+)
 @OUT
 @common
-def command(run: str, out: Path, *, audit_head: str | None, as_json: bool) -> int:
+def command(run: str, out: Path, *, audit_head: str | None, again: bool, python: str | None, as_json: bool) -> int:
     """Verify that the record of RUN is complete and unchanged: all events, effects, inputs, figures and audit records.
 
-    The exit code is 1 if a record was changed, removed, added or lost; the first such record is printed.
+    RUN can also be an archive that `sim archive` has written: all of its files are compared with its metadata. The exit
+    code is 1 if a record or a file was changed, removed, added or lost; the first such record is printed.
     """
     known = None if audit_head is None else _parse(audit_head)
-    folder = find_run(out, run)
+    if is_archive(Path(run)):
+        return _verify_archive(Path(run), known, again=again, python=python, as_json=as_json)
+    if again or python is not None:
+        raise UsageError("--replay and --python are for archives", hint=f"sim replay {run} replays a run")
+    fields, problems = _verified(find_run(out, run), known)
+    if as_json:
+        print_json({**fields, "intact": not problems, "problems": problems})
+    elif not problems:
+        click.echo(_intact(fields))
+    _say(problems)
+    return 1 if problems else 0
+
+
+def _verify_archive(archive: Path, known: AuditHead | None, *, again: bool, python: str | None, as_json: bool) -> int:
+    from sim.archives import check_archive, repeat  # `sim verify` of a run needs none of it
+
+    if python is not None and not again:
+        raise UsageError("--python is for --replay", hint="add --replay, if you trust the code in the archive")
+    with tempfile.TemporaryDirectory(prefix="sim-verify-") as folder:
+        checked = check_archive(archive, Path(folder))
+        problems = list(checked.problems)
+        fields: dict[str, object] = {"archive": archive, "title": checked.title, "files": checked.files}
+        for run in sorted((Path(folder) / "run").glob("*/")):
+            record, found = _verified(run, known)
+            fields |= {**record, "run": run.name}
+            problems += [problem.replace(str(run), str(archive)) for problem in found]
+        if again and not problems:
+            say("sim: repeating it in a new environment")
+            repeated = repeat(Path(folder), checked.replay, python, os.environ)
+            fields |= {"replayed": repeated.same, "python": repeated.python}
+            if not repeated.same:
+                problems.append(f"repeated on Python {repeated.python}, it differs: {repeated.difference}")
+    if as_json:
+        print_json({**fields, "intact": not problems, "problems": problems})
+    elif not problems:
+        click.echo(f"{plain(archive)}: {checked.files} files as in its metadata")
+        if "events" in fields:
+            click.echo(_intact(fields))
+        click.echo(
+            f"repeated on Python {fields['python']}: the same" if again else
+            "not repeated: --replay runs the code in the archive in a new environment"
+        )  # fmt: skip
+    _say(problems)
+    return 1 if problems else 0
+
+
+def _say(problems: list[str]) -> None:
+    for problem in problems:
+        say(f"sim: {plain(problem)}")
+
+
+def _verified(folder: Path, known: AuditHead | None) -> tuple[dict[str, object], list[str]]:
+    """Verify the record in a run folder, and return what was found, and the problems."""
     problems: list[str] = []
     fields: dict[str, object] = {
         "run": str(folder), "status": None, "events": None, "effects": None, "commits": None, "audit": None,
@@ -57,13 +121,7 @@ def command(run: str, out: Path, *, audit_head: str | None, as_json: bool) -> in
                 _try(step, stored, problems)
     except RunError as error:
         problems.append(str(error))
-    if as_json:
-        print_json({**fields, "intact": not problems, "problems": problems})
-    elif not problems:
-        click.echo(_intact(fields))
-    for problem in problems:
-        say(f"sim: {plain(problem)}")
-    return 1 if problems else 0
+    return fields, problems
 
 
 def _try(step: Callable[[StoredRun], None], stored: StoredRun, problems: list[str]) -> None:

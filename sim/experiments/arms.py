@@ -25,6 +25,7 @@ from sim.scenario import loads
 from sim.scenario.live_changes import check_state_variables, read_changes
 from sim.scenario.overrides import FILE, parse_all
 from sim.store import RunInfo, StoredRun, open_run
+from sim.store.archive import check_not_archived
 from sim.store.files import SCENARIO
 
 BASELINE: Final = "baseline"
@@ -144,6 +145,7 @@ def make_arms(
         RunError: if the run cannot be read.
     """
     _check_names(arms)
+    check_not_archived(run, "an experiment refers to the folder of its run")
     at_ns = to_ns(at)
     info = _checked_run(run, at_ns, allow_change=allow_change)
     file = run / SCENARIO

@@ -16,6 +16,8 @@ from sim.llm import Access
 from sim.scenario import load
 from sim.scenario.live_changes import check_state_variables
 from sim.scenario.overrides import FILE, parse_all
+from sim.scenario.packaged import find_scenario
+from sim.scenario.place_graphs import scenario_digest
 from sim.tools.mcp import McpServer
 
 SEEDS: Final = 10
@@ -116,7 +118,8 @@ class Plan:
 
     Attributes:
         file: the scenario file; of arms, the one in the folder of the run.
-        sha256: the hash of its text, so that a plan is carried out on the scenario that it was made for.
+        sha256: the hash of its text, and of the graph file of its places, so that a plan is carried out on the scenario
+            that it was made for.
         name: the name of the scenario.
         vary: how each key is varied, as it was given; of arms, what each arm changes.
         design, samples, design_seed: the design; see `points_of`.
@@ -263,7 +266,7 @@ def make_sweep(
     """Return the plan of a sweep. The scenario is checked with the combinations, the first 100 of many.
 
     Args:
-        file: the scenario file.
+        file: the scenario file, or PACKAGE:NAME of one of an installed package.
         vary: how each key is varied; see `variable`.
         design, samples: see `points_of`.
         first_seed: the first seed, also of the sample; None: that of the scenario.
@@ -283,9 +286,10 @@ def make_sweep(
         ScenarioError: if the scenario is not valid.
         UsageError: if the arguments contradict each other, there are too many trials, or a kind of agent is not known.
     """
+    file, allow = find_scenario(file, allow)
     variables = [variable(text) for text in vary]
     given = (*overrides, *((f"until={until}",) if until is not None else ()))
-    scenario = load(file, given, allow)
+    scenario = load(file, given, allow, kinds)
     first = scenario.seed if first_seed is None else first_seed
     points = points_of(variables, design, samples, first)
     check_trials(len(points), count, precision)
@@ -293,13 +297,13 @@ def make_sweep(
     try:
         check_state_variables(scenario, parse_all(overrides_of(points[0])))
         for point in points[:_CHECKED]:
-            variant = load(file, (*given, *overrides_of(point)), allow)
+            variant = load(file, (*given, *overrides_of(point)), allow, kinds)
             check_kinds(variant, tuple(allow), kinds)
             check_families(variant)
     except UsageError as error:
         raise UsageError(str(error).removeprefix(f"{FILE} "), hint=error.hint) from error
     own: Mode = "autonomous" if scenario.execution.use_autonomous_loops else "tick"
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    digest = scenario_digest(file)
     return Plan(
         str(file.resolve()), digest, scenario.name, tuple(vary), design, samples, first, points, (first, count),
         precision, tuple(outcomes), mode or own, until, tuple(overrides), tuple(allow), tuple(models), answers, record,
@@ -359,7 +363,7 @@ def check_scenario(plan: Plan, file: Path) -> None:
         UsageError: if it is not.
     """
     try:
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        digest = scenario_digest(file)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from error
     if digest != plan.sha256:

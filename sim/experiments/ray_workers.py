@@ -18,8 +18,9 @@ from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan, TrialJob
 from sim.experiments.pool import Ended
 from sim.runner.fingerprint import code_hashes
+from sim.scenario import load
 from sim.store.answer_book import ANSWERS
-from sim.store.files import SCENARIO
+from sim.store.files import PLACES, SCENARIO
 
 _TRIES: Final = 3  # after the first, if a machine or a process is lost
 _AHEAD: Final = 2  # jobs for each core of the cluster
@@ -127,7 +128,8 @@ class RayWorkers:
 def _files(plan: Plan) -> Files:
     """Return the files that the jobs of a plan need: the scenario, or the run whose futures they try."""
     if plan.past is None:
-        return {SCENARIO: Path(plan.file).read_bytes()}
+        graph = load(plan.file, plan.overrides, plan.allow).recorded_places()
+        return {SCENARIO: Path(plan.file).read_bytes(), **({} if graph is None else {PLACES: graph})}
     return _packed(Path(plan.past.run))
 
 

@@ -34,7 +34,8 @@ def write_report(stored: StoredRun, target: Path | None = None, *, force: bool =
 
     Args:
         stored: the run.
-        target: the file; None: `report.html` in the run folder, which is replaced.
+        target: the file; None: `report.html` in the run folder, which is replaced; of a run in an archive, a new file
+            beside it.
         force: whether to replace the target if it exists.
 
     Raises:
@@ -42,7 +43,7 @@ def write_report(stored: StoredRun, target: Path | None = None, *, force: bool =
         RunError: if the run is damaged, or the file cannot be written.
     """
     text = render(collect(stored))
-    with page_file(stored.path, REPORT, target, force=force) as (file, draft):
+    with page_file(stored.path, REPORT, target, suffix=".html", force=force) as (file, draft):
         draft.write(text)
     return file
 

@@ -1,5 +1,6 @@
 """`branch`: a new run that shares the record of another one up to a time, and continues live (edge)."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from os import PathLike
@@ -14,15 +15,24 @@ from sim.kernel.codec import decode
 from sim.kernel.effects import EffectHandle
 from sim.llm import Access
 from sim.runner.event_loop import in_plain_code, running_on
+from sim.runner.fingerprint import package_versions
 from sim.runner.in_doubt import InDoubtEffects
 from sim.runner.options import ReplayKeywords, ReplayOptions, RunOptions, check_tags
-from sim.runner.rebuild import RebuiltSimulation, check_endpoint, check_not_running, scenario_text, with_batches
+from sim.runner.rebuild import (
+    RebuiltSimulation,
+    check_endpoint,
+    check_not_running,
+    missing_packages_named,
+    scenario_text,
+    with_batches,
+)
 from sim.runner.result import RunResult
 from sim.runner.runner import SimulationRunner
 from sim.runner.running import run_from
 from sim.scenario.overrides import parse_all
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
-from sim.store.files import SCENARIO, remove_run
+from sim.store.archive import archive_of
+from sim.store.files import SCENARIO, remove_run, versions
 from sim.store.history import RunHistory
 from sim.store.reader import StoredRun, open_run, run_folder
 from sim.store.verifying_recorder import VerifyingRecorder
@@ -104,7 +114,8 @@ async def _branch(
         if at_ns == 0:
             scenario_text(stored, again)
             kept["model"] = list(models) or kept.get("model", [])
-            return await _from_start(stored, again, kept, overrides, seed, (out or folder.parent) if record else None)
+            parent = (out or _runs_beside(folder)) if record else None
+            return await _from_start(stored, again, kept, overrides, seed, parent)
         end = end_of(stored)
         if at_ns > end:
             raise UsageError(f"the record of {folder} ends at {to_text(end)}, before {to_text(at_ns)}")
@@ -112,12 +123,15 @@ async def _branch(
         rebuilt.check_branch(folder, at_ns, overrides, models)
         rebuilt.check_batching(overrides, models)
         doubts = InDoubtEffects(stored, effects, undecided=False, at_ns=at_ns)
+        places = rebuilt.simulation.scenario.recorded_places()
+        if places is not None:
+            kept["places"] = hashlib.sha256(places).hexdigest()
         header = RunHeader(
             name=info.name, seed=info.seed, mode=info.mode, backend=running_on(), options=kept, code=rebuilt.code,
-            origin=origin,
+            origin=origin, versions={**package_versions(rebuilt.simulation.nursery.classes), **versions()},
         )  # fmt: skip
         await rebuilt.prepare()
-        new = create_run(out or folder.parent, header, rebuilt.text) if record else None
+        new = create_run(out or _runs_beside(folder), header, rebuilt.text, places) if record else None
         history = RunHistory(stored, at_ns)
         gone_live = False
 
@@ -173,7 +187,13 @@ async def _from_start(
         begun=again.begun,
     )
     origin = {"run": info.id, "at_ns": 0, "set": [], "seed": seed}  # what was set is in the options
-    return await run_from(stored.path / SCENARIO, chosen, origin)
+    with missing_packages_named(stored):
+        return await run_from(stored.path / SCENARIO, chosen, origin)
+
+
+def _runs_beside(folder: Path) -> Path:
+    """Return the folder in which a branch of a run is written: that of the run, or `runs` if it is in an archive."""
+    return folder.parent if archive_of(folder) is None else Path("runs")
 
 
 def end_of(stored: StoredRun) -> int:

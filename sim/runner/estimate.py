@@ -16,6 +16,7 @@ from sim.llm import Access
 from sim.runner.options import RunKeywords, RunOptions
 from sim.runner.running import run
 from sim.scenario import Scenario, load
+from sim.scenario.packaged import find_scenario
 from sim.tools import ToolsSettings
 
 
@@ -34,7 +35,12 @@ def estimate(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) ->
         KeyboardInterrupt: if the estimate was interrupted, so that the run after it does not start.
     """
     chosen = RunOptions.of(options)
-    checked = scenario if isinstance(scenario, Scenario) else load(Path(scenario), chosen.overrides, chosen.allow)
+    if isinstance(scenario, Scenario):
+        checked = scenario
+    else:
+        path, allow = find_scenario(scenario, chosen.allow)
+        chosen = attrs.evolve(chosen, allow=allow)
+        checked = load(path, chosen.overrides, allow, chosen.kinds)
     foreign = next((entry for entry in checked.agents if entry.kind != "policy"), None)
     if foreign is not None:
         raise UsageError(

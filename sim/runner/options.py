@@ -122,7 +122,7 @@ class HostOptions(Options):
     Args:
         backend: `asyncio` or `trio`; it does not change the result.
         kinds: classes that the scenario may name as `kind`.
-        allow: kinds of installed packages, and modules that a `kind: module:NAME` may be imported from.
+        allow: installed packages, and modules that a `kind: module:NAME` may be imported from.
         allow_commands: whether tools of the scenario may run commands in a sandbox.
         mcp: the MCP servers whose tools the scenario declares. A replay starts none.
         access: language models that replace the scenario's, and how to reach them. For a run from a record: how to

@@ -1,7 +1,8 @@
 """Rebuilds the simulation of a stored run from its scenario: what `replay`, `resume` and `branch` share."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from sim.kernel.effects import EffectHandle
 from sim.llm import Access, Batching
 from sim.llm.batches.settings import uses_batches
 from sim.runner.event_loop import running_on
-from sim.runner.fingerprint import code_hashes
+from sim.runner.fingerprint import code_hashes, other_packages
 from sim.runner.options import ReplayOptions, RunOptions
 from sim.runner.runner import SimulationRunner
 from sim.runner.running import Session, speed_of
@@ -62,20 +63,16 @@ class RebuiltSimulation:
             clock=info.options.get("clock"),
             speed=info.options.get("speed"),
         )
-        scenario = loads(text, str(stored.path / SCENARIO), info.options.get("set", ()), again.allow)
-        access = attrs.evolve(again.access or Access(), models=tuple(info.options.get("model", ())))
-        until_ns = scenario.end_ns if options.until is None else to_ns(options.until)
-        simulation = build(
-            scenario, seed=info.seed, kinds=again.kinds, allow=again.allow, access=access, until_ns=until_ns,
-            allow_commands=again.allow_commands, mcp=again.mcp,
-        )  # fmt: skip
+        with missing_packages_named(stored):
+            scenario = loads(text, str(stored.path / SCENARIO), info.options.get("set", ()), again.allow, again.kinds)
+            access = attrs.evolve(again.access or Access(), models=tuple(info.options.get("model", ())))
+            until_ns = scenario.end_ns if options.until is None else to_ns(options.until)
+            simulation = build(
+                scenario, seed=info.seed, kinds=again.kinds, allow=again.allow, access=access, until_ns=until_ns,
+                allow_commands=again.allow_commands, mcp=again.mcp,
+            )  # fmt: skip
         code = code_hashes(simulation.nursery.classes)
-        changed = tuple(name for name in sorted({*code, *info.code}) if code.get(name) != info.code.get(name))
-        if changed and checked and not again.allow_change:
-            raise RunError(
-                f"the code has changed since {stored.path} was recorded: {', '.join(changed)}",
-                hint="--allow-change accepts the change and verifies the replay against the record",
-            )
+        changed = _changed_code(stored, code, refuse=checked and not again.allow_change)
         return cls(simulation, text, until_ns, info.mode, speed_of(scenario, options), access, code, changed)
 
     def check_batching(self, overrides: Sequence[str] = (), models: Sequence[str] = ()) -> None:
@@ -187,6 +184,41 @@ class RebuiltSimulation:
         change_models(service, models, attrs.evolve(self.access, models=names))
 
 
+@contextmanager
+def missing_packages_named(stored: StoredRun) -> Iterator[None]:
+    """Name a package that a run needs and that is not installed, instead of an error that follows from it.
+
+    Raises:
+        UsageError: if one is missing and something fails in the block.
+    """
+    try:
+        yield
+    except UsageError as error:
+        missing = next((one for one in other_packages(stored.info.versions) if one.installed is None), None)
+        if missing is None:
+            raise
+        raise UsageError(f"{stored.path} needs a package: {missing}", hint=missing.hint) from error
+
+
+def _changed_code(stored: StoredRun, code: Mapping[str, str], *, refuse: bool) -> tuple[str, ...]:
+    """Return the modules, and the packages, that are not what they were when a run was recorded.
+
+    Raises:
+        RunError: if there are any, and they are refused.
+    """
+    before, others = stored.info.code, other_packages(stored.info.versions)
+    changed = [name for name in sorted({*code, *before}) if code.get(name) != before.get(name)]
+    changed += map(str, others)
+    if changed and refuse:
+        accept = "--allow-change accepts the change and verifies the replay against the record"
+        hints = [one.hint for one in others if one.hint is not None]
+        raise RunError(
+            f"the code has changed since {stored.path} was recorded: {', '.join(changed)}",
+            hint=f"{hints[0]}; or {accept}" if hints else accept,
+        )
+    return tuple(changed)
+
+
 def models_asked(options: Mapping[str, Any]) -> list[str]:
     """Return the language models of a stored run, if the operator chose them.
 
@@ -251,9 +283,12 @@ def scenario_text(stored: StoredRun, again: ReplayOptions) -> str:
     """Return the text of the scenario of a stored run.
 
     Raises:
-        RunError: if it cannot be read, or was edited since and the options do not allow that.
+        RunError: if it cannot be read, or was edited since and the options do not allow that; or if the graph of its
+            places is missing or was changed.
     """
     path = stored.path / SCENARIO
+    if (problem := stored.places_problem()) is not None:
+        raise RunError(problem, hint="use a complete copy of the run")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

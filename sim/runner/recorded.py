@@ -11,7 +11,9 @@ def recorded_scenario(stored: StoredRun) -> Scenario | None:
     """Return the scenario as run, with the changes of a branch; None if it is missing or no longer valid."""
     changes = (stored.info.origin or {}).get("set", ())
     try:
-        return loads_branch(recorded_text(stored), SCENARIO, stored.info.options.get("set", ()), changes)
+        return loads_branch(
+            recorded_text(stored), str(stored.path / SCENARIO), stored.info.options.get("set", ()), changes
+        )
     except SimError:
         return None
 

@@ -16,6 +16,7 @@ from sim.runner.rebuild import RebuiltSimulation, check_endpoint, with_batches
 from sim.runner.result import RunResult
 from sim.runner.runner import SimulationRunner
 from sim.store import RunRecorder
+from sim.store.archive import check_not_archived
 from sim.store.history import RunHistory
 from sim.store.reader import open_run, run_folder
 from sim.store.verifying_recorder import VerifyingRecorder
@@ -47,8 +48,10 @@ async def resume_async(
         RunError: if the run cannot be continued; DivergenceError if the replay differs from the record.
     """
     chosen = ReplayOptions.of(options)
+    folder = run_folder(run)
+    check_not_archived(folder, "a run that is resumed is written to its folder")
     return await _resume(
-        run_folder(run), chosen, effects=effects or {}, undecided=undecided, take_over=take_over, allow_loss=allow_loss,
+        folder, chosen, effects=effects or {}, undecided=undecided, take_over=take_over, allow_loss=allow_loss,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import hashlib
 import os
 import signal
 import threading
@@ -17,20 +18,23 @@ import attrs
 from sim.agents.latest_events import listening
 from sim.assembly.build import Simulation, build
 from sim.assembly.models import check_batching
+from sim.distributions import installed_version
 from sim.errors import RunError, SimError, UsageError
 from sim.host.watchdog import Stuck, Watchdog
 from sim.kernel import Duration, to_ns, to_seconds, to_text
 from sim.kernel.effects import EffectHandle
 from sim.kernel.ports import History
 from sim.runner.event_loop import RunThread, in_plain_code, running_on
-from sim.runner.fingerprint import code_hashes
+from sim.runner.fingerprint import code_hashes, package_versions
 from sim.runner.inbox import InboxReader
 from sim.runner.options import Backend, OnInterrupt, RunKeywords, RunOptions, Watcher
 from sim.runner.progress import shown
 from sim.runner.result import RunResult
 from sim.runner.runner import Mode, RunSink, SimulationRunner, check_rounds
 from sim.scenario import Scenario, load
+from sim.scenario.packaged import find_scenario
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
+from sim.store.files import versions
 from sim.tools import Tools
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
@@ -49,7 +53,7 @@ async def run_async(scenario: Scenario | str | os.PathLike[str], **options: Unpa
     Works in plain code and, in a new thread, where an event loop is already running (a notebook).
 
     Args:
-        scenario: a scenario, or the path of a scenario file.
+        scenario: a scenario, the path of a scenario file, or PACKAGE:NAME of one of an installed package.
         options: see `RunOptions`.
 
     Raises:
@@ -68,8 +72,13 @@ async def run_from(
     chosen = attrs.evolve(options, backend=running_on())
     if isinstance(scenario, Scenario) and chosen.overrides:
         raise UsageError("overrides change a scenario file, and this is a scenario that has been loaded")
-    path = None if isinstance(scenario, Scenario) else Path(scenario)
-    checked = scenario if isinstance(scenario, Scenario) else load(Path(scenario), chosen.overrides, chosen.allow)
+    path: Path | None = None
+    if isinstance(scenario, Scenario):
+        checked = scenario
+    else:
+        path, allow = find_scenario(scenario, chosen.allow)
+        chosen = attrs.evolve(chosen, allow=allow)
+        checked = load(path, chosen.overrides, allow, chosen.kinds)
     until_ns = checked.end_ns if chosen.until is None else to_ns(chosen.until)
     if until_ns == 0:
         raise UsageError("a run must last longer than 0 s")
@@ -248,6 +257,7 @@ def _keeper(
         return HashRecorder(), None
     if path is None:
         raise UsageError("a recorded run needs the path of a scenario file, not a Scenario object")
+    places = simulation.scenario.recorded_places()
     kept = {
         "until": options.until,
         "clock": options.clock,
@@ -258,13 +268,26 @@ def _keeper(
         "endpoint": options.access.fingerprint if options.access else None,
         **({"batch": True} if options.access and options.access.batching else {}),
         "tags": list(options.tags),
+        **({} if places is None else {"places": hashlib.sha256(places).hexdigest()}),
+        **({"packages": packages} if (packages := _named_packages(simulation.scenario, options)) else {}),
     }
     header = RunHeader(
         name=simulation.scenario.name, seed=seed, mode=mode, backend=options.backend, options=kept,
         code=code_hashes(simulation.nursery.classes), origin=origin,
+        versions={**package_versions(simulation.nursery.classes), **versions()},
     )  # fmt: skip
-    folder = create_run(options.out, header, path.read_text(encoding="utf-8"))
+    folder = create_run(options.out, header, path.read_text(encoding="utf-8"), places)
     return RunRecorder(folder), folder
+
+
+def _named_packages(scenario: Scenario, options: RunOptions) -> dict[str, str]:
+    """Return the versions, by name, of the packages that the operator allowed or that the graph of places comes from.
+
+    The run can be continued without them: what it needs of them is recorded, or is the code of agents.
+    """
+    graph = scenario.places.graph if scenario.places is not None and scenario.places.loaded is not None else None
+    names = (*options.allow, *([] if graph is None else [graph.partition(":")[0]]))
+    return {name: version for name in names if (version := installed_version(name)) is not None}
 
 
 def speed_of(scenario: Scenario, options: RunOptions) -> float | None:

@@ -1,6 +1,6 @@
 """Load a scenario file: read, override, validate, cross-check, and report every problem at once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -9,13 +9,17 @@ import attrs
 from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
+from sim.actors import Agent
 from sim.agents.family import allow_families, named_family
+from sim.agents.packages import is_module_allowed
 from sim.errors import Problem, ScenarioError, UsageError
-from sim.expressions import did_you_mean
 from sim.kernel.duration import to_text
+from sim.scenario.error_text import words_of
 from sim.scenario.fields import plain
 from sim.scenario.live_changes import check_interventions, read_changes
 from sim.scenario.overrides import FILE, Override, apply_overrides, parse_all
+from sim.scenario.packaged import find_scenario
+from sim.scenario.place_graphs import LoadedGraph, load_graph
 from sim.scenario.schema import Scenario
 from sim.scenario.scopes import Context
 from sim.scenario.semantic_checks import check_semantics
@@ -23,39 +27,27 @@ from sim.scenario.symbols import Symbols, collect, items
 from sim.scenario.units import FieldError, shown
 from sim.scenario.yaml_tree import MAX_BYTES, REFUSED_VALUE, Map, Mark, RefusedValue, Seq, read_tree
 
-_EXPECTED = {
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "string_type": "text",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "greater_than": "a value of more than {gt}",
-    "greater_than_equal": "a value of at least {ge}",
-    "less_than_equal": "a value of at most {le}",
-    "string_pattern_mismatch": "text of the form {pattern}",
-    "string_too_long": "text of at most {max_length} characters",
-    "too_short": "a list of at least {min_length} items",
-    "literal_error": "{expected}",
-}
 
-
-def load(path: str | PathLike[str], overrides: Sequence[str] = (), allow: Sequence[str] = ()) -> Scenario:
+def load(
+    path: str | PathLike[str],
+    overrides: Sequence[str] = (),
+    allow: Sequence[str] = (),
+    kinds: Mapping[str, type[Agent]] | None = None,
+) -> Scenario:
     """Return the scenario in a file.
 
     Args:
-        path: the file.
+        path: the file, or PACKAGE:NAME of one that an installed package offers; see `find_scenario`.
         overrides: values to change, such as `seed=3` or `agents.grazer.count=10`.
-        allow: kinds of agents of installed packages, and modules, that the file may use; see `sim.agents.family`.
+        allow: installed packages, and modules, whose code the file may use; see `sim.agents.packages`.
+        kinds: classes that the host program gives, and that the file may name as `kind`.
 
     Raises:
         ScenarioError: with all problems of the file.
         UsageError: if an override is malformed, or an allowed package cannot be imported.
     """
-    return loads(read_text(path), str(path), overrides, allow)
+    file, allow = find_scenario(path, allow)
+    return loads(read_text(file), str(file), overrides, allow, kinds)
 
 
 def read_text(path: str | PathLike[str]) -> str:
@@ -82,9 +74,15 @@ def read_text(path: str | PathLike[str]) -> str:
     return text
 
 
-def loads(text: str, file: str = "<text>", overrides: Sequence[str] = (), allow: Sequence[str] = ()) -> Scenario:
+def loads(
+    text: str,
+    file: str = "<text>",
+    overrides: Sequence[str] = (),
+    allow: Sequence[str] = (),
+    kinds: Mapping[str, type[Agent]] | None = None,
+) -> Scenario:
     """As `load`, from a text; problems name it `file`."""
-    return Source(text, file, parse_all(overrides), tuple(allow)).load()
+    return Source(text, file, parse_all(overrides), tuple(allow), kinds or {}).load()
 
 
 def loads_branch(text: str, file: str, overrides: Sequence[str], changes: Sequence[str]) -> Scenario:
@@ -113,15 +111,19 @@ class Source:
         text: the text of the file.
         file: its name, for problems.
         overrides: the changes to it, in order.
-        allow: the kinds and modules that it may use.
+        allow: the packages and modules whose code it may use.
+        kinds: the classes of the host program that it may name.
         symbols: the names that it declares; None before it is loaded.
+        graph: the graph that its places refer to; None if there is none, or before it is loaded.
     """
 
     text: str
     file: str
     overrides: tuple[Override, ...] = ()
     allow: tuple[str, ...] = ()
+    kinds: Mapping[str, type[Agent]] = attrs.field(factory=dict)
     symbols: Symbols | None = None
+    graph: LoadedGraph | None = None
 
     def load(self, changes: Sequence[Override] = (), *, check_later: bool = True) -> Scenario:
         """Return the scenario.
@@ -138,13 +140,15 @@ class Source:
         tree, problems = self._tree()
         apply_overrides(tree, (*self.overrides, *changes))
         problems += _import_kinds(tree, self.allow)
-        known = collect(tree)
-        scenario, found = _validate(tree, known)
+        graph, found = load_graph(tree, self.file, self.allow, self.graph)
+        problems += found
+        known = collect(tree, None if graph is None else graph.graph.nodes)
+        scenario, found = self._validate(tree, known, graph)
         problems += found
         if scenario is not None and not problems:
-            scenario._source = attrs.evolve(self, symbols=known)
+            scenario._source = attrs.evolve(self, symbols=known, graph=graph)
             if check_later:
-                problems += check_interventions(tree, scenario, lambda changed: _validate(changed, collect(changed)))
+                problems += check_interventions(tree, scenario, scenario._source._check_again)
         if scenario is None or problems:
             order = sorted(dict.fromkeys(problems), key=lambda one: (one.file == FILE, one.line, one.column))
             raise ScenarioError(order)
@@ -159,6 +163,19 @@ class Source:
         tree, _ = self._tree()
         apply_overrides(tree, self.overrides)
         return plain(tree.get(key))
+
+    def _check_again(self, changed: Map) -> tuple[Scenario | None, list[Problem]]:
+        nodes = None if self.graph is None else self.graph.graph.nodes
+        return self._validate(changed, collect(changed, nodes), self.graph)
+
+    def _validate(self, tree: Map, known: Symbols, graph: LoadedGraph | None) -> tuple[Scenario | None, list[Problem]]:
+        problems = list(check_semantics(tree, known))
+        try:
+            return Scenario.model_validate(tree, context=Context(known, classes=self.kinds, graph=graph)), problems
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+        found = [_problem(tree, part) for detail in details for part in _parts(detail)]
+        return None, problems + [problem for problem in found if problem is not None]
 
     def _tree(self) -> tuple[Map, list[Problem]]:
         """Return the tree of the text, and what is wrong with it.
@@ -184,7 +201,9 @@ def _import_kinds(tree: Map, allow: Sequence[str]) -> Iterator[Problem]:
     """
     for entry in items(tree, "agents"):
         kind = entry.get("kind")
-        if isinstance(kind, str) and isinstance(entry, Map) and ":" in kind and kind.partition(":")[0] in allow:
+        if not isinstance(kind, str) or not isinstance(entry, Map) or ":" not in kind:
+            continue
+        if is_module_allowed(kind.partition(":")[0], allow):
             try:
                 named_family(kind, allow)
             except UsageError as error:
@@ -223,16 +242,6 @@ def _with_duration_text(schema: Any) -> Any:
     return changed
 
 
-def _validate(tree: Map, known: Symbols) -> tuple[Scenario | None, list[Problem]]:
-    problems = list(check_semantics(tree, known))
-    try:
-        return Scenario.model_validate(tree, context=Context(known)), problems
-    except ValidationError as error:
-        details = error.errors(include_url=False)
-    found = [_problem(tree, part) for detail in details for part in _parts(detail)]
-    return None, problems + [problem for problem in found if problem is not None]
-
-
 def _parts(detail: Any) -> Iterator[dict[str, Any]]:
     """Yield one detail for each error of a validator that reports several."""
     error = detail.get("ctx", {}).get("error")
@@ -251,30 +260,9 @@ def _problem(tree: Map, detail: Any) -> Problem | None:
         return None  # refused before: the value itself, or the items of the list
     on_key = location[-1:] == ("[key]",)
     here, mark, steps = _locate(tree, location[:-1] if on_key else location, on_key or kind == "extra_forbidden")
-    message, hint = _words(kind, location[-1], value, context, here)
+    message, hint = words_of(kind, location[-1], value, context, here)
     path = _path(steps) or ("the file" if kind == "missing" else "")
     return mark.problem(f"{path}: {message}" if path else message, hint)
-
-
-def _words(kind: str, step: object, value: object, context: Any, here: object) -> tuple[str, str | None]:
-    """Return the message and the hint for one kind of error of pydantic."""
-    if kind == "missing":
-        return f"the key {step!r} is missing", None
-    if kind == "extra_forbidden":
-        allowed = here.allowed if isinstance(here, Map) else ()
-        keys = f"known keys: {', '.join(allowed)}" if allowed else "no keys are known here"
-        return f"unknown key {str(step)[:80]!r}", did_you_mean(str(step), allowed) or keys
-    if kind == "ours":
-        return str(context["error"]), context["error"].hint
-    if kind not in _EXPECTED:
-        return f"{context.get('error', 'this value is not allowed')}, found {shown(value)}", None
-    expected = _EXPECTED[kind].format(**context)
-    choices = _choices(expected) if kind == "literal_error" and isinstance(value, str) else []
-    return f"expected {expected}, found {shown(value)}", did_you_mean(str(value), choices)
-
-
-def _choices(expected: str) -> list[str]:
-    return [word.strip().strip("'") for word in expected.replace(" or ", ",").split(",")]
 
 
 def _locate(tree: Map, location: tuple[str | int, ...], on_key: bool) -> tuple[Any, Mark, tuple[str | int, ...]]:

@@ -1,7 +1,7 @@
 """The models of a scenario file. Field names are the keys of the file; durations are whole nanoseconds."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import attrs
 from pydantic import (
@@ -18,7 +18,8 @@ from pydantic.json_schema import JsonSchemaValue
 from sim.actors.config import LEAST, MOST_MESSAGES
 from sim.actors.health import ASLEEP_NS, LOCK_NS
 from sim.actors.mailbox import MailboxPolicy, Unmatched
-from sim.agents import FAMILIES
+from sim.agents import FAMILIES, Family
+from sim.agents.packages import is_offered_name
 from sim.errors import ScenarioError, UsageError
 from sim.events.bus import MAX_DATA_BYTES
 from sim.expressions import Expression, did_you_mean
@@ -26,10 +27,14 @@ from sim.kernel.duration import MAX_NS
 from sim.permissions import Permission
 from sim.scenario import fields as f
 from sim.scenario.actions import Do, DoField, action_kind
+from sim.scenario.graph_files import PlaceGraph
 from sim.scenario.interventions import Intervention
 from sim.scenario.models import Models
+from sim.scenario.params import default_params, params_model, read_params
+from sim.scenario.place_graphs import LoadedGraph
 from sim.scenario.schedule import Scheduled
-from sim.scenario.settings import read_sections, read_settings, section_schema
+from sim.scenario.scopes import Context
+from sim.scenario.settings import model_schema, read_sections, read_settings, section_schema
 from sim.scenario.symbols import MAX_CELLS
 from sim.scenario.units import (
     HOUR,
@@ -41,10 +46,12 @@ from sim.scenario.units import (
     RateField,
     duration,
     shown,
+    wrong_as,
 )
 from sim.scenario.values import ValueTemplate
 from sim.scenario.yaml_tree import Map, Mark, find_place
-from sim.world.section import SECTIONS
+from sim.world.places import Attributes
+from sim.world.section import SECTIONS, check_params
 
 MAX_AGENTS = 100_000
 
@@ -190,10 +197,30 @@ NodeField = Annotated[str, PlainValidator(_node), WithJsonSchema(_NODE_SCHEMA)]
 EdgeField = Annotated[Edge, PlainValidator(_edge), WithJsonSchema({"type": "array", "minItems": 2, "maxItems": 3})]
 
 
-class Places(f.Part):
-    """The places of the world: a named graph, nodes and edges, or a grid."""
+SHIPPED: Final = ("karate_club", "les_miserables")
+"""The graphs that are part of this package."""
 
-    graph: Literal["karate_club", "les_miserables"] | None = None
+
+def _graph(value: Any) -> str:
+    if not isinstance(value, str) or not (value in SHIPPED or is_offered_name(value)):
+        message = f"expected {' or '.join(SHIPPED)}, or PACKAGE:NAME of an installed package, found {shown(value)}"
+        raise FieldError(message, did_you_mean(str(value), SHIPPED))
+    return value
+
+
+_GRAPH_SCHEMA = {
+    "anyOf": [{"enum": list(SHIPPED)}, {"type": "string", "pattern": ":"}],
+    "description": "a graph of sim, or PACKAGE:NAME of one of an installed package",
+}
+GraphField = Annotated[str, PlainValidator(_graph), WithJsonSchema(_GRAPH_SCHEMA)]
+
+
+class Places(f.Part):
+    """The places of the world: a graph by its name or in a file, nodes and edges, or a grid."""
+
+    graph: GraphField | None = None
+    params: Annotated[dict[str, f.Json] | None, Field(description="what the graph of a package is made with")] = None
+    file: Annotated[str | None, Field(description="a graph file, relative to the scenario: .graphml, .gml, ...")] = None
     nodes: Annotated[tuple[NodeField, ...] | None, Field(strict=False, min_length=1)] = None
     edges: Annotated[tuple[EdgeField, ...], Field(strict=False)] = ()
     grid: Annotated[
@@ -201,19 +228,53 @@ class Places(f.Part):
         Field(strict=False, description="columns, rows; places are named x,y"),
     ] = None
     diagonals: Annotated[bool, Field(description="grid: edges to all eight neighbours")] = False
-    travel_time: Nanoseconds = 0
+    travel_time: Annotated[Nanoseconds, Field(description="of edges that set none; with `length`, of one unit")] = 0
+    length: Annotated[str | None, Field(description="the attribute of edges in the file that is their length")] = None
+    both_ways: Annotated[bool, Field(description="file, or graph of a package: ignore the direction of edges")] = False
+
+    _loaded: Any = PrivateAttr(default=None)
+
+    @property
+    def loaded(self) -> LoadedGraph | None:
+        """The graph that the file, or the package, gives; None if the scenario has the places itself."""
+        found: LoadedGraph | None = self._loaded
+        return found
 
     @model_validator(mode="after")
-    def _consistent(self) -> "Places":
-        given = [name for name in ("graph", "nodes", "grid") if getattr(self, name) is not None]
+    def _consistent(self, info: ValidationInfo) -> "Places":
+        given = [name for name in ("graph", "file", "nodes", "grid") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise FieldError(f"expected one of graph, nodes, grid, found {' and '.join(given) or 'none'}")
+            raise FieldError(f"expected one of graph, file, nodes, grid, found {' and '.join(given) or 'none'}")
         if self.grid is not None and self.grid[0] * self.grid[1] > MAX_CELLS:
             raise FieldError(f"expected at most {MAX_CELLS} cells in the grid")
-        if self.edges and self.nodes is None:
-            raise FieldError("edges need nodes")
-        if self.diagonals and self.grid is None:
-            raise FieldError("diagonals needs grid")
+        for key, needed in (("edges", "nodes"), ("diagonals", "grid")):
+            if getattr(self, key) and getattr(self, needed) is None:
+                raise FieldError(f"{key} {'need' if key == 'edges' else 'needs'} {needed}")
+        self._check_graph(f.context_of(info))
+        self._check_nodes()
+        return self
+
+    def _check_graph(self, context: Context | None) -> None:
+        """Take the graph that was loaded, and check what the other keys say about it."""
+        elsewhere = self.file is not None or (self.graph is not None and self.graph not in SHIPPED)
+        for key in ("params", "length", "both_ways"):
+            if getattr(self, key) and not elsewhere:
+                raise FieldError(
+                    f"{key} needs file, or a graph of a package",
+                    parts=(FieldError(f"{key} needs file, or a graph of a package", None, (key,)),),
+                )
+        loaded: LoadedGraph | None = context.graph if elsewhere and context is not None else None
+        if loaded is None:
+            return
+        self._loaded = loaded
+        if loaded.graph.directed and not self.both_ways:
+            hint = "add `both_ways: true` to ignore their directions"
+            raise FieldError("the edges of the graph lead one way, but those of places lead both ways", hint)
+        if self.length is not None and not self.travel_time:
+            raise FieldError("length needs travel_time, the time for one unit of length", "for example travel_time: 1s")
+        travel_times(loaded.graph, self.travel_time, self.length)
+
+    def _check_nodes(self) -> None:
         nodes = self.nodes or ()
         if len(set(nodes)) != len(nodes):
             raise FieldError(f"the place {next(n for n in nodes if nodes.count(n) > 1)!r} appears twice in nodes")
@@ -225,7 +286,41 @@ class Places(f.Part):
         )
         if unknown:
             raise FieldError("edges lead nowhere", parts=unknown)
-        return self
+
+
+def travel_times(graph: PlaceGraph, travel_ns: int, length: str | None) -> list[tuple[str, str, int]]:
+    """Return the edges of a graph with their travel times in nanoseconds.
+
+    An edge takes its attribute `travel_time`, else its length times `travel_ns`, else `travel_ns`.
+
+    Args:
+        graph: the graph.
+        travel_ns: the travel time of an edge, or of one unit of length.
+        length: the attribute that is the length of an edge; None: edges have none.
+
+    Raises:
+        FieldError: if an attribute that is needed is missing, or is no time or no length.
+    """
+    return [(a, b, _travel_ns(f"the edge {a} - {b}", about, travel_ns, length)) for a, b, about in graph.edges]
+
+
+def _travel_ns(where: str, about: Attributes, travel_ns: int, length: str | None) -> int:
+    try:
+        if "travel_time" in about:
+            return duration(about["travel_time"])
+        if length is None:
+            return travel_ns
+        if length not in about:
+            raise FieldError(f"it has no attribute {length[:60]!r} for its length", did_you_mean(length, about))
+        units = about[length]
+        if isinstance(units, str | bool) or units < 0:
+            raise FieldError(f"its {length[:60]} is not a number of at least 0, but {shown(units)}")
+        whole = round(units * travel_ns)
+        if whole > MAX_NS:
+            raise FieldError(f"its {length[:60]} of {units} takes too long")
+    except FieldError as error:
+        raise FieldError(f"{where}: {error}", error.hint) from None
+    return whole
 
 
 class Space(f.Part):
@@ -308,6 +403,23 @@ def _entry_settings(raw: Any, info: ValidationInfo) -> Any:
     return raw
 
 
+def _entry_params(raw: Any, info: ValidationInfo) -> Any:
+    """Read the params of an entry by its kind; those of a kind that is not known here stay as written."""
+    kind, context = str(info.data.get("kind")), f.context_of(info)
+    given = None if context is None else context.classes.get(kind)
+    family = FAMILIES.get(kind)
+    agent = given or (None if family is None else family.agent)
+    if agent is not None and agent.Params is not None:
+        check_params(agent.Params, agent.__name__)
+        try:
+            return default_params(agent.Params) if raw is None else read_params(agent.Params, raw, info)
+        except UsageError as error:
+            raise wrong_as(error) from None
+    if agent is not None and raw is not None:
+        raise FieldError(f"agents of the kind {kind} have no params", "their class declares them as a class Params")
+    return raw
+
+
 class Agent(f.Part):
     """One agent, or `count` equal agents."""
 
@@ -316,6 +428,11 @@ class Agent(f.Part):
     kind: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$")] = "policy"
     settings: Annotated[
         Any, PlainValidator(_entry_settings), Field(description="the settings of its kind", validate_default=True)
+    ] = None
+    params: Annotated[
+        Any,
+        PlainValidator(_entry_params),
+        Field(description="what each agent is set up with, if its class has Params", validate_default=True),
     ] = None
     group: Annotated[f.Name | None, Field(description="default: name")] = None
     permission: f.Level = Permission.USER
@@ -346,14 +463,18 @@ class Agent(f.Part):
         """Keep the positions of values that are evaluated at the start, for error messages."""
         agent = handler(data)
         if isinstance(data, Map):
-            state = data.get("state")
-            inner = state.values_at if isinstance(state, Map) else {}
-            agent._marks = {**data.values_at, **{f"state.{key}": mark for key, mark in inner.items()}}
+            inner = {
+                f"{part}.{key}": mark
+                for part in ("state", "params")
+                if isinstance(data.get(part), Map)
+                for key, mark in data[part].values_at.items()
+            }
+            agent._marks = {**data.values_at, **inner}
         return agent
 
     def problem(self, key: str, message: str, hint: str | None) -> UsageError:
         """Return the error, with its position, for a value of this entry that cannot be evaluated at the start."""
-        mark = self._marks.get(key)
+        mark = self._marks.get(key) or self._marks.get("name")
         text = f"agents.{self.name}.{key}: {message}"
         return UsageError(text, hint=hint) if mark is None else ScenarioError([mark.problem(text, hint)])
 
@@ -373,10 +494,10 @@ class Agent(f.Part):
         handler.resolve_ref_schema(found)["allOf"] = [
             {
                 "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
-                "then": {"properties": {"settings": section_schema(family.settings, handler)}},
+                "then": {"properties": properties},
             }
             for kind, family in FAMILIES.items()
-            if family.settings is not None
+            if (properties := _properties(family, handler))
         ]
         return found
 
@@ -384,6 +505,14 @@ class Agent(f.Part):
     def group_name(self) -> str:
         """The group of the agents; by default the name of the entry."""
         return self.group or self.name
+
+
+def _properties(family: Family, handler: Any) -> dict[str, JsonSchemaValue]:
+    """Return the JSON Schema of what an entry of a kind is set up with, by key."""
+    found = {} if family.settings is None else {"settings": section_schema(family.settings, handler)}
+    if family.agent.Params is not None:
+        found["params"] = model_schema(params_model(family.agent.Params), handler)
+    return found
 
 
 class Event(Scheduled):
@@ -496,6 +625,11 @@ class Scenario(f.Part):
         for key, section in SECTIONS.items():
             properties[key] = section_schema(section.settings, handler)
         return found
+
+    def recorded_places(self) -> bytes | None:
+        """Return the graph that its places refer to, as it is recorded with a run; None if there is none."""
+        loaded = None if self.places is None else self.places.loaded
+        return None if loaded is None else loaded.record()
 
     @property
     def end_ns(self) -> int:

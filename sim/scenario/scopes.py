@@ -1,11 +1,12 @@
 """The names and functions that an expression may use in each place of a scenario file."""
 
 import keyword
-from collections.abc import Collection
-from typing import Literal
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
 
 import attrs
 
+from sim.actors import Agent
 from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.llm.rules import NAMES as MODEL_NAMES
 from sim.scenario.symbols import Kind, Symbols
@@ -28,7 +29,7 @@ CIVIL = frozenset({"hour", "weekday", "date"})
 """Functions over the civil time of the run, which needs a calendar."""
 
 AGENT_FUNCTIONS = CHANCE | CIVIL | {
-    "neighbours", "nearby", "adjacent", "free_places", "state_of", "agents",
+    "neighbours", "nearby", "adjacent", "attribute", "free_places", "state_of", "agents",
     "remaining", "usage", "budget", "exists", "content", "level",
     "queue", "in_sight", "position", "holds", "conversation", "open_conversations", "my_tasks", "task",
 }  # fmt: skip
@@ -77,11 +78,15 @@ class Context:
         known: the names that the file declares.
         state: names of the state variables of the current agent.
         kept: names that the patterns of the current scripted rule capture.
+        classes: classes of agents of the host program, by kind.
+        graph: the graph that the places of the file refer to, a `sim.scenario.place_graphs.LoadedGraph`.
     """
 
     known: Symbols
     state: Collection[str] = ()
     kept: Collection[str] = ()
+    classes: Mapping[str, type[Agent]] = attrs.field(factory=dict)
+    graph: Any = None
 
     def check(self, place: Place, expression: Expression) -> None:
         """Check the names, functions and literal references of an expression.

@@ -4,7 +4,7 @@ See `sim.world.section` for how a class defines the keys of its settings.
 """
 
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
@@ -54,8 +54,22 @@ def read_settings(settings: type, raw: Any, info: ValidationInfo) -> Any:
     if not isinstance(raw, dict):
         raise FieldError(f"expected a mapping, found {shown(raw)}")
     values = model_of(settings).model_validate(raw, context=info.context)
+    return made(settings, {name: getattr(values, name) for name in type(values).model_fields}, raw)
+
+
+def made(settings: type, values: Mapping[str, Any], raw: Any = None) -> Any:
+    """Return settings with checked values.
+
+    Args:
+        settings: their class.
+        values: their values by name.
+        raw: the part of the file with them, for the places of errors.
+
+    Raises:
+        FieldError: if values contradict each other.
+    """
     try:
-        return settings(**{name: getattr(values, name) for name in type(values).model_fields})
+        return settings(**values)
     except UsageError as error:
         raise _placed(error, raw) from None
     except (TypeError, ValueError) as error:  # of a validator of attrs
@@ -73,14 +87,26 @@ def _placed(error: UsageError, raw: Any) -> FieldError:
 @cache
 def model_of(settings: type) -> type[f.Part]:
     """Return the model of a class of settings."""
-    told = described(settings)
-    hints = get_type_hints(settings, include_extras=True)
-    fields: dict[str, Any] = {}
+    return model_from(settings, {name: (field, default) for name, field, default in fields_of(settings)})
+
+
+def fields_of(settings: type) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the name, the validated type and the default of each setting of a class."""
+    told, hints = described(settings), get_type_hints(settings, include_extras=True)
     for attribute in attrs.fields(settings):
         if attribute.init:
             name = attribute.alias or attribute.name
-            field: Any = Annotated[_field(hints[attribute.name]), Field(description=told.get(name))]
-            fields[name] = (field, _default(attribute))
+            yield name, Annotated[_field(hints[attribute.name]), Field(description=told.get(name))], _default(attribute)
+
+
+def reads(settings: type, name: str) -> Setting | None:
+    """Return the meaning of a setting whose type alone does not say how a file writes it; None for all others."""
+    notes = get_args(get_type_hints(settings, include_extras=True).get(name))
+    return next((note.setting for note in notes if isinstance(note, Reads)), None)
+
+
+def model_from(settings: type, fields: dict[str, Any]) -> type[f.Part]:
+    """Return a model of a class of settings with these fields."""
     doc = (settings.__doc__ or "").strip().split("\n\n", 1)[0].replace("\n", " ")
     model: type[f.Part] = create_model(settings.__name__, __base__=f.Part, __doc__=doc, **fields)
     return model
@@ -129,7 +155,12 @@ def _nested(settings: type) -> Any:
 
 def section_schema(settings: type, handler: Any) -> JsonSchemaValue:
     """Return the JSON Schema of settings; `handler` is that of the schema around it."""
-    found: JsonSchemaValue = handler(TypeAdapter(model_of(settings)).core_schema)
+    return model_schema(model_of(settings), handler)
+
+
+def model_schema(model: type[f.Part], handler: Any) -> JsonSchemaValue:
+    """Return the JSON Schema of a model; `handler` is that of the schema around it."""
+    found: JsonSchemaValue = handler(TypeAdapter(model).core_schema)
     return found
 
 

@@ -3,7 +3,7 @@
 Malformed parts of the tree are skipped here, because validation reports them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal
 
 import attrs
@@ -150,8 +150,13 @@ class Symbols:
         return self.spawned or (count > 1 and len(number) < 7 and int(number) <= count)
 
 
-def collect(tree: Any) -> Symbols:
-    """Return the names that the tree of a scenario file declares."""
+def collect(tree: Any, places: Collection[str] | None = None) -> Symbols:
+    """Return the names that the tree of a scenario file declares.
+
+    Args:
+        tree: the tree.
+        places: the names of places of a graph that the file refers to.
+    """
     agents = [entry for entry in items(tree, "agents") if isinstance(entry.get("name"), str)]
     actions = list(_actions(agents))
     pools = mapping(tree, "pools")
@@ -169,7 +174,7 @@ def collect(tree: Any) -> Symbols:
         limits=frozenset(mapping(tree, "limits")),
         budgets=frozenset(mapping(tree, "budgets")),
         quotas=frozenset(mapping(tree, "quotas")),
-        places=_places(mapping(tree, "places")),
+        places=_places(mapping(tree, "places")) if places is None else frozenset(places),
         records=None if foreign else frozenset(
             key for entry in agents for rule in items(entry, "rules") for key in mapping(rule, "record")
         ),
@@ -241,8 +246,8 @@ def _artifacts(tree: Any, actions: list[tuple[str, dict[str, Any]]]) -> frozense
 
 
 def _places(places: dict[str, Any]) -> frozenset[str] | None:
-    """Return the names of the places; None for a named graph, whose nodes are not in the file."""
-    if "graph" in places:
+    """Return the names of the places; None for a graph whose nodes are not in the file."""
+    if "graph" in places or "file" in places:
         return None
     grid = places.get("grid")
     if isinstance(grid, list) and len(grid) == 2 and all(type(side) is int and 0 < side <= 1000 for side in grid):

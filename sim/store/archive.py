@@ -1,42 +1,145 @@
-"""Runs in zip archives, as they are handed on: unpacked into a folder for as long as they are read."""
+"""Runs in zip archives, as they are handed on: unpacked into a folder for as long as the process lives.
 
+An archive may come from anybody. What it says of itself is not trusted: names, sizes, kinds of files.
+"""
+
+import atexit
+import shutil
+import stat
+import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
+from threading import Lock
 from typing import Final
 
-from sim.errors import RunError, UsageError
+import attrs
+
+from sim.errors import RunError, SimError, UsageError
 from sim.store.files import DATABASE
+
+EXPERIMENT: Final = "experiment/plan.json"
+"""The file that an archive of an experiment has, and one of a run has not."""
 
 MOST_FILES: Final = 10_000
 MOST_BYTES: Final = 20 * 2**30
-"""The most bytes of the files of a run, unpacked."""
+"""The most bytes of the files of an archive, unpacked."""
+
+_LONGEST: Final = 1000  # characters of a name
 
 
-def unpack(archive: Path, to: Path) -> Path:
-    """Unpack the one run of a zip archive, and return its folder. No file is written outside of `to`.
+@attrs.frozen
+class _Unpacked:
+    """A run that was unpacked."""
 
-    Args:
-        archive: the archive; the run is in it with or without its folder.
-        to: an empty folder.
+    archive: Path
+    version: tuple[int, int]
+    folder: Path
+
+
+_UNPACKED: Final[dict[Path, _Unpacked]] = {}  # by the path of the archive
+_LOCK: Final = Lock()
+
+
+def is_archive(path: Path) -> bool:
+    """Return whether a path leads to a zip archive, by its name."""
+    return path.suffix.lower() == ".zip" and path.is_file()
+
+
+def unpacked_run(archive: Path) -> Path:
+    """Return the folder of the run in an archive. It is unpacked once, and removed when the process ends.
 
     Raises:
-        UsageError: if it has no run, several, or too much.
+        UsageError: if it has no run, several, or too much, or a file in it has a name that leads elsewhere.
         RunError: if it is damaged or cannot be read.
     """
     try:
+        path, facts = archive.resolve(), archive.stat()
+    except OSError as error:
+        raise unreadable(archive, error) from error
+    version = (facts.st_mtime_ns, facts.st_size)
+    with _LOCK:
+        known = _UNPACKED.get(path)
+        if known is None or known.version != version:
+            known = _UNPACKED[path] = _Unpacked(archive, version, _unpack_run(archive))
+        return known.folder
+
+
+def archive_of(folder: Path) -> Path | None:
+    """Return the archive that a run folder was unpacked from; None if it is a folder of its own."""
+    return next((one.archive for one in tuple(_UNPACKED.values()) if one.folder == folder), None)
+
+
+def check_not_archived(folder: Path, why: str) -> None:
+    """Refuse a run that is in an archive.
+
+    Args:
+        folder: the folder of the run.
+        why: what needs a folder that stays, for the error.
+
+    Raises:
+        UsageError: if it is.
+    """
+    archive = archive_of(folder)
+    if archive is not None:
+        raise UsageError(f"{archive} is an archive, and {why}", hint="unpack it, and give the folder of the run")
+
+
+def members_of(opened: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInfo]:
+    """Return the files of a zip archive.
+
+    Raises:
+        UsageError: if there are too many or too large ones, if two have the same name, or if one is a link or has
+            a name that leads out of the folder into which it is unpacked.
+    """
+    members = [member for member in opened.infolist() if not member.is_dir()]
+    if len(members) > MOST_FILES or sum(one.file_size for one in members) > MOST_BYTES:
+        raise UsageError(f"{archive} has more than {MOST_FILES:,} files, or {MOST_BYTES:,} bytes")
+    seen: set[str] = set()
+    for member in members:
+        name = member.filename
+        if _leads_elsewhere(name) or stat.S_ISLNK(member.external_attr >> 16):
+            raise UsageError(f"{archive} has the file {name[:80]!r}, which would be written outside of its folder")
+        if name.casefold() in seen:
+            raise UsageError(f"{archive} has the file {name[:80]!r} twice")
+        seen.add(name.casefold())
+    return members
+
+
+def unreadable(archive: Path, error: Exception) -> SimError:
+    """Return the error for an archive that cannot be read."""
+    return RunError(f"{archive} cannot be read as a zip archive: {error}")
+
+
+UNREADABLE: Final = (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, ValueError)
+"""What `zipfile` raises for archives that are damaged, encrypted or of an unknown kind."""
+
+
+def _leads_elsewhere(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    wrong = name.startswith("/") or ".." in parts or "\\" in name or ":" in name or "\0" in name
+    return wrong or not parts or len(name) > _LONGEST
+
+
+def _unpack_run(archive: Path) -> Path:
+    """Unpack the one run of an archive, and return its folder. Its files are removed when the process ends."""
+    to = Path(tempfile.mkdtemp(prefix="sim-archive-"))
+    atexit.register(shutil.rmtree, to, ignore_errors=True)
+    try:
         with zipfile.ZipFile(archive) as opened:
-            members = [member for member in opened.infolist() if not member.is_dir()]
+            members = members_of(opened, archive)
+            if any(member.filename == EXPERIMENT for member in members):
+                raise UsageError(
+                    f"{archive} is the archive of an experiment, not of a run", hint=f"check it: sim verify {archive}"
+                )
             places = {PurePosixPath(one.filename).parent for one in members if _name(one) == DATABASE}
             if len(places) != 1:
                 raise UsageError(f"{archive} has {len(places)} runs, not one", hint="pack the folder of one run")
             own = [one for one in members if places <= set(PurePosixPath(one.filename).parents)]
-            if len(own) > MOST_FILES or sum(one.file_size for one in own) > MOST_BYTES:
-                raise UsageError(f"{archive} has more than {MOST_FILES:,} files, or {MOST_BYTES:,} bytes")
             paths = {Path(opened.extract(one, to)).parent for one in own if _name(one) == DATABASE}
             for member in own:
-                opened.extract(member, to)  # it leaves out `..` and the root of a path
-    except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError) as error:  # also encrypted ones
-        raise RunError(f"{archive} cannot be read as a zip archive: {error}") from error
+                opened.extract(member, to)
+    except UNREADABLE as error:
+        raise unreadable(archive, error) from error
     return paths.pop()
 
 

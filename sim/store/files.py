@@ -33,6 +33,9 @@ if sys.platform != "win32":  # on Windows, fencing relies on the epoch only
 
 DATABASE = "run.db"
 SCENARIO = "scenario.yaml"
+PLACES = "places.json"
+"""The graph of the places of a run, if it is not in the scenario."""
+
 LOCK = "run.lock"
 _NEW_LOCK = "new.lock"  # before it is held
 
@@ -76,7 +79,7 @@ class RunHeader:
         mode: `autonomous` or `tick`.
         backend: `asyncio` or `trio`.
         options: the options of the caller that are not in the scenario, as JSON.
-        versions: see `versions`.
+        versions: see `versions`; and by name, those of the packages that agents come from.
         code: by module, the hash (64 hex digits) of its source code: for `sim` and for the modules of agent classes.
         origin: for a branch, the original run and the point where the branch starts; else None.
     """
@@ -91,11 +94,17 @@ class RunHeader:
     origin: Mapping[str, Any] | None = None
 
 
-def create_run(root: Path, header: RunHeader, scenario: str) -> Path:
+def create_run(root: Path, header: RunHeader, scenario: str, places: bytes | None = None) -> Path:
     """Create the folder `<name>-<seed>-<id>` of a new run below `root` and return it.
 
     It is created under a hidden name and renamed when it is complete, so that no other program sees an incomplete run.
     The folder has mode 0700 and its files 0600, because runs contain prompts and memories of agents.
+
+    Args:
+        root: the folder of the runs.
+        header: what is known of the run at its start.
+        scenario: the text of the scenario.
+        places: the graph of its places, if the scenario refers to one; `options` of the header has its hash.
 
     Raises:
         UsageError: if the seed is out of range.
@@ -111,6 +120,8 @@ def create_run(root: Path, header: RunHeader, scenario: str) -> Path:
         lock = _lock_draft(draft)  # prevents `remove_drafts` in another process from removing it
         remove_drafts(root)
         private_file(draft / SCENARIO, scenario.encode())
+        if places is not None:
+            private_file(draft / PLACES, places)
         private_file(draft / DATABASE)
         create_head(draft, Head(label, 0, _create_database(draft / DATABASE, label, header, scenario)))
         reach("run.drafted")

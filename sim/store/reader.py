@@ -18,9 +18,10 @@ from sim.errors import RunError, SimError, UsageError
 from sim.kernel.codec import decode, encode
 from sim.kernel.effects import hash_request
 from sim.kernel.rows import RecordedEvent
+from sim.store.archive import is_archive, unpacked_run
 from sim.store.audit_chain import AUDIT, AuditHead, AuditReport, check_chain, read_lines
 from sim.store.contents import content_hash, join
-from sim.store.files import DATABASE, SCENARIO, Database, Table, being_written, is_settled, recover
+from sim.store.files import DATABASE, PLACES, SCENARIO, Database, Table, being_written, is_settled, recover
 from sim.store.hashing import RunHash, arrival_hash, final_hash, result_hash
 from sim.store.head import HEAD, UNSAFE, UnsafeEffect, read_head, read_unsafe, unsafe_size
 from sim.store.schema import APPLICATION, SCHEMA, TABLES
@@ -237,7 +238,20 @@ class StoredRun:
         else:
             if not same:
                 found.append(f"{scenario} is not the scenario that was run: it was changed")
-        return found
+        places = self.places_problem()
+        return found if places is None else [*found, places]
+
+    def places_problem(self) -> str | None:
+        """Return what is wrong with the recorded graph of the places, beside the database; None if nothing is."""
+        recorded, path = self.info.options.get("places"), self.path / PLACES
+        if recorded is None:
+            return None
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            return f"{path}, the graph of the places, cannot be read: {error.strerror}"
+        same = hashlib.sha256(data).hexdigest() == recorded
+        return None if same else f"{path} is not the graph of places that was used: it was changed"
 
     def audit(self, known: AuditHead | None = None) -> AuditReport:
         """Check the audit records of the run: their chain, and their hashes in `run.audit`.
@@ -434,12 +448,16 @@ def list_runs(root: str | PathLike[str]) -> list[RunInfo]:
 
 
 def run_folder(run: str | PathLike[str], root: str | PathLike[str] = "runs") -> Path:
-    """Return the folder of a run that a program gives: as text for `find_run`, or as a path.
+    """Return the folder of a run that a program gives: as text for `find_run`, or as the path of a folder or archive.
 
     Raises:
-        UsageError: if it is a text, and no run, or more than one, matches.
+        UsageError: if it is a text, and no run, or more than one, matches, or an archive with no run.
+        RunError: if it is an archive that cannot be read.
     """
-    return find_run(root, run) if isinstance(run, str) else Path(run)
+    if isinstance(run, str):
+        return find_run(root, run)
+    path = Path(run)
+    return unpacked_run(path) if is_archive(path) else path
 
 
 def find_run(root: str | PathLike[str], text: str) -> Path:
@@ -447,13 +465,16 @@ def find_run(root: str | PathLike[str], text: str) -> Path:
 
     Args:
         root: the folder that contains the run folders.
-        text: a path, the name of a scenario (its latest run; `NAME~1` is the second latest), or the beginning of the
-            name of a run folder.
+        text: a path of a folder or of a zip archive, the name of a scenario (its latest run; `NAME~1` is the second
+            latest), or the beginning of the name of a run folder.
 
     Raises:
-        UsageError: if no run, or more than one, matches.
+        UsageError: if no run, or more than one, matches, or if it is an archive with no run.
+        RunError: if it is an archive that cannot be read.
     """
     root, path = Path(root), Path(text)
+    if is_archive(path):
+        return unpacked_run(path)
     if path.is_dir() and (path / DATABASE).exists():
         return path
     if path.name == DATABASE and path.is_file():

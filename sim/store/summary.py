@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from sim.errors import UsageError
 from sim.kernel.duration import seconds_text
+from sim.store.archive import archive_of
+from sim.store.files import versions
 from sim.store.reader import RunInfo
 from sim.text import number, plain
 
@@ -21,7 +23,7 @@ def fields_of(info: RunInfo) -> dict[str, Any]:
     """Return the fields of a run on record, with the names of `RunResult.to_json()`."""
     return {
         **(info.summary or {}),
-        "run": str(info.path),
+        "run": str(archive_of(info.path) or info.path),
         "scenario": info.name,
         "mode": info.mode,
         "seed": info.seed,
@@ -111,6 +113,15 @@ def pairs(fields: Fields) -> Iterator[tuple[str, str]]:
         yield "events", number(fields["events"])
     if fields.get("hash"):
         yield "hash", fields["hash"][:16]
+    if packages := _packages(fields):
+        yield "packages", ", ".join(f"{name} {version}" for name, version in sorted(packages.items()))
+
+
+def _packages(fields: Fields) -> dict[str, Any]:
+    """Return the versions of the packages that a run used, by name."""
+    named, recorded = fields.get("options", {}).get("packages"), fields.get("versions", {})
+    used = dict(named) if isinstance(named, dict) else {}
+    return used | {name: version for name, version in recorded.items() if name not in versions()}
 
 
 def _status(fields: Fields) -> str:

@@ -56,7 +56,7 @@ def write_view(stored: StoredRun, target: Path | None = None, *, force: bool = F
         RunError: if the run is damaged, or the file cannot be written.
     """
     head, tail = shell(stored, follows=False).split(MARK)
-    with page_file(stored.path, VIEW, target, force=force) as (file, draft):
+    with page_file(stored.path, VIEW, target, suffix=".view.html", force=force) as (file, draft):
         draft.write(head)
         view = View(stored, PageBlocks(draft))
         view.read(stored)

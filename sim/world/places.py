@@ -7,6 +7,9 @@ from heapq import heappop, heappush
 from sim.errors import UsageError
 from sim.kernel.codec import decode
 
+Attributes = Mapping[str, str | int | float | bool]
+"""Attributes of a place or an edge by name."""
+
 
 class Places:
     """An undirected graph on which agents stand. A grid is a graph with nodes named `column,row`.
@@ -14,12 +17,24 @@ class Places:
     Args:
         nodes: the names of the nodes, in order.
         edges: tuples (node, node, travel time in simulated nanoseconds).
+        about: attributes of nodes, as a graph file gives them.
+        between: attributes of edges, as tuples (node, node, attributes).
 
     Raises:
         UsageError: if an edge names an unknown node.
     """
 
-    def __init__(self, nodes: Iterable[str], edges: Iterable[tuple[str, str, int]]) -> None:
+    def __init__(
+        self,
+        nodes: Iterable[str],
+        edges: Iterable[tuple[str, str, int]],
+        about: Mapping[str, Attributes] | None = None,
+        between: Iterable[tuple[str, str, Attributes]] = (),
+    ) -> None:
+        self._about = dict(about or {})
+        self._between: dict[tuple[str, str], Attributes] = {}
+        for start, end, attributes in between:
+            self._between.setdefault((start, end), attributes)
         self._edges: dict[str, dict[str, int]] = {node: {} for node in nodes}
         self._standing: dict[str, dict[str, None]] = {node: {} for node in self._edges}
         self._where: dict[str, str] = {}
@@ -89,6 +104,14 @@ class Places:
     def adjacent(self, node: str) -> list[str]:
         """Return the places one edge away, in order of declaration."""
         return list(self._edges[node])
+
+    def about(self, node: str) -> Attributes:
+        """Return the attributes of a place that its graph file gives; empty if there are none."""
+        return self._about.get(node, {})
+
+    def between(self, node: str, other: str) -> Attributes:
+        """Return the attributes of the edge between two places that the graph file gives; empty if there are none."""
+        return self._between.get((node, other)) or self._between.get((other, node)) or {}
 
     def neighbours(self, agent_id: str) -> list[str]:
         """Return the other agents at the place of `agent_id` or one edge away."""

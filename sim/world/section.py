@@ -132,19 +132,44 @@ def check_settings(settings: type) -> None:
     _check_class(settings, ())
 
 
-def _check_class(settings: type, outside: tuple[type, ...]) -> None:
-    """Check a class of settings that is nested in others."""
+def check_params(params: type, owner: str) -> None:
+    """Check the class `Params` of a class of agents. It needs no descriptions.
+
+    Args:
+        params: the class.
+        owner: the name of the class of agents.
+
+    Raises:
+        UsageError: if it is not a frozen attrs class, or an attribute has no type, or one that a file cannot give.
+    """
+    _check_class(params, (), explained=False)
+    typed = inspect.get_annotations(params)
+    untyped = [name for name, value in vars(params).items() if name not in typed and _is_untyped(name, value)]
+    if untyped:
+        raise UsageError(
+            f"{owner}.Params.{untyped[0]} has no type", hint=f"write `{untyped[0]}: float = ...`, or another type"
+        )
+
+
+def _is_untyped(name: str, value: object) -> bool:
+    """Return whether an attribute of a class is a value without a type, which attrs leaves out."""
+    slot = inspect.isdatadescriptor(value) or callable(value) or isinstance(value, classmethod | staticmethod)
+    return not name.startswith("_") and not slot
+
+
+def _check_class(settings: type, outside: tuple[type, ...], *, explained: bool = True) -> None:
+    """Check a class of settings that is nested in others; `explained`: whether it must be described."""
     if settings in outside:
         raise UsageError(f"the settings {settings.__name__} contain themselves")
     if not attrs.has(settings) or not attrs.inspect(settings).is_frozen:
         raise UsageError(f"{settings.__name__} must be a frozen attrs class", hint="decorate it with @attrs.frozen")
-    if not (settings.__doc__ or "").strip():
+    if explained and not (settings.__doc__ or "").strip():
         raise UsageError(f"{settings.__name__} has no docstring", hint="describe it in the first line of one")
     told, hints = described(settings), _hints(settings)
     for attribute in attrs.fields(settings):
         if not attribute.init:
             continue
-        if not told.get(attribute.alias or attribute.name):
+        if explained and not told.get(attribute.alias or attribute.name):
             raise UsageError(
                 f"the setting {attribute.name!r} of {settings.__name__} has no description",
                 hint="add it under `Args:` in the docstring of the class",

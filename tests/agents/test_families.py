@@ -3,7 +3,6 @@
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ import attrs
 import pytest
 
 import sim
-from sim.agents import FAMILIES, AgentPlan, Family, WorldPlan, define_family, family
+from sim.agents import FAMILIES, AgentPlan, Family, WorldPlan, define_family
 from sim.assembly.build import Simulation, build
 from sim.cli import main
 from sim.errors import ScenarioError, UsageError
@@ -21,6 +20,7 @@ from sim.store import VIEWS, open_run
 from sim.tools import Given
 from sim.world.action import action
 from sim.world.section import Json
+from tests.packages import install
 from tests.registries import kept_registries
 
 
@@ -301,47 +301,75 @@ def test_an_unknown_kind_is_refused_with_the_nearest_one() -> None:
     assert caught.value.hint == "did you mean 'baker'?"
 
 
-def _offer(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    point = EntryPoint(name, value, "sim.families")
-    monkeypatch.setattr(family, "entry_points", lambda group: (point,) if group == "sim.families" else ())
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder from which modules are imported."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    return folder
 
 
-def test_a_package_is_imported_if_it_is_allowed(monkeypatch: pytest.MonkeyPatch, module: types.ModuleType) -> None:
+def offer(site: Path, name: str, target: str, package: str = "old-bakery") -> None:
+    """Install a package that offers a kind of agents."""
+    install(site, package, {}, offers={"sim.agents": {name: target}})
+
+
+def test_a_package_is_imported_if_it_is_allowed(site: Path, module: types.ModuleType) -> None:
     """Its kind is refused without --allow, before anything is imported; with it, its settings are read."""
-    _offer(monkeypatch, "baker", "bakery_of_tests:BAKER")
-    with pytest.raises(UsageError, match="the kind 'baker' belongs to a package that is not allowed") as caught:
+    offer(site, "baker", "bakery_of_tests:BAKER")
+    with pytest.raises(UsageError, match="'baker' belongs to the package old-bakery, which is not allowed") as caught:
         built()
-    assert caught.value.hint == "allow it: --allow baker"
+    assert caught.value.hint == "allow it: --allow old-bakery"
     assert "baker" not in FAMILIES
-    agent: Any = build(scenario("{name: ada, kind: baker, settings: {loaves: 2}}", allow=("baker",))).world.agents[
-        "ada"
-    ]
-    assert agent.settings == BakerSettings("rye", 2)
+    entry = "{name: ada, kind: baker, settings: {loaves: 2}}"
+    for name in ("old-bakery", "Old_Bakery"):  # as pip does, it takes both for the same
+        agent: Any = build(scenario(entry, allow=(name,))).world.agents["ada"]
+        assert agent.settings == BakerSettings("rye", 2)
 
 
-def test_a_misspelt_kind_of_a_package_is_known_by_its_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_can_offer_a_class(site: Path, module: types.ModuleType) -> None:
+    """An entry point that leads to a class of agents needs no family."""
+    offer(site, "sleeper", "bakery_of_tests:Sleeper")
+    agent = build(scenario("{name: ada, kind: sleeper}", allow=("old-bakery",))).world.agents["ada"]
+    assert (type(agent), getattr(agent, "kind", None)) == (Sleeper, "sleeper")
+    again = build(scenario("{name: ada, kind: sleeper}", allow=("old-bakery",)))
+    assert type(again.world.agents["ada"]) is Sleeper
+
+
+def test_two_packages_cannot_give_one_kind(site: Path, module: types.ModuleType) -> None:
+    """A kind that two allowed packages offer is refused with the name of the second, and so is one of sim itself."""
+    offer(site, "baker", "bakery_of_tests:BAKER")
+    offer(site, "baker", "bakery_of_tests:Sleeper", "rival")
+    with pytest.raises(UsageError, match="the package rival cannot be used: the kind of agents 'baker' is already"):
+        scenario(allow=("old-bakery", "rival"))
+    offer(site, "policy", "bakery_of_tests:Sleeper", "thief")
+    with pytest.raises(UsageError, match="the package thief cannot be used: the kind of agents 'policy' is already"):
+        scenario(allow=("thief",))
+
+
+def test_a_misspelt_kind_of_a_package_is_known_by_its_neighbour(site: Path) -> None:
     """The hint names kinds of installed packages too, although nothing of them is imported."""
-    _offer(monkeypatch, "baker", "no_module_of_tests:BAKER")
+    offer(site, "baker", "no_module_of_tests:BAKER")
     with pytest.raises(UsageError, match="there is no kind of agent 'bakr'") as caught:
         built("{name: ada, kind: bakr}")
     assert caught.value.hint == "did you mean 'baker'?"
 
 
 @pytest.mark.parametrize(
-    ("value", "words"),
+    ("target", "words"),
     [
-        ("no_module_of_tests:BAKER", "the package of the kind 'baker' cannot be imported: .*no_module_of_tests"),
-        ("bakery_of_tests:MISSING", "the package of the kind 'baker' cannot be imported"),
-        ("bakery_of_tests:other", "the entry point 'baker' in sim.families leads to no family of this kind"),
+        ("no_module_of_tests:BAKER", "'baker' of the package old-bakery cannot be imported: .*no_module_of_tests"),
+        ("bakery_of_tests:MISSING", "'baker' of the package old-bakery cannot be imported"),
+        ("bakery_of_tests:other", "the entry point 'baker' in sim.agents of the package old-bakery leads to no class"),
+        ("not an entry point", "old-bakery:baker leads to 'not an entry point', which is not written as module:NAME"),
     ],
 )
-def test_a_package_that_is_broken_is_named(
-    monkeypatch: pytest.MonkeyPatch, module: types.ModuleType, value: str, words: str
-) -> None:
+def test_a_package_that_is_broken_is_named(site: Path, module: types.ModuleType, target: str, words: str) -> None:
     """One sentence says what is wrong with a package."""
-    _offer(monkeypatch, "baker", value)
+    offer(site, "baker", target)
     with pytest.raises(UsageError, match=words):
-        scenario(allow=("baker",))
+        scenario(allow=("old-bakery",))
 
 
 ENTRY = "{name: ada, kind: bakery_of_tests:BAKER, settings: {loaves: 2}}"

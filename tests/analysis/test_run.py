@@ -1,6 +1,7 @@
 """`sim.open`: what it accepts, that it leaks nothing, and what a run shows of itself."""
 
 import gc
+import os
 import shutil
 import subprocess
 import sys
@@ -32,16 +33,16 @@ def test_a_run_is_opened_by_all_that_names_it(folder, monkeypatch):
 
 
 def test_a_run_in_an_archive_is_opened(folder, tmp_path):
-    """A zip archive of a run folder is read like the folder; what is unpacked goes when nobody uses it any more."""
+    """A zip archive of a run folder is read like the folder; it is unpacked once, and anew if the file has changed."""
     (path,) = (folder / "runs").iterdir()
     for number, base in enumerate((path.parent, path)):  # with the folder of the run, and without
         file = shutil.make_archive(str(tmp_path / f"run{number}"), "zip", base)
-        with sim.open(file) as run:
+        with sim.open(file) as run, sim.open(file) as again:
             assert run.info.hash == sim.open(path).info.hash
-            place = run.path
-        del run
-        gc.collect()
-        assert not place.exists()
+            assert run.path == again.path
+        os.utime(file, ns=(1, 1))
+        with sim.open(file) as changed:
+            assert changed.path != run.path
 
 
 @pytest.mark.parametrize("names", [[], ["a.txt"], ["a/run.db", "b/run.db"]])

@@ -1,4 +1,5 @@
 import json
+import shutil
 import signal
 from pathlib import Path
 from urllib.request import urlopen
@@ -19,6 +20,14 @@ def test_a_view_is_written_beside_the_run(sim, tiny):
     assert "tiny.html exists" in again.err
     assert sim("view", "tiny", "--to", "tiny.html", "--force").code == 0
     assert Path("tiny.html").stat().st_mode & 0o077 == 0
+
+
+def test_a_view_of_an_archive_is_written_beside_it(sim, tiny):
+    """The run in an archive has its page beside the archive, and `--force` is needed to replace it."""
+    shutil.make_archive("tiny", "zip", sim("run", tiny, "--quiet").out.strip())
+    assert sim("view", "tiny.zip").out.strip() == "tiny.view.html"
+    assert sim("view", "tiny.zip").code == 2
+    assert sim("view", "tiny.zip", "--force").code == 0
 
 
 def test_wrong_use_of_view(sim, tiny):

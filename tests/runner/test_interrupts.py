@@ -128,7 +128,9 @@ def test_a_run_that_is_interrupted_twice_can_be_resumed(tmp_path, monkeypatch, b
 
 
 BESIDE = """
-import asyncio, sim
+import asyncio, signal, sim
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # where the tests run in the background, it is ignored
 
 async def cell():
     sim.run("slow.yaml", until=1000, out="runs")

@@ -25,7 +25,7 @@ ALLOW = click.option(
     "--allow",
     multiple=True,
     metavar="NAME",
-    help="Allow a kind of an installed package, or a module for `kind: module:NAME`.",
+    help="Allow the code of an installed package, or a module for `kind: module:NAME`.",
 )
 ALLOW_COMMANDS = click.option(
     "--allow-commands", is_flag=True, help="Allow tools of the scenario to run commands in a sandbox."

@@ -102,7 +102,7 @@ def _calendar(stored: StoredRun) -> Calendar | None:
     overrides, changes = stored.info.options.get("set", ()), (stored.info.origin or {}).get("set", ())
     try:
         text = (stored.path / SCENARIO).read_text(encoding="utf-8", errors="replace")
-        scenario = loads_branch(text, SCENARIO, overrides, changes)
+        scenario = loads_branch(text, str(stored.path / SCENARIO), overrides, changes)
     except (SimError, OSError):
         return None
     settings = scenario.sections.get(CALENDAR.key)

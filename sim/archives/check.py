@@ -1,0 +1,92 @@
+"""Checks an archive: whether it has the files that its metadata name, unchanged. No code in it is run."""
+
+import hashlib
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from sim.archives.crate import METADATA, read_metadata
+from sim.errors import UsageError
+from sim.store.archive import UNREADABLE, members_of, unreadable
+
+_MOST_METADATA = 50 * 2**20
+
+
+@attrs.frozen
+class Checked:
+    """An archive that was checked.
+
+    Attributes:
+        path: its file.
+        title: its title.
+        files: the number of files.
+        replay: what it says of how to repeat its run.
+        problems: what is wrong with it, one sentence each.
+    """
+
+    path: Path
+    title: str
+    files: int
+    replay: Mapping[str, Any]
+    problems: tuple[str, ...]
+
+
+def check_archive(archive: Path, to: Path) -> Checked:
+    """Check an archive, and unpack its files into a folder.
+
+    Args:
+        archive: the archive.
+        to: an empty folder.
+
+    Raises:
+        UsageError: if it is no archive that `sim archive` has written, or is not safe to unpack.
+        RunError: if it cannot be read as a zip archive.
+    """
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            members = {member.filename: member for member in members_of(opened, archive)}
+            known, replay, title = _metadata(opened, members, archive)
+            problems = [f"the file {name} is missing" for name in sorted(known.keys() - members.keys())]
+            problems += [
+                f"the file {name} is not in the metadata" for name in sorted(members.keys() - {*known, METADATA})
+            ]
+            for name in sorted(known.keys() & members.keys()):
+                if _unpack(opened, members[name], to) != known[name]:
+                    problems.append(f"the file {name} was changed")
+    except UNREADABLE as error:
+        raise unreadable(archive, error) from error
+    return Checked(archive, title, len(members), replay, tuple(problems))
+
+
+def _metadata(
+    opened: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], archive: Path
+) -> tuple[dict[str, tuple[int, str]], dict[str, Any], str]:
+    member = members.get(METADATA)
+    if member is None:
+        raise UsageError(f"{archive} has no {METADATA}", hint="`sim archive` writes archives that can be verified")
+    if member.file_size > _MOST_METADATA:
+        raise UsageError(f"{archive}: {METADATA} has more than {_MOST_METADATA:,} bytes")
+    try:
+        return read_metadata(opened.read(member))
+    except zipfile.BadZipFile:
+        raise
+    except ValueError as error:
+        raise UsageError(f"{archive}: {METADATA} cannot be used: {error}") from error
+
+
+def _unpack(opened: zipfile.ZipFile, member: zipfile.ZipInfo, to: Path) -> tuple[int, str]:
+    """Unpack a file, and return its size and its hash; the hash is empty if it cannot be unpacked as a whole."""
+    path, size, digest = to / member.filename, 0, hashlib.sha256()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with opened.open(member) as source, path.open("xb") as target:
+            while block := source.read(1 << 20):
+                target.write(block)
+                digest.update(block)
+                size += len(block)
+    except zipfile.BadZipFile:  # its check sum is wrong
+        return size, ""
+    return size, digest.hexdigest()

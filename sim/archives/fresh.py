@@ -1,0 +1,164 @@
+"""Edge: repeats the run or the experiment of an archive in a new environment, with the software that it brings."""
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from sim.archives.software import MODULES, VERSIONS
+from sim.errors import RunError, UsageError
+from sim.experiments.folder import PLAN, TABLE
+from sim.store.files import SCENARIO
+
+_OF_ITS_OWN: Final = ("wall_seconds", "cpu_seconds", "run")
+_SECONDS: Final = 3600.0  # real time that a step may take
+_NAME: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
+
+
+@attrs.frozen
+class Repeated:
+    """What came out when the run of an archive was repeated.
+
+    Attributes:
+        same: whether the result is the same.
+        python: the version of Python of the new environment.
+        difference: the first difference, in one sentence; None: there is none.
+    """
+
+    same: bool
+    python: str
+    difference: str | None
+
+
+def repeat(files: Path, replay: Mapping[str, Any], python: str | None, environment: Mapping[str, str]) -> Repeated:
+    """Repeat the run or the experiment of an archive in a new environment. This runs the code in the archive.
+
+    Args:
+        files: the folder of its unpacked files.
+        replay: what its metadata say of how to repeat it.
+        python: the version or the path of a Python, such as `3.13`; None: this one.
+        environment: the environment variables of the processes, which say how packages are fetched.
+
+    Raises:
+        UsageError: if there is no such Python, or it cannot be repeated.
+        RunError: if the environment cannot be set up, or the run cannot be repeated.
+    """
+    allow = [name for name in replay.get("allow", ()) if _is_name(name)]
+    own = {
+        name: value for name, value in environment.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    }
+    new = _Environment(files, own, files / "environment")
+    new.set_up(python)
+    version = new.run("-c", "import platform; print(platform.python_version())").strip()
+    allowed = [word for name in allow for word in ("--allow", name)]
+    if "experiment" not in replay:
+        return _replayed(new, version, allowed)
+    if replay.get("asks"):
+        raise UsageError("the experiment asks language models at an endpoint, so it cannot be repeated the same way")
+    return _carried_out(new, version, allowed)
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and 0 < len(name) < 200 and not name.startswith("-") and not set(name) - set(_NAME)
+
+
+def _replayed(new: "_Environment", version: str, allowed: Sequence[str]) -> Repeated:
+    (run,) = (new.files / "run").iterdir()  # it was verified before
+    result = new.sim("replay", str(run), "--allow-commands", *allowed)
+    return Repeated(result.get("same") is True, version, result.get("difference"))
+
+
+def _carried_out(new: "_Environment", version: str, allowed: Sequence[str]) -> Repeated:
+    folder, again = new.files / "experiment", new.files / "again"
+    plan = json.loads((folder / PLAN).read_bytes())
+    plan["file"] = str(folder / SCENARIO)
+    if plan.get("past"):
+        plan["past"]["run"] = str((folder / plan["past"]["run"]).resolve())
+        if not Path(plan["past"]["run"]).is_relative_to(new.files.resolve()):
+            raise UsageError("the plan in the archive refers to a run outside of it")
+    (new.files / PLAN).write_text(json.dumps(plan), encoding="utf-8")
+    new.sim("sweep", "--plan", str(new.files / PLAN), "--out", str(again), *allowed)
+    difference = _difference(_table(folder / TABLE), _table(again / TABLE))
+    return Repeated(difference is None, version, difference)
+
+
+def _table(path: Path) -> list[dict[str, str]]:
+    """Return the lines of a table of results, without what no two experiments have in common."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        return [{key: cell for key, cell in line.items() if key not in _OF_ITS_OWN} for line in csv.DictReader(stream)]
+
+
+def _difference(was: Sequence[Mapping[str, str]], found: Sequence[Mapping[str, str]]) -> str | None:
+    for number, (one, other) in enumerate(zip(was, found, strict=False), 2):
+        for key in one:
+            if one[key] != other.get(key):
+                return f"{key} in line {number} of {TABLE} is {other.get(key)!r:.100}, and was {one[key]!r:.100}"
+    return None if len(was) == len(found) else f"{TABLE} has {len(found)} trials, and had {len(was)}"
+
+
+@attrs.frozen
+class _Environment:
+    """A new environment for Python."""
+
+    files: Path
+    variables: Mapping[str, str]
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        """Its Python."""
+        return self.folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+    def set_up(self, python: str | None) -> None:
+        """Make the environment, and install what the archive brings, with the versions of packages that it names."""
+        software = self.files / "software"
+        wheels = sorted(map(str, software.glob("*.whl")))
+        if not wheels:
+            raise UsageError("the archive has no software")
+        versions = ["-c", str(self.files / VERSIONS)]
+        uv = shutil.which("uv", path=self.variables.get("PATH"))
+        chosen = python or sys.executable
+        if uv is not None:
+            self._step(f"find Python {chosen}", uv, "python", "find", "--no-python-downloads", chosen)
+            self._step("make a new environment", uv, "venv", "--quiet", "--python", chosen, str(self.folder))
+            self._step("install packages", uv, "pip", "install", "--quiet", "-p", str(self.python), *versions, *wheels)
+            return
+        program = shutil.which(chosen if Path(chosen).exists() else f"python{chosen}", path=self.variables.get("PATH"))
+        if program is None:
+            raise UsageError(f"there is no Python {chosen!r:.80} here", hint="give the path of one")
+        self._step("make a new environment", program, "-m", "venv", str(self.folder))
+        self._step("install packages", str(self.python), "-m", "pip", "install", "--quiet", *versions, *wheels)
+
+    def sim(self, *arguments: str) -> dict[str, Any]:
+        """Run a command of sim there, beside the modules that the archive brings, and return what it prints."""
+        printed = self.run("-m", "sim", *arguments, "--json")
+        try:
+            result = json.loads(printed)
+        except ValueError as error:
+            raise RunError(f"sim {arguments[0]} printed no result") from error
+        return result if isinstance(result, dict) else {}
+
+    def run(self, *arguments: str) -> str:
+        """Run the Python there, without what the user has installed for himself, and return what it prints."""
+        return self._step("run", str(self.python), "-I", *arguments)
+
+    def _step(self, what: str, *command: str) -> str:
+        modules = self.files / MODULES
+        modules.mkdir(parents=True, exist_ok=True)
+        try:
+            done = subprocess.run(  # noqa: S603  # the operator asks for this, see `sim verify --replay`
+                command, cwd=modules, env=dict(self.variables), capture_output=True, text=True, timeout=_SECONDS,
+                check=False, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise RunError(f"cannot {what}: {error}") from error
+        if done.returncode not in (0, 1) or (done.returncode and not done.stdout.strip()):
+            reason = " ".join(done.stderr.strip().splitlines()[-3:]).removeprefix("error: ")
+            raise RunError(f"cannot {what} for the new environment: {reason[:600] or 'it failed'}")
+        return done.stdout

@@ -1,0 +1,28 @@
+"""Scenarios that installed packages offer, by names such as `walkers:walk`."""
+
+from collections.abc import Sequence
+from os import PathLike, fspath
+from pathlib import Path
+
+from sim.agents.packages import SCENARIOS, find_offer, is_offered_name
+
+
+def find_scenario(given: str | PathLike[str], allow: Sequence[str] = ()) -> tuple[Path, tuple[str, ...]]:
+    """Return the file of a scenario, and what the scenario may import.
+
+    Whoever names the scenario of a package has named the package, so its own kinds of agents and its own graphs are
+    allowed with it. Nothing of other packages is.
+
+    Args:
+        given: the path of a scenario file, or PACKAGE:NAME of one that an installed package offers in the group
+            `sim.scenarios` of entry points. A file of this name comes first.
+        allow: the packages and modules that the operator allows.
+
+    Raises:
+        UsageError: if there is no such package or scenario.
+    """
+    text = fspath(given)
+    if not is_offered_name(text) or Path(text).exists():
+        return Path(given), tuple(allow)
+    offer = find_offer(SCENARIOS, text)
+    return offer.file(), tuple(dict.fromkeys((*allow, offer.package)))

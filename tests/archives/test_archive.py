@@ -1,0 +1,359 @@
+"""Archives of runs and experiments: what is in them, what is found wrong with them, and verbs that read them."""
+
+import base64
+import hashlib
+import io
+import json
+import re
+import shutil
+import stat
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+import sim
+from sim.archives import Author, Details, archive_experiment, archive_run, check_archive
+from sim.archives.odd import odd_description
+from sim.archives.software import software_of
+from sim.archives.wheels import wheel_of
+from sim.errors import RunError
+from sim.store.archive import unpacked_run
+
+ROOT = Path(__file__).parents[2]
+SCENARIO = """
+# A small crowd <b>walks</b>.
+name: crowd
+description: "A crowd | that *walks*"
+seed: 3
+until: 5m
+agents:
+  - {name: walker, count: 2, kind: "strollers:Walker"}
+  - name: rester
+    state: {tired: "=uniform(0, 1)"}
+    rules: [{name: rests, when: tired > 0.5, do: {publish: {topic: rest.taken}}}]
+metrics: {every: 1m, values: {rests: "published('rest.taken')"}}
+"""
+AGENTS = {
+    "strollers.py": """
+import sim
+from paths.straight import STEP
+
+class Walker(sim.Agent):
+    async def decide_action(self):
+        self.loop.sleep(sim.WakeCondition.after_delay(STEP))
+        return sim.Action("publish", {"topic": "step.made"})
+""",
+    "paths/__init__.py": "",
+    "paths/straight.py": "from .unit import SECONDS\nSTEP = 30 * SECONDS\n",
+    "paths/unit.py": "SECONDS = 1.0\n",
+    "paths/never.py": "raise AssertionError('nobody imports this')\n",
+}
+AUTHORS = Details([Author.of("Doe, Jane, 0000-0002-1825-0097"), Author.of("A Laboratory")], "CC-BY-4.0", "2026-11-01")
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    """A folder with a run whose agents are a module beside the scenario, and its archive."""
+    folder = tmp_path_factory.mktemp("crowd")
+    for name, text in AGENTS.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "crowd.yaml").write_text(SCENARIO)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        result = sim.run(folder / "crowd.yaml", allow=["strollers"], out=folder / "runs")
+        assert result.run is not None
+        archive_run(result.run, folder / "crowd.zip", AUTHORS)
+        yield folder
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("strollers", "paths")]:
+        del sys.modules[name]
+
+
+def run_of(folder: Path) -> Path:
+    """Return the one run."""
+    (run,) = (folder / "runs").iterdir()
+    return run
+
+
+def rewritten(archive: Path, to: Path, changes: dict[str, bytes | None]) -> Path:
+    """Return a copy of an archive in which files are changed, added, or removed (None)."""
+    with zipfile.ZipFile(archive) as opened:
+        files = {name: opened.read(name) for name in opened.namelist()}
+    files |= {name: data for name, data in changes.items() if data is not None}
+    with zipfile.ZipFile(to, "w") as written:
+        for name, data in files.items():
+            if name not in changes or changes[name] is not None:
+                written.writestr(name, data)
+    return to
+
+
+def names(archive: Path) -> list[str]:
+    """Return the names of the files in an archive."""
+    with zipfile.ZipFile(archive) as opened:
+        return opened.namelist()
+
+
+def test_it_has_the_run_its_code_and_what_describes_it(crowd):
+    """An archive has the record, the module of the agents with what it imports, a wheel of sim, and descriptions."""
+    run = f"run/{run_of(crowd).name}"
+    assert names(crowd / "crowd.zip") == [
+        "CITATION.cff", "ODD.md", f"{run}/run.db", f"{run}/run.head", f"{run}/scenario.yaml",
+        f"software/actor_sim-{sim.__version__}-py3-none-any.whl", "software/modules/paths/__init__.py",
+        "software/modules/paths/straight.py", "software/modules/paths/unit.py", "software/modules/strollers.py",
+        "software/versions.txt", "ro-crate-metadata.json",
+    ]  # fmt: skip
+
+
+def test_the_same_run_gives_the_same_bytes(crowd, tmp_path):
+    """Two archives of one run do not differ in a byte, and nobody else can read them."""
+    again = archive_run(run_of(crowd), tmp_path / "again.zip", AUTHORS)
+    assert again.path.read_bytes() == (crowd / "crowd.zip").read_bytes()
+    assert stat.S_IMODE(again.path.stat().st_mode) == 0o600
+    assert again.notes == ()
+
+
+def test_its_metadata_follow_the_specification(crowd):
+    """The metadata are an RO-Crate 1.1: a descriptor, a root dataset, each file, people, software, the action."""
+    with zipfile.ZipFile(crowd / "crowd.zip") as opened:
+        crate = json.loads(opened.read("ro-crate-metadata.json"))
+        sizes = {name: len(opened.read(name)) for name in opened.namelist() if name != "ro-crate-metadata.json"}
+    assert crate["@context"] == "https://w3id.org/ro/crate/1.1/context"
+    entities = {entity["@id"]: entity for entity in crate["@graph"]}
+    assert len(entities) == len(crate["@graph"])
+    descriptor, root = entities["ro-crate-metadata.json"], entities["./"]
+    assert descriptor["about"] == {"@id": "./"}
+    assert descriptor["conformsTo"] == {"@id": "https://w3id.org/ro/crate/1.1"}
+    assert (root["@type"], root["datePublished"], root["name"]) == (
+        "Dataset", "2026-11-01", "A run of the simulation crowd (seed 3)",
+    )  # fmt: skip
+    assert {part["@id"] for part in root["hasPart"]} == set(sizes)
+    assert all(int(entities[name]["contentSize"]) == size for name, size in sizes.items())
+    assert [entities[one["@id"]]["@type"] for one in root["author"]] == ["Person", "Organization"]
+    assert entities[root["license"]["@id"]]["name"] == "CC-BY-4.0"
+    action = entities["#run"]
+    assert action["@type"] == "CreateAction"
+    assert entities[action["instrument"]["@id"]]["@type"] == "SoftwareApplication"
+    references = re.findall(r'\{"@id": "([^"]+)"\}', json.dumps(crate["@graph"]))
+    assert [one for one in references if one not in entities and not one.startswith("https://w3id.org")] == []
+
+
+def test_its_citation_file_is_valid(crowd):
+    """The citation file has what CFF 1.2.0 requires, and names the authors with their ORCID."""
+    with zipfile.ZipFile(crowd / "crowd.zip") as opened:
+        citation = YAML(typ="safe").load(opened.read("CITATION.cff"))
+    assert {"cff-version", "message", "title", "authors"} <= citation.keys()
+    assert citation["authors"] == [
+        {"family-names": "Doe", "given-names": "Jane", "orcid": "https://orcid.org/0000-0002-1825-0097"},
+        {"name": "A Laboratory"},
+    ]
+    assert (citation["type"], citation["license"], str(citation["date-released"])) == (
+        "dataset", "CC-BY-4.0", "2026-11-01",
+    )  # fmt: skip
+
+
+def test_the_project_can_be_cited():
+    """The project has a citation file with its name, licence and version."""
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    citation = YAML(typ="safe").load(ROOT / "CITATION.cff")
+    assert (str(citation["version"]), citation["license"]) == (project["version"], project["license"])
+    assert citation["authors"] == [{"name": project["authors"][0]["name"]}]
+    assert {"cff-version", "message", "title", "type"} <= citation.keys()
+
+
+def test_an_unchanged_archive_is_verified(crowd, tmp_path):
+    """All files are as the metadata say, and the record is as its hashes say."""
+    checked = check_archive(crowd / "crowd.zip", tmp_path)
+    assert (checked.problems, checked.files) == ((), 12)
+    assert (tmp_path / "software" / "modules" / "strollers.py").read_text() == AGENTS["strollers.py"]
+
+
+def test_any_change_is_named(crowd, tmp_path):
+    """A changed file, a missing and an additional one are each named; nothing else is."""
+    for number, name in enumerate(names(crowd / "crowd.zip")[:-1]):
+        with zipfile.ZipFile(crowd / "crowd.zip") as opened:
+            data = opened.read(name)
+        changed = bytes([data[0] ^ 1]) + data[1:] if data else b"more"
+        broken = rewritten(crowd / "crowd.zip", tmp_path / f"{number}.zip", {name: changed})
+        assert check_archive(broken, tmp_path / str(number)).problems == (f"the file {name} was changed",)
+    lacking = rewritten(crowd / "crowd.zip", tmp_path / "lacking.zip", {"ODD.md": None, "more.txt": b"?"})
+    assert check_archive(lacking, tmp_path / "lacking").problems == (
+        "the file ODD.md is missing", "the file more.txt is not in the metadata",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../out.txt", "/tmp/out.txt", "a/../../out.txt", "..\\out.txt", "C:out.txt", "x" * 1001],  # noqa: S108
+)
+def test_names_that_lead_elsewhere_are_refused(crowd, tmp_path, name):
+    """Nothing is written outside of the folder into which an archive is unpacked, and all of it is refused."""
+    hostile = rewritten(crowd / "crowd.zip", tmp_path / "hostile.zip", {name: b"?"})
+    (tmp_path / "in").mkdir()
+    for read in (lambda: check_archive(hostile, tmp_path / "in"), lambda: unpacked_run(hostile)):
+        with pytest.raises(sim.UsageError, match="would be written outside"):
+            read()
+    assert list((tmp_path / "in").iterdir()) == []
+
+
+def test_links_copies_and_bombs_are_refused(crowd, tmp_path, monkeypatch):
+    """A symbolic link, two files of one name, too many bytes, and what is no archive are refused in one sentence."""
+    link = zipfile.ZipInfo("run/link")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    for file, message in ((link, "outside of its folder"), ("odd.md", "twice")):
+        path = Path(shutil.copy(crowd / "crowd.zip", tmp_path / "copy.zip"))
+        with zipfile.ZipFile(path, "a") as opened:
+            opened.writestr(file, "/etc/passwd")
+        with pytest.raises(sim.UsageError, match=message):
+            check_archive(path, tmp_path / "in")
+    with monkeypatch.context() as patch:
+        patch.setattr("sim.store.archive.MOST_BYTES", 1000)
+        with pytest.raises(sim.UsageError, match="more than 10,000 files, or 1,000 bytes"):
+            check_archive(crowd / "crowd.zip", tmp_path / "in")
+    (tmp_path / "text.zip").write_text("no archive")
+    with pytest.raises(RunError, match="cannot be read as a zip archive"):
+        check_archive(tmp_path / "text.zip", tmp_path / "in")
+    empty = rewritten(crowd / "crowd.zip", tmp_path / "empty.zip", {"ro-crate-metadata.json": b"{}"})
+    with pytest.raises(sim.UsageError, match="cannot be used"):
+        check_archive(empty, tmp_path / "other")
+
+
+def test_a_run_in_an_archive_is_read_like_any_other(crowd):
+    """Python opens, replays and compares a run in an archive, and knows its name; it cannot be resumed there."""
+    archive = crowd / "crowd.zip"
+    with sim.open(archive) as opened, sim.open(str(archive)) as again:
+        assert opened.info.id == again.info.id == run_of(crowd).name
+        assert len(list(opened.events())) > 10
+    assert sim.replay(archive, allow=["strollers"]).same
+    assert sim.diff(archive, run_of(crowd)).difference is None
+    with pytest.raises(sim.UsageError, match=r"crowd\.zip is an archive, and a run that is resumed is written"):
+        sim.resume(archive, allow=["strollers"])
+    with pytest.raises(sim.UsageError, match="need not be archived again"):
+        archive_run(archive, crowd / "more.zip")
+
+
+def test_a_branch_of_an_archive_is_a_new_run(crowd, tmp_path, monkeypatch):
+    """A branch of a run in an archive is written to `runs`, not beside what was unpacked."""
+    monkeypatch.chdir(tmp_path)
+    result = sim.branch(crowd / "crowd.zip", at="2m", seed=7, allow=["strollers"])
+    assert Path(str(result.run)).parent == Path("runs")
+
+
+def test_what_cannot_be_archived_is_said(crowd, tmp_path):
+    """A wrong name, an existing file, a missing folder and a changed module give one sentence, and leave no file."""
+    (tmp_path / "old.zip").write_text("mine")
+    with pytest.raises(sim.UsageError, match=r"ends with \.zip"):
+        archive_run(run_of(crowd), tmp_path / "crowd.tar")
+    with pytest.raises(sim.UsageError, match="exists"):
+        archive_run(run_of(crowd), tmp_path / "old.zip")
+    with pytest.raises(RunError, match="none"):
+        archive_run(run_of(crowd), tmp_path / "none" / "crowd.zip")
+    with pytest.raises(sim.UsageError, match="the module strollers has changed since the run was recorded"):
+        software_of({}, {"strollers": "0" * 64})
+    with pytest.raises(sim.UsageError, match=r"was made with anyio 0\.1, and .* is installed here"):
+        software_of({"anyio": "0.1"}, {})
+    assert [path.name for path in tmp_path.iterdir()] == ["old.zip"]
+    assert (tmp_path / "old.zip").read_text() == "mine"
+
+
+def test_classes_of_a_program_are_told_as_missing():
+    """Agents that a program or a notebook defines have no module that could be packed, and the archive says so."""
+    assert software_of({}, {"__main__": "0" * 64}).missing == (
+        "the module __main__, which was defined in a program or a notebook",
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["Doe", "Doe, Jane", "Doe, Jane, 0000-0002-1825-0097", "Doe, https://orcid.org/0000-0002-1825-0097"]
+)
+def test_authors_that_are_read(text):
+    """An author is a family name and given names, or an organization, with or without an ORCID."""
+    assert Author.of(text).family == "Doe"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not of the form"),
+        ("a, b, c, d", "not of the form"),
+        ("Doe, Jane, 0000-0002-1825-0098", "no ORCID"),
+        ("a\nb", "form"),
+    ],
+)
+def test_authors_that_are_refused(text, message):
+    """Another form, and an ORCID whose check digit is wrong, are refused."""
+    with pytest.raises(sim.UsageError, match=message):
+        Author.of(text)
+
+
+def test_details_are_checked():
+    """A date, a licence or a title of another form is refused."""
+    for details in (Details(date="1.11.2026"), Details(licence="do what you want"), Details(title="")):
+        with pytest.raises(sim.UsageError):
+            details.check()
+
+
+def test_a_wheel_names_its_files_with_their_hashes():
+    """The list in a wheel has the hash and the size of each of its files, as installers check them."""
+    name, data = wheel_of("actor-sim")
+    assert name == f"actor_sim-{sim.__version__}-py3-none-any.whl"
+    with zipfile.ZipFile(io.BytesIO(data)) as wheel:
+        (record,) = (one for one in wheel.namelist() if one.endswith("/RECORD"))
+        for line in wheel.read(record).decode().splitlines():
+            path, told, size = line.rsplit(",", 2)
+            if path != record:
+                content = wheel.read(path)
+                found = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+                assert (told, int(size)) == (f"sha256={found}", len(content))
+        assert "sim/kernel/kernel.py" in wheel.namelist()
+        assert not [one for one in wheel.namelist() if one.endswith((".so", ".pyd", ".pyc"))]
+
+
+def test_compiled_packages_are_not_packed():
+    """A package with compiled files is no wheel for every machine, and is refused by name."""
+    with pytest.raises(RunError, match="msgspec has compiled files"):
+        wheel_of("msgspec")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_scenario_is_described(path):
+    """The description of each scenario has the seven elements of the ODD protocol, and names each entry of agents."""
+    text = path.read_text()
+    page = odd_description(text, (), {"seed": 1})
+    assert [int(number) for number in re.findall(r"^## (\d)\. ", page, re.MULTILINE)] == [1, 2, 3, 4, 5, 6, 7]
+    for name in re.findall(r"^  - name: (\S+)", text, re.MULTILINE):
+        assert f"**{name}".replace("_", r"\_") in page
+
+
+def test_hostile_scenarios_are_text_in_a_description():
+    """Markup in a scenario stays text: no element, no broken table."""
+    page = odd_description(SCENARIO, (), {"seed": "<script>|`x`"})
+    assert "&lt;b>walks" in page
+    assert r"A crowd \| that \*walks\*" in page
+    assert "<b>" not in page.replace("`<", "")
+    assert r"<script>\|`x`" in page  # as code
+
+
+def test_an_experiment_is_archived_without_paths_of_this_machine(tmp_path):
+    """The archive of a sweep has its plan, results, table, page and scenario, and opens no run."""
+    (tmp_path / "crowd.yaml").write_text(SCENARIO.replace("- {name: walker, count: 2", "# "))
+    made = sim.sweep(
+        tmp_path / "crowd.yaml", vary={"agents.rester.state.tired": [0.2, 0.9]}, seeds=2, out=tmp_path / "study", jobs=1
+    )
+    assert made.folder == tmp_path / "study"
+    written = archive_experiment(made.folder, tmp_path / "study.zip", AUTHORS)
+    assert written.notes == ()
+    found = names(written.path)
+    assert [one for one in found if one.startswith("experiment/")] == [
+        f"experiment/{name}" for name in ("plan.json", "results.csv", "results.db", "results.html", "scenario.yaml")
+    ]
+    checked = check_archive(written.path, tmp_path / "in")
+    assert checked.problems == ()
+    for path in (tmp_path / "in").rglob("*"):
+        assert not path.is_file() or str(tmp_path).encode() not in path.read_bytes(), path
+    with pytest.raises(sim.UsageError, match="the archive of an experiment, not of a run"):
+        sim.open(written.path)
