@@ -34,8 +34,9 @@ class Toolbox:
         self._user: User | None = None
         names = (
             "chance", "uniform", "exponential", "gauss", "randint", "choice", "neighbours", "nearby", "adjacent",
-            "attribute", "free_places", "state_of", "agents", "remaining", "usage", "budget", "exists", "content",
-            "level", "queue", "in_sight", "position", "holds", "conversation", "open_conversations", "my_tasks", "task",
+            "attribute", "free_places", "richest", "stock", "state_of", "agents", "remaining", "usage", "budget",
+            "exists", "content", "level", "queue", "in_sight", "position", "holds", "conversation",
+            "open_conversations", "my_tasks", "task",
         )  # fmt: skip
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         own |= calendar_functions(world)
@@ -114,6 +115,32 @@ class Toolbox:
     def free_places(self) -> list[str]:
         """Return the places where no agent stands."""
         return self._world.places.free() if self._world.places else []
+
+    def stock(self, place: str) -> float:
+        """Return how much there is to gather at a place."""
+        return 0.0 if self._world.stocks is None else self._world.stocks.level(place)
+
+    def richest(self, distance: Any) -> str | None:
+        """Return the place where there is most to gather: the agent's own, or a free one in its row or column.
+
+        Of several, the nearest is returned, and of equally near ones a random one. None for an agent without a place.
+
+        Args:
+            distance: how far the agent sees, in places.
+        """
+        if isinstance(distance, bool) or not isinstance(distance, int) or distance < 0:
+            raise ExpressionError(f"the distance of richest is a whole number from 0, not {distance!r:.80}")
+        places, stocks = self._world.places, self._world.stocks
+        here = places.where(self._id) if places else None
+        if places is None or stocks is None or here is None:
+            return None
+        most, found = stocks.level(here), [here]
+        for ring in places.straight(here, distance):
+            levels = [(stocks.level(place), place) for place in ring if places.is_free(place)]
+            best = max((level for level, _ in levels), default=most)
+            if best > most:
+                most, found = best, [place for level, place in levels if level == best]
+        return found[0] if len(found) == 1 else self._rng.choice(found)
 
     def state_of(self, agent: str, key: str) -> Any:
         """Return the present value of a state variable of another agent; None if the agent does not exist."""

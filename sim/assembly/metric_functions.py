@@ -26,7 +26,7 @@ class MetricFunctions:
         self._manager = manager
         names = (
             "count", "total", "mean", "in_state", "balance", "usage", "level", "queue", "published", "exists",
-            "observed", "mean_of", "quantile", "gini", "quantile_of", "service",
+            "observed", "mean_of", "quantile", "gini", "quantile_of", "service", "stock", "clusters",
         )  # fmt: skip
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         own |= calendar_functions(world)
@@ -71,6 +71,22 @@ class MetricFunctions:
         if not total:
             return 0.0
         return math.fsum((2 * rank - size - 1) * value for rank, value in enumerate(numbers, 1)) / (size * total)
+
+    def clusters(self, group: str, key: str, gap: float, least: int = 1) -> int:
+        """The number of clusters of a state variable: numbers are in one cluster if no two neighbours in their order
+        are more than `gap` apart. Clusters of fewer than `least` agents do not count.
+        """
+        numbers = sorted(self._numbers(group, key))
+        ends = [n for n in range(1, len(numbers)) if numbers[n] - numbers[n - 1] > gap]
+        sizes = [end - start for start, end in zip([0, *ends], [*ends, len(numbers)], strict=True)]
+        return sum(size >= least for size in sizes if size)
+
+    def stock(self, place: str | None = None) -> float:
+        """How much there is to gather at a place, or at all places together."""
+        stocks = self._world.stocks
+        if stocks is None:
+            return 0.0
+        return stocks.total() if place is None else stocks.level(place)
 
     def in_state(self, state: str) -> int:
         """Number of loops in a state, for instance `sleeping`."""

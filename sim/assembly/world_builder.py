@@ -1,8 +1,10 @@
 """Builds a world from a scenario, without agents: limits, prices, accounts, pools, places, artifacts."""
 
+import math
 from collections.abc import Callable
 
 from sim.assembly.space import make_space
+from sim.errors import UsageError
 from sim.expressions import PURE_FUNCTIONS
 from sim.kernel.codec import Raw, freeze
 from sim.resources import Container, Limit, Pool, PreemptiveResource, PriorityResource, Rate, Resource, Store, to_micro
@@ -11,6 +13,7 @@ from sim.scenario.values import ValueTemplate
 from sim.world import Places, World
 from sim.world.actions.pools import preempted
 from sim.world.artifact import Artifact
+from sim.world.stocks import Stocks
 
 
 def furnish(world: World, scenario: schema.Scenario) -> None:
@@ -26,6 +29,7 @@ def furnish(world: World, scenario: schema.Scenario) -> None:
     for name, pool in scenario.pools.items():
         world.pools[name] = _pool(world, name, pool)
     world.places = make_places(scenario.places)
+    world.stocks = _stocks(world, scenario.places)
     world.space = make_space(scenario, world.kernel, world.places)
     for artifact in scenario.artifacts:
         world.artifacts.put(_artifact(artifact))
@@ -99,11 +103,34 @@ def make_places(places: schema.Places | None) -> Places | None:
     if places.graph is not None:
         return Places.shipped(places.graph, places.travel_time)
     if places.grid is not None:
-        return Places.grid(*places.grid, places.travel_time, diagonals=places.diagonals)
+        return Places.grid(*places.grid, places.travel_time, diagonals=places.diagonals, wrap=places.wrap)
     edges = [
         (*edge.ends, places.travel_time if edge.travel_time is None else edge.travel_time) for edge in places.edges
     ]
     return Places(places.nodes or (), edges)
+
+
+def _stocks(world: World, places: schema.Places | None) -> Stocks | None:
+    if places is None or places.stock is None or world.places is None:
+        return None
+    capacities = {node: _capacity(places, node, index) for index, node in enumerate(world.places.nodes)}
+    return Stocks(world.kernel, capacities, places.stock.growth, places.stock.every)
+
+
+def _capacity(places: schema.Places, node: str, index: int) -> float:
+    """Return the capacity of a place; in a grid, `x` and `y` are its column and row.
+
+    Raises:
+        UsageError: if it is not a number of at least 0.
+    """
+    assert places.stock is not None, "called for places with a stock"
+    names = {"place": node, "index": index, "pi": math.pi}
+    if places.grid is not None:
+        names |= zip("xy", map(int, node.split(",")), strict=True)
+    value = places.stock.capacity.evaluate(names, PURE_FUNCTIONS)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise UsageError(f"places.stock.capacity: a number of at least 0 is expected, found {value!r:.80} at {node}")
+    return float(value)
 
 
 def _artifact(artifact: schema.Artifact) -> Artifact:

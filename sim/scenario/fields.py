@@ -344,6 +344,7 @@ StartValue = Annotated[ValueTemplate, PlainValidator(ReadValue("start")), WithJs
 StartTime = Annotated[ValueTemplate, PlainValidator(ReadValue("start", _time)), WithJsonSchema(_TIME)]
 StartNumber = Annotated[ValueTemplate, PlainValidator(ReadValue("start", check_number)), WithJsonSchema(_NUMBER)]
 StartPlace = Annotated[ValueTemplate, PlainValidator(ReadValue("start", _place)), WithJsonSchema(_ANY)]
+PlaceNumber = Annotated[ValueTemplate, PlainValidator(ReadValue("place", check_number)), WithJsonSchema(_NUMBER)]
 CostValue = Annotated[ValueTemplate, PlainValidator(ReadValue("cost", check_number)), WithJsonSchema(_NUMBER)]
 
 Positive = Annotated[float, Field(gt=0)]

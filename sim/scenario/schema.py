@@ -215,6 +215,14 @@ _GRAPH_SCHEMA = {
 GraphField = Annotated[str, PlainValidator(_graph), WithJsonSchema(_GRAPH_SCHEMA)]
 
 
+class Stock(f.Part):
+    """What grows at places, and what agents gather there."""
+
+    capacity: Annotated[f.PlaceNumber, Field(description="the most that there is at a place; it is full at first")]
+    growth: Annotated[f.NotNegative, Field(description="how much grows at a place in each period")] = 1.0
+    every: Annotated[PositiveNanoseconds, Field(description="the length of a period")] = SECOND
+
+
 class Places(f.Part):
     """The places of the world: a graph by its name or in a file, nodes and edges, or a grid."""
 
@@ -228,6 +236,8 @@ class Places(f.Part):
         Field(strict=False, description="columns, rows; places are named x,y"),
     ] = None
     diagonals: Annotated[bool, Field(description="grid: edges to all eight neighbours")] = False
+    wrap: Annotated[bool, Field(description="grid: the last column and row are adjacent to the first ones")] = False
+    stock: Annotated[Stock | None, Field(description="what agents gather at places")] = None
     travel_time: Annotated[Nanoseconds, Field(description="of edges that set none; with `length`, of one unit")] = 0
     length: Annotated[str | None, Field(description="the attribute of edges in the file that is their length")] = None
     both_ways: Annotated[bool, Field(description="file, or graph of a package: ignore the direction of edges")] = False
@@ -247,9 +257,11 @@ class Places(f.Part):
             raise FieldError(f"expected one of graph, file, nodes, grid, found {' and '.join(given) or 'none'}")
         if self.grid is not None and self.grid[0] * self.grid[1] > MAX_CELLS:
             raise FieldError(f"expected at most {MAX_CELLS} cells in the grid")
-        for key, needed in (("edges", "nodes"), ("diagonals", "grid")):
+        for key, needed in (("edges", "nodes"), ("diagonals", "grid"), ("wrap", "grid")):
             if getattr(self, key) and getattr(self, needed) is None:
                 raise FieldError(f"{key} {'need' if key == 'edges' else 'needs'} {needed}")
+        if self.stock is not None and self.grid is None and self.stock.capacity.names & {"x", "y"}:
+            raise FieldError("x and y are the column and the row in a grid, and there is no grid here")
         self._check_graph(f.context_of(info))
         self._check_nodes()
         return self

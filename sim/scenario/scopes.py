@@ -12,11 +12,11 @@ from sim.llm.rules import NAMES as MODEL_NAMES
 from sim.scenario.symbols import Kind, Symbols
 
 Place = Literal[
-    "agent", "start", "world", "where", "item", "cost", "formula", "model", "call", "work", "intervention"
+    "agent", "start", "world", "where", "item", "cost", "formula", "model", "call", "work", "intervention", "place"
 ]  # fmt: skip
 """The place of an expression: a rule, a value that is evaluated once at the start, metrics and stop, the `where` of an
 event condition or of an item to get, costs, the formula of an artifact, a scripted answer, the call of a tool, the work
-of an employee, or an intervention (for each agent that it may concern)."""
+of an employee, an intervention (for each agent that it may concern), or a property of a place."""
 
 CHANCE = frozenset({"chance", "uniform", "exponential", "gauss", "randint", "choice"})
 """Functions that draw random numbers; draws depend on the seed, the agent and its iteration."""
@@ -28,8 +28,11 @@ AGENT_NAMES = frozenset(
 CIVIL = frozenset({"hour", "weekday", "date"})
 """Functions over the civil time of the run, which needs a calendar."""
 
+STOCKS = frozenset({"stock", "richest"})
+"""Functions over the stocks of places."""
+
 AGENT_FUNCTIONS = CHANCE | CIVIL | {
-    "neighbours", "nearby", "adjacent", "attribute", "free_places", "state_of", "agents",
+    "neighbours", "nearby", "adjacent", "attribute", "free_places", "richest", "stock", "state_of", "agents",
     "remaining", "usage", "budget", "exists", "content", "level",
     "queue", "in_sight", "position", "holds", "conversation", "open_conversations", "my_tasks", "task",
 }  # fmt: skip
@@ -37,10 +40,11 @@ WHERE_NAMES = frozenset({"topic", "data", "source", "time"})
 CALL_NAMES = frozenset({"tool", "args", "agent", "kind", "now"})
 WORK_NAMES = frozenset({"now", "me", "item", "task", "data", "results", "stats"})
 START_NAMES = frozenset({"now", "me", "index", "group", "pi"})
+PLACE_NAMES = frozenset({"place", "index", "x", "y", "pi"})
 INTERVENTION_NAMES = START_NAMES | {"place", "balance"}
 WORLD_FUNCTIONS = frozenset(
     {"count", "total", "mean", "in_state", "balance", "usage", "level", "queue", "published", "exists",
-     "observed", "mean_of", "quantile", "gini", "quantile_of", "service"}
+     "observed", "mean_of", "quantile", "gini", "quantile_of", "service", "stock", "clusters"}
 ) | CIVIL  # fmt: skip
 
 RESERVED = AGENT_NAMES | {"true", "false", "none", "null", "args", "caller", "size"} | set(keyword.kwlist)
@@ -58,11 +62,13 @@ _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "model": (MODEL_NAMES, AGENT_FUNCTIONS | _PURE),
     "call": (CALL_NAMES, _PURE),
     "work": (WORK_NAMES, AGENT_FUNCTIONS | _PURE),
+    "place": (PLACE_NAMES, _PURE),
     "intervention": (INTERVENTION_NAMES, AGENT_FUNCTIONS | _PURE),
 }
 
 _FIRST_ARGUMENT: dict[str, Kind] = {
-    "agents": "group", "state_of": "agent", "quantile": "group", "gini": "group",
+    "agents": "group", "state_of": "agent", "quantile": "group", "gini": "group", "clusters": "group",
+    "stock": "place",
     "count": "group", "total": "group", "mean": "group", "remaining": "resource",
     "usage": "resource", "budget": "budget", "exists": "artifact", "content": "artifact", "level": "pool",
     "queue": "pool", "holds": "slots", "balance": "account", "observed": "record", "mean_of": "record",
@@ -102,6 +108,10 @@ class Context:
         Expression.parse(expression.text, names, functions)
         if not self.known.calendar and (civil := sorted(expression.functions & CIVIL)):
             raise ExpressionError(f"{civil[0]}() needs civil time", hint="add `calendar:` to the file")
+        if not self.known.stock and (of_stocks := sorted(expression.functions & STOCKS)):
+            raise ExpressionError(f"{of_stocks[0]}() needs something to gather", hint="add `stock:` to `places`")
+        if not self.known.grid and "richest" in expression.functions:
+            raise ExpressionError("richest() needs places in rows and columns", hint="add `grid:` to `places`")
         for literal in expression.literals:
             kind = _FIRST_ARGUMENT.get(literal.function)
             if kind is not None and literal.position == 0:

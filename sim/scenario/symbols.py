@@ -55,6 +55,8 @@ class Symbols:
     tools: frozenset[str]
     functions: frozenset[str]
     calendar: bool
+    stock: bool
+    grid: bool
     _table: dict[Kind, frozenset[str] | None] = attrs.field(init=False, repr=False)
 
     def require(self, kind: Kind, name: str) -> None:
@@ -182,6 +184,8 @@ def collect(tree: Any, places: Collection[str] | None = None) -> Symbols:
         tools=frozenset(mapping(mapping(tree, "models"), "tools")),
         functions=frozenset(_tools(mapping(tree, "tools"))),
         calendar=bool(mapping(tree, "calendar")),
+        stock=bool(mapping(mapping(tree, "places"), "stock")),
+        grid="grid" in mapping(tree, "places"),
     )  # fmt: skip
 
 

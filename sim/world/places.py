@@ -1,7 +1,7 @@
 """Places: a graph of nodes with travel times, and the positions of agents in it."""
 
 import importlib.resources
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 
 from sim.errors import UsageError
@@ -38,26 +38,35 @@ class Places:
         self._edges: dict[str, dict[str, int]] = {node: {} for node in nodes}
         self._standing: dict[str, dict[str, None]] = {node: {} for node in self._edges}
         self._where: dict[str, str] = {}
+        self._grid: tuple[int, int, bool] | None = None  # columns, rows, whether it wraps
+        self._instant = True  # whether no edge takes time
+        self._parts: dict[str, str] = {}  # place → the first place of its part of the graph, filled at first use
         for start, end, time in edges:
             for node in (start, end):
                 if node not in self._edges:
                     raise UsageError(f"an edge leads to {node!r}, which is no place")
             self._edges[start][end] = time
             self._edges[end][start] = time
+            self._instant = self._instant and not time
 
     @classmethod
-    def grid(cls, columns: int, rows: int, travel_ns: int, *, diagonals: bool = False) -> "Places":
-        """Return a grid in which each place is adjacent to four others, or to eight with diagonals."""
+    def grid(cls, columns: int, rows: int, travel_ns: int, *, diagonals: bool = False, wrap: bool = False) -> "Places":
+        """Return a grid in which each place is adjacent to four others, or to eight with diagonals.
+
+        With `wrap`, the last column is adjacent to the first, and the last row to the first: the grid is a torus.
+        """
         cells = [(x, y) for y in range(rows) for x in range(columns)]
-        right = [(f"{x},{y}", f"{x + 1},{y}", travel_ns) for x, y in cells if x + 1 < columns]
-        down = [(f"{x},{y}", f"{x},{y + 1}", travel_ns) for x, y in cells if y + 1 < rows]
-        across = [
-            (f"{x},{y}", f"{x + step},{y + 1}", travel_ns)
+        steps = [(1, 0), (0, 1), *(((-1, 1), (1, 1)) if diagonals else ())]
+        edges = [
+            (f"{x},{y}", f"{(x + right) % columns},{(y + down) % rows}", travel_ns)
+            for turn in (steps[:1], steps[1:2], steps[2:])  # all edges to the right, then down, then across
             for x, y in cells
-            for step in ((-1, 1) if diagonals else ())
-            if 0 <= x + step < columns and y + 1 < rows
+            for right, down in turn
+            if wrap or (0 <= x + right < columns and y + down < rows)
         ]
-        return cls([f"{x},{y}" for x, y in cells], right + down + across)
+        places = cls([f"{x},{y}" for x, y in cells], [edge for edge in edges if edge[0] != edge[1]])
+        places._grid = (columns, rows, wrap)
+        return places
 
     @classmethod
     def shipped(cls, name: str, travel_ns: int) -> "Places":
@@ -92,6 +101,30 @@ class Places:
     def free(self) -> list[str]:
         """Return the places where no agent stands, in order of declaration."""
         return [node for node, standing in self._standing.items() if not standing]
+
+    def is_free(self, node: str) -> bool:
+        """Return whether no agent stands at a place."""
+        return not self._standing[node]
+
+    def straight(self, node: str, distance: int) -> Iterator[list[str]]:
+        """Yield the places of a grid in the row and the column of `node`: those 1 away, 2 away, up to `distance`.
+
+        Raises:
+            UsageError: if the places are no grid.
+        """
+        if self._grid is None:
+            raise UsageError("only a grid has rows and columns")
+        columns, rows, wrap = self._grid
+        x, y = map(int, node.split(","))
+        for step in range(1, min(distance, max(columns, rows)) + 1):
+            ends = ((x + step, y), (x, y + step), (x - step, y), (x, y - step))
+            yield list(
+                dict.fromkeys(
+                    f"{right % columns},{down % rows}"
+                    for right, down in ends
+                    if wrap or (0 <= right < columns and 0 <= down < rows)
+                )
+            )
 
     def where(self, agent_id: str) -> str | None:
         """Return the place of an agent, or None."""
@@ -143,6 +176,8 @@ class Places:
 
     def travel_ns(self, start: str, end: str) -> int | None:
         """Return the travel time of the shortest path (Dijkstra), in nanoseconds; None if there is no path."""
+        if self._instant:
+            return 0 if self._part(start) == self._part(end) else None
         best = {start: 0}
         ahead = [(0, start)]
         while ahead:
@@ -156,6 +191,18 @@ class Places:
                     best[other] = time + step
                     heappush(ahead, (time + step, other))
         return None
+
+    def _part(self, node: str) -> str:
+        """Return the first place of the connected part of the graph to which a place belongs."""
+        if not self._parts:
+            for first in self._edges:
+                ahead = [] if first in self._parts else [first]
+                while ahead:
+                    here = ahead.pop()
+                    if here not in self._parts:
+                        self._parts[here] = first
+                        ahead.extend(self._edges[here])
+        return self._parts[node]
 
     def state(self) -> Mapping[str, str]:
         """Return the place of each agent, for the final digest."""

@@ -24,6 +24,7 @@ from sim.world.message import Message
 from sim.world.places import Places
 from sim.world.service import Service
 from sim.world.space import Space
+from sim.world.stocks import Stocks
 from sim.world.tasks import Tasks
 from sim.world.waits import ActiveWaits
 
@@ -65,7 +66,8 @@ class World:
 
     Attributes:
         dispatcher: applies actions, the one way in which agents change the world.
-        kernel, event_bus, rate_tracker, budgets, quotas, ledger, artifacts, costs, pools, places, space: the parts.
+        kernel, event_bus, rate_tracker, budgets, quotas, ledger, artifacts, costs, pools, places, stocks, space: the
+            parts.
         calendar: the civil time of the run; None if it has none.
         agents: all agents by id, in the order in which they were added.
         actions: the kinds of action that agents can use.
@@ -92,6 +94,7 @@ class World:
         self.costs = Costs(self.rate_tracker, self.budgets, self.quotas)
         self.calendar: Calendar | None = None
         self.places: Places | None = None
+        self.stocks: Stocks | None = None
         self.space: Space | None = None
         self.pools: dict[str, Pool] = {}
         self.agents: dict[str, Inhabitant] = {}
@@ -313,8 +316,10 @@ class World:
         space = {} if self.space is None else {"space": self.space.state()}
         states = {name: service.state() for name, service in sorted(self.services.items())}
         services = {name: recordable(state, name) for name, state in states.items() if state is not None}
+        stocks = {} if self.stocks is None else {"stocks": self.stocks.state()}
         return {
             **space,
+            **stocks,
             **({"services": services} if services else {}),
             "agents": {id: agent.state_for_digest() for id, agent in sorted(self.agents.items())},
             "artifacts": self.artifacts.state(),

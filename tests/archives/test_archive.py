@@ -64,7 +64,7 @@ def crowd(tmp_path_factory):
     (folder / "crowd.yaml").write_text(SCENARIO)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
-        result = sim.run(folder / "crowd.yaml", allow=["strollers"], out=folder / "runs")
+        result = sim.run(folder / "crowd.yaml", allow=("strollers",), out=folder / "runs")
         assert result.run is not None
         archive_run(result.run, folder / "crowd.zip", AUTHORS)
         yield folder
@@ -228,10 +228,10 @@ def test_a_run_in_an_archive_is_read_like_any_other(crowd):
     with sim.open(archive) as opened, sim.open(str(archive)) as again:
         assert opened.info.id == again.info.id == run_of(crowd).name
         assert len(list(opened.events())) > 10
-    assert sim.replay(archive, allow=["strollers"]).same
+    assert sim.replay(archive, allow=("strollers",)).same
     assert sim.diff(archive, run_of(crowd)).difference is None
     with pytest.raises(sim.UsageError, match=r"crowd\.zip is an archive, and a run that is resumed is written"):
-        sim.resume(archive, allow=["strollers"])
+        sim.resume(archive, allow=("strollers",))
     with pytest.raises(sim.UsageError, match="need not be archived again"):
         archive_run(archive, crowd / "more.zip")
 
@@ -239,7 +239,7 @@ def test_a_run_in_an_archive_is_read_like_any_other(crowd):
 def test_a_branch_of_an_archive_is_a_new_run(crowd, tmp_path, monkeypatch):
     """A branch of a run in an archive is written to `runs`, not beside what was unpacked."""
     monkeypatch.chdir(tmp_path)
-    result = sim.branch(crowd / "crowd.zip", at="2m", seed=7, allow=["strollers"])
+    result = sim.branch(crowd / "crowd.zip", at="2m", seed=7, allow=("strollers",))
     assert Path(str(result.run)).parent == Path("runs")
 
 

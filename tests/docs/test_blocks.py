@@ -81,8 +81,8 @@ _DEFINED = {
     name for page in PAGES for name in re.findall(r'^@action\("(\w+)"', page.read_text(encoding="utf-8"), re.MULTILINE)
 }
 
-_ELSEWHERE = ("interventions.md", "kinds.md", "people.md")
-"""Pages that need other files or two terminals; each has a test of its own."""
+_ELSEWHERE = ("gallery.md", "interventions.md", "kinds.md", "people.md")
+"""Pages with tests of their own: they need other files or two terminals, or what they print is compared."""
 
 _SHOWN = [page for page in PAGES if page.name not in _ELSEWHERE and "$ uv run sim" in page.read_text(encoding="utf-8")]
 

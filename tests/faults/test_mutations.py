@@ -11,9 +11,11 @@ from sim.assembly.build import build
 from sim.errors import Problem, ScenarioError, UsageError
 from sim.scenario import loads
 
-LARGE = {"community", "debate", "ecology", "helpdesk", "houston", "lead_response", "software_team"}
+LARGE = {
+    "cascade", "community", "debate", "ecology", "helpdesk", "houston", "lead_response", "software_team", "sugarscape",
+}  # fmt: skip
 SCENARIOS = [
-    # The largest files take far longer than the others together.
+    # The largest files, and those with the most agents or places, take far longer than the others together.
     pytest.param(path, id=path.stem, marks=[pytest.mark.proof] if path.stem in LARGE else [])
     for path in sorted((Path(__file__).parents[2] / "scenarios").glob("*.yaml"))
 ]

@@ -41,6 +41,11 @@ def town_tick(out: Path) -> Any:
     return run(HERE / "town.yaml", out=out, mode="tick", backend="trio")
 
 
+def foragers(out: Path) -> Any:
+    """A grid that wraps, and a stock at its places that agents gather."""
+    return run(HERE / "foragers.yaml", out=out)
+
+
 def calls(out: Path) -> Any:
     """Modelled and measured effects: answers, failures, timeouts, and some in flight at the end."""
     return run(HERE / "calls.yaml", out=out, kinds=KINDS)
@@ -83,6 +88,7 @@ def die(out: str) -> None:
 MAKERS: dict[str, Callable[[Path], Any]] = {
     "town": town,
     "town-tick": town_tick,
+    "foragers": foragers,
     "calls": calls,
     "inputs": inputs,
     "branch": branched,

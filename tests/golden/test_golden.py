@@ -68,6 +68,7 @@ def test_the_golden_runs_hold_what_they_are_for():
         "action.put",
         "action.get",
         "action.move",
+        "action.gather",
     }
 
 

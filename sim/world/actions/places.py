@@ -1,10 +1,11 @@
-"""The actions that move an agent in space or between places."""
+"""The actions that move an agent in space or between places, and that take what grows at a place."""
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Annotated, Any
 
 from sim.errors import UsageError
 from sim.kernel.waits import sleep_ns
-from sim.world.action import PlaceName, Refused, action
+from sim.world.action import Means, PlaceName, Refused, action
 
 if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
@@ -53,3 +54,19 @@ def move(world: "World", agent: "Inhabitant", start: str, to: PlaceName) -> dict
     world.places.place(agent.agent_id, to)
     world.event_bus.tell("place.entered", {"agent": agent.agent_id, "from": start, "to": to})
     return {"from": start, "to": to}
+
+
+@action("gather")
+def gather(world: "World", agent: "Inhabitant", amount: Annotated[Any, Means("number")] = None) -> dict[str, float]:
+    """Take the stock of the place where the agent stands, which grows back.
+
+    Args:
+        amount: the most that is taken, in units; default: all that is there
+    """
+    here = None if world.places is None else world.places.where(agent.agent_id)
+    if world.stocks is None or here is None:
+        raise Refused("there is nothing to gather: " + ("the agent is at no place" if world.stocks else "no stocks"))
+    number = isinstance(amount, int | float) and not isinstance(amount, bool)
+    if amount is not None and not (number and 0 < amount < math.inf):
+        raise Refused(f"gather: amount must be a number above 0, not {amount!r:.80}")
+    return {"amount": world.stocks.take(here, amount)}

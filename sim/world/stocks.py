@@ -1,0 +1,53 @@
+"""Stocks of places: something that grows at each place up to its capacity, and that agents gather, such as food."""
+
+import math
+from collections.abc import Mapping
+
+from sim.kernel import Kernel
+
+
+class Stocks:
+    """The stock of each place. It is full at first. A stock is computed when it is read: growing costs nothing.
+
+    Args:
+        kernel: the clock.
+        capacities: the most that there is at each place, in units.
+        growth: how many units grow at each place in a period, as long as it is below its capacity.
+        every_ns: the length of a period, in simulated nanoseconds.
+    """
+
+    def __init__(self, kernel: Kernel, capacities: Mapping[str, float], growth: float, every_ns: int) -> None:
+        self._kernel = kernel
+        self._capacities = dict(capacities)
+        self._growth = growth
+        self._every_ns = every_ns
+        self._left: dict[
+            str, tuple[float, int]
+        ] = {}  # of places that agents gathered at: what was left in which period
+
+    def level(self, place: str) -> float:
+        """Return how much there is at a place now; 0 if there is no such place."""
+        most = self._capacities.get(place, 0.0)
+        left = self._left.get(place)
+        if left is None:
+            return most
+        return min(most, left[0] + self._growth * (self._period() - left[1]))
+
+    def take(self, place: str, most: float | None = None) -> float:
+        """Remove all that there is at a place, or at most `most` units; return how much that is."""
+        there = self.level(place)
+        taken = there if most is None else min(there, most)
+        if taken:
+            self._left[place] = (there - taken, self._period())
+        return taken
+
+    def total(self) -> float:
+        """Return how much there is at all places together."""
+        return math.fsum(self.level(place) for place in self._capacities)
+
+    def state(self) -> Mapping[str, float]:
+        """Return the stock of each place, for the final digest."""
+        return {place: self.level(place) for place in self._capacities}
+
+    def _period(self) -> int:
+        return self._kernel.now // self._every_ns
