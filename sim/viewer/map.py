@@ -1,5 +1,6 @@
 """What the map shows: a plane, a grid, a graph of places, or the contacts of agents."""
 
+import math
 import re
 from typing import Any, Final
 
@@ -7,6 +8,9 @@ from sim.scenario import Scenario
 from sim.world import Places
 
 _CELL: Final = re.compile(r"(\d{1,6}),(\d{1,6})")
+_AXES: Final = (("x", "y"), ("lon", "lat"), ("lng", "lat"), ("long", "lat"), ("longitude", "latitude"))
+"""Attributes of places that are taken for coordinates: to the right, and down or, of a latitude, up."""
+
 MOST_PLACES: Final = 100_000
 _MOST_EDGES: Final = 200_000
 
@@ -27,6 +31,7 @@ class Map:
         self._grid = None if scenario is None or scenario.places is None else scenario.places.grid
         self._nodes: dict[str, int] = {} if places is None else {node: n for n, node in enumerate(places.nodes)}
         self._unknown = places is None
+        self._at = None if places is None else _coordinates(places)
         self._edges: dict[tuple[int, int], None] = {}
         if places is not None and self._grid is None:
             for node in places.nodes:
@@ -71,5 +76,26 @@ class Map:
             if columns * rows <= 4 * MOST_PLACES:
                 return {"kind": "grid", "columns": columns, "rows": rows, "places": list(self._nodes)}
         if self._nodes:
-            return {"kind": "graph", "places": list(self._nodes), "edges": [list(edge) for edge in self._edges]}
+            edges = [list(edge) for edge in self._edges]
+            known = {} if self._at is None or len(self._at) != len(self._nodes) else {"at": self._at}
+            return {"kind": "graph", "places": list(self._nodes), "edges": edges, **known}
         return {"kind": "contacts"}
+
+
+def _coordinates(places: Places) -> list[list[float]] | None:
+    """Return the coordinates of all places, to the right and down, if their graph file gives them; otherwise None."""
+    for across, up in _AXES:
+        found: list[tuple[Any, Any]] = [
+            (places.about(node).get(across), places.about(node).get(up)) for node in places.nodes
+        ]
+        known = [(float(x), float(y)) for x, y in found if _is_number(x) and _is_number(y)]
+        if found and len(known) == len(found):
+            if up == "y":
+                return [[x, y] for x, y in known]
+            width = math.cos(math.radians(sum(y for _, y in known) / len(known)))  # of a degree, compared with a height
+            return [[x * width, -y] for x, y in known]
+    return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e12

@@ -1,5 +1,6 @@
 """The data of a view: events, keyframes, and what was said."""
 
+import json
 import random
 
 import pytest
@@ -235,3 +236,26 @@ def test_a_run_without_events_has_a_page(stored):
     assert page.about["chunks"] == []
     assert page.about["instant"]
     assert encode(page.about["map"]) == b'{"kind":"contacts"}'
+
+
+STREETS = """
+name: streets
+until: 1m
+places: {file: streets.json, travel_time: 1s}
+agents: [{name: a, place: "=index", count: 2, rules: [{do: {sleep: {for: 1h}}}]}]
+"""
+
+
+def test_places_stand_where_their_graph_file_says(tmp_path, ran):
+    """If all places have a longitude and a latitude, they are the positions on the map, north up."""
+    nodes = [{"id": "north", "lon": 8.0, "lat": 60.5}, {"id": "south", "lon": 9.0, "lat": 59.5}]
+    graph = {"nodes": nodes, "edges": [{"source": "north", "target": "south"}]}
+    (tmp_path / "streets.json").write_text(json.dumps(graph), encoding="utf-8")
+    about = page_of(ran(STREETS)).about
+    (x1, y1), (x2, y2) = about["map"]["at"]
+    assert (about["map"]["kind"], about["map"]["edges"]) == ("graph", [[0, 1]])
+    assert x2 - x1 == pytest.approx(0.5)  # at 60 degrees north
+    assert y2 - y1 == pytest.approx(1.0)
+    del nodes[1]["lat"]
+    (tmp_path / "streets.json").write_text(json.dumps(graph), encoding="utf-8")
+    assert "at" not in page_of(ran(STREETS)).about["map"]

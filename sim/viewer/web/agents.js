@@ -10,23 +10,23 @@ function makeAgents() {
   const list = h("div", { class: "panel" }, h("div", { class: "head" }, search, told), heads, view);
   const story = h("div", { class: "panel" });
   const box = h("div", { class: "panel" }, list, story);
-  let rows = [], sorted = "name", downwards = false, known = 0;
+  let rows = [], sorted = "name", downwards = false;
 
   const columns = [["name", (name) => ABOUT.names[name]], ["group", (name) => ABOUT.groups[name]], ["state", stateNow], ["last action", actionNow]];
   if (ABOUT.map.kind !== "contacts") columns.push(["place", placeNow]);
   if (ABOUT.has_money) columns.push(["balance", (name) => { const value = fieldNow(BALANCE, name); return value === undefined ? "" : money(value); }]);
-  inner.style.setProperty("--columns", columns.length);
-  heads.style.setProperty("--columns", columns.length);
+  for (const element of [inner, heads]) element.style.setProperty("--columns", `minmax(0, 1.8fr) repeat(${columns.length - 1}, minmax(0, 1fr))`);
   heads.append(...columns.map(([title]) => h("button", { type: "button", class: "link", onclick: () => { downwards = sorted === title && !downwards; sorted = title; arrange(); show(); } }, title)));
 
   function arrange() {
     const wanted = search.value.trim().toLowerCase();
     const [, value] = columns.find(([title]) => title === sorted);
-    rows = agents().filter((name) => !wanted || [ABOUT.names[name], ABOUT.groups[name], stateNow(name), placeNow(name)].some((text) => text.toLowerCase().includes(wanted)));
+    rows = agents().filter((name) => stateNow(name) !== "" && (!wanted || [ABOUT.names[name], ABOUT.groups[name], stateNow(name), placeNow(name)].some((text) => text.toLowerCase().includes(wanted))));
     if (sorted !== "name") rows.sort((one, other) => collator.compare(value(one), value(other)));
     if (downwards) rows.reverse();
     inner.style.height = rows.length * ROW_HEIGHT + "px";
-    told.textContent = `${number(rows.length)} agents`;
+    const text = `${number(rows.length)} of ${number(agents().length)} agents`;
+    if (told.textContent !== text) told.textContent = text;
   }
 
   /** Put the visible rows into the document. */
@@ -35,7 +35,7 @@ function makeAgents() {
     inner.replaceChildren(...rows.slice(first, first + Math.ceil(view.clientHeight / ROW_HEIGHT) + 6).map((name, at) => h("div", {
       class: "cells row", tabindex: 0, role: "button", style: { top: (first + at) * ROW_HEIGHT + "px" },
       onclick: () => openAgent(name), onkeydown: (event) => event.key === "Enter" && openAgent(name),
-    }, columns.map(([title, value]) => title === "state" ? h("span", {}, stateNow(name) && h("i", { class: "swatch", style: { background: palette[stateNow(name)] } }), stateNow(name)) : h("span", {}, value(name))))));
+    }, columns.map(([title, value]) => title === "state" ? h("span", {}, stateNow(name) && h("i", { class: "swatch", style: { background: palette[stateNow(name)] } }), stateNow(name)) : h("span", { title: value(name) }, value(name))))));
   }
   view.addEventListener("scroll", () => requestAnimationFrame(show));
 
@@ -76,7 +76,7 @@ function makeAgents() {
     list.hidden = one;
     story.hidden = !one;
     if (!one) {
-      if (known !== ABOUT.names.length || sorted !== "name" || search.value) { known = ABOUT.names.length; arrange(); }
+      arrange();
       show();
       return;
     }

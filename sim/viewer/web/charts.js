@@ -7,7 +7,7 @@ const MOST_CHARTS = 24; // of metrics
 /** A time on an axis. */
 function axisTime(seconds, increment) {
   if (increment % 86400 === 0) return Math.round(seconds / 86400) + "d";
-  if (increment >= 60 && END < 172800 && END >= 3600) {
+  if (increment >= 60 && END < 172800 && END >= 120) {
     const minutes = Math.round(seconds / 60);
     return [minutes >= 60 && Math.floor(minutes / 60) + "h", (minutes % 60 > 0 || minutes === 0) && (minutes % 60) + "m"].filter(Boolean).join("");
   }

@@ -14,8 +14,17 @@ const label = (name) => (name < 0 ? "" : visible(ABOUT.names[name]));
 const roleOf = (name) => ABOUT.role_names[ABOUT.roles[name]];
 const isAgent = (name) => ABOUT.roles[name] === 1;
 
+let sortedAgents = [], sortedFor = "";
+
 /** All agents, by name. */
 function agents() {
+  const known = ABOUT.names.length + "/" + ABOUT.events;
+  if (known !== sortedFor) sortedAgents = findAgents();
+  sortedFor = known;
+  return sortedAgents;
+}
+
+function findAgents() {
   return ABOUT.names.map((_, name) => name).filter(isAgent).sort((one, other) => collator.compare(ABOUT.names[one], ABOUT.names[other]));
 }
 

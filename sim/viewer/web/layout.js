@@ -39,11 +39,10 @@ function groundOf(shape, before) {
   const { kind } = ABOUT.map;
   if (kind === "plane") return planeGround(shape);
   if (kind === "grid") {
-    const { columns, rows, places } = ABOUT.map;
-    return { kind, box: [-0.5, -0.5, columns - 0.5, rows - 0.5], places: places.map((name) => name.split(",").map(Number)), edges: [] };
+    return gridGround(shape);
   }
   if (kind === "graph") {
-    const places = forced(ABOUT.map.places.length, ABOUT.map.edges);
+    const places = ABOUT.map.at ? charted(ABOUT.map.at) : forced(ABOUT.map.places.length, ABOUT.map.edges);
     return { kind, places, edges: ABOUT.map.edges, box: boxOf(places) };
   }
   const seen = new Set(agents());
@@ -61,11 +60,34 @@ function groundOf(shape, before) {
   return { kind: "contacts", linked, places: positions, names: new Map(names.map((name, at) => [name, positions[at]])), edges, box: boxOf(positions) };
 }
 
+/** Positions that the scenario gives, in a size that suits the dots. */
+function charted(at) {
+  const xs = at.map(([x]) => x), ys = at.map(([, y]) => y);
+  const [left, top] = [spread(xs, Math.min), spread(ys, Math.min)];
+  const size = Math.max(spread(xs, Math.max) - left, spread(ys, Math.max) - top) || 1, wanted = 60 * Math.sqrt(at.length);
+  return at.map(([x, y]) => [((x - left) / size) * wanted, ((y - top) / size) * wanted]);
+}
+
+/** Into how many strips a ground is cut that is much wider than its map. */
+const stripsOf = (width, height, shape) => (width / height > 3 * shape ? Math.max(1, Math.round(Math.sqrt(width / height / shape))) : 1);
+
+/** A grid. A very wide one is cut into strips, too. */
+function gridGround(shape) {
+  const { columns, rows, places } = ABOUT.map;
+  const strips = stripsOf(columns, rows, shape), long = Math.ceil(columns / strips), step = strips > 1 ? rows + Math.max(0.5, rows * 0.15) : rows;
+  const bands = Array.from({ length: Math.ceil(columns / long) }, (_, strip) => [-0.5, strip * step - 0.5, Math.min(long, columns - strip * long), rows]);
+  const [, last] = bands.at(-1);
+  const positions = places.map((name) => {
+    const [column, row] = name.split(",").map(Number);
+    return [column % long, row + Math.floor(column / long) * step];
+  });
+  return { kind: "grid", bands, box: [-0.5, -0.5, long - 0.5, last + rows], places: positions, edges: [] };
+}
+
 /** A plane. A very wide one is cut into strips, one below the other. */
 function planeGround(shape) {
   const [x1, y1, x2, y2] = ABOUT.map.box, width = x2 - x1 || 1, height = y2 - y1 || 1;
-  let strips = 1;
-  if (width / height > 3 * shape) strips = Math.max(1, Math.round(Math.sqrt(width / height / shape)));
+  const strips = stripsOf(width, height, shape);
   const long = width / strips, gap = strips > 1 ? height * 0.12 : 0;
   return { kind: "plane", strips, long, gap, tall: height, x: x1, y: y1, places: [], edges: [], box: [0, 0, long, strips * height + (strips - 1) * gap] };
 }

@@ -139,22 +139,22 @@ function makeMap() {
           pen.fillText(`x ${short(ground.x + strip * ground.long)} to ${short(ground.x + (strip + 1) * ground.long)}`, Math.max(2, screenX(0)), screenY(y) - 2);
         }
       }
-    } else if (ground.kind === "grid") drawCells(pen);
+    } else if (ground.kind === "grid") ground.bands.forEach((band) => drawCells(pen, band));
     else drawGraph(pen);
   }
 
-  function drawCells(pen) {
-    const [x1, y1, x2, y2] = ground.box;
+  function drawCells(pen, [x1, y1, wide, tall]) {
+    const [x2, y2] = [x1 + wide, y1 + tall];
     pen.fillStyle = palette.grid;
     pen.fillRect(screenX(x1), screenY(y1), (x2 - x1) * scale, (y2 - y1) * scale);
     if (scale < 4) return;
     pen.strokeStyle = palette.card;
     pen.beginPath();
-    for (let x = Math.ceil(Math.max(x1 + 0.5, left)) - 0.5; x <= Math.min(x2, left + width / scale); x++) {
+    for (let x = x1 + Math.max(0, Math.ceil(left - x1)); x <= Math.min(x2, left + width / scale); x++) {
       pen.moveTo(screenX(x), screenY(y1));
       pen.lineTo(screenX(x), screenY(y2));
     }
-    for (let y = Math.ceil(Math.max(y1 + 0.5, top)) - 0.5; y <= Math.min(y2, top + height / scale); y++) {
+    for (let y = y1 + Math.max(0, Math.ceil(top - y1)); y <= Math.min(y2, top + height / scale); y++) {
       pen.moveTo(screenX(x1), screenY(y));
       pen.lineTo(screenX(x2), screenY(y));
     }
@@ -357,7 +357,7 @@ function makeMap() {
     canvas.width = Math.max(1, Math.round(width * ratio));
     canvas.height = Math.max(1, Math.round(height * ratio));
     still = null;
-    if (zoom === 1) { fitted = false; if (ABOUT.map.kind === "plane") ground = null; }
+    if (zoom === 1) { fitted = false; if (ABOUT.map.kind === "plane" || ABOUT.map.kind === "grid") ground = null; }
     refresh();
   }).observe(box);
 
