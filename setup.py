@@ -1,8 +1,24 @@
-"""What pyproject.toml cannot say: the folder scenarios/ is installed as the package `sim.gallery`."""
+"""What pyproject.toml cannot say: the compiled part of the package, and where the scenarios of the gallery stand.
 
-from setuptools import find_namespace_packages, setup
+`SIM_PURE_PYTHON=1 uv build` builds a wheel without the compiled part, `py3-none-any`, for every machine and Python.
+The folder scenarios/ is installed as the package `sim.gallery`.
+"""
 
+import os
+from pathlib import Path
+
+from setuptools import Extension, find_namespace_packages, setup
+
+FOLDER = Path("sim/_speedups")
+
+compiled = Extension(
+    "sim._speedups._core",
+    sources=sorted(path.as_posix() for path in FOLDER.glob("*.c")),
+    depends=sorted(path.as_posix() for path in FOLDER.glob("*.h")),
+    optional=True,  # without a compiler it is left out
+)
 setup(
     packages=[*find_namespace_packages(include=["sim", "sim.*"]), "sim.gallery"],
     package_dir={"sim.gallery": "scenarios"},
+    ext_modules=[] if os.environ.get("SIM_PURE_PYTHON") else [compiled],
 )

@@ -1,21 +1,28 @@
 """HTTP servers in separate threads, for metrics and for pages. Part of the edge.
 
-A server on a loopback address refuses requests that do not name this machine. This prevents DNS rebinding: a web page
-can let its own host name resolve to 127.0.0.1 and read the server through a browser on this machine, but it cannot
-change the `Host` header.
+A WSGI application answers the requests. What stands before it refuses requests to foreign host names, if only this
+machine is served.
 """
 
+import io
 import ipaddress
 import threading
-from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from socket import AF_INET, AF_INET6
-from socketserver import TCPServer
-from typing import Any, Final, Protocol, Self
+from socketserver import TCPServer, ThreadingMixIn
+from typing import Any, Final, Self
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import attrs
 
 from sim.errors import UsageError
+
+Start = Callable[..., Any]
+"""What an application calls with the status and the headers of its answer."""
+
+Application = Callable[[dict[str, Any], Start], Iterable[bytes]]
+"""A WSGI application. Several threads may call it at the same time."""
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -73,41 +80,11 @@ def _is_local(host: str) -> bool:
         return False
 
 
-@attrs.frozen
-class Response:
-    """What a server answers.
-
-    Attributes:
-        status: the status code.
-        body: the body.
-        content_type: the type of the body.
-        headers: further headers.
-    """
-
-    status: int
-    body: bytes
-    content_type: str = "text/plain; charset=utf-8"
-    headers: Mapping[str, str] = attrs.field(factory=dict)
-
-
-class Site(Protocol):
-    """Answers requests, in several threads at the same time."""
-
-    def answer(self, path: str, query: str, accept: str) -> Response:
-        """Return the response to a GET request.
-
-        Args:
-            path: the path, with `/` at its beginning.
-            query: what follows after `?`.
-            accept: the `Accept` header.
-        """
-
-
 class LocalServer:
-    """Serves a site while it is used as a context manager.
+    """Serves an application while it is used as a context manager.
 
     Args:
-        site: answers the requests.
+        application: answers the requests.
         address: the address to listen on; port 0 selects a free port.
         what: what is served, for errors, for example `metrics`.
         hint: how to choose a free port.
@@ -119,9 +96,9 @@ class LocalServer:
         UsageError: if it cannot listen on the address.
     """
 
-    def __init__(self, site: Site, address: Address, what: str, hint: str) -> None:
+    def __init__(self, application: Application, address: Address, what: str, hint: str) -> None:
         try:
-            self._http = _Http(site, address)
+            self._http = _Http(_Guard(application, address.local), address)
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or "no such host"
             raise UsageError(f"{what} cannot be served at {address.url}: {reason}", hint=hint) from error
@@ -138,22 +115,72 @@ class LocalServer:
         self._http.server_close()
 
 
-class _Http(ThreadingHTTPServer):
+class _Guard:
+    """An application before another one: it passes on requests to names of this machine, or all if it is not local."""
+
+    def __init__(self, application: Application, local: bool) -> None:
+        self._application = application
+        self._local = local
+
+    def __call__(self, environ: dict[str, Any], start_response: Start) -> Iterable[bytes]:
+        """Answer a request. The body of an answer to HEAD is left out."""
+
+        def start(status: str, headers: list[tuple[str, str]], *error: object) -> Any:
+            own = [("Server", "sim"), ("X-Content-Type-Options", "nosniff")]  # no version is revealed
+            return start_response(status, [*headers, *own], *error)
+
+        method = environ["REQUEST_METHOD"]
+        body = self._page({**environ, "REQUEST_METHOD": "GET" if method == "HEAD" else method}, start)
+        return [b""] if method == "HEAD" else body
+
+    def _page(self, environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+        if self._local and not _names_this_machine(environ.get("HTTP_HOST", LOOPBACK)):
+            return text_answer(start, HTTPStatus.FORBIDDEN, "this endpoint serves only requests to a local host name")
+        try:
+            return self._application(environ, start)
+        except Exception as error:  # an internal error: the client shows its name
+            return text_answer(start, HTTPStatus.INTERNAL_SERVER_ERROR, type(error).__name__)
+
+
+def text_answer(start: Start, status: HTTPStatus, text: str, kind: str = "text/plain") -> Iterable[bytes]:
+    """Answer with a line of text.
+
+    Args:
+        start: see `Start`.
+        status: the status.
+        text: the text.
+        kind: its type.
+    """
+    start(f"{status} {status.phrase}", [("Content-Type", f"{kind}; charset=utf-8")])
+    return [f"{text}\n".encode()]
+
+
+def _names_this_machine(host: str) -> bool:
+    """Return whether a `Host` header names this machine.
+
+    This prevents DNS rebinding: a web page can let its own host name resolve to 127.0.0.1 and read the server
+    through a browser on this machine, but it cannot change the `Host` header.
+    """
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    return _is_local(name.strip("[]"))
+
+
+class _Http(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     block_on_close = False  # so that a slow client does not delay the end of a run
     allow_reuse_address = True
 
-    def __init__(self, site: Site, address: Address) -> None:
-        self.site = site
-        self.local = address.local
+    def __init__(self, pages: _Guard, address: Address) -> None:
         self.free = threading.BoundedSemaphore(_MOST)
         self.address_family = AF_INET6 if ":" in address.host else AF_INET
         super().__init__((address.host, address.port), _Request)
+        self.set_app(pages)
 
     def server_bind(self) -> None:
         """Bind without a lookup of the host name, which can be slow and is not needed."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+        self.setup_environ()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a client in a new thread, or close the connection if too many clients are served."""
@@ -173,43 +200,16 @@ class _Http(ThreadingHTTPServer):
         """Ignore errors of connections, for example of a client that disconnects."""
 
 
-class _Request(BaseHTTPRequestHandler):
-    server: _Http
+class _Request(WSGIRequestHandler):
     timeout = _PATIENCE
 
     def version_string(self) -> str:
-        """Return the `Server` header of responses, which must not reveal versions."""
+        """Return the `Server` header of refusals of what is no request, which must not reveal versions."""
         return "sim"
 
-    def do_GET(self) -> None:
-        """Handle a GET or HEAD request."""
-        path, _, query = self.path.partition("?")
-        if self.server.local and not self._asks_for_this_machine():
-            self._answer(Response(403, b"this endpoint serves only requests to a local host name\n"))
-            return
-        try:
-            self._answer(self.server.site.answer(path, query, self.headers.get("Accept", "")))
-        except Exception as error:  # an internal error: the client shows its name
-            self._answer(Response(500, f"{type(error).__name__}\n".encode()))
-
-    do_HEAD = do_GET  # noqa: N815  # the standard library's name
-
-    def _asks_for_this_machine(self) -> bool:
-        """Return whether the `Host` header of the request names this machine."""
-        host = self.headers.get("Host", LOOPBACK)
-        name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-        return _is_local(name.strip("[]"))
-
-    def _answer(self, response: Response) -> None:
-        self.send_response(response.status)
-        self.send_header("Content-Type", response.content_type)
-        self.send_header("Content-Length", str(len(response.body)))
-        self.send_header("X-Content-Type-Options", "nosniff")
-        for name, value in response.headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(response.body)
+    def get_stderr(self) -> Any:
+        """Return where errors are written: nowhere, for example when a client disconnects."""
+        return io.StringIO()
 
     def log_message(self, *args: Any) -> None:
         """Log nothing: requests come every few seconds, and their text is not trusted."""

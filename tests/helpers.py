@@ -4,12 +4,15 @@ import io
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
+from wsgiref.util import setup_testing_defaults
 
 import pytest
 
 from sim.cli import main
 from sim.kernel import Kernel
 from sim.kernel.ports import Recorder
+from sim.telemetry import Exporter
 
 
 def command(*arguments: object) -> tuple[int, str, str]:
@@ -33,3 +36,16 @@ def wait_until_durable(recorder: Recorder) -> None:
     error = told.result(60)
     if error is not None:
         raise error
+
+
+def exposition(exporter: Exporter, accept: str = "") -> tuple[bytes, str]:
+    """Return what the application of an exporter answers to a request, and its content type."""
+    environ: dict[str, Any] = {}
+    setup_testing_defaults(environ)
+    answers: list[tuple[str, dict[str, str]]] = []
+    body = exporter.application(
+        {**environ, "HTTP_ACCEPT": accept}, lambda status, headers: answers.append((status, dict(headers)))
+    )
+    ((status, headers),) = answers
+    assert status == "200 OK"
+    return b"".join(body), headers["Content-Type"]

@@ -360,6 +360,7 @@ def record_answer(world: World, survey: str, answer: SurveyAnswer) -> None:
 
 add_views({
     "surveys": """
+        -- One row an answer of an interview.
         SELECT id, time, time_ns,
                data ->> '$.survey' AS name,
                data ->> '$.agent' AS agent,

@@ -82,7 +82,7 @@ class AgentRecord:
 
     def prompts(self, *, as_: Library | None = None, expand: bool | Sequence[str] = True) -> Frame:
         """Return its prompts to language models, with the answers, as a DataFrame. The arguments: see `Run.frame`."""
-        return self._frame("llm_prompts", "agent = :name", as_, expand)
+        return self._frame("prompts", "agent = :name", as_, expand)
 
     def story(self) -> Iterator[str]:
         """Yield a line for each of its events and each message to it, in order. Text of agents is made harmless."""

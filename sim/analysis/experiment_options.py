@@ -14,7 +14,7 @@ from sim.errors import UsageError
 from sim.experiments.experiment import Progress, Workers
 from sim.experiments.plan import SEEDS, Answers, Hosting, Plan, Precision, check_allowed
 from sim.experiments.pool import Inline
-from sim.experiments.workers import workers_of
+from sim.experiments.workers import check_workers, workers_of
 from sim.kernel import Duration, to_ns, to_text
 from sim.llm import Access
 from sim.runner.options import Options
@@ -94,6 +94,7 @@ class WorkerOptions(Options):
             UsageError: if other models are given than the plan has, a key is missing, or a module is not allowed.
         """
         check_allowed(plan, self.allow)
+        check_workers(plan, self.jobs, self.on)
         access = self.access or Access()
         if access.models not in ((), plan.models):
             hint = f"the plan has {', '.join(plan.models) or 'those of the scenario'}"

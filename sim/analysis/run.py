@@ -15,6 +15,7 @@ from sim.report.bins import Bins
 from sim.report.states import States
 from sim.report.topics import Measures
 from sim.runner.branching import end_of
+from sim.runner.prompts import prompt_rows, repeated_prompts
 from sim.store import StoredRun, run_folder, summary
 from sim.store.files import Database
 from sim.store.frames import Frame, Library, frame
@@ -83,6 +84,35 @@ class Run(StoredRun):
             RunError: if the run is damaged.
         """
         return frame(self.table(sql, parameters), as_, expand)
+
+    def prompts(
+        self,
+        *,
+        repeat: bool = False,
+        allow: Sequence[str] = (),
+        as_: Library | None = None,
+        expand: bool | Sequence[str] = True,
+    ) -> Frame:
+        """Return the model calls, with their whole requests and answers, as a DataFrame.
+
+        Args:
+            repeat: whether to replay the run for the requests and answers of scripted and simulated models, which are
+                not on record.
+            allow: packages and modules whose code the replay may use.
+            as_, expand: as in `frame`.
+
+        Raises:
+            UsageError: as `frame`, or if the replay needs something that is not allowed.
+            RunError: if the run is damaged or under way, or a replay differs from the record.
+        """
+        if not repeat:
+            return self.frame("prompts", as_=as_, expand=expand)
+        repeated = repeated_prompts(self, allow=tuple(allow), allow_commands=True)
+        return frame((self.columns("prompts"), list(prompt_rows(self, repeated))), as_, expand)
+
+    def conversations(self, *, as_: Library | None = None, expand: bool | Sequence[str] = True) -> Frame:
+        """Return everything that was said, a row each, as a DataFrame. The arguments are as in `frame`."""
+        return self.frame("conversations", as_=as_, expand=expand)
 
     @property
     def agents(self) -> AgentRecords:

@@ -7,6 +7,7 @@ from sim.agents import Toolbox
 from sim.agents.ask import Ask
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
+from sim.extras import need
 from sim.kernel import to_seconds
 from sim.llm.access import INSIDE, Access
 from sim.llm.behaviour import Draw
@@ -226,6 +227,7 @@ def _edge(
         return None
 
     def make() -> OutsideClient:
+        need("models", "models at an endpoint need")
         from sim.llm.endpoint import EdgeClient
         from sim.llm.tokens import exact
 

@@ -15,7 +15,7 @@ from sim.cli.run import MAX_SEED, allow_imports
 from sim.errors import UsageError
 from sim.experiments.arms import arms_of, make_arms
 from sim.experiments.folder import begin
-from sim.experiments.workers import workers_of
+from sim.experiments.workers import check_workers, workers_of
 from sim.runner import branch
 from sim.runner.options import Backend
 from sim.runner.rebuild import models_asked
@@ -100,6 +100,7 @@ def command(
             plan, options, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env, other_endpoint=other_endpoint,
             allow_change=allow_change,
         )  # fmt: skip
+        check_workers(plan, jobs, on)
         with contextlib.closing(begin(plan, to)) as results:
             workers = workers_of(plan, results.folder, jobs, on)
             return work_on(results, workers, hosting, again=False, as_json=as_json)

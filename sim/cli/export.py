@@ -6,14 +6,17 @@ from typing import Any
 import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
-from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading
+from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, PATH, common, plain, print_json, reading
+from sim.cli.render.prompts import REPEAT, repeated_rows
 from sim.cli.render.story import export_files
+from sim.cli.render.views import CommandWithViews
 from sim.errors import UsageError
 from sim.store import export
 
 
 @click.command(
     "export",
+    cls=CommandWithViews,
     epilog="""Examples:
 
     \b
@@ -25,13 +28,19 @@ from sim.store import export
 @click.option("--format", "form", type=click.Choice(["csv", "parquet", "json"]), help="Of a view.")
 @click.option("--to", "target", type=PATH, required=True, metavar="PATH", help="The file or folder to write.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@REPEAT
+@ALLOW
+@ALLOW_COMMANDS
 @OUT
 @common
-def command(run: str, view: str, form: Any, target: Path, force: bool, out: Path, as_json: bool) -> None:
+def command(
+    run: str, view: str, form: Any, target: Path, *, force: bool, again: bool, allow: tuple[str, ...],
+    allow_commands: bool, out: Path, as_json: bool,
+) -> None:  # fmt: skip
     """Write VIEW of RUN to a file; or, if VIEW is `files`, the files of its projects to a new folder. RUN is a folder,
     or the beginning of a name in `sim list`.
 
-    Views: events, transitions, actions, messages, samples, observations.
+    With --format json, columns that hold JSON come as objects and lists.
     """
     if view != "files" and form is None:
         raise UsageError("a view needs a format", hint="give --format csv, parquet or json")
@@ -39,7 +48,8 @@ def command(run: str, view: str, form: Any, target: Path, force: bool, out: Path
         if view == "files":
             count = export_files(stored, target)
         else:
-            rows = export(stored, view, target, form, force=force)
+            found = repeated_rows(stored, view, allow, allow_commands=allow_commands) if again else None
+            rows = export(stored, view, target, form, force=force, rows=found)
     if view == "files":
         print_json({"folder": target, "files": count}) if as_json else click.echo(f"{count:,} files in {plain(target)}")
         return

@@ -137,7 +137,7 @@ def exporting(request: MetricsRequest) -> Iterator[Metrics]:
     """Expose the requested metrics.
 
     Raises:
-        UsageError: if the address cannot be used.
+        UsageError: if the address cannot be used, or the package for metrics is missing.
     """
     if request.address is None and request.file is None:
         yield Metrics()

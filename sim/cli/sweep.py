@@ -17,7 +17,7 @@ from sim.errors import UsageError
 from sim.experiments.arms import check_past
 from sim.experiments.folder import begin, go_on
 from sim.experiments.plan import Plan, check_allowed, check_models, check_scenario, make_sweep
-from sim.experiments.workers import workers_of
+from sim.experiments.workers import check_workers, workers_of
 
 
 @click.command(
@@ -88,6 +88,7 @@ def command(
             plan, endpoint, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env, other_endpoint=other_endpoint,
             allow_change=allow_change,
         )  # fmt: skip
+        check_workers(plan, jobs, on)
         results = results or opened.enter_context(contextlib.closing(begin(plan, out)))
         workers = workers_of(plan, results.folder, jobs, on)
         return work_on(results, workers, hosting, again=again, as_json=as_json)

@@ -14,6 +14,7 @@ import attrs
 
 from sim.errors import UsageError
 from sim.experiments.points import Point
+from sim.extras import need
 from sim.scenario.overrides import value_text
 
 Design = Literal["factorial", "latin", "sobol"]
@@ -166,10 +167,9 @@ def _factorial(variables: Sequence[Variable]) -> tuple[Point, ...]:
 
 def _sample(design: Design, dimensions: int, samples: int, seed: int) -> Any:
     """Return a sample of the unit cube, one row for each combination."""
-    try:
-        from scipy.stats import qmc
-    except ImportError as error:
-        raise UsageError(f"the design {design} needs scipy", hint="install the extra: actor-sim[designs]") from error
+    need("designs", f"the design {design} needs")
+    from scipy.stats import qmc
+
     if design == "latin":
         return qmc.LatinHypercube(dimensions, rng=seed).random(samples)
     if samples & (samples - 1):

@@ -49,20 +49,13 @@ class RayWorkers:
         plan: the plan of the experiment.
         address: the address of the cluster; None: a new one on this machine.
         runs: the folder for the run folders that come back; None: trials are not recorded.
-
-    Raises:
-        UsageError: if Ray is not installed, or the plan needs files that machines share.
     """
 
     shared_files: Final = False
 
     def __init__(self, plan: Plan, address: str | None, runs: Path | None) -> None:
-        try:
-            import ray
-        except ImportError as error:
-            raise UsageError("Ray is not installed", hint="pip install 'actor-sim[ray]'") from error
-        if plan.answers == "all":
-            raise UsageError("machines share no answers of models", hint="--answers seed, or fresh")
+        import ray
+
         self._ray: Any = ray
         self._files = _files(plan)
         self._address = address

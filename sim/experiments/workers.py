@@ -8,6 +8,29 @@ from sim.experiments.experiment import Workers
 from sim.experiments.plan import Plan
 from sim.experiments.pool import Pool, cores
 from sim.experiments.recorded import RUNS
+from sim.extras import need
+
+
+def check_workers(plan: Plan, jobs: int | None, on: str | None) -> None:
+    """Check that there are such workers and that they can carry out a plan, before anything is written.
+
+    Args:
+        plan: the plan.
+        jobs: the number of processes; None: one for each core.
+        on: `ray`, or `ray:ADDRESS`; None: processes of this machine.
+
+    Raises:
+        UsageError: if not.
+    """
+    if on is None:
+        return
+    if on.partition(":")[0] != "ray":
+        raise UsageError(f"trials cannot run on {on!r:.60}", hint="they run on ray or ray:ADDRESS")
+    if jobs is not None:
+        raise UsageError("a number of processes is given, but a Ray cluster has its own", hint="leave --jobs out")
+    need("ray", "experiments on Ray need")
+    if plan.answers == "all":
+        raise UsageError("machines share no answers of models", hint="--answers seed, or fresh")
 
 
 def workers_of(
@@ -24,13 +47,10 @@ def workers_of(
     Raises:
         UsageError: if there are no such workers, or they cannot carry out the plan.
     """
+    check_workers(plan, jobs, on)
     if on is None:
         return Pool(jobs or cores())
-    kind, _, address = on.partition(":")
-    if kind != "ray":
-        raise UsageError(f"trials cannot run on {on!r:.60}", hint="they run on ray or ray:ADDRESS")
-    if jobs is not None:
-        raise UsageError("a number of processes is given, but a Ray cluster has its own", hint="leave --jobs out")
+    address = on.partition(":")[2]
     from sim.experiments.ray_workers import RayWorkers  # Ray takes a second to import
 
     return RayWorkers(plan, address or None, folder / RUNS if plan.record else None)

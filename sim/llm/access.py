@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from sim.errors import UsageError
+from sim.extras import need
 from sim.llm.batches.settings import Batching
 from sim.llm.types import ErrorClass, StopReason
 
@@ -212,16 +213,19 @@ class Access:
             self.at(provider)
 
     def check_key(self) -> None:
-        """Check that all models are at known endpoints, and that there is a key for OpenAI's own endpoint.
+        """Check that all models are at known endpoints, that there is a key for OpenAI's own endpoint, and that the
+        packages for endpoints are installed.
 
         Raises:
-            UsageError: if an endpoint is unknown or the key is missing.
+            UsageError: if an endpoint is unknown, or the key or a package is missing.
         """
         if any(place.is_openai and not place.has_key for place in map(self.at, self.providers)):
             raise UsageError(
                 "the models are at OpenAI's own endpoint, which needs a key, and no key is given",
                 hint="set OPENAI_API_KEY, or set another endpoint with --base-url",
             )
+        if self.outside:
+            need("models", "models at an endpoint need")
 
     def offline(self) -> "Access":
         """Return an access with simulated versions of the same models, for a cost estimate."""

@@ -1,6 +1,7 @@
 """Checks whether an answer is valid: its tool calls, the tool choice, and the JSON Schema of its text."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sim.llm.tool_calls import faults
@@ -17,6 +18,9 @@ RESERVED: Final = (
 """Fields of a request body that have their own option, or that would change counts and costs."""
 
 _DEEPEST = 20
+_MOST_VALUES = 10_000  # within an example, because a schema can refer to itself
+_LONGEST = 1000  # characters of an example
+_EXACT = 1e15  # a float is a whole number up to there
 
 
 def check_answer(completion: Completion, request: ModelRequest) -> str | None:
@@ -49,25 +53,67 @@ def extra_body_fault(body: object) -> str | None:
     return None if taken is None else f"extra_body must not set {taken!r}: the request sets it"
 
 
-def example(schema: Any, depth: int = 0) -> Any:
-    """Return a small value that fits the checked part of a JSON Schema, as the answer of an offline model.
+def example(schema: Any) -> Any:
+    """Return a small value for a JSON Schema, as the answer of an offline model.
 
-    Args:
-        schema: the schema of the value.
-        depth: the nesting level of the value.
+    It fits, unless the schema demands more than types, values, bounds and lengths, such as items that differ.
     """
-    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+    return _example(schema, schema, iter(range(_MOST_VALUES)))
+
+
+def _example(schema: Any, whole: Any, room: Iterator[int], depth: int = 0) -> Any:
+    if not isinstance(schema, Mapping) or depth > _DEEPEST or next(room, None) is None:
         return None
+    schema = _one_form(schema, whole)
+    if "const" in schema:
+        return schema["const"]
     if schema.get("enum"):
         return schema["enum"][0]
     kinds = schema.get("type", "object" if "properties" in schema else "string")
     kind = kinds if isinstance(kinds, str) else kinds[0]
     if kind == "object":
         parts = schema.get("properties", {})
-        return {name: example(parts.get(name), depth + 1) for name in (*parts, *schema.get("required", ()))}
+        names = (*parts, *schema.get("required", ()))
+        return {name: _example(parts.get(name), whole, room, depth + 1) for name in names}
+    if kind == "array":
+        count = min(schema.get("minItems", 0), _DEEPEST)
+        return [_example(schema.get("items"), whole, room, depth + 1) for _ in range(count)]
     if kind in ("integer", "number"):
-        return schema.get("minimum", min(0, schema.get("maximum", 0)))
-    return {"array": [], "boolean": False, "null": None}.get(kind, "text")
+        return _number(schema)
+    if kind == "string":
+        return "text".ljust(min(schema.get("minLength", 0), _LONGEST), ".")[: schema.get("maxLength", _LONGEST)]
+    return {"boolean": False}.get(kind)
+
+
+def _one_form(schema: Mapping[str, Any], whole: Any) -> Mapping[str, Any]:
+    """Return a schema with its reference, the first of its forms, and what all of them demand, in place of these."""
+    for _ in range(_DEEPEST):
+        others: list[Any] = [*schema.get("allOf", ())]
+        others += [schema[keyword][0] for keyword in ("anyOf", "oneOf") if schema.get(keyword)]
+        reference = schema.get("$ref")
+        if reference is not None:
+            keyword, _, name = str(reference).removeprefix("#/").partition("/")
+            others.append(whole.get(keyword, {}).get(name) if name else whole)
+        if not others:
+            break
+        schema = {key: value for key, value in schema.items() if key not in ("allOf", "anyOf", "oneOf", "$ref")}
+        for other in others:
+            schema = {**schema, **(other if isinstance(other, Mapping) else {})}
+    return schema
+
+
+def _number(schema: Mapping[str, Any]) -> float:
+    """Return the lowest number within bounds that are whole numbers; without a lower bound, one that is at most 0."""
+    if "minimum" in schema:
+        low = schema["minimum"]
+    elif "exclusiveMinimum" in schema:
+        low = math.floor(schema["exclusiveMinimum"]) + 1
+    elif "exclusiveMaximum" in schema:
+        low = min(0, schema.get("maximum", 0), math.ceil(schema["exclusiveMaximum"]) - 1)
+    else:
+        low = min(0, schema.get("maximum", 0))
+    step = schema.get("multipleOf", 0)
+    return math.ceil(low / step) * step if step and abs(low) < _EXACT else low  # type: ignore[no-any-return]
 
 
 def _wrong_choice(completion: Completion, choice: str | None) -> str | None:
@@ -87,7 +133,7 @@ def _wrong_text(completion: Completion, request: ModelRequest) -> str | None:
     if completion.stop == "max_tokens":
         return "The answer was cut off at its token limit. Give a shorter one, as JSON that fits the schema."
     try:
-        fault = mismatch(json_value(completion.text), request.response_format, "the answer", 0)
+        fault = mismatch(json_value(completion.text), request.response_format, "the answer")
     except ValueError:
         fault = "the answer is not JSON"
     return None if fault is None else f"The answer does not fit the JSON Schema: {fault}. Answer with JSON that fits."

@@ -157,6 +157,8 @@ class Models(Service):
         counts: counts of calls and attempts so far.
         shared: the answers that this run shares with others of an experiment; None: it shares none. It is set before
             the run begins.
+        listen: called with the caller, the request and the outcome of each call that has ended (None: it was
+            abandoned), before its event `model.call`; None: nobody listens.
         expected: the estimated spend of the run, in the form of `summary`; empty without an estimate.
         refusal: why the run was ended, or None. It is set if an endpoint refuses a call for good before it has
             answered any call.
@@ -187,6 +189,7 @@ class Models(Service):
         self.expected: Mapping[str, Any] = {}
         self.refusal: str | None = None
         self.shared: SharedAnswers | None = None
+        self.listen: Callable[[Caller, ModelRequest, Answer | ModelError | None], None] | None = None
         self._answered: set[str] = set()  # endpoints that have answered
         self._unreachable: set[str] = set()  # endpoints that the latest request did not reach
         self._lost: set[str] = set()  # effect keys of calls in flight when the process ended
@@ -630,6 +633,8 @@ class Models(Service):
         outcome: Answer | ModelError,
     ) -> None:
         """Settle a call that has ended, and emit its events."""
+        if self.listen is not None:
+            self.listen(agent, request, outcome)
         bills = self._bills(plan, outcome)
         self._note_endpoint(plan, outcome)
         self.counts.ended(bills[-1].model, to_seconds(self._world.kernel.now - started), outcome.attempts)
@@ -694,6 +699,8 @@ class Models(Service):
         The input that was sent to an endpoint is billed. Calls in the core, and calls to an endpoint that cannot be
         reached, are free.
         """
+        if self.listen is not None:
+            self.listen(agent, request, None)
         target = plan.route.targets[0]
         sent = target.provider not in INSIDE and target.provider not in self._unreachable
         usage = TokenUsage(plan.input_tokens, 0, estimated=True) if sent else None

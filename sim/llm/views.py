@@ -1,8 +1,9 @@
 """The SQL views of model calls. The import of `sim.llm` registers them with the store."""
 
-from sim.store.views import VIEWS
+from sim.store.views import VIEWS, whole_text
 
 VIEWS["llm_calls"] = """
+    -- One row a model call: tokens, cost, time taken, attempts, fallbacks.
     SELECT id, time, time_ns, actor AS agent,
            data ->> '$.group' AS "group",
            data ->> '$.use' AS use,
@@ -34,21 +35,43 @@ _MESSAGES = """
 """
 """The messages of a request. Long messages are stored once for all requests (see `sim.store.contents`)."""
 
-VIEWS["llm_prompts"] = f"""
-    SELECT id, time_ns / 1e9 AS time, time_ns, actor AS agent,
-           tries ->> '$[#-1].provider' AS provider,
-           tries ->> '$[#-1].model' AS model,
-           ({_MESSAGES}) AS prompt,
-           result ->> '$.answer.completion.text' AS answer,
-           result -> '$.answer.completion.tool_calls' AS tool_calls,
-           coalesce(result ->> '$.error.kind', nullif(outcome, 'ok')) AS error,
-           (SELECT sum(t.value ->> '$.usage.input_tokens') FROM json_each(tries) AS t) AS input_tokens,
-           (SELECT sum(t.value ->> '$.usage.output_tokens') FROM json_each(tries) AS t) AS output_tokens,
-           coalesce(result ->> '$.batch.paid_micro', result ->> '$.answer.cost_micro') / 1e6 AS cost,
-           json_array_length(tries) AS attempts,
-           result ->> '$.batch.id' AS batch
-    FROM (
-        SELECT *, coalesce(result -> '$.answer.attempts', result -> '$.error.attempts') AS tries
-        FROM effects WHERE kind = 'llm'
-    ) AS f
+VIEWS["prompts"] = f"""
+    -- One row a model call, with the whole request and the whole answer; --repeat adds those of models in the core.
+    WITH asked AS (
+        SELECT *, row_number() OVER (PARTITION BY caller, ended_ns ORDER BY ended_delta, id) AS place FROM (
+            SELECT *, coalesce(result -> '$.answer.attempts', result -> '$.error.attempts') AS tries,
+                   iif(request ->> '$.respondent' IS NULL, '', 'survey:') || coalesce(request ->> '$.agent', actor)
+                   AS caller
+            FROM effects WHERE kind = 'llm'
+        )
+    ), ended AS (
+        SELECT *, data ->> '$.provider' NOT IN ('scripted', 'simulated') AS outside,
+               row_number() OVER (
+                   PARTITION BY actor, time_ns, data ->> '$.provider' IN ('scripted', 'simulated') ORDER BY id
+               ) AS place
+        FROM events WHERE topic = 'model.call'
+    )
+    SELECT e.id AS id,
+           coalesce(e.time, f.time_ns / 1e9) AS time,
+           coalesce(e.time_ns, f.time_ns) AS time_ns,
+           coalesce(e.actor, f.caller) AS agent,
+           coalesce(e.data ->> '$.provider', f.tries ->> '$[#-1].provider') AS provider,
+           coalesce(e.data ->> '$.model', f.tries ->> '$[#-1].model') AS model,
+           coalesce(e.data ->> '$.use', f.request ->> '$.use', 'agent') AS use,
+           coalesce(e.data ->> '$.error', iif(e.id IS NULL, coalesce(f.ending, 'in flight'), 'ok')) AS status,
+           iif(f.id IS NULL, NULL, ({_MESSAGES})) AS request,
+           {whole_text("f.result", "$.answer.completion.text")} AS answer,
+           f.result -> '$.answer.completion.tool_calls' AS tool_calls,
+           coalesce(e.data ->> '$.stop', f.result ->> '$.answer.completion.stop') AS stop,
+           e.data ->> '$.input_tokens' AS input_tokens,
+           e.data ->> '$.output_tokens' AS output_tokens,
+           coalesce(f.result ->> '$.batch.paid_micro', e.data ->> '$.cost_micro') / 1e6 AS cost,
+           coalesce(e.data ->> '$.attempts', json_array_length(f.tries)) AS attempts,
+           f.result ->> '$.batch.id' AS batch,
+           f.id AS effect,
+           e.source AS source,
+           e.counter AS counter
+    FROM ended AS e
+    FULL JOIN asked AS f ON e.outside AND f.caller = e.actor AND f.ended_ns = e.time_ns AND f.place = e.place
+    ORDER BY 3, e.id
 """  # noqa: S608 - both parts are constants

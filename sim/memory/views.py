@@ -3,6 +3,7 @@
 from sim.store.views import VIEWS
 
 VIEWS["memories"] = """
+    -- One row a memory; `end` says why it was deleted, if it was.
     WITH ends AS (
         SELECT data ->> '$.agent' AS agent, i.value AS memory, min(time) AS ended,
                CASE topic WHEN 'memory.pruned' THEN data ->> '$.reason'
@@ -27,10 +28,9 @@ VIEWS["memories"] = """
     LEFT JOIN ends ON ends.agent = e.data ->> '$.agent' AND ends.memory = e.data ->> '$.id'
     WHERE e.topic = 'memory.added'
 """
-"""One row a memory. `ended` is when it was summarised or deleted, and `end` is why: `summarised`, `expired`, `cap`,
-`forgotten`."""
 
 VIEWS["sessions"] = """
+    -- One row a past session of an agent, with its summary.
     SELECT id, time, time_ns,
            data ->> '$.agent' AS agent,
            data ->> '$.session' AS session,

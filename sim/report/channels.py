@@ -4,20 +4,20 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from sim.report.room import Room
+
 _CHANNELS = 50
 """The most channels that are shown, the first."""
 
 _POSTS = 50
 """The most posts of each channel, the latest."""
 
-_LONGEST = 2000
-"""The most characters of a post."""
-
 
 class ChannelPosts:
     """Collects the latest posts of each channel."""
 
     def __init__(self) -> None:
+        self._room = Room("--channel NAME --limit 0")
         self._posts: dict[str, deque[dict[str, Any]]] = {}
         self._counts: dict[str, int] = {}
 
@@ -28,10 +28,9 @@ class ChannelPosts:
         name, text = str(data.get("channel"))[:80], str(data.get("text"))
         if name not in self._posts and len(self._posts) >= _CHANNELS:
             return
-        cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
         self._counts[name] = self._counts.get(name, 0) + 1
         self._posts.setdefault(name, deque(maxlen=_POSTS)).append(
-            {"time": time_ns / 1e9, "author": str(data.get("author"))[:80], "text": cut.splitlines()}
+            {"time": time_ns / 1e9, "author": str(data.get("author"))[:80], "text": self._room.take(text).splitlines()}
         )
 
     def to_json(self) -> list[dict[str, Any]] | None:

@@ -2,16 +2,14 @@
 
 from typing import Any
 
-from sim.agents.conversation.transcript import Line, Transcript, Transcripts
+from sim.agents.conversation.transcript import Transcript, Transcripts
+from sim.report.room import Room
 
 _CONVERSATIONS = 100
 """The most conversations that are shown, the first."""
 
 _LINES = 200
 """The most lines of each conversation, the latest."""
-
-_LONGEST = 2000
-"""The most characters of a line."""
 
 
 def collector() -> Transcripts:
@@ -23,23 +21,24 @@ def to_json(found: Transcripts) -> dict[str, Any] | None:
     """Return the conversations for the page; None if there are none."""
     if not found.found:
         return None
+    room = Room("--view conversations")
     rows = [
         {
             "id": one.id, "place": one.place, "with": found.name(one.user), "began": one.started_ns / 1e9,
-            "summary": one.summary[:_LONGEST], "total": one.total, "lines": _lines(one),
+            "summary": room.take(one.summary), "total": one.total, "lines": _lines(one, room),
         }
         for one in found.found.values()
     ]  # fmt: skip
     return {"total": found.total, "rows": rows}
 
 
-def _lines(transcript: Transcript) -> list[dict[str, Any]]:
+def _lines(transcript: Transcript, room: Room) -> list[dict[str, Any]]:
     return [
-        {"time": line.time_ns / 1e9, "kind": line.kind, "name": line.name[:80], "text": _paragraphs(line)}
+        {
+            "time": line.time_ns / 1e9,
+            "kind": line.kind,
+            "name": line.name[:80],
+            "text": room.take(line.text).splitlines(),
+        }
         for line in transcript.lines
     ]
-
-
-def _paragraphs(line: Line) -> list[str]:
-    cut = line.text if len(line.text) <= _LONGEST else f"{line.text[:_LONGEST]}..."
-    return cut.splitlines()

@@ -3,15 +3,13 @@
 from typing import Any
 
 from sim.agents.executor.story import Stories, Story
+from sim.report.room import Room
 
 _TASKS = 300
 """The most tasks that are shown, the first."""
 
 _LINES = 200
 """The most lines of a story."""
-
-_LONGEST = 600
-"""The most characters of a line."""
 
 _DEEPEST = 20
 
@@ -29,18 +27,19 @@ def to_json(stories: Stories) -> dict[str, Any] | None:
     for story in stories.found.values():
         above = story.parent if story.parent in stories.found and story.parent != story.number else None
         parts.setdefault(above, []).append(story)
-    roots = [_tree(story, parts, 0) for story in parts.get(None, ())]
+    room = Room("--task ID")
+    roots = [_tree(story, parts, 0, room) for story in parts.get(None, ())]
     return {"total": stories.total, "shown": len(stories.found), "roots": roots}
 
 
-def _tree(story: Story, parts: dict[int | None, list[Story]], depth: int) -> dict[str, Any]:
+def _tree(story: Story, parts: dict[int | None, list[Story]], depth: int, room: Room) -> dict[str, Any]:
     below = parts.get(story.number, ()) if depth < _DEEPEST else ()
     lines = story.lines[:_LINES]
     return {
         "number": story.number, "name": story.name[:80], "type": story.type[:80], "agent": story.agent[:80],
-        "goal": story.goal[:_LONGEST], "criteria": [[text[:_LONGEST], met] for text, met in story.criteria[:50]],
+        "goal": room.take(story.goal), "criteria": [[room.take(text), met] for text, met in story.criteria[:50]],
         "status": story.status[:40], "ending": story.ending[:40], "progress": story.progress, "steps": story.steps,
         "tokens": story.tokens, "cost": story.cost, "left_out": story.left_out + len(story.lines) - len(lines),
-        "lines": [{"time": one.time_ns / 1e9, "kind": one.kind, "text": one.text[:_LONGEST]} for one in lines],
-        "parts": [_tree(one, parts, depth + 1) for one in below],
+        "lines": [{"time": one.time_ns / 1e9, "kind": one.kind, "text": room.take(one.text)} for one in lines],
+        "parts": [_tree(one, parts, depth + 1, room) for one in below],
     }  # fmt: skip

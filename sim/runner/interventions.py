@@ -219,6 +219,7 @@ _VERBS: Final = {
 
 add_views({
     "interventions": """
+        -- One row an intervention that was applied or refused.
         SELECT id, time, time_ns,
                data ->> '$.name' AS name,
                data ->> '$.does' AS does,

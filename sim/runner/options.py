@@ -10,6 +10,7 @@ import attrs
 
 from sim.assembly.build import Kinds
 from sim.errors import UsageError
+from sim.extras import need
 from sim.host.watchdog import Stuck
 from sim.kernel import Duration, to_ns
 from sim.llm import Access
@@ -33,6 +34,12 @@ def _one_of(*allowed: str) -> Callable[[object, "attrs.Attribute[Any]", object],
 def _above_zero(_: object, attribute: "attrs.Attribute[Any]", value: Duration | None) -> None:
     if value is not None and to_ns(value) == 0:
         raise UsageError(f"{attribute.name} must be above 0 s, not {value!r}")
+
+
+def _backend(options: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    _one_of("asyncio", "trio")(options, attribute, value)
+    if value == "trio":
+        need("trio", "the event loop trio needs")
 
 
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
@@ -137,10 +144,10 @@ class HostOptions(Options):
         begun: called once with the runner before the first step; for observers that read it from their own threads.
 
     Raises:
-        UsageError: if a value is not allowed.
+        UsageError: if a value is not allowed, or the package `trio` is needed and missing.
     """
 
-    backend: Backend = attrs.field(default="asyncio", validator=_one_of("asyncio", "trio"))
+    backend: Backend = attrs.field(default="asyncio", validator=_backend)
     kinds: Kinds | None = None
     allow: tuple[str, ...] = ()
     allow_commands: bool = False

@@ -1,5 +1,6 @@
 """How far a run is, and a bar that shows it: in a terminal on stderr, and in a notebook below the cell (edge)."""
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,9 @@ from sim.kernel.duration import seconds_text
 from sim.runner.options import Watcher
 from sim.runner.runner import SimulationRunner
 from sim.text import number, plain
+
+_BAR = 40  # columns
+_ERASE = "\r\x1b[2K"  # the line of a terminal
 
 Bar = Callable[[str, str, float | None], None]
 """Shows a bar: what it is about, a text, and how much of the whole is done (0 to 1; None: that is not known)."""
@@ -85,26 +89,19 @@ def _in_notebook() -> bool:
 
 @contextmanager
 def _terminal_bar() -> Iterator[Bar]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+    def write(text: str) -> None:
+        sys.stderr.write(f"{_ERASE}{text}")
+        sys.stderr.flush()
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[told]}", markup=False),
-    )
-    console = Console(stderr=True)
-    made = Progress(
-        *columns, console=console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
-    )
-    with made:
-        task = made.add_task("", told="", total=None)
+    def show(name: str, text: str, share: float | None) -> None:
+        full = round(_BAR * min(1.0, share or 0.0))
+        told = plain(f"{name} {'━' * full}{' ' * (_BAR - full)} {text}")
+        write(told[: shutil.get_terminal_size().columns - 1])
 
-        def show(name: str, text: str, share: float | None) -> None:
-            total = None if share is None else 1.0
-            made.update(task, description=plain(name), told=text, completed=share or 0.0, total=total, refresh=True)
-
+    try:
         yield show
+    finally:
+        write("")
 
 
 @contextmanager

@@ -29,21 +29,13 @@ class Distribution:
 
     @classmethod
     def of(cls, values: "array[float]") -> "Distribution":
-        """Return the distribution of at least one number."""
+        """Return the distribution of at least one number. Quantiles are interpolated (Hyndman and Fan's type 7)."""
         ordered = sorted(values)
         deviation = statistics.stdev(ordered) if len(ordered) > 1 else 0.0
+        p95 = statistics.quantiles(ordered, n=20, method="inclusive")[-1] if len(ordered) > 1 else ordered[0]
         return cls(
-            len(ordered), statistics.fmean(ordered), deviation, ordered[0], _quantile(ordered, 0.5),
-            _quantile(ordered, 0.95), ordered[-1],
-        )  # fmt: skip
-
-
-def _quantile(ordered: list[float], share: float) -> float:
-    """Return a quantile by linear interpolation (Hyndman and Fan's type 7)."""
-    position = share * (len(ordered) - 1)
-    low = int(position)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
+            len(ordered), statistics.fmean(ordered), deviation, ordered[0], statistics.median(ordered), p95, ordered[-1]
+        )
 
 
 @attrs.frozen

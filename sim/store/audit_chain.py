@@ -17,6 +17,7 @@ import attrs
 
 from sim.errors import RunError
 from sim.kernel.codec import decode, encode
+from sim.store.lines import open_bytes, sync, write_all
 
 AUDIT: Final = "run.audit"
 TOPIC: Final = "audit.record"
@@ -27,8 +28,6 @@ _MARK = f'"{TOPIC}"'.encode()
 _LINE = 65  # bytes: 64 hex digits and a newline
 _DIGITS = frozenset("0123456789abcdef")
 _FIELDS = {"data", "hash", "n", "previous", "what"}
-
-_sync = getattr(os, "fdatasync", os.fsync)
 
 
 def record_hash(n: int, time_ns: int, agent: str, what: str, data: Any, previous: str) -> str:
@@ -108,12 +107,11 @@ class AuditFile:
         assert self._file is not None, "it was just opened"
         data = "".join(f"{hash}\n" for hash in self._waiting).encode()
         self._waiting = []
-        while data:
-            data = data[os.write(self._file, data) :]
-        _sync(self._file)
+        write_all(self._file, data)
+        sync(self._file)
 
     def _open(self, keep: int | None = None) -> None:
-        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._file = open_bytes(self._path, os.O_WRONLY | os.O_APPEND)
         if keep is not None:
             os.ftruncate(self._file, keep)
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sim.errors import RunError, UsageError
+from sim.extras import need
 from sim.kernel.codec import encode
 from sim.store.files import DATABASE, failure
+from sim.store.frames import json_rows
 from sim.store.reader import StoredRun
 
 Format = Literal["csv", "parquet", "json"]
@@ -30,13 +32,29 @@ _DUCKDB: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_e
 Rows = Iterator[tuple[Any, ...]]
 
 
-def export(run: StoredRun, view: str, target: Path, format: Format, *, force: bool = False) -> int:  # noqa: A002
+def export(
+    run: StoredRun,
+    view: str,
+    target: Path,
+    format: Format,  # noqa: A002
+    *,
+    force: bool = False,
+    rows: Rows | None = None,
+) -> int:
     """Write a view or table of `run` to the file `target`, which only its owner can read. Return the number of rows.
 
     - CSV: text that a spreadsheet would evaluate as a formula gets a leading '. Characters that control a terminal or
       reorder text are escaped (`\\x1b`). None is an empty cell.
-    - JSON: a list with one object per line. Text is unchanged.
+    - JSON: a list with one object per line. Text is unchanged; columns with JSON have objects and lists.
     - Parquet: columns are BIGINT, DOUBLE or VARCHAR, depending on their values. Text is unchanged.
+
+    Args:
+        run: the run.
+        view: the view or table.
+        target: the file.
+        format: the format.
+        force: whether to replace the file if it exists.
+        rows: the rows to write; None: those on record.
 
     Raises:
         UsageError: if the view or the format is unknown, the file exists (unless `force`), or duckdb is missing.
@@ -55,7 +73,7 @@ def export(run: StoredRun, view: str, target: Path, format: Format, *, force: bo
     try:
         with tempfile.TemporaryDirectory(prefix=".export-", dir=target.parent) as folder:
             draft = Path(folder) / "draft"
-            count = write(draft, columns, run.stream(view))
+            count = write(draft, columns, run.stream(view) if rows is None else rows)
             draft.chmod(0o600)  # DuckDB has replaced the file
             draft.replace(target)
     except OSError as error:
@@ -85,7 +103,7 @@ def csv_cell(value: Any) -> Any:
 def _json(draft: Path, columns: list[str], rows: Rows) -> int:
     count = 0
     with draft.open("wb") as file:
-        for row in rows:
+        for row in json_rows(columns, rows):
             file.write(b",\n" if count else b"[\n")
             file.write(encode(dict(zip(columns, row, strict=True))))
             count += 1
@@ -94,10 +112,9 @@ def _json(draft: Path, columns: list[str], rows: Rows) -> int:
 
 
 def _parquet(draft: Path, columns: list[str], rows: Rows) -> int:
-    try:
-        import duckdb
-    except ImportError as error:
-        raise UsageError("export to Parquet needs the package duckdb", hint="install actor-sim[parquet]") from error
+    need("parquet", "export to Parquet needs")
+    import duckdb
+
     lines = draft.with_name("lines.jsonl")
     types: list[set[type]] = [set() for _ in columns]
     count = 0

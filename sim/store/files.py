@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -226,14 +226,15 @@ def lock_folder(folder: Path, *, take_over: bool = False) -> int | None:
 def _locked(descriptor: int) -> OSError | None:
     """Lock a file, or return the error. Retry, because `being_written` in a reader holds the lock for an instant."""
     refused: OSError | None = None
-    for pause in (0.01, 0.05, 0.2, 0.0):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            refused = error
-            time.sleep(pause)
-        else:
-            return None
+    if sys.platform != "win32":
+        for pause in (0.01, 0.05, 0.2, 0.0):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                refused = error
+                time.sleep(pause)
+            else:
+                return None
     return refused
 
 
@@ -245,14 +246,14 @@ def unlock(descriptor: int | None) -> None:
 
 def being_written(folder: Path) -> bool:
     """Return whether a process may hold the lock of a run folder: True also if that cannot be determined."""
-    if sys.platform == "win32" or not (folder / LOCK).exists():
-        return True
-    try:
-        with (folder / LOCK).open("rb") as stream:
-            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    return False
+    if sys.platform != "win32" and (folder / LOCK).exists():
+        try:
+            with (folder / LOCK).open("rb") as stream:
+                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        return False
+    return True
 
 
 def failure(path: Path, error: Exception) -> SimError:
@@ -384,7 +385,7 @@ class Database:
         finally:
             self._deadline = None
 
-    def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
+    def stream(self, sql: str) -> Generator[tuple[Any, ...]]:
         """Yield the rows of a SELECT without a time limit. Not for SQL of users."""
         try:
             yield from self._connection.execute(sql)

@@ -1,11 +1,11 @@
 """DataFrames of pandas or polars, or Arrow tables, from the rows of a record."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
+from sim.extras import installed, need
 from sim.kernel.codec import decode, encode
 from sim.store.files import Table
 
@@ -14,7 +14,7 @@ Frame = Any
 """A `pandas.DataFrame`, a `polars.DataFrame` or a `pyarrow.Table`."""
 
 JSON_COLUMNS: Final = frozenset({
-    "action", "arguments", "attempts", "data", "fallbacks", "files", "links", "metadata", "prompt", "request",
+    "action", "arguments", "attempts", "data", "fallbacks", "files", "links", "metadata", "request",
     "set", "state_snapshot", "tool_calls", "validation",
 })  # fmt: skip
 """The columns that hold JSON text in the views that have them. `result` is missing: in `actions` it is often text."""
@@ -57,11 +57,9 @@ def frame(table: Table, as_: Library | None = None, expand: bool | Sequence[str]
             if name not in columns:
                 raise UsageError(f"there is no column {name!r} to expand", hint=did_you_mean(name, columns))
         columns = expanded(columns, expand)
-    make, package, extra = _LIBRARIES[library]
-    try:
-        return make(columns)
-    except ImportError as error:
-        raise UsageError(f"the package {package} is not installed", hint=f"install actor-sim[{extra}]") from error
+    make, extra = _LIBRARIES[library]
+    need(extra, f"a frame of {library} needs" if library != "arrow" else "an Arrow table needs")
+    return make(columns)
 
 
 def expanded(columns: Mapping[str, Cells], names: Collection[str]) -> Columns:
@@ -82,6 +80,24 @@ def expanded(columns: Mapping[str, Cells], names: Collection[str]) -> Columns:
                 raise UsageError(f"two columns would have the name {part!r}", hint="rename one, or use expand=False")
         found |= parts
     return found
+
+
+def json_rows(columns: Sequence[str], rows: Iterable[tuple[Any, ...]], *, mixed: bool = False) -> Iterator[list[Any]]:
+    """Yield rows with the JSON text in `JSON_COLUMNS` decoded, for output as JSON.
+
+    Args:
+        columns: the names of the columns.
+        rows: the rows.
+        mixed: whether such a column can have ordinary text too, as in a query of a user: only objects and lists are
+            decoded then.
+    """
+    places = [place for place, name in enumerate(columns) if name in JSON_COLUMNS]
+    for row in rows:
+        cells = list(row)
+        for place in places:
+            if not mixed or (isinstance(cells[place], str) and cells[place].startswith(("{", "["))):
+                cells[place] = _decoded(cells[place])
+        yield cells
 
 
 def _parts(name: str, cells: Cells) -> Columns:
@@ -173,16 +189,17 @@ def _floats(cells: Cells) -> Cells:
     return [None if cell is None else float(cell) for cell in cells]
 
 
-_LIBRARIES: Final[Mapping[str, tuple[Callable[[Columns], Frame], str, str]]] = {
-    "pandas": (_pandas, "pandas", "frames"),
-    "polars": (_polars, "polars", "polars"),
-    "arrow": (_arrow, "pyarrow", "arrow"),
+_LIBRARIES: Final[Mapping[str, tuple[Callable[[Columns], Frame], str]]] = {
+    "pandas": (_pandas, "frames"),
+    "polars": (_polars, "polars"),
+    "arrow": (_arrow, "arrow"),
 }
-"""For each library: the function that makes a frame, its package, and the extra that installs it."""
+"""For each library: the function that makes a frame, and the extra that installs it."""
 
 
 def _installed() -> Library:
     for library in get_args(Library):
-        if find_spec(_LIBRARIES[library][1]) is not None:
+        if installed(_LIBRARIES[library][1]):
             return library  # type: ignore[no-any-return]
-    raise UsageError("a frame needs pandas or polars, and neither is installed", hint="install actor-sim[frames]")
+    hint = "install pandas: pip install 'actor-sim[frames]'"
+    raise UsageError("a frame needs pandas or polars, and neither is installed", hint=hint)

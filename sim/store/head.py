@@ -17,7 +17,7 @@ import attrs
 
 from sim.errors import RunError
 from sim.kernel.codec import encode
-from sim.store.lines import checked_line, sync, value_of, write_all
+from sim.store.lines import checked_line, open_bytes, sync, value_of, write_all
 
 HEAD = "run.head"
 UNSAFE = "run.unsafe"
@@ -74,7 +74,7 @@ class HeadFile:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._head = os.open(folder / HEAD, os.O_RDWR | os.O_CREAT, 0o600)
+        self._head = open_bytes(folder / HEAD, os.O_RDWR)
         self._path = folder / UNSAFE
         self._unsafe: int | None = None  # opened at the first unsafe effect
         self.size = unsafe_size(folder)
@@ -82,7 +82,7 @@ class HeadFile:
     def note(self, effects: Sequence[UnsafeEffect]) -> None:
         """Append effects to `run.unsafe`. They are on disk when the method returns."""
         if self._unsafe is None:
-            self._unsafe = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            self._unsafe = open_bytes(self._path, os.O_WRONLY | os.O_APPEND)
         lines = b"".join(checked_line(encode(attrs.astuple(effect))) for effect in effects)
         write_all(self._unsafe, lines)
         sync(self._unsafe)
@@ -103,7 +103,7 @@ class HeadFile:
 
 def create_head(folder: Path, head: Head) -> None:
     """Write `run.head` of a new run, with the same content in both slots."""
-    descriptor = os.open(folder / HEAD, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = open_bytes(folder / HEAD, os.O_WRONLY | os.O_EXCL)
     try:
         write_all(descriptor, _slot(head) * 2)
         os.fsync(descriptor)

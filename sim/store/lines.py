@@ -2,11 +2,27 @@
 
 import hashlib
 import os
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from sim.kernel.codec import decode
 
 sync = getattr(os, "fdatasync", os.fsync)
+
+_AS_IS: Final = getattr(os, "O_BINARY", 0)  # otherwise Windows writes two bytes for a line end
+
+
+def open_bytes(path: Path, flags: int) -> int:
+    """Open a file that only its owner can read, and return its descriptor.
+
+    Args:
+        path: the file, which is created if it does not exist.
+        flags: flags of `os.open`, such as `os.O_WRONLY | os.O_APPEND`.
+
+    Raises:
+        OSError: if it cannot be opened.
+    """
+    return os.open(path, flags | os.O_CREAT | _AS_IS, 0o600)
 
 
 def checked_line(body: bytes) -> bytes:

@@ -6,7 +6,7 @@ sentence, and all events are checked against their hashes before they are used.
 
 import difflib
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -148,7 +148,7 @@ class StoredRun:
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
         raise UsageError(f"a run has no view {view!r}", hint=hint)
 
-    def stream(self, view: str) -> Iterator[tuple[Any, ...]]:
+    def stream(self, view: str) -> Generator[tuple[Any, ...]]:
         """Yield the rows of a view or table in order, without a time limit."""
         return self._database.stream(self.select(view))
 

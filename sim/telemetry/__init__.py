@@ -8,9 +8,13 @@ The core keeps plain numbers. Each scrape reads them from copies of the tables. 
 cost.
 """
 
-from sim.local_server import Address
-from sim.telemetry.catalog import CATALOG, Metric
-from sim.telemetry.exporter import Exporter
-from sim.telemetry.server import Server
+from sim.extras import need
+
+need("metrics", "metrics for Prometheus need")  # before the modules that import it
+
+from sim.local_server import Address  # noqa: E402
+from sim.telemetry.catalog import CATALOG, Metric  # noqa: E402
+from sim.telemetry.exporter import Exporter  # noqa: E402
+from sim.telemetry.server import Server  # noqa: E402
 
 __all__ = ["CATALOG", "Address", "Exporter", "Metric", "Server"]

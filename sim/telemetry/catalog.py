@@ -66,7 +66,7 @@ CATALOG: Final[Mapping[str, Metric]] = dict(
             ("wall_seconds", "Real time since the run began."),
             ("steps", "Steps of the kernel: how often an actor or a callback ran until its next wait."),
             ("events_recorded", "Recorded events."),
-            ("scrape_seconds", "CPU time spent on scrapes of this endpoint."),
+            ("scrape_seconds", "CPU time spent on reading the run for scrapes."),
             ("stuck_steps", "Steps that ran for more than two real seconds."),
             ("ticks", "Ticks that began; only in tick mode."),
             ("tick_overruns", "Ticks that began late; only in tick mode."),

@@ -2,12 +2,11 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from prometheus_client import CollectorRegistry, write_to_textfile
-from prometheus_client.exposition import choose_encoder
+from prometheus_client import CollectorRegistry, make_wsgi_app, write_to_textfile
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
@@ -32,7 +31,7 @@ Status = Literal["starting", "running", "finished", "interrupted", "failed"]
 STATUSES: Final[tuple[Status, ...]] = ("starting", "running", "finished", "interrupted", "failed")
 
 SHARE: Final = 100
-"""Scrapes take at most 1/`SHARE` of real time. More frequent scrapes get the cached values."""
+"""Reading a run takes at most 1/`SHARE` of real time. More frequent scrapes get the values of the last reading."""
 
 STUCK: Final = 60.0
 """Real seconds for which one step can run before the run counts as unhealthy."""
@@ -49,7 +48,8 @@ class Exporter(Collector):
         cost: returns the CPU time of the calling thread in seconds, to measure the cost of a scrape.
 
     Attributes:
-        spent: the CPU time of all scrapes so far, in seconds.
+        spent: the CPU time of all readings so far, in seconds.
+        application: the WSGI application that answers a scrape in the format and encoding that it asks for.
 
     Raises:
         UsageError: if there are more than 50 patterns.
@@ -77,11 +77,12 @@ class Exporter(Collector):
         self._labels = Labels()
         self._peaks: dict[tuple[str, Row], float] = {}
         self._effects = EffectReader(clock)
-        self._kept: dict[str, tuple[bytes, str]] = {}  # content type → cached exposition, content type
+        self._kept: list[Family] | None = None  # what was read last
         self._kept_until = 0.0
         self._registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self._registry)
         self._registry.register(self)
+        self.application: Callable[..., list[bytes]] = make_wsgi_app(self._registry)
 
     # -- hooks of the run
 
@@ -100,28 +101,9 @@ class Exporter(Collector):
         with self._lock:
             self._stopped = self._clock()
             self._status = status
-            self._kept.clear()
+            self._kept = None
 
     # -- requests of the endpoint and the command line
-
-    def exposition(self, accept: str = "") -> tuple[bytes, str]:
-        """Return all metrics and their content type.
-
-        Args:
-            accept: the `Accept` header of the request. It selects OpenMetrics or the text format of Prometheus.
-        """
-        encode, content_type = choose_encoder(accept)
-        with self._lock:
-            if self._clock() >= self._kept_until:
-                self._kept.clear()
-            kept = self._kept.get(content_type)
-            if kept is None:
-                before = self._cost()
-                kept = self._kept[content_type] = (encode(self._registry), content_type)
-                spent = self._cost() - before
-                self.spent += spent
-                self._kept_until = self._clock() + spent * SHARE
-            return kept
 
     def health(self) -> tuple[bool, dict[str, Any]]:
         """Return whether the run is healthy, and its status. A run that failed or has a stuck step is unhealthy."""
@@ -141,13 +123,22 @@ class Exporter(Collector):
         Raises:
             OSError: if the file cannot be written.
         """
-        with self._lock:
-            write_to_textfile(str(path), self._registry)
+        write_to_textfile(str(path), self._registry)
 
     # -- callback of the client library
 
-    def collect(self) -> Iterator[Family]:
-        """Read the run and yield its metrics."""
+    def collect(self) -> Iterable[Family]:
+        """Read the run, unless that was just done, and return its metrics."""
+        with self._lock:
+            if self._kept is None or self._clock() >= self._kept_until:
+                before = self._cost()
+                self._kept = list(self._read())
+                spent = self._cost() - before
+                self.spent += spent
+                self._kept_until = self._clock() + spent * SHARE
+            return self._kept
+
+    def _read(self) -> Iterable[Family]:
         sheet, runner = Sheet(self._labels, self._peaks), self._runner
         for status in STATUSES:
             sheet.add("run_status", status == self._status, status)
@@ -162,7 +153,7 @@ class Exporter(Collector):
                 read(runner, sheet)
             if self._agents:
                 read_named(runner, sheet, self._agents)
-        yield from sheet.families()
+        return sheet.families()
 
     def _step_age(self) -> float:
         """Return how long the present step has been observed, in real seconds; 0 for a new step."""

@@ -1,8 +1,15 @@
-"""The HTTP endpoint for Prometheus: `/metrics` and `/healthz`."""
+"""The HTTP endpoint for Prometheus: `/metrics` and `/healthz`.
+
+The WSGI application of `prometheus_client` answers `/metrics`: it knows the formats and encodings that a client can ask
+for.
+"""
 
 import json
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any
 
-from sim.local_server import Address, LocalServer, Response
+from sim.local_server import Address, LocalServer, Start, text_answer
 from sim.telemetry.exporter import Exporter
 
 
@@ -18,21 +25,26 @@ class Server(LocalServer):
     """
 
     def __init__(self, exporter: Exporter, address: Address) -> None:
-        super().__init__(_Metrics(exporter), address, "metrics", "use --metrics 0 for a free port")
+        super().__init__(_Pages(exporter), address, "metrics", "use --metrics 0 for a free port")
 
 
-class _Metrics:
-    """The site of an exporter."""
+class _Pages:
+    """The WSGI application: the pages of the endpoint."""
 
     def __init__(self, exporter: Exporter) -> None:
         self._exporter = exporter
 
-    def answer(self, path: str, query: str, accept: str) -> Response:
-        """Return the metrics, or whether the run is well."""
-        if path == "/metrics":
-            body, content_type = self._exporter.exposition(accept)
-            return Response(200, body, content_type)
-        if path == "/healthz":
-            well, answer = self._exporter.health()
-            return Response(200 if well else 503, json.dumps(answer).encode() + b"\n", "application/json")
-        return Response(404, b"not found; the available paths are /metrics and /healthz\n")
+    def __call__(self, environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+        """Answer a request."""
+        match environ["PATH_INFO"]:
+            case "/metrics":
+                return self._exporter.application({**environ, "QUERY_STRING": ""}, start)
+            case "/healthz" if environ["REQUEST_METHOD"] == "GET":
+                well, answer = self._exporter.health()
+                return text_answer(start, HTTPStatus(200 if well else 503), json.dumps(answer), "application/json")
+            case "/healthz":
+                return text_answer(start, HTTPStatus.METHOD_NOT_ALLOWED, "use GET")
+            case _:
+                return text_answer(
+                    start, HTTPStatus.NOT_FOUND, "not found; the available paths are /metrics and /healthz"
+                )

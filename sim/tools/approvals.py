@@ -69,6 +69,7 @@ _MOVES: Final[Mapping[GateStatus, tuple[GateStatus, ...]]] = {
 }
 
 VIEWS["gates"] = """
+        -- One row a call of a tool that a person had to approve.
         SELECT min(id) AS id, min(time) AS time, min(time_ns) AS time_ns,
                data ->> '$.gate' AS gate,
                max(data ->> '$.agent') AS agent,

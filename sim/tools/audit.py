@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sim.world import World
 
 VIEWS["audit"] = f"""
+        -- One row an audit record: what agents did with tools, and what people approved.
         SELECT id, time, time_ns, actor AS agent,
                data ->> '$.n' AS n,
                data ->> '$.what' AS what,

@@ -27,6 +27,7 @@ import anyio.abc
 import attrs
 
 from sim.errors import SimError, UsageError
+from sim.extras import need
 from sim.kernel.duration import Duration
 from sim.kernel.effects import Effect, Safety
 from sim.text import plain
@@ -336,10 +337,7 @@ def load_transport() -> ModuleType:
     Raises:
         UsageError: if the package `mcp` is not installed.
     """
-    try:
-        from sim.tools import mcp_transport
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in ("mcp", "mcp_types"):
-            raise
-        raise UsageError("MCP servers need the package mcp", hint="pip install 'actor-sim[mcp]'") from error
+    need("mcp", "MCP servers need")
+    from sim.tools import mcp_transport
+
     return mcp_transport

@@ -37,7 +37,10 @@ MOST_STRAY_LINES: Final = 20
 _GRACE = 1.0
 """Seconds in which a server must end after its standard input was closed, and again after SIGTERM."""
 
-_KILL: Final = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
+if sys.platform == "win32":
+    _KILL: Final = signal.SIGTERM
+else:
+    _KILL = signal.SIGKILL
 
 _KEPT_ERRORS = 2000
 """Bytes of a server's standard error that are kept, to say why it ended."""

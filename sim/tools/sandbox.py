@@ -34,6 +34,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+assert sys.platform == "linux", "the system calls are those of Linux; sim.tools.process starts it nowhere else"
+
 FOLDER = "/run/sim-command"
 """The folder of the command in its own file system: a name that no other text contains by chance."""
 

@@ -6,12 +6,14 @@ The page asks for what is new about once a second, and for blocks when it needs 
 import json
 import threading
 import time
+from collections.abc import Iterable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import parse_qs
 
 from sim.errors import SimError, UsageError
-from sim.local_server import LOOPBACK, Address, LocalServer, Response
+from sim.local_server import LOOPBACK, Address, LocalServer, Start, text_answer
 from sim.store import StoredRun, open_run
 from sim.viewer.blocks import FileBlocks
 from sim.viewer.page import MARK, about_element, shell
@@ -23,12 +25,12 @@ _SECONDS: Final = 1.0
 _MANY: Final = 2_000
 """With more chunks than this, the record is read less often, so that the chunks do not become too many."""
 
-_HEADERS: Final = {
-    "Cache-Control": "no-store",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Frame-Options": "DENY",
-}
+_HEADERS: Final = (
+    ("Cache-Control", "no-store"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Referrer-Policy", "no-referrer"),
+    ("X-Frame-Options", "DENY"),
+)
 _LISTS: Final = ("chunks", "names", "topics", "calls", "parts")
 _DIGITS: Final = 9
 
@@ -67,7 +69,7 @@ class ViewServer:
 
 
 class _Site:
-    """Answers the requests of the page."""
+    """The WSGI application of the page."""
 
     def __init__(self, stored: StoredRun) -> None:
         self._folder: Path = stored.path
@@ -83,34 +85,35 @@ class _Site:
         """Delete the blocks."""
         self._blocks.close()
 
-    def answer(self, path: str, query: str, accept: str) -> Response:
-        """Return the page, a block, or what is new."""
+    def __call__(self, environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+        """Answer a request: for the page, for a block, or for what is new."""
+        path = environ["PATH_INFO"]
+        if environ["REQUEST_METHOD"] != "GET":
+            return text_answer(start, HTTPStatus.METHOD_NOT_ALLOWED, "use GET")
         if path == "/":
-            return self._page()
+            return _answer(start, self._page(), "text/html; charset=utf-8")
         if path == "/news":
-            return self._news(parse_qs(query[:1000]))
+            return _answer(start, self._news(parse_qs(environ.get("QUERY_STRING", "")[:1000])), "application/json")
         kind, _, number = path[1:].partition("/")
         if kind == "block" and number.isascii() and number.isdigit() and len(number) <= _DIGITS:
             body = self._blocks.read(int(number))
             if body is not None:
-                return Response(200, body, "application/octet-stream", _HEADERS)
-        return Response(404, b"not found; the page is at /\n", headers=_HEADERS)
+                return _answer(start, body, "application/octet-stream")
+        return text_answer(start, HTTPStatus.NOT_FOUND, "not found; the page is at /")
 
-    def _page(self) -> Response:
+    def _page(self) -> bytes:
         with self._lock:
             about = self._about()
-        return Response(
-            200, (self._head + about_element(about) + self._tail).encode(), "text/html; charset=utf-8", _HEADERS
-        )
+        return (self._head + about_element(about) + self._tail).encode()
 
-    def _news(self, asked: dict[str, list[str]]) -> Response:
+    def _news(self, asked: dict[str, list[str]]) -> bytes:
         """Return what the page does not have yet: all that has changed, and further items of its lists."""
         known = {name: _number(asked.get(name, [])) for name in ("version", *_LISTS)}
         version = known.pop("version")
         with self._lock:
             self._read()
             about = {"version": version} if version == self._version else self._about(**known)
-        return Response(200, json.dumps(about).encode(), "application/json", _HEADERS)
+        return json.dumps(about).encode()
 
     def _about(self, **known: int) -> dict[str, Any]:
         follows = self._view.info.status == "running"
@@ -129,6 +132,11 @@ class _Site:
                     self._version += 1
         except SimError:  # it is being written; the next read finds it whole
             return
+
+
+def _answer(start: Start, body: bytes, kind: str) -> Iterable[bytes]:
+    start("200 OK", [("Content-Type", kind), ("Content-Length", str(len(body))), *_HEADERS])
+    return [body]
 
 
 def _number(texts: list[str]) -> int:

@@ -47,11 +47,13 @@ _LONGEST_TITLE, _LONGEST_TEXT, _LONGEST_HISTORY, _MOST_LINKS = 2_000, 20_000, 20
 _LAST = "substr(max(printf('%015d', id) || ({0})), 16)"  # the latest value that is not null
 
 VIEWS["task_history"] = """
+        -- One row a change of a task.
         SELECT id, time, time_ns, actor AS by, data ->> '$.id' AS task, substr(topic, 6) AS what,
                data ->> '$.status' AS status, data ->> '$.note' AS note, data
         FROM events WHERE topic GLOB 'task.*'
     """
 VIEWS["tasks"] = f"""
+        -- One row a task, as it is at the end.
         SELECT data ->> '$.id' AS task,
                max(CASE topic WHEN 'task.created' THEN data ->> '$.title' END) AS title,
                max(CASE topic WHEN 'task.created' THEN data ->> '$.kind' END) AS kind,

@@ -123,16 +123,16 @@ def test_two_columns_with_one_name_are_refused(run):
 def test_a_library_that_is_missing_is_named(run, monkeypatch):
     """Without a library, the error names the extra that installs it; with another one, that is used."""
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(sim.UsageError, match="pandas is not installed") as error:
+    with pytest.raises(sim.UsageError, match="a frame of pandas needs the package pandas") as error:
         run.frame("events", as_="pandas")
-    assert error.value.hint == "install actor-sim[frames]"
+    assert error.value.hint == "install it: pip install 'actor-sim[frames]'"
     assert isinstance(run.frame("events"), pl.DataFrame)
     monkeypatch.setitem(sys.modules, "polars", None)
     assert type(run.frame("events")).__module__.startswith("pyarrow")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(sim.UsageError, match="neither is installed") as error:
         run.frame("events")
-    assert error.value.hint == "install actor-sim[frames]"
+    assert error.value.hint == "install pandas: pip install 'actor-sim[frames]'"
     with pytest.raises(sim.UsageError, match="pandas, polars, arrow, not 'excel'"):
         run.frame("events", as_="excel")
 

@@ -4,6 +4,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import sim
 
 ROOT = Path(__file__).parents[2]
@@ -35,3 +37,26 @@ def test_wheels_are_built_for_every_supported_python():
     for command in wheels["test-command"]:
         for path in re.findall(r"\{project\}/(\S+)", command):
             assert (ROOT / path).is_file()
+
+
+def test_pip_shows_every_supported_python():
+    """The classifiers name the versions of Python for which there are wheels."""
+    minors = [name.removeprefix("cp3").removesuffix("-*") for name in PYPROJECT["tool"]["cibuildwheel"]["build"]]
+    known = [text for text in PYPROJECT["project"]["classifiers"] if text.startswith("Programming Language :: Python")]
+    assert known == [f"Programming Language :: Python :: 3.{minor}" for minor in minors]
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name
+)
+def test_pages_name_extras_that_exist(page):
+    """What a page tells to install is an extra of the package."""
+    named = re.findall(r"actor-sim\[([a-z,]+)\]", page.read_text(encoding="utf-8"))
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    assert {extra for names in named for extra in names.split(",")} <= set(extras)
+
+
+def test_the_readme_names_every_extra():
+    """Who installs the package learns from the README what there is to add."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [extra for extra in PYPROJECT["project"]["optional-dependencies"] if f"[{extra}]" not in text] == []

@@ -161,3 +161,12 @@ def test_live_in_a_terminal(tmp_path):
     assert "x real time" in shown
     assert shown.count("╭") > 3  # drawn over and over
     assert shown.rindex("╰") < shown.rindex("hash")
+
+
+def test_without_the_library_the_display_says_what_to_install(monkeypatch):
+    """In a terminal, the display needs an extra, and says which; elsewhere its lines need nothing."""
+    monkeypatch.setitem(sys.modules, "rich", None)
+    Screen(io.StringIO(), terminal=False)
+    with pytest.raises(sim.UsageError, match="the live display needs the package rich") as error:
+        Screen(io.StringIO(), terminal=True)
+    assert error.value.hint == "install it: pip install 'actor-sim[live]'"

@@ -305,7 +305,7 @@ def test_without_the_package_a_run_says_what_to_install(sim, server, monkeypatch
     monkeypatch.delattr("sim.tools.mcp_transport", raising=False)
     done = sim("run", path, "--mcp", server)
     assert (done.code, done.out) == (2, "")
-    assert done.err == "sim: error: MCP servers need the package mcp\nhint: pip install 'actor-sim[mcp]'\n"
+    assert done.err == "sim: error: MCP servers need the package mcp\nhint: install it: pip install 'actor-sim[mcp]'\n"
     assert sim("replay", only_run()).code == 0
 
 

@@ -84,26 +84,26 @@ def test_prompts_stand_beside_their_answers(sim, asks):
         done = sim("run", asks, "--model", "openai:gpt-4o-mini", "--base-url", endpoint.url)
         sent = [seen.body["messages"] for seen in endpoint.seen]
     assert done.code == 0, done.err
-    rows = table(sim, "llm_prompts")
-    assert [json.loads(row["prompt"]) for row in rows] == sent[1:]
+    rows = table(sim, "prompts")
+    assert [row["request"] for row in rows] == sent[1:]
     assert {"role": "user", "content": LONG} in sent[1]
     assert [row["answer"] for row in rows] == ["answer 1", "answer 2", None, "answer 4"]
-    assert [row["error"] for row in rows] == [None, None, "bad_request", None]
+    assert [row["status"] for row in rows] == ["ok", "ok", "bad_request", "ok"]
     assert [row["attempts"] for row in rows] == [2, 1, 1, 1]
     calls = table(sim, "llm_calls")
     for name in ("agent", "provider", "model", "input_tokens", "output_tokens"):
         assert [row[name] for row in rows] == [call[name] for call in calls]
     assert [row["cost"] for row in rows[:2]] == [call["cost"] for call in calls[:2]]
-    assert "answer 2" in sim("show", "asks", "--view", "llm_prompts").out
+    assert "answer 2" in sim("show", "asks", "--view", "prompts").out
 
 
 def test_a_view_that_was_added_after_a_run_shows_it_too(sim, asks, monkeypatch):
     """A run file without the view is read with the reader's own definition, and is whole."""
     with Endpoint(fitting) as endpoint, monkeypatch.context() as patch:
-        patch.delitem(VIEWS, "llm_prompts")
+        patch.delitem(VIEWS, "prompts")
         assert sim("run", asks, "--model", "openai:m", "--base-url", endpoint.url).code == 0
     assert sim("verify", "asks").code == 0
-    assert [row["answer"] for row in table(sim, "llm_prompts")] == ["hello there"] * 2
+    assert [row["answer"] for row in table(sim, "prompts")] == ["hello there"] * 2
 
 
 def table(sim, view: str) -> list[dict[str, Any]]:

@@ -1,7 +1,6 @@
 """Experiments on a Ray cluster: the same results as on one machine, also if a machine is lost."""
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from sim.experiments.experiment import carry_out, evaluate
 from sim.experiments.folder import begin
 from sim.experiments.plan import Hosting, Plan, make_sweep
 from sim.experiments.pool import Inline
+from sim.experiments.workers import workers_of
 from tests.experiments.test_arms import SCENARIO
 from tests.helpers import command
 
@@ -143,9 +143,5 @@ def _rows(plan: Plan, workers: Inline) -> list[Any]:
 
 def test_machines_share_no_answers(bees: Path) -> None:
     """What needs files that all machines see is refused."""
-    from sim.experiments.ray_workers import RayWorkers
-
-    began = time.monotonic()
     with pytest.raises(UsageError, match="machines share no answers"):
-        RayWorkers(make_sweep(bees, vary=VARY, answers="all"), None, None)
-    assert began
+        workers_of(make_sweep(bees, vary=VARY, answers="all"), bees.parent, on="ray")

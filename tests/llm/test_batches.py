@@ -180,7 +180,7 @@ def test_the_record_names_batch_and_price(server, talk, tmp_path):
     """The outcome of each effect has the batch and half the price; events, limits and totals have the full price."""
     done = run(talk(), access=access(server), out=tmp_path)
     with open_run(folder(done)) as stored:
-        rows = stored.query("SELECT batch, cost, attempts FROM llm_prompts")
+        rows = stored.query("SELECT batch, cost, attempts FROM prompts")
         (full,) = stored.query("SELECT sum(cost) FROM llm_calls")[0]
     assert {row[0] for row in rows} == {batch.id for batch in server.batches}
     assert sum(row[1] for row in rows) == pytest.approx(full / 2)

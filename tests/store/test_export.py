@@ -142,7 +142,7 @@ def test_parquet_without_duckdb_says_what_to_install(record, tmp_path, monkeypat
     with open_run(record()) as run, pytest.raises(UsageError, match="Parquet needs the package duckdb") as error:
         export(run, "events", tmp_path / "x", "parquet")
 
-    assert error.value.hint == "install actor-sim[parquet]"
+    assert error.value.hint == "install it: pip install 'actor-sim[parquet]'"
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 

@@ -11,6 +11,7 @@ from sim.runner import SimulationRunner
 from sim.scenario.load import loads
 from sim.store import HashRecorder
 from sim.telemetry import Exporter
+from tests.helpers import exposition
 
 EVERYTHING = Path(__file__).with_name("everything.yaml").read_text(encoding="utf-8")
 
@@ -25,7 +26,7 @@ class Watched:
 
     def text(self) -> str:
         """What is exposed now, in the text format."""
-        return self.exporter.exposition()[0].decode()
+        return exposition(self.exporter)[0].decode()
 
     def run(self) -> "Watched":
         """Run to the end."""

@@ -1,12 +1,14 @@
 """The endpoint: who may connect, and what it answers."""
 
+import gzip
 import http.client
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
+from prometheus_client.metrics_core import Metric
 
 from sim.errors import UsageError
 from sim.telemetry import Address, Exporter, Server
@@ -77,8 +79,20 @@ def test_pages(server):
     assert (health.status, json.loads(health.read())["status"]) == (200, "starting")
     assert ask(server, "/").status == 404
     assert ask(server, "/../etc/passwd").status == 404
-    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
-        assert ask(server, "/metrics", method).status == 501
+    for method in ("POST", "PUT", "DELETE"):
+        for page in ("/metrics", "/healthz"):
+            assert ask(server, page, method).status == 405
+
+
+def test_a_client_gets_the_format_and_the_encoding_that_it_asks_for(server):
+    """OpenMetrics for who asks for it, compressed by gzip for who accepts that, and otherwise the text format."""
+    plain = ask(server, "/metrics")
+    assert plain.getheader("Content-Type", "").startswith("text/plain")
+    assert plain.getheader("Content-Encoding") is None
+    answer = ask(server, "/metrics", Accept="application/openmetrics-text;version=1.0.0", **{"Accept-Encoding": "gzip"})
+    assert answer.getheader("Content-Type", "").startswith("application/openmetrics-text")
+    assert answer.getheader("Content-Encoding") == "gzip"
+    assert gzip.decompress(answer.read()).endswith(b"# EOF\n")
 
 
 def test_a_failed_run_is_not_healthy():
@@ -117,7 +131,7 @@ def test_a_failing_scrape_says_so():
     """A fault in reading a run is a 500 with the kind of error, and nothing of its text."""
 
     class Broken(Exporter):
-        def exposition(self, accept: str = "") -> tuple[bytes, str]:
+        def collect(self) -> Iterable[Metric]:
             raise RuntimeError("secret")
 
     with Server(Broken(), Address.parse("0")) as server:

@@ -568,7 +568,7 @@ def test_without_the_extra_one_sentence_says_so():
         "try:\n    anyio.run(main)\nexcept UsageError as error:\n    print(error, error.hint)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stdout == "MCP servers need the package mcp pip install 'actor-sim[mcp]'\n", done.stderr
+    assert done.stdout == "MCP servers need the package mcp install it: pip install 'actor-sim[mcp]'\n", done.stderr
 
 
 def test_nothing_is_imported_before_the_first_use():

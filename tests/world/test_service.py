@@ -17,6 +17,7 @@ from sim.store import open_run
 from sim.telemetry import Exporter
 from sim.world import define_section
 from sim.world.section import Range
+from tests.helpers import exposition
 from tests.registries import kept_registries
 
 
@@ -125,5 +126,5 @@ def test_metrics_are_exposed_by_name() -> None:
     )
     exporter.begun(runner)
     anyio.run(runner.run)
-    text = exporter.exposition()[0].decode()
+    text = exposition(exporter)[0].decode()
     assert 'sim_service_value{name="light.level"} 5.0' in text

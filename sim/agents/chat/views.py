@@ -3,14 +3,15 @@
 from sim.store.views import VIEWS
 
 VIEWS["token_log"] = """
+    -- One row a model call for a user. Summaries are not in it.
     SELECT id, time, time_ns, data ->> '$.user' AS user, data ->> '$.conversation' AS conversation,
            data ->> '$.model' AS model, data ->> '$.input_tokens' AS input_tokens,
            data ->> '$.output_tokens' AS output_tokens, (data ->> '$.cost_micro') / 1e6 AS cost
     FROM events WHERE topic = 'chat.tokens'
 """  # noqa: S105 - no password: a name of the seed
-"""One row a model call for a user. Summaries are not in it."""
 
 VIEWS["chat_responses"] = """
+    -- One row an answer of a chat agent.
     SELECT id, time, time_ns, actor AS agent, data ->> '$.user' AS user,
            data ->> '$.level' AS level, data ->> '$.platform' AS platform, data ->> '$.account' AS account,
            data ->> '$.channel' AS channel, data ->> '$.thread' AS thread, data ->> '$.content' AS content,
@@ -19,15 +20,15 @@ VIEWS["chat_responses"] = """
            data -> '$.files' AS files, data ->> '$.seconds' AS seconds, data ->> '$.job' AS job
     FROM events WHERE topic = 'chat.response'
 """
-"""One row an answer."""
 
 VIEWS["user_tokens"] = """
+    -- One row a user: calls, tokens and cost of all periods.
     SELECT user, count(*) AS calls, sum(input_tokens + output_tokens) AS tokens, sum(cost) AS cost
     FROM token_log GROUP BY user
 """
-"""One row a user: calls, tokens and cost of all periods."""
 
 VIEWS["user_budgets"] = """
+    -- One row a user: how often the budget was renewed, and the tokens that were used since then.
     WITH resets AS (
         SELECT data ->> '$.user' AS user, max(id) AS latest, count(*) AS resets
         FROM events WHERE topic = 'chat.budget_reset' GROUP BY 1
@@ -38,30 +39,30 @@ VIEWS["user_budgets"] = """
     FROM events AS calls LEFT JOIN resets ON resets.user = calls.data ->> '$.user'
     WHERE calls.topic = 'chat.tokens' GROUP BY 1
 """
-"""One row a user: how often the budget was renewed, and the tokens that were used since then."""
 
 VIEWS["personas"] = """
+    -- One row a persona that answered: the messages, and how many users wrote them.
     SELECT data ->> '$.metadata.persona' AS persona, count(*) AS messages, count(DISTINCT data ->> '$.author') AS users,
            min(time) AS first, max(time) AS last
     FROM events WHERE topic = 'conversation.message' AND data ->> '$.metadata.persona' IS NOT NULL GROUP BY 1
 """
-"""One row a persona that answered: the messages, and how many users wrote them."""
 
 VIEWS["platform_links"] = """
+    -- One row an account of a user on a platform.
     SELECT u.user AS user, l.value ->> '$.platform' AS platform, l.value ->> '$.platform_user_id' AS account,
            l.value ->> '$.platform_username' AS name
     FROM users AS u, json_each(u.links) AS l
 """
-"""One row an account of a user on a platform."""
 
 VIEWS["files"] = """
+    -- One row a file that people got.
     SELECT id, time, time_ns, data ->> '$.id' AS file, data ->> '$.user' AS user, data ->> '$.filename' AS filename,
            data ->> '$.mime_type' AS mime_type, data ->> '$.size_bytes' AS size_bytes, data ->> '$.url' AS url
     FROM events WHERE topic = 'chat.file'
 """
-"""One row a file."""
 
 VIEWS["scheduled_jobs"] = """
+    -- One row a job, with how it ended: `done`, `refused`, `cancelled`, or null.
     SELECT e.data ->> '$.job' AS job, e.data ->> '$.user' AS user, e.data ->> '$.content' AS content,
            e.time AS added, e.data ->> '$.due' AS due, e.data ->> '$.place' AS place, ends.what AS "end",
            ends.time AS ended
@@ -71,4 +72,3 @@ VIEWS["scheduled_jobs"] = """
       ON ends.job = e.data ->> '$.job'
     WHERE e.topic = 'chat.job' AND e.data ->> '$.what' = 'added'
 """
-"""One row a job, with how it ended: `done`, `refused`, `cancelled`, or null."""

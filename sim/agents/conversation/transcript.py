@@ -17,7 +17,6 @@ from sim.llm.types import json_value
 LineKind = Literal["user", "assistant", "error", "tool"]
 """What a line of a transcript is: a text of a person or an agent, an error, or the use of a tool."""
 
-_LONGEST_ARGUMENTS: Final = 200
 _KNOWN_USERS: Final = 1_000_000
 _MOST_CALLS: Final = 1000  # calls without a result that are remembered
 
@@ -165,4 +164,4 @@ def _arguments(text: str) -> str:
         given = None
     if isinstance(given, dict):
         text = ", ".join(f"{key}={encode(value).decode()}" for key, value in given.items())
-    return text if len(text) <= _LONGEST_ARGUMENTS else f"{text[:_LONGEST_ARGUMENTS]}..."
+    return text

@@ -3,6 +3,7 @@
 from sim.store.views import VIEWS
 
 VIEWS["users"] = """
+    -- One row a user, with the level and the accounts at the end.
     SELECT e.data ->> '$.user' AS user,
            e.data ->> '$.level' AS level,
            e.data ->> '$.links[0].platform_username' AS name,
@@ -13,9 +14,9 @@ VIEWS["users"] = """
     JOIN (SELECT data ->> '$.user' AS user, min(time) AS time, max(id) AS latest
           FROM events WHERE topic IN ('user.created', 'user.changed') GROUP BY 1) AS first ON first.latest = e.id
 """
-"""One row a user, with the level and the accounts at the end."""
 
-VIEWS["conversations"] = """
+VIEWS["conversation_list"] = """
+    -- One row a conversation with a user: where, when, how many messages, summary.
     WITH said AS (
         SELECT data ->> '$.conversation' AS conversation, count(*) AS messages, max(data ->> '$.session') AS sessions,
                max(time) AS last_active
@@ -37,9 +38,9 @@ VIEWS["conversations"] = """
     LEFT JOIN summaries ON summaries.conversation = e.data ->> '$.conversation'
     WHERE e.topic = 'conversation.started'
 """
-"""One row a conversation."""
 
 VIEWS["conversation_messages"] = """
+    -- One row a message of a conversation with a user, also tool calls and results.
     SELECT id, time, time_ns,
            data ->> '$.conversation' AS conversation,
            data ->> '$.id' AS message,
@@ -57,4 +58,3 @@ VIEWS["conversation_messages"] = """
            data ->> '$.metadata.retryable' AS retryable
     FROM events WHERE topic = 'conversation.message'
 """
-"""One row a message, as it was written first."""

@@ -5,6 +5,7 @@ from sim.store.views import VIEWS
 # The sides that are grouped are computed once each, so a query is a few passes over all events.
 
 VIEWS["agent_execution_history"] = """
+    -- One row a task of executors; those that have not ended have no `final_status`.
     WITH ended AS (
         SELECT data ->> '$.execution' AS execution, time, data FROM events WHERE topic = 'execution.ended'
         GROUP BY 1
@@ -33,9 +34,9 @@ VIEWS["agent_execution_history"] = """
     LEFT JOIN ended ON ended.execution = added.data ->> '$.execution'
     WHERE added.topic = 'execution.added'
 """
-"""One row a task of executors; those that have not ended have no `final_status`."""
 
 VIEWS["agent_execution_steps"] = """
+    -- One row a step of an execution.
     SELECT id AS event, data ->> '$.execution' || '/' || (data ->> '$.step_number') AS id,
            data ->> '$.execution' AS execution_id, data ->> '$.agent' AS agent_id, data ->> '$.name' AS task_id,
            data ->> '$.step_number' AS step_number, data ->> '$.timestamp' AS timestamp,
@@ -47,12 +48,11 @@ VIEWS["agent_execution_steps"] = """
            data ->> '$.cost_usd' AS cost_usd, data ->> '$.duration_ms' AS duration_ms
     FROM events WHERE topic = 'execution.step'
 """
-"""One row a step."""
 
 VIEWS["workspace_files"] = """
+    -- One row a file of a workspace, as it is at the end; the text of a deleted one is null.
     SELECT max(id) AS id, data ->> '$.project' AS project, data ->> '$.file' AS file,
            data ->> '$.version' AS version, data ->> '$.by' AS changed_by, data ->> '$.task' AS task, time AS changed,
            data ->> '$.text' AS text
     FROM events WHERE topic = 'execution.file' GROUP BY 2, 3
 """
-"""One row a file of a workspace, as it is at the end; the text of a deleted one is null."""

@@ -5,6 +5,7 @@ from sim.store.views import VIEWS
 # In joins, the side that is grouped is computed once, and `CROSS JOIN` keeps the order: one pass over all events.
 
 VIEWS["goal_agents"] = """
+    -- One row a goal, task or user agent.
     WITH latest AS (
         SELECT data ->> '$.agent' AS agent, data ->> '$.status' AS status, max(id)
         FROM events WHERE topic = 'goals.status' GROUP BY 1
@@ -16,23 +17,23 @@ VIEWS["goal_agents"] = """
     FROM events AS made LEFT JOIN latest ON latest.agent = made.data ->> '$.agent'
     WHERE made.topic = 'goals.created'
 """
-"""One row an agent."""
 
 VIEWS["goal_runs"] = """
+    -- One row a run of such an agent that has ended.
     SELECT id, time, time_ns, data ->> '$.agent' AS agent, data ->> '$.user' AS user, data ->> '$.job' AS job,
            data ->> '$.reason' AS reason, data ->> '$.ending' AS "ending", data ->> '$.iterations' AS iterations,
            data ->> '$.tools' AS tools, data ->> '$.tokens' AS tokens, (data ->> '$.cost_micro') / 1e6 AS cost
     FROM events WHERE topic = 'goals.run_ended'
 """
-"""One row a run that has ended."""
 
 VIEWS["user_costs"] = """
+    -- One row a user: what the runs of all agents that work for the user cost. Summaries are not in it.
     SELECT user, count(*) AS runs, sum(iterations) AS calls, sum(tokens) AS tokens, sum(cost) AS cost
     FROM goal_runs GROUP BY user
 """
-"""One row a user: what the runs of all agents that work for the user cost. Summaries are not in it."""
 
 VIEWS["thread_messages"] = """
+    -- One row a message of a thread: what a person sees, as it is at the end. Tool activity has the type `tool`.
     WITH made AS (
         SELECT data ->> '$.agent' AS agent, data ->> '$.conversation' AS conversation
         FROM events WHERE topic = 'goals.created' GROUP BY 1
@@ -60,9 +61,9 @@ VIEWS["thread_messages"] = """
     LEFT JOIN latest ON latest.conversation = said.conversation AND latest.message = said.message
     LEFT JOIN runs ON runs.agent = made.agent
 """
-"""One row a message of a thread: what a person sees, as it is at the end. Tool activity has the type `tool`."""
 
 VIEWS["model_history"] = """
+    -- One row an entry of the history of a model: what the model sees. Sessions that ended were archived.
     WITH made AS (
         SELECT data ->> '$.agent' AS agent, data ->> '$.conversation' AS conversation
         FROM events WHERE topic = 'goals.created' GROUP BY 1
@@ -80,4 +81,3 @@ VIEWS["model_history"] = """
            said.tool AS tool, said.tool_use_id AS tool_use_id, said.content AS content
     FROM said CROSS JOIN made ON made.conversation = said.conversation
 """
-"""One row an entry of the history of a model: what the model sees. Sessions that ended were archived."""

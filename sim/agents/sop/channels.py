@@ -17,10 +17,10 @@ LONGEST: Final = 10_000
 MOST_CHANNELS: Final = 1_000
 
 VIEWS["channel_posts"] = """
+    -- One row a post in a channel.
     SELECT id, time, time_ns, data ->> '$.channel' AS channel, data ->> '$.author' AS author, data ->> '$.text' AS text
     FROM events WHERE topic = 'channel.post'
 """
-"""One row a post."""
 
 
 def is_channel(name: str) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 from sim.cli.render.output import plain, say
 from sim.cli.render.progress import PLAIN_SECONDS, Progress
 from sim.cli.render.snapshot import Level, RateMeter, Snapshot, pace_text, take_snapshot, time_text
+from sim.extras import need
 from sim.runner import SimulationRunner
 from sim.text import number
 
@@ -37,6 +38,9 @@ class Screen:
     Args:
         stream: the stream to draw on.
         terminal: whether the stream is a terminal. If not, lines go to stderr.
+
+    Raises:
+        UsageError: if it is a terminal, and the package that draws is not installed.
     """
 
     def __init__(self, stream: TextIO, *, terminal: bool) -> None:
@@ -45,9 +49,10 @@ class Screen:
         self._pulse = RateMeter()
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._live: RichLive | None = None
-        if terminal:  # import now, so that the time of the first drawing is representative
+        if terminal:
+            need("live", "the live display needs")
             picture(Snapshot("", "", 0, None, {}, {}), {}, [])
-            _start(stream).stop()
+            _start(stream).stop()  # once now, with its imports, so that the time of the first drawing is representative
 
     def draw(self, look: Snapshot) -> None:
         """Show a snapshot."""

@@ -1,17 +1,20 @@
-"""Tables on stdout. The library rich is imported only when a table is printed."""
+"""Tables on stdout."""
 
+import shutil
 import sys
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import click
 
 from sim.cli.render.output import plain
 from sim.text import number
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-PIPED = 200
+PIPED: Final = 200
 """The width in columns if the output has no known width."""
+
+_BETWEEN: Final = 2  # columns between two cells
 
 Cell = str | int | float | bool | None
 
@@ -23,40 +26,75 @@ def print_table(
 
     On a narrow terminal, the first column is never wrapped if `named`; the others are.
     """
-    from rich.table import Table
-
     rows = list(rows)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for index, heading in enumerate(headings):
-        numbers = all(isinstance(row[index], int | float | None) for row in rows)
-        table.add_column(
-            plain(heading), justify="right" if numbers and rows else "left", overflow="fold",
-            no_wrap=named and not index,
-        )  # fmt: skip
-    _print(table, rows, exact=exact)
+    right = [
+        bool(rows) and all(isinstance(row[index], int | float | None) for row in rows) for index in range(len(headings))
+    ]
+    lines = [[plain(heading) for heading in headings], *([_shown(cell, exact) for cell in row] for row in rows)]
+    for place, line in enumerate(_lines(lines, right, fixed=named)):
+        click.secho(line, bold=True) if place == 0 else click.echo(line)
 
 
 def print_pairs(rows: Iterable[tuple[str, str]]) -> None:
     """Print names and their values."""
-    from rich.table import Table
-
-    table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    _print(table, rows)
-
-
-def _print(table: "Table", rows: Iterable[Sequence[Cell]], *, exact: bool = True) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    for row in rows:
-        table.add_row(*(Text(_shown(cell, exact)) for cell in row))  # as Text, so that markup is not interpreted
-    width = None if sys.stdout.isatty() else PIPED
-    Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False).print(table)
+    lines = [[plain(name), plain(value)] for name, value in rows]
+    longest = max((_width(name) for name, _ in lines), default=0)
+    for line in _lines(lines, [False, False], fixed=True):
+        click.echo(f"{click.style(line[:longest], bold=True)}{line[longest:]}")
 
 
 def _shown(cell: Cell, exact: bool) -> str:
     if cell is None:
         return ""
     return plain(cell) if exact or isinstance(cell, str | bool) else number(cell)
+
+
+def _lines(rows: Sequence[Sequence[str]], right: Sequence[bool], *, fixed: bool) -> Iterator[str]:
+    """Yield the lines of a table that fits the terminal, without its first column being wrapped if that is `fixed`."""
+    widths = [max(map(_width, cells)) for cells in zip(*rows, strict=True)]
+    _shrink(widths, shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED, int(fixed))
+    for row in rows:
+        parts = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
+        for height in range(max(map(len, parts))):
+            cells = (
+                _filled(part[height] if height < len(part) else "", width, aligned)
+                for part, width, aligned in zip(parts, widths, right, strict=True)
+            )
+            yield (" " * _BETWEEN).join(cells).rstrip()
+
+
+def _shrink(widths: list[int], most: int, first: int) -> None:
+    """Make the widest columns, from number `first`, narrower until all fit into `most`."""
+    over = sum(widths) + _BETWEEN * (len(widths) - 1) - most
+    while over > 0 and any(width > 1 for width in widths[first:]):
+        widest = max(range(first, len(widths)), key=widths.__getitem__)
+        next_widest = max((widths[i] for i in range(first, len(widths)) if i != widest), default=1)
+        less = min(over, max(1, widths[widest] - next_widest), widths[widest] - 1)
+        widths[widest] -= less
+        over -= less
+
+
+def _wrapped(text: str, most: int) -> list[str]:
+    """Return a text as lines of at most `most` columns: divided at spaces, and within words that are longer."""
+    lines = []
+    while _width(text) > most:
+        end = columns = 0
+        while end < len(text) and (columns := columns + _width(text[end])) <= most:
+            end += 1
+        space = text.rfind(" ", 1, end + 1)
+        end = max(1, end) if space < 0 else space
+        lines.append(text[:end].rstrip())
+        text = text[end:].lstrip()
+    return [*lines, text]
+
+
+def _filled(text: str, width: int, right: bool) -> str:
+    space = " " * (width - _width(text))
+    return space + text if right else text + space
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes: signs of East Asia take two, and accents none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(sign) else 1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)

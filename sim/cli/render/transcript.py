@@ -69,7 +69,9 @@ def print_transcript(stored: StoredRun, conversation: str, last: int | None, as_
     found = read.found.get(id)
     if found is None:
         known = (
-            [row[0] for row in stored.query("SELECT conversation FROM conversations LIMIT 10000")] if read.total else []
+            [row[0] for row in stored.query("SELECT conversation FROM conversation_list LIMIT 10000")]
+            if read.total
+            else []
         )
         hint = did_you_mean(id, known) or "--conversation list shows all"
         raise UsageError(f"the run has no conversation {conversation[:60]!r}", hint=hint)
@@ -80,7 +82,7 @@ def print_transcript(stored: StoredRun, conversation: str, last: int | None, as_
     width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns))
     click.echo(plain(f"{found.id}: {read.name(found.user)} in {found.place}"))
     if found.summary:
-        _print_text("summary: ", found.summary, width)
+        print_text("summary: ", found.summary, width)
     for line in found.lines:
         _print_line(line, clock, width)
     if len(found.lines) < found.total:
@@ -118,13 +120,13 @@ def _read(stored: StoredRun, transcripts: Transcripts) -> Transcripts:
 def _print_line(line: Line, clock: Callable[[int], str], width: int) -> None:
     when = clock(line.time_ns)
     if line.kind == "tool":
-        _print_text(f"{when:>10}  ", f"{line.name} {line.text}", width, more="  ")
+        print_text(f"{when:>10}  ", f"{line.name} {line.text}", width, more="  ")
     else:
         mark = "! " if line.kind == "error" else ""
-        _print_text(f"{when:>10}  {mark}{plain(line.name)}: ", line.text, width)
+        print_text(f"{when:>10}  {mark}{plain(line.name)}: ", line.text, width)
 
 
-def _print_text(begin: str, text: str, width: int, more: str = "") -> None:
+def print_text(begin: str, text: str, width: int, more: str = "") -> None:
     """Print a text in lines of the width, each paragraph on its own, below each other."""
     indent = " " * min(len(begin), width // 3) + more
     begin = plain(begin)

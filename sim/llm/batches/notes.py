@@ -21,7 +21,7 @@ from sim.llm.batches.settings import NOTES
 from sim.llm.serialization import error_from_json, error_to_json
 from sim.llm.types import ModelError
 from sim.store.files import failure
-from sim.store.lines import checked_line, sync, value_of, write_all
+from sim.store.lines import checked_line, open_bytes, sync, value_of, write_all
 
 _OPEN: Final = "open"
 
@@ -127,7 +127,7 @@ class Notes:
     # -- the file
 
     def _open(self, path: Path) -> None:
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        self._file = open_bytes(path, os.O_RDWR | os.O_APPEND)
         self._read(path)
         self._size = os.fstat(self._file).st_size
         self._write(path, [_OPEN, os.getpid()])

@@ -18,7 +18,7 @@ def test_one_agent_for_each_place(tmp_path: Path) -> None:
         {}, {"thread": "t"}, {"thread": "u"}, {"channel": "other"}, {"platform": "slack"}, {"server": "s"}, {},
     ]  # fmt: skip
     ran = community(tmp_path, ECHO, [say(1, "hello", **{"channel": "general", **place}) for place in places])
-    assert ran.rows("SELECT platform, channel, thread FROM conversations") == [
+    assert ran.rows("SELECT platform, channel, thread FROM conversation_list") == [
         ("chat", "general", None), ("chat", "general", "t"), ("chat", "general", "u"), ("chat", "other", None),
         ("slack", "general", None),
     ]  # fmt: skip

@@ -14,7 +14,7 @@ from tests.agents.same import same_everywhere, same_in_a_replay, same_when_renew
 
 ROOT = Path(__file__).parents[3]
 PLACES = """
-    SELECT count(*), count(DISTINCT platform || '/' || channel || '/' || coalesce(thread, '')) FROM conversations
+    SELECT count(*), count(DISTINCT platform || '/' || channel || '/' || coalesce(thread, '')) FROM conversation_list
 """
 FILE = ROOT / "scenarios" / "community.yaml"
 
@@ -78,7 +78,7 @@ def test_its_outcomes(tmp_path: Path) -> None:
         )
         outage = stored.query("SELECT DISTINCT model FROM token_log WHERE time BETWEEN 9 * 86400 AND 10 * 86400")
         where = stored.query(
-            "SELECT count(*), count(DISTINCT platform || channel || coalesce(thread, '')) FROM conversations"
+            "SELECT count(*), count(DISTINCT platform || channel || coalesce(thread, '')) FROM conversation_list"
         )
     assert [level for level, _ in tokens] == ["admin", "guest", "owner", "user"]
     assert ("spare",) in outage

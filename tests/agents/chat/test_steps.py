@@ -153,7 +153,7 @@ def test_long_conversations_are_summarised(tmp_path: Path) -> None:
     ]  # fmt: skip
     steps_of = [say(60 * n, f"message {n}") for n in range(1, 6)] + [say(900, "And roses?")]
     ran = community(tmp_path, rules, steps_of, chat={"budget": {"guest": None}}, conversations={"window": 2})
-    assert ran.rows("SELECT is_summarized, summary FROM conversations") == [(1, "They spoke of gardens.")]
+    assert ran.rows("SELECT is_summarized, summary FROM conversation_list") == [(1, "They spoke of gardens.")]
     facts, summary = ran.answers()[-1].split(" | ")
     assert set(facts.splitlines()) == {"Ana likes roses."}  # of both facts, the one with words of the message
     assert len(facts.splitlines()) <= 5

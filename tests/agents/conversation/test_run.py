@@ -127,7 +127,7 @@ def test_views_have_users_conversations_and_messages(run):
     with open_run(run) as stored:
         users = stored.query("SELECT user, level, accounts FROM users ORDER BY user")
         assert users == [(f"user:{n}", "user", 1) for n in range(1, 5)]
-        told = stored.query("SELECT conversation, messages FROM conversations WHERE platform = 'chat' ORDER BY 1")
+        told = stored.query("SELECT conversation, messages FROM conversation_list WHERE platform = 'chat' ORDER BY 1")
         counted = stored.query(
             "SELECT conversation, count(*) FROM conversation_messages WHERE conversation <> 'conversation-4' GROUP BY 1"
         )

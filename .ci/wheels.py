@@ -1,0 +1,180 @@
+"""Build the wheels that this machine can build, and try each as a user gets it.
+
+    uv run python .ci/wheels.py [FOLDER]
+
+For each version of Python in `[tool.cibuildwheel]` that is on this machine there is one wheel with the compiled part.
+There is one without it for every machine (`py3-none-any`), and one that is built where there is no compiler. Each is
+installed in an empty environment in which there is no compiler and nothing may be built from source. There it runs the
+first command of the README, checks every scenario, and replays golden runs. The hashes must be those of this tree.
+
+The exit code is 1 if a wheel fails, and 0 otherwise; a Python that is missing is only noted.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+GOLDEN = ("town", "town-tick")  # those that need no kinds of agents of a host program
+COLUMNS = ("wheel", "python", "MB", "seconds", "compiled", "first command", "result")
+Row = tuple[str, ...]
+
+
+class Failed(Exception):  # it is what a wheel did
+    """What a wheel did wrong."""
+
+
+class Trial(NamedTuple):
+    """A wheel in an environment of its own."""
+
+    wheel: Path
+    python: str
+    home: Path
+    compiled: bool
+
+    def run(self, *command: str) -> str:
+        """Run a command of the environment, without a compiler, and return what it prints."""
+        path = f"{self.home / 'user/bin'}{os.pathsep}{os.environ['PATH']}"
+        without = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+        return _run(*command, cwd=self.home, env={**without, "PATH": path, "CC": "/nonexistent", "CXX": "/nonexistent"})
+
+    def install(self) -> None:
+        """Install the wheel, and what it depends on, as wheels only."""
+        self.home.mkdir()
+        _run("uv", "venv", "--quiet", "--python", self.python, str(self.home / "user"))
+        self.run(
+            "uv", "pip", "install", "--quiet", "--compile-bytecode", "--only-binary", ":all:",
+            "--python", str(self.home / "user/bin/python"), "--constraint",
+            str(ROOT / "constraints.txt"), str(self.wheel),
+        )  # fmt: skip
+
+    def megabytes(self) -> float:
+        """Return the size on disk of what was installed, with the bytecode that pip makes."""
+        files = (path for path in (self.home / "user/lib").rglob("*") if path.is_file() and not path.is_symlink())
+        return sum(path.stat().st_blocks for path in files) / 2**11
+
+    def try_out(self, expected: str) -> str:
+        """Use it as a user does, and return how long the first command took."""
+        found = self.run("python", "-c", "from sim.kernel import COMPILED; print(COMPILED)").strip()
+        if found != str(self.compiled):
+            raise Failed(f"COMPILED is {found}")
+        for scenario in sorted((ROOT / "scenarios").glob("*.yaml")):
+            shutil.copy(scenario, self.home)
+            self.run("sim", "check", scenario.name)
+        before = time.monotonic()
+        hash = json.loads(self.run("sim", "run", "ecology.yaml", "--json"))["hash"]
+        seconds = time.monotonic() - before
+        if hash != expected:
+            raise Failed(f"hash {hash[:16]}, not {expected[:16]}")
+        for command in (["list"], ["show", "ecology"], ["report", "ecology"], ["replay", "ecology"]):
+            self.run("sim", *command)
+        for name in GOLDEN:
+            self.run("sim", "replay", str(shutil.copytree(ROOT / "tests/golden/runs" / name, self.home / name)))
+        return f"{seconds:.1f} s"
+
+
+def _run(*command: str, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-3:]
+        raise Failed(f"{' '.join(command[:3])}: exit code {done.returncode}: {' '.join(last)}")
+    return done.stdout
+
+
+def find_python(version: str) -> str | None:
+    """Return the path of a Python of this machine, or None."""
+    done = subprocess.run(
+        ["uv", "python", "find", "--no-project", "--no-python-downloads", version],
+        cwd=tempfile.gettempdir(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if not done.returncode:
+        return done.stdout.strip()
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    return next((str(path) for path in sorted(versions.glob(f"{version}*/bin/python{version}"))), None)
+
+
+def build(scratch: Path, python: str, **settings: str) -> Path:
+    """Build a wheel by way of the source distribution, so that it is tried too."""
+    target = Path(tempfile.mkdtemp(dir=scratch))
+    _run("uv", "build", "--quiet", "--python", python, "-o", str(target), env={**os.environ, **settings})
+    (wheel,) = target.glob("*.whl")
+    return wheel
+
+
+def try_wheel(trial: Trial, expected: str) -> Row:
+    """Install a wheel and use it; return its row in the table."""
+    start, name = time.monotonic(), trial.wheel.name.removeprefix("actor_sim-").removesuffix(".whl")
+    version = _run(trial.python, "-c", "import platform; print(platform.python_version())").strip()
+    megabytes = first = "-"
+    try:
+        if trial.compiled != any(name.endswith((".so", ".pyd")) for name in zipfile.ZipFile(trial.wheel).namelist()):
+            raise Failed("the compiled part is missing" if trial.compiled else "it has a compiled part")
+        trial.install()
+        megabytes = f"{trial.megabytes():.1f}"
+        first = trial.try_out(expected)
+        result = "ok"
+    except Failed as error:
+        result = f"FAILED: {error}"
+    return name, version, megabytes, f"{time.monotonic() - start:.0f}", str(trial.compiled), first, result
+
+
+def policy(wheel: Path) -> str:
+    """Return the oldest Linux for which auditwheel says that a wheel works."""
+    try:
+        told = _run("uv", "run", "--quiet", "--isolated", "--only-group", "release", "auditwheel", "show", str(wheel))
+    except Failed as error:
+        return f"auditwheel: {error}"
+    found = re.search(r'following platform tag: "(\w+)"', " ".join(told.split()))
+    return f"{wheel.name}: {found[1] if found else told}"
+
+
+def rows_of(scratch: Path, builds: Iterable[str], folder: Path) -> Iterator[Row]:
+    """Build and try the wheels; copy those of a release to a folder."""
+    expected = json.loads(_run(sys.executable, "-m", "sim", "run", "scenarios/ecology.yaml", "--no-record", "--json"))
+    yield COLUMNS
+    pure: Path | None = None
+    for version in builds:
+        python = find_python(version)
+        if python is None:
+            yield ("-", version, "-", "-", "-", "-", "skipped: not on this machine")
+            continue
+        trials = []
+        if pure is None:
+            pure = build(scratch, python, SIM_PURE_PYTHON="1")
+            trials.append(build(scratch, python, CC="/nonexistent"))  # whoever builds without a compiler
+        trials += [pure, build(scratch, python)]
+        for wheel in trials:
+            home = Path(tempfile.mkdtemp(dir=scratch)) / "home"
+            yield try_wheel(Trial(wheel, python, home, compiled=wheel is trials[-1]), expected["hash"])
+        shutil.copy(trials[-1], folder)
+    if pure is not None:
+        shutil.copy(pure, folder)
+
+
+def main(folder: Path) -> int:
+    """Build and try all wheels. Return the exit code."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]["build"]
+    with tempfile.TemporaryDirectory(prefix="sim-wheels-") as scratch:
+        builds = [f"3.{name.removeprefix('cp3').removesuffix('-*')}" for name in names]
+        rows = list(rows_of(Path(scratch), builds, folder))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    if sys.platform == "linux":
+        print(*map(policy, sorted(folder.glob("*-linux_*.whl"))), sep="\n")
+    return int(any("FAILED" in row[-1] for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "dist"))

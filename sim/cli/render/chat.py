@@ -1,0 +1,97 @@
+"""What one agent or person of a run said and heard, in the order of time."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from sim.cli.render.output import plain, print_json, say
+from sim.cli.render.prompts import Rows
+from sim.cli.render.transcript import clock_of, print_text
+from sim.errors import UsageError
+from sim.expressions import did_you_mean
+from sim.store import StoredRun
+from sim.store.frames import json_rows
+
+_WIDTH = 120
+_AGENTS = "SELECT DISTINCT agent FROM transitions"
+
+Row = dict[str, Any]
+
+
+def print_chat(
+    stored: StoredRun, name: str, other: str | None, last: int | None, prompts: Rows | None, *, as_json: bool
+) -> None:
+    """Print what somebody said and heard: time, speaker, listener and the whole text.
+
+    Args:
+        stored: the run.
+        name: an agent, or a person as others see the name.
+        other: only what was said between the two; None: everything.
+        last: the most things said, the latest; None: all.
+        prompts: the rows of the view `prompts`, to print the model calls of the agents too; None: not to.
+        as_json: whether to print one JSON object.
+
+    Raises:
+        UsageError: if the run has nobody of a name.
+    """
+    rows = _table(stored, "conversations", stored.stream("conversations"))
+    _check(stored, rows, [name] if other is None else [name, other])
+    said = [row for row in rows if _concerns(row, name, other)]
+    shown = said[-last:] if last else said
+    all_asked = [] if prompts is None else _table(stored, "prompts", prompts)
+    asked = [row for row in all_asked if row["agent"] in (name, other)]
+    if as_json:
+        told = {"agent": name, "with": other, "total": len(said), "said": shown}
+        print_json(told if prompts is None else {**told, "prompts": asked})
+        return
+    clock = clock_of(stored)
+    for row in sorted([*shown, *asked], key=lambda row: (row["time_ns"], row["id"] or 0)):
+        when = f"{clock(row['time_ns']):>10}  "
+        if "request" in row:
+            _print_prompt(row, when)
+            continue
+        to = row["listener"] if row["form"] in ("message", "interview") else row["conversation"]
+        about = f" ({row['topic']})" if row["form"] == "message" and row["topic"] else ""
+        print_text(f"{when}{row['speaker']} to {to}{about}: ", str(row["text"] or ""), _WIDTH)
+    if not said:
+        say("sim: nothing was said")
+    elif len(shown) < len(said):
+        say(f"sim: the latest {len(shown):,} of {len(said):,} shown; without --limit all are")
+
+
+def _table(stored: StoredRun, view: str, rows: Rows) -> list[Row]:
+    columns = stored.columns(view)
+    return [dict(zip(columns, row, strict=True)) for row in json_rows(columns, rows)]
+
+
+def _concerns(row: Row, name: str, other: str | None) -> bool:
+    """Return whether something was said by `name` or to it; with `other`, between the two."""
+    pair = (row["speaker"], row["listener"])
+    return name in pair if other is None else pair in ((name, other), (other, name))
+
+
+def _check(stored: StoredRun, rows: Sequence[Row], names: Sequence[str]) -> None:
+    known = dict.fromkeys(agent for (agent,) in stored.query(_AGENTS))
+    known |= dict.fromkeys(who for row in rows for who in (row["speaker"], row["listener"]) if who is not None)
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known) or "`sim show RUN --view conversations` shows who speaks"
+            raise UsageError(f"the run has no agent or person {name[:80]!r}", hint=hint)
+
+
+def _print_prompt(row: Row, when: str) -> None:
+    click.echo(plain(f"{when}{row['agent']} asks {row['model']} for {row['use']}: {row['status']}"))
+    if row["request"] is None:
+        click.echo(" " * 12 + "(the request to a model in the core is not on record)")
+        return
+    for message in row["request"]:
+        print_text(f"{'':>12}{message.get('role')}: ", str(message.get("content")), _WIDTH)
+        _print_calls(message.get("tool_calls") or ())
+    print_text(f"{'':>12}answer: ", str(row["answer"] or ""), _WIDTH)
+    _print_calls(row["tool_calls"] or ())
+
+
+def _print_calls(calls: Sequence[dict[str, Any]]) -> None:
+    for call in calls:
+        print_text(f"{'':>12}calls ", f"{call.get('name')}: {call.get('arguments')}", _WIDTH)

@@ -1,0 +1,62 @@
+"""The requests and answers of models in the core, which a replay repeats for the commands that show them."""
+
+import sys
+from collections.abc import Generator
+from contextlib import redirect_stdout
+from typing import Any
+
+import click
+
+from sim.cli.render.output import plain, say
+from sim.errors import SimError, UsageError
+from sim.store import StoredRun
+
+REPEAT = click.option(
+    "--repeat", "again", is_flag=True,
+    help="Of the view prompts: replay the run for the requests and answers of scripted and simulated models.",
+)  # fmt: skip
+
+Rows = Generator[tuple[Any, ...]]
+
+
+def repeated_rows(stored: StoredRun, view: str, allow: tuple[str, ...], *, allow_commands: bool) -> Rows:
+    """Return the rows of the view `prompts`, with those requests and answers that are not on record.
+
+    Args:
+        stored: the run.
+        view: the view that the user has named.
+        allow, allow_commands: what the replay may use.
+
+    Raises:
+        UsageError: if it is another view, or the replay needs something that is not allowed.
+        RunError: if a replay differs from the record.
+    """
+    if view != "prompts":
+        raise UsageError("--repeat is for the view prompts", hint="the other views have all that there is")
+    from sim.cli.run import allow_imports
+    from sim.runner.prompts import prompt_rows, repeated_prompts
+
+    if allow:
+        allow_imports()
+    with redirect_stdout(sys.stderr):  # output of agents is not part of the result
+        found = repeated_prompts(stored, allow=allow, allow_commands=allow_commands)
+    return prompt_rows(stored, found)
+
+
+def prompts_of(stored: StoredRun, allow: tuple[str, ...], *, allow_commands: bool) -> Rows:
+    """Return the rows of the view `prompts`, repeated if they can be; otherwise say why they are not.
+
+    Args:
+        stored: the run.
+        allow, allow_commands: what the replay may use.
+    """
+    from sim.runner.prompts import calls_in_core
+
+    if calls_in_core(stored):
+        try:
+            return repeated_rows(stored, "prompts", allow, allow_commands=allow_commands)
+        except SimError as error:
+            say(plain(f"sim: note: the requests to models in the core cannot be repeated: {error}"))
+            if error.hint:
+                say(plain(f"hint: {error.hint}"))
+    return stored.stream("prompts")

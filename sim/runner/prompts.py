@@ -1,0 +1,103 @@
+"""The requests to models in the core, and their answers: a replay repeats them, so a record need not hold them."""
+
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from typing import Any, Unpack
+
+import attrs
+
+from sim.errors import DivergenceError, RunError
+from sim.kernel.codec import encode
+from sim.llm.serialization import answer_to_json, request_to_json
+from sim.llm.service import Caller, Models
+from sim.llm.types import Answer, ModelError, ModelRequest
+from sim.runner.event_loop import in_plain_code
+from sim.runner.options import ReplayKeywords, ReplayOptions
+from sim.runner.rebuild import RebuiltSimulation, check_not_running
+from sim.store import StoredRun
+from sim.store.history import RunHistory
+from sim.store.verifying_recorder import VerifyingRecorder
+
+_CALLS = "SELECT id FROM events WHERE topic = 'model.call' ORDER BY id"
+_IN_CORE = (
+    "SELECT count(*) FROM events WHERE topic = 'model.call' AND data ->> '$.provider' IN ('scripted', 'simulated')"
+)
+
+
+@attrs.frozen
+class RepeatedPrompt:
+    """A call of a model, as a replay repeats it.
+
+    Attributes:
+        request: the request, JSON-like, as it is recorded for endpoints.
+        answer: the answer, JSON-like; None: the call failed or was abandoned.
+    """
+
+    request: Mapping[str, Any]
+    answer: Mapping[str, Any] | None
+
+
+def calls_in_core(stored: StoredRun) -> int:
+    """Return how many calls a run made of models in the core, whose requests are not on record."""
+    ((count,),) = stored.query(_IN_CORE)
+    return int(count)
+
+
+async def repeated_prompts_async(stored: StoredRun, **options: Unpack[ReplayKeywords]) -> dict[int, RepeatedPrompt]:
+    """Return the requests and answers of all model calls of a run, by the id of the event `model.call`.
+
+    The run is replayed for this. Nothing is executed outside of it, and nothing is written.
+
+    Args:
+        stored: the run.
+        options: see `ReplayOptions`.
+
+    Raises:
+        UsageError: if something that the run needs is missing or not allowed.
+        RunError: if the run has not ended, or a replay differs from the record, because the code has changed.
+    """
+    check_not_running(stored)
+    again = ReplayOptions.of(options)
+    rebuilt = RebuiltSimulation.of(stored, again, checked=False)
+    found: list[RepeatedPrompt] = []
+
+    def listen(_agent: Caller, request: ModelRequest, outcome: Answer | ModelError | None) -> None:
+        answer = answer_to_json(outcome) if isinstance(outcome, Answer) else None
+        found.append(RepeatedPrompt(request_to_json(request), answer))
+
+    Models.of(rebuilt.simulation.world).listen = listen
+    history = RunHistory(stored)
+    keeper = VerifyingRecorder(history, rebuilt.pause)
+    try:
+        await rebuilt.session(again, keeper, history).carry_out()
+    except DivergenceError as error:
+        raise RunError(f"the prompts of {stored.path} cannot be repeated: {error}") from error
+    ids = [id for (id,) in stored.query(_CALLS)]
+    return dict(zip(ids, found, strict=False))  # the replay of a run that was killed can go a step further
+
+
+repeated_prompts = in_plain_code(repeated_prompts_async)
+
+
+def prompt_rows(stored: StoredRun, repeated: Mapping[int, RepeatedPrompt]) -> Generator[tuple[Any, ...]]:
+    """Yield the rows of the view `prompts`, with the requests and answers that a replay has repeated.
+
+    Args:
+        stored: the run.
+        repeated: what was repeated, by the id of the event `model.call`.
+    """
+    columns = stored.columns("prompts")
+    id, request, answer, calls, stop = (
+        columns.index(name) for name in ("id", "request", "answer", "tool_calls", "stop")
+    )
+    with closing(stored.stream("prompts")) as rows:
+        for row in rows:
+            cells = list(row)
+            found = repeated.get(cells[id]) if cells[request] is None else None
+            if found is not None:
+                cells[request] = encode(found.request["messages"]).decode()
+            if found is not None and found.answer is not None:
+                completion = found.answer["completion"]
+                cells[answer], cells[stop] = completion["text"], completion["stop"]
+                cells[calls] = encode(completion["tool_calls"]).decode()
+            yield tuple(cells)

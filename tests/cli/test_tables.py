@@ -1,0 +1,69 @@
+"""Tables on stdout, and how they fit a terminal."""
+
+import os
+import shutil
+import sys
+
+import click
+import pytest
+
+from sim.cli.render.table import print_pairs, print_table
+
+
+@pytest.fixture
+def wide(monkeypatch):
+    """Stdout as a terminal of a given width."""
+
+    def make(columns: int) -> None:
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((columns, 24)))
+
+    return make
+
+
+def test_numbers_are_right_aligned(capsys):
+    """Numbers stand right, rounded unless they are to be exact; texts stand left, and no line ends in spaces."""
+    print_table(["name", "n", "share"], [["a", 12345, 0.123456], ["longer", None, None]])
+    assert capsys.readouterr().out.splitlines() == [
+        "name         n   share",
+        "a       12,345  0.1235",
+        "longer",
+    ]
+    print_table(["n"], [[12345]], exact=True)
+    assert capsys.readouterr().out == "    n\n12345\n"
+
+
+def test_nothing_is_a_table_of_headings(capsys):
+    """A table without rows has its headings, and pairs without any print nothing."""
+    print_table(["a", "b"], [])
+    print_pairs([])
+    assert capsys.readouterr().out == "a  b\n"
+
+
+def test_signs_of_two_columns_take_two(capsys):
+    """Signs of East Asia take two columns of a terminal and accents none, so that the next column stands straight."""
+    print_table(["name", "x"], [["東京", "a"], ["e\u0301te", "b"], ["abcd", "c"]])
+    assert capsys.readouterr().out.splitlines()[1:] == ["東京  a", "e\u0301te   b", "abcd  c"]
+
+
+@pytest.mark.parametrize("columns", [1, 8, 20, 30, 79])
+def test_a_table_fits_the_terminal(columns, capsys, wide):
+    """No line is wider than the terminal where that is possible; nothing is lost, and a named column stays whole."""
+    wide(columns)
+    words = "the quick brown fox jumps over the lazy dog"
+    print_table(["run", "text", "n"], [["a-run", words, 1], ["b-run", "x" * 60, 2]], named=True)
+    lines = click.unstyle(capsys.readouterr().out).splitlines()
+    assert any(line.startswith("a-run") for line in lines)
+    assert columns < 20 or max(map(len, lines)) <= columns
+    assert "".join(lines).count("x") == 60 + ("x" in "text") + words.count("x")
+    texts = "".join(line[5:] for line in lines).replace(" ", "")
+    assert columns < 20 or all(word[:3] in texts for word in words.split())
+
+
+def test_hostile_text_is_harmless(capsys):
+    """Control characters are shown as escapes, also in headings."""
+    print_table(["a\x1b[31m"], [["x\ny\u202e"]])
+    print_pairs([("a\x07", "b\r")])
+    out = capsys.readouterr().out
+    assert all(sign.isprintable() or sign == "\n" for sign in out)
+    assert out.count("\n") == 3
