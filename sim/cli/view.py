@@ -6,8 +6,10 @@ from pathlib import Path
 import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
-from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading, say
+from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, PATH, common, plain, print_json, reading, say
+from sim.cli.render.prompts import repeated
 from sim.errors import UsageError
+from sim.runner.prompts import calls_in_core
 from sim.store import StoredRun
 from sim.viewer import VIEW, ViewServer, write_view
 
@@ -19,6 +21,7 @@ from sim.viewer import VIEW, ViewServer, write_view
     \b
       sim view contagion
       sim view contagion --to contagion.html
+      sim view debate --repeat
       sim view ecology --serve""",
 )
 @click.argument("run")
@@ -34,22 +37,34 @@ from sim.viewer import VIEW, ViewServer, write_view
     metavar="[PORT]",
     help="Serve the page on this machine instead, until Ctrl-C. Without PORT, at a free port. Write it after RUN.",
 )
+@click.option(
+    "--repeat",
+    "again",
+    is_flag=True,
+    help="Replay the run, and add the requests and answers of scripted and simulated models.",
+)
+@ALLOW
+@ALLOW_COMMANDS
 @OUT
 @common
-def command(run: str, target: Path | None, force: bool, serve: int | None, out: Path, as_json: bool) -> None:
+def command(
+    run: str, target: Path | None, *, force: bool, serve: int | None, again: bool, allow: tuple[str, ...],
+    allow_commands: bool, out: Path, as_json: bool,
+) -> None:  # fmt: skip
     """Write a page that plays RUN: a map, states, charts and messages, moved by one bar of time. RUN is a folder, or
     the beginning of a name in `sim list`. The page is one HTML file that needs no network and can be shared.
 
     A run under way is served on this machine instead, and the page follows it, until Ctrl-C. With --to, the file has
     what is on record now.
     """
-    if serve is not None and (target is not None or force):
-        raise UsageError("--serve writes no file, so it cannot be combined with --to or --force")
+    if serve is not None and (target is not None or force or again):
+        raise UsageError("--serve writes no file, so it cannot be combined with --to, --force or --repeat")
     with reading(out, run) as stored:
         if serve is not None or (target is None and stored.info.status == "running"):
             _serve(stored, serve or 0, as_json=as_json)
             return
-        written = write_view(stored, target, force=force)
+        found = repeated(stored, allow, allow_commands=allow_commands) if again and calls_in_core(stored) else None
+        written = write_view(stored, target, force=force, repeated=found)
     if as_json:
         print_json({"file": written.file, "events": written.events, "chunks": written.chunks})
     else:

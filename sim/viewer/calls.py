@@ -4,9 +4,11 @@ Requests of a conversation repeat it, so the record keeps long parts once (see `
 in the same way, and the page puts the text together: `{"$": [i, n]}` in a request stands for its parts i to i + n - 1.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from sim.kernel.codec import encode
+from sim.runner.prompts import RepeatedPrompt
 from sim.store import StoredRun
 from sim.viewer.blocks import Blocks
 from sim.viewer.names import Names
@@ -15,6 +17,10 @@ _MOST_BYTES: Final = 2**20
 _COLUMNS: Final = (
     "id, actor, ordinal, kind, time_ns, ended_ns, events_before, outcome, ending, attempts, safety,"
     " CAST(request AS BLOB), parts, CAST(result AS BLOB)"
+)
+_IN_CORE: Final = (
+    "SELECT id, time_ns, actor FROM events"
+    " WHERE topic = 'model.call' AND data ->> '$.provider' IN ('scripted', 'simulated') ORDER BY id"
 )
 
 
@@ -59,6 +65,34 @@ class Calls:
             self._done.add(id)
             rows.append(row)
             size += len(row[-3]) + len(row[-2]) + len(row[-1] or b"")
+            if size >= _MOST_BYTES:
+                self._write(rows)
+                rows, size = [], 0
+        if rows:
+            self._write(rows)
+
+    def repeat(self, stored: StoredRun, repeated: Mapping[int, RepeatedPrompt]) -> None:
+        """Add the calls of models in the core, as a replay has repeated them.
+
+        Args:
+            stored: the run.
+            repeated: what was repeated, by the id of the event `model.call`.
+        """
+        rows: list[tuple[Any, ...]] = []
+        size = 0
+        if not repeated:
+            return
+        for event, time_ns, actor in stored.query(_IN_CORE):
+            found = repeated.get(event)
+            if found is None:
+                continue
+            outcome, result = ("error", None) if found.answer is None else ("ok", encode({"answer": found.answer}))
+            request = encode(found.request)
+            rows.append((
+                event, actor, None, "llm", time_ns, time_ns, event - 1, outcome, None, None, "repeated", request, "[]",
+                result,
+            ))  # fmt: skip
+            size += len(request) + len(result or b"")
             if size >= _MOST_BYTES:
                 self._write(rows)
                 rows, size = [], 0

@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 
 from sim.pages import document, embedded, shared_script
+from sim.runner.prompts import RepeatedPrompt
 from sim.store import StoredRun
 from sim.store.page_file import page_file
 from sim.viewer.blocks import PageBlocks
@@ -43,13 +44,17 @@ class WrittenView:
     chunks: int
 
 
-def write_view(stored: StoredRun, target: Path | None = None, *, force: bool = False) -> WrittenView:
+def write_view(
+    stored: StoredRun, target: Path | None = None, *, force: bool = False,
+    repeated: Mapping[int, RepeatedPrompt] | None = None,
+) -> WrittenView:  # fmt: skip
     """Write the page of a run as one HTML file, readable by its owner only.
 
     Args:
         stored: the run. It can still be running; then the page has what is on record now.
         target: the file; None: `view.html` in the run folder, which is replaced.
         force: whether to replace the target if it exists.
+        repeated: requests and answers of models in the core, which a replay has repeated; None: they are left out.
 
     Raises:
         UsageError: if the target exists, or is in the folder of another run.
@@ -60,6 +65,7 @@ def write_view(stored: StoredRun, target: Path | None = None, *, force: bool = F
         draft.write(head)
         view = View(stored, PageBlocks(draft))
         view.read(stored)
+        view.calls.repeat(stored, repeated or {})
         draft.write(about_element(view.about()))
         draft.write(tail)
     return WrittenView(file, view.chunks.events, len(view.chunks.table))

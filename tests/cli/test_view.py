@@ -30,6 +30,13 @@ def test_a_view_of_an_archive_is_written_beside_it(sim, tiny):
     assert sim("view", "tiny.zip", "--force").code == 0
 
 
+def test_a_view_with_repeated_prompts(sim, tiny):
+    """--repeat replays the run; a run that cannot be served and written at once says so."""
+    sim("run", tiny, "--quiet")
+    assert sim("view", "tiny", "--repeat").code == 0
+    assert "--repeat" in sim("view", "tiny", "--repeat", "--serve", "0").err
+
+
 def test_wrong_use_of_view(sim, tiny):
     """What cannot be combined, a port that is none, and a run that is not there are wrong usage."""
     sim("run", tiny, "--quiet")

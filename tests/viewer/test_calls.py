@@ -8,9 +8,11 @@ import pytest
 from sim.kernel.codec import encode
 from sim.llm import Access
 from sim.runner import run as run_scenario
+from sim.runner.prompts import repeated_prompts
 from sim.store import open_run
+from sim.viewer import write_view
 from tests.llm.endpoint import Endpoint, Reply, whole
-from tests.viewer.conftest import page_of
+from tests.viewer.conftest import page_of, read
 
 ODD = 'say "$": {"$":[0,1]} \\ \u202e\x1b[31m </script><b>\u00e9\U0001f600\ttab\nline \x00 end ' + "long " * 80
 ASKED = re.sub(r"[\x00\x1b\u202e]", "", ODD)  # a scenario must not have these signs; a model's answer can
@@ -77,6 +79,24 @@ def test_prompts_and_answers_are_byte_for_byte_those_of_the_record(odd_run):
     assert [message["content"] for message in asked if message["role"] == "user"] == [ASKED] * 3
     assert ODD in asked[2]["content"]
     assert json.loads(calls[-1][2])["answer"]["completion"]["text"].startswith(ODD)
+
+
+def test_calls_of_scripted_models_are_added_from_a_replay(ran, tmp_path):
+    """With what a replay repeats, each call of a model in the core has its prompt and its answer, before its event."""
+    run = ran(TALK.replace("ODD", "Well?"))
+    assert page_of(run).about["calls_in_all"] == 0
+    file = write_view(run, tmp_path / "repeated.html", repeated=repeated_prompts(run)).file
+    page = read(file)
+    calls = list(calls_of(page))
+    assert len(calls) == page.about["calls_in_all"] == 6
+    for facts, request, result in calls:
+        assert facts["safety"] == "repeated"
+        assert json.loads(request)["messages"][-1]["content"] == "Well?"
+        assert json.loads(result)["answer"]["completion"]["text"] == "no"
+    (index,) = page.about["calls"]
+    before = json.loads(page.blocks[index["rows"]])["before"]
+    events = list(run.events())
+    assert {events[number].topic for number in before} == {"model.call"}
 
 
 @pytest.mark.proof

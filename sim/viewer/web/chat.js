@@ -73,8 +73,8 @@ async function fillCall(call, body) {
   const completion = told && told.answer && told.answer.completion;
   const messages = Array.isArray(asked.messages) ? asked.messages : [];
   body.replaceChildren(
-    h("div", { class: "by" }, `effect ${facts.ordinal} of ${facts.actor}, ${facts.outcome || facts.ending || "no outcome"}, `, await eventOfCall(call)),
-    ...messages.map((message) => h("div", { class: "prompt" }, h("small", {}, textOf(message.role)), h("pre", {}, textOf(message.content)), message.tool_calls && h("pre", {}, indented(JSON.stringify(message.tool_calls))))),
+    h("div", { class: "by" }, facts.safety === "repeated" ? `${facts.actor}, repeated by a replay, ` : `effect ${facts.ordinal} of ${facts.actor}, ${facts.outcome || facts.ending || "no outcome"}, `, facts.safety === "repeated" ? eventLink(call.before + 1, `event ${call.before + 1}`) : await eventOfCall(call)),
+    ...messages.map((message) => h("div", { class: "prompt" }, h("small", {}, textOf(message.role)), (message.content || !message.tool_calls) && h("pre", {}, textOf(message.content)), message.tool_calls && h("pre", {}, indented(JSON.stringify(message.tool_calls))))),
     !messages.length && h("pre", {}, indented(request)),
     h("div", { class: "prompt answer" }, h("small", {}, "answer"), h("pre", { class: "exact" }, completion ? completion.text : answerOf(told)),
       completion && (completion.tool_calls || []).length > 0 && h("pre", {}, indented(JSON.stringify(completion.tool_calls)))),

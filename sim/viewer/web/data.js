@@ -141,7 +141,7 @@ const loadCallBlock = latest(TEXTS_KEPT, async (at) => (await blockText(ABOUT.ca
 const loadParts = latest(TEXTS_KEPT, async (at) => (await blockText(ABOUT.parts[at][0])).split("\n"));
 const callRows = []; // for each block of calls: its columns
 
-/** All calls, in the order of their start: {id, agent, start, end, kind, before, block, place}. */
+/** All calls, in the order of the events before them: {id, agent, start, end, kind, before, block, place}. */
 async function allCalls() {
   const rows = [];
   for (let at = 0; at < ABOUT.calls.length; at++) {
@@ -151,7 +151,7 @@ async function allCalls() {
       rows.push({ id: id[place], agent: agent[place], start: start[place], end: end[place], kind: kind[place], before: before[place], block: at, place });
     }
   }
-  return rows.sort((one, other) => one.id - other.id);
+  return rows.sort((one, other) => one.before - other.before || one.id - other.id);
 }
 
 /** A part of requests, by its number. */
