@@ -14,7 +14,6 @@ from sim.errors import UsageError
 from sim.scenario.yaml_tree import read_tree
 
 SCHEMA = "scenario.schema.json"
-FOR_EDITORS = f"# yaml-language-server: $schema={SCHEMA}\n"
 _PLACES = 12  # of the ring in a package
 
 
@@ -80,7 +79,7 @@ def _checked_name(name: str | None, source: str | None, *, package: bool) -> str
 def _write_scenario(folder: Path, name: str, source: str | None) -> list[Path]:
     """Write a scenario, and the schema if the folder has none: all scenarios in a folder share one."""
     starter = Path(__file__).with_name("starter.yaml").read_text(encoding="utf-8")
-    text = starter.replace("NAME", name) if source is None else FOR_EDITORS + scenario_copy(source, name)
+    text = starter.replace("NAME", name) if source is None else scenario_copy(source, name)
     target, schema = folder / f"{name}.yaml", folder / SCHEMA
     write_new(target, text)
     if schema.exists():

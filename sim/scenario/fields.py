@@ -1,7 +1,7 @@
 """Types of fields that several models share. Validation also checks the names that a field refers to."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import attrs
 from pydantic import (
@@ -240,6 +240,10 @@ def _declared_state(value: str, info: ValidationInfo) -> str:
     return value
 
 
+LEVELS: Final = [level.name.lower() for level in Permission]
+"""The names of the levels of trust."""
+
+
 def _permission(value: Any) -> Permission:
     if isinstance(value, Permission):
         return value
@@ -297,7 +301,7 @@ Json = Annotated[Any, PlainValidator(plain), WithJsonSchema({"description": "any
 Level = Annotated[
     Permission,
     PlainValidator(_permission),
-    WithJsonSchema({"enum": [level.name.lower() for level in Permission]}),
+    WithJsonSchema({"enum": LEVELS}),
 ]
 Readers = Annotated[
     Audience,

@@ -59,22 +59,27 @@ Condition = Annotated[
 class Publication(f.Part):
     """Publish an event."""
 
-    topic: Annotated[f.Topic, AfterValidator(_free)]
-    data: f.Json = None
+    topic: Annotated[f.Topic, AfterValidator(_free), Field(description="the topic of the event")]
+    data: Annotated[f.Json, Field(description="any value that the event carries")] = None
 
 
 class Sending(f.Part):
     """Send a message to each of some agents."""
 
     to: Annotated[Agents | None, Field(description="default: the agents of the intervention")] = None
-    topic: Annotated[str, Field(max_length=200)] = ""
-    data: f.Json = None
+    topic: Annotated[str, Field(max_length=200, description="the topic of the message")] = ""
+    data: Annotated[f.Json, Field(description="any value that the message carries")] = None
 
 
 class Pausing(f.Part):
     """Pause agents."""
 
-    agents: Agents | None = None
+    agents: Annotated[
+        Agents | None,
+        Field(
+            description="whom to pause: all, or names of agents, entries or groups; default: those of the intervention"
+        ),
+    ] = None
     for_: Annotated[
         PositiveNanoseconds | None, Field(alias="for", description="for how long; default: until `resume`")
     ] = None
@@ -83,7 +88,10 @@ class Pausing(f.Part):
 class Resuming(f.Part):
     """End the pauses of agents."""
 
-    agents: Agents | None = None
+    agents: Annotated[
+        Agents | None,
+        Field(description="whose pauses end: all, or names of agents, entries or groups; default: as for the pause"),
+    ] = None
 
 
 def _question(value: Any, info: ValidationInfo) -> Question:
@@ -111,8 +119,21 @@ QuestionField = Annotated[Question, PlainValidator(_question), _QuestionSchema()
 class Survey(f.Part):
     """Ask agents questions that they do not notice."""
 
-    agents: Agents | None = None
-    questions: Annotated[tuple[QuestionField, ...], Field(strict=False, min_length=1, max_length=100)]
+    agents: Annotated[
+        Agents | None,
+        Field(
+            description="whom to ask: all, or names of agents, entries or groups; default: those of the intervention"
+        ),
+    ] = None
+    questions: Annotated[
+        tuple[QuestionField, ...],
+        Field(
+            strict=False,
+            min_length=1,
+            max_length=100,
+            description="the questions: texts, or mappings with an id and the form of the answer",
+        ),
+    ]
 
 
 class Intervention(Scheduled):

@@ -14,8 +14,9 @@ from sim.agents.family import allow_families, named_family
 from sim.agents.packages import is_module_allowed
 from sim.errors import Problem, ScenarioError, UsageError
 from sim.kernel.duration import to_text
+from sim.permissions import Permission
 from sim.scenario.error_text import words_of
-from sim.scenario.fields import plain
+from sim.scenario.fields import LEVELS, plain
 from sim.scenario.live_changes import check_interventions, read_changes
 from sim.scenario.overrides import FILE, Override, apply_overrides, parse_all
 from sim.scenario.packaged import find_scenario
@@ -219,7 +220,7 @@ def _too_large(file: str) -> Problem:
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of scenario files, for editors."""
     schema = Scenario.model_json_schema(schema_generator=_SchemaGenerator)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_with_duration_text(schema)}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_for_editors(schema)}
 
 
 class _SchemaGenerator(GenerateJsonSchema):
@@ -228,17 +229,20 @@ class _SchemaGenerator(GenerateJsonSchema):
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # pydantic's declaration
 
 
-def _with_duration_text(schema: Any) -> Any:
-    """Return the schema with default durations as users write them, not in nanoseconds."""
+def _for_editors(schema: Any) -> Any:
+    """Return a part of the schema as editors show it: defaults as users write them, and no names of classes."""
     if isinstance(schema, list):
-        return [_with_duration_text(part) for part in schema]
+        return [_for_editors(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    changed = {key: _with_duration_text(part) for key, part in schema.items()}
-    choices = [changed, *changed.get("anyOf", ())]
-    is_duration = any(choice.get("format") == "time-span" for choice in choices)
-    if is_duration and isinstance(changed.get("default"), int):
-        changed["default"] = to_text(changed["default"])
+    named = {"properties", "$defs"} & schema.keys()  # the keys below these are names, such as a property `title`
+    changed = {key: _for_editors(part) for key, part in schema.items() if key != "title" and key not in named}
+    changed |= {key: {name: _for_editors(part) for name, part in schema[key].items()} for key in named}
+    default, choices = changed.get("default"), [changed, *changed.get("anyOf", ())]
+    if isinstance(default, int) and any(choice.get("format") == "time-span" for choice in choices):
+        changed["default"] = to_text(default)  # not nanoseconds
+    if changed.get("enum") == LEVELS and default is not None:
+        changed["default"] = Permission(default).name.lower()
     return changed
 
 

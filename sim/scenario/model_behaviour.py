@@ -21,7 +21,7 @@ class Draw(f.Part):
 
     short_form: ClassVar[JsonSchemaValue] = {"type": "number", "minimum": 0, "description": "a constant"}
 
-    constant: f.NotNegative | None = None
+    constant: Annotated[f.NotNegative | None, Field(description="always this number")] = None
     uniform: Annotated[tuple[f.NotNegative, f.NotNegative] | None, Field(strict=False, description="low, high")] = None
     exponential: Annotated[f.NotNegative | None, Field(description="mean")] = None
     lognormal: Annotated[
@@ -74,7 +74,7 @@ class Latency(Draw):
 class Failure(f.Part):
     """One way in which simulated calls fail."""
 
-    kind: ErrorClass
+    kind: Annotated[ErrorClass, Field(description="the error that the call ends with")]
     share: Annotated[Share, Field(description="of all calls")]
     after: Annotated[Draw | None, Field(description="seconds until the failure shows; default 0.1")] = None
     retry_after: Annotated[Nanoseconds | None, Field(description="the wait that the endpoint asks for")] = None
@@ -114,7 +114,10 @@ class Simulated(f.Part):
         Draw | Literal["requested"] | None,
         Field(description="length of answers; null: the length of the text; requested: the longest allowed"),
     ] = None
-    failures: Annotated[tuple[Failure, ...], Field(strict=False)] = ()
+    failures: Annotated[
+        tuple[Failure, ...],
+        Field(strict=False, description="ways in which simulated calls fail, each with its share of the calls"),
+    ] = ()
     server: Annotated[Server | None, Field(description="replaces the drawn times")] = None
 
     @model_validator(mode="after")
@@ -135,7 +138,10 @@ class Simulated(f.Part):
 class Fault(f.Part):
     """One injected failure of model calls, for every provider."""
 
-    kind: FaultKind
+    kind: Annotated[
+        FaultKind,
+        Field(description="what happens to the calls: rate_limit, hang (no answer ever arrives), slow, truncate, ..."),
+    ]
     share: Annotated[float, Field(gt=0, le=1, description="share of the calls while it is active")] = 1.0
     start: Annotated[Nanoseconds, Field(description="when it begins")] = 0
     end: Annotated[PositiveNanoseconds | None, Field(description="when it ends; null: never")] = None

@@ -99,7 +99,7 @@ class Reply(f.Part):
 class ModelRule(Reply):
     """Conditions on a request, and the answer if they are met."""
 
-    name: Annotated[str | None, Field(max_length=100)] = None
+    name: Annotated[str | None, Field(max_length=100, description="a name for readers")] = None
     agent: Annotated[Askers | None, Field(description="agents or groups that ask")] = None
     use: Annotated[Names | None, Field(description="what the call is for")] = None
     role: Annotated[Role | None, Field(description="of the last message")] = None
@@ -108,7 +108,10 @@ class ModelRule(Reply):
     result: Annotated[PatternField | None, Field(description="a pattern for the last tool result")] = None
     tool: Annotated[str | None, AfterValidator(f.Refers("tool")), Field(description="a tool that is offered")] = None
     when: Annotated[Condition | None, Field(description="a condition")] = None
-    choose: Annotated[tuple[Reply, ...] | None, Field(strict=False, min_length=1)] = None
+    choose: Annotated[
+        tuple[Reply, ...] | None,
+        Field(strict=False, min_length=1, description="several answers, one of which is drawn by weight"),
+    ] = None
 
     @model_validator(mode="before")
     @classmethod

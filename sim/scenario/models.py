@@ -22,7 +22,7 @@ _NO_LIMIT = 10 * 366 * 24 * HOUR
 class Tool(f.Part):
     """A tool that models may call."""
 
-    description: str
+    description: Annotated[str, Field(description="what it does, for models")]
     parameters: Annotated[dict[f.StateKey, f.Json], Field(description="JSON Schema by parameter")] = Field(
         default_factory=dict
     )
@@ -47,8 +47,8 @@ class Tool(f.Part):
 class ModelPrice(f.Part):
     """The price of a model, in units of money per million tokens."""
 
-    input: f.NotNegative
-    output: f.NotNegative
+    input: Annotated[f.NotNegative, Field(description="money per million tokens that the model reads")]
+    output: Annotated[f.NotNegative, Field(description="money per million tokens that the model writes")]
     cached: Annotated[f.NotNegative | None, Field(description="price of cached input; default: as input")] = None
     context: Annotated[int | None, Field(ge=1, description="size of its context in tokens")] = None
 
@@ -96,12 +96,16 @@ class Models(f.Part):
     agents: Annotated[
         dict[Asker, dict[UseOrAll, Tier]], Field(description="tiers by use, or *, of an agent or group")
     ] = Field(default_factory=dict)
-    prices: dict[str, ModelPrice] = Field(default_factory=dict)
+    prices: Annotated[
+        dict[str, ModelPrice], Field(description="by model: what its tokens cost; default: a list of the package")
+    ] = Field(default_factory=dict)
     retry: Retry = Retry()
     latency: Annotated[
         Latency | None, Field(description="simulated time of a call to an endpoint; null: its real time")
     ] = None
-    tools: dict[ToolName, Tool] = Field(default_factory=dict)
+    tools: Annotated[dict[ToolName, Tool], Field(description="by name: tools that models may call")] = Field(
+        default_factory=dict
+    )
     rules: Annotated[tuple[ModelRule, ...], Field(strict=False, description="scripted answers")] = ()
     simulated: Simulated = Simulated()
     faults: Annotated[tuple[Fault, ...], Field(strict=False, description="injected failures")] = ()

@@ -16,7 +16,10 @@ class Scheduled(f.Part):
     """An entry that happens at given times."""
 
     at: Annotated[Nanoseconds | None, Field(description="when, or from when on; required without daily or cron")] = None
-    every: PositiveNanoseconds | None = None
+    every: Annotated[
+        PositiveNanoseconds | None,
+        Field(description="the time from one occurrence to the next; default: it happens once"),
+    ] = None
     daily: Annotated[str | None, Field(description="a time of day such as 02:00; needs a calendar")] = None
     cron: Annotated[str | None, Field(description="a cron expression; needs a calendar")] = None
     times: Annotated[int | None, Field(ge=1, description="only if it repeats; default: until the end")] = None

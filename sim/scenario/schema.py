@@ -66,8 +66,14 @@ class Tick(f.Part):
     """Tick mode: all agents act in rounds."""
 
     period: Annotated[PositiveNanoseconds, Field(description="simulated time between rounds")] = SECOND
-    concurrency: Literal["sequential", "parallel"] = "sequential"
-    order: Literal["fixed", "shuffled"] = "fixed"
+    concurrency: Annotated[
+        Literal["sequential", "parallel"],
+        Field(description="whether agents act one after another, or all decide first and then all act"),
+    ] = "sequential"
+    order: Annotated[
+        Literal["fixed", "shuffled"],
+        Field(description="fixed: agents act as declared; shuffled: in a new random order in each round"),
+    ] = "fixed"
 
 
 class LoopConfig(f.Part):
@@ -75,13 +81,37 @@ class LoopConfig(f.Part):
 
     min_loop_delay: Annotated[Nanoseconds, Field(description="delay between iterations")] = SECOND // 10
     max_loop_delay: Annotated[Nanoseconds, Field(description="longest delay after failures")] = 10 * SECOND
-    resource_check_interval: PositiveNanoseconds = SECOND
-    max_consecutive_errors: Annotated[int, Field(ge=LEAST["max_consecutive_errors"])] = 5
+    resource_check_interval: Annotated[
+        PositiveNanoseconds,
+        Field(description="delay until an agent tries again after a limit with the policy skip refused it"),
+    ] = SECOND
+    max_consecutive_errors: Annotated[
+        int,
+        Field(ge=LEAST["max_consecutive_errors"], description="the agent is paused after so many failures in a row"),
+    ] = 5
     cool_down: Annotated[Nanoseconds, Field(description="length of the pause after the error limit")] = MINUTE
-    max_restarts: Annotated[int, Field(ge=LEAST["max_restarts"])] = 3
-    restart_period: PositiveNanoseconds = HOUR
-    mailbox_size: Annotated[int, Field(ge=LEAST["mailbox_size"], le=MOST_MESSAGES)] = 100
-    mailbox_policy: MailboxPolicy = "block"
+    max_restarts: Annotated[
+        int,
+        Field(
+            ge=LEAST["max_restarts"],
+            description="more pauses after failures than this within restart_period stop an agent as crashed",
+        ),
+    ] = 3
+    restart_period: Annotated[
+        PositiveNanoseconds, Field(description="the time within which the pauses after failures are counted")
+    ] = HOUR
+    mailbox_size: Annotated[
+        int,
+        Field(
+            ge=LEAST["mailbox_size"], le=MOST_MESSAGES, description="how many messages the mailbox of an agent holds"
+        ),
+    ] = 100
+    mailbox_policy: Annotated[
+        MailboxPolicy,
+        Field(
+            description="full mailbox: block: the sender waits; drop_oldest: the oldest message goes; fail: the new one"
+        ),
+    ] = "block"
     unmatched: Annotated[Unmatched, Field(description="what happens to a message that no rule uses")] = "drop"
     heartbeat_timeout: Annotated[
         PositiveNanoseconds | None, Field(description="null: twice the agent's own interval")
@@ -126,9 +156,15 @@ class Execution(f.Part):
         Literal["sequential", "barrier", "causal", "causal-radius", "free"] | None,
         Field(description="synchronised rounds: the policy that decides which agent may begin its next tick"),
     ] = None
-    clock: Literal["virtual", "wall"] = "virtual"
+    clock: Annotated[
+        Literal["virtual", "wall"],
+        Field(description="virtual: time jumps from event to event; wall: it follows real time"),
+    ] = "virtual"
     speed: Annotated[f.Positive, Field(description="simulated seconds per real second with clock: wall")] = 1.0
-    ties: Literal["fixed", "shuffled"] = "fixed"
+    ties: Annotated[
+        Literal["fixed", "shuffled"],
+        Field(description="the order of events at one instant: as declared, or by a hash of the seed"),
+    ] = "fixed"
     max_deltas: Annotated[int, Field(ge=1, le=1_000_000, description="livelock limit")] = 10_000
     max_data_bytes: Annotated[
         int,
@@ -139,7 +175,9 @@ class Execution(f.Part):
         ),
     ] = MAX_DATA_BYTES
     tick: Tick = Tick()
-    agent_loop: LoopConfig = LoopConfig()
+    agent_loop: Annotated[
+        LoopConfig, Field(description="settings for the loop of every agent; 'loop' of an agent overrides single keys")
+    ] = LoopConfig()
     health: Annotated[Health | None, Field(description="null: no checks")] = None
 
 
@@ -149,7 +187,10 @@ class RateLimit(f.Part):
     agent: Annotated[RateField | None, Field(description="for each agent")] = None
     group: Annotated[RateField | None, Field(description="for each group")] = None
     global_: Annotated[RateField | None, Field(alias="global", description="for all together")] = None
-    policy: Literal["block", "skip"] = "block"
+    policy: Annotated[
+        Literal["block", "skip"],
+        Field(description="block: the agent waits for capacity; skip: the action is refused, which is no failure"),
+    ] = "block"
 
     @model_validator(mode="after")
     def _scope(self) -> "RateLimit":
@@ -161,7 +202,7 @@ class RateLimit(f.Part):
 class Budget(f.Part):
     """An amount that each agent can use up."""
 
-    amount: f.NotNegative
+    amount: Annotated[f.NotNegative, Field(description="how much each agent can use up in one period")]
     reset: Annotated[PositiveNanoseconds | None, Field(description="length of a period; null: never renewed")] = None
 
 
@@ -226,11 +267,19 @@ class Stock(f.Part):
 class Places(f.Part):
     """The places of the world: a graph by its name or in a file, nodes and edges, or a grid."""
 
-    graph: GraphField | None = None
+    graph: Annotated[
+        GraphField | None,
+        Field(description="a graph: karate_club (34 places), les_miserables (77), or PACKAGE:NAME of a package"),
+    ] = None
     params: Annotated[dict[str, f.Json] | None, Field(description="what the graph of a package is made with")] = None
     file: Annotated[str | None, Field(description="a graph file, relative to the scenario: .graphml, .gml, ...")] = None
-    nodes: Annotated[tuple[NodeField, ...] | None, Field(strict=False, min_length=1)] = None
-    edges: Annotated[tuple[EdgeField, ...], Field(strict=False)] = ()
+    nodes: Annotated[
+        tuple[NodeField, ...] | None, Field(strict=False, min_length=1, description="the names of the places")
+    ] = None
+    edges: Annotated[
+        tuple[EdgeField, ...],
+        Field(strict=False, description="connections in both directions: [a, b], or [a, b, 30s] with the travel time"),
+    ] = ()
     grid: Annotated[
         tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] | None,
         Field(strict=False, description="columns, rows; places are named x,y"),
@@ -352,11 +401,19 @@ class Space(f.Part):
 class Artifact(f.Part):
     """Something that agents read, write and invoke."""
 
-    id: f.Name
-    owner: Annotated[str, f.AfterValidator(f.Refers("account"))]
-    content: f.Json = ""
-    readers: f.Readers = "all"
-    writers: f.Readers = "owner"
+    id: Annotated[f.Name, Field(description="the name that actions use")]
+    owner: Annotated[
+        str,
+        f.AfterValidator(f.Refers("account")),
+        Field(description="the agent or account that may always read and write it, and receives the price"),
+    ]
+    content: Annotated[f.Json, Field(description="what it holds; used literally: expressions are not evaluated")] = ""
+    readers: Annotated[
+        f.Readers, Field(description="who may read and invoke it: all, owner, or a list of agents and groups")
+    ] = "all"
+    writers: Annotated[
+        f.Readers, Field(description="who may write, edit and delete it: all, owner, or a list of agents and groups")
+    ] = "owner"
     price: Annotated[f.NotNegative, Field(description="what others pay the owner for invoking it")] = 0.0
     formula: Annotated[f.Formula | None, Field(description="what invoke returns")] = None
 
@@ -364,7 +421,12 @@ class Artifact(f.Part):
 class Pool(f.Part):
     """A shared resource of the simulation."""
 
-    kind: Literal["resource", "priority", "preemptive", "container", "store"]
+    kind: Annotated[
+        Literal["resource", "priority", "preemptive", "container", "store"],
+        Field(
+            description="slots: resource, priority, preemptive (can be taken away); an amount: container; items: store"
+        ),
+    ]
     slots: Annotated[int | None, Field(ge=1, description="resource, priority, preemptive; default 1")] = None
     level: Annotated[f.NotNegative | None, Field(description="container; default 0")] = None
     capacity: Annotated[f.Positive | None, Field(description="container, store; default: unlimited")] = None
@@ -393,7 +455,7 @@ _POOL_KEYS = {
 class Rule(f.Part):
     """A condition, and the actions to take if it is true."""
 
-    name: Annotated[str | None, Field(max_length=100)] = None
+    name: Annotated[str | None, Field(max_length=100, description="a name for readers")] = None
     when: Annotated[f.Condition, Field(description="a condition; default true")] = _TRUE
     set: Annotated[dict[f.SetKey, f.Value], Field(description="new values, after all actions succeeded")] = Field(
         default_factory=dict
@@ -435,9 +497,18 @@ def _entry_params(raw: Any, info: ValidationInfo) -> Any:
 class Agent(f.Part):
     """One agent, or `count` equal agents."""
 
-    name: f.Name
-    count: Annotated[int, Field(ge=1, le=MAX_AGENTS)] = 1
-    kind: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$")] = "policy"
+    name: Annotated[
+        f.Name,
+        Field(description="the name of the agent; with a count above 1 the agents are called name-1, name-2, ..."),
+    ]
+    count: Annotated[int, Field(ge=1, le=MAX_AGENTS, description="number of copies")] = 1
+    kind: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$",
+            description="policy follows rules; others: a family, a kind of a package, module:NAME, a class",
+        ),
+    ] = "policy"
     settings: Annotated[
         Any, PlainValidator(_entry_settings), Field(description="the settings of its kind", validate_default=True)
     ] = None
@@ -447,25 +518,48 @@ class Agent(f.Part):
         Field(description="what each agent is set up with, if its class has Params", validate_default=True),
     ] = None
     group: Annotated[f.Name | None, Field(description="default: name")] = None
-    permission: f.Level = Permission.USER
+    permission: Annotated[
+        f.Level, Field(description="the level of trust; a guest can only read, sleep, rest, stop and do noop")
+    ] = Permission.USER
     state: Annotated[dict[f.StateKey, f.StartValue], Field(description="the agent's variables")] = Field(
         default_factory=dict
     )
-    place: f.StartPlace | None = None
+    place: Annotated[
+        f.StartPlace | None,
+        Field(description="its first place: the name of a place, its number from 0, or an expression"),
+    ] = None
     position: Annotated[f.StartValue | None, Field(description="in `space`: [x, y], or the name of a place")] = None
     partners: Annotated[
         tuple[Annotated[str, f.AfterValidator(f.Refers("agent"))], ...],
         Field(strict=False, description="agents that it can see at any distance"),
     ] = ()
-    balance: f.StartNumber = ValueTemplate(0.0, True)
-    start: f.StartTime = ValueTemplate(0, True)
+    balance: Annotated[
+        f.StartNumber, Field(description="its initial money: a number, or an expression (text that starts with =)")
+    ] = ValueTemplate(0.0, True)
+    start: Annotated[
+        f.StartTime, Field(description="delay before its first iteration: seconds, text such as 5m, or an expression")
+    ] = ValueTemplate(0, True)
     template: Annotated[bool, Field(description="not started; `spawn` makes copies")] = False
-    loop: LoopConfig = LoopConfig()
+    loop: Annotated[LoopConfig, Field(description="keys of 'execution.agent_loop' that differ for these agents")] = (
+        LoopConfig()
+    )
     limits: Annotated[dict[f.Limit, RateField], Field(description="rates instead of a limit's `agent`")] = Field(
         default_factory=dict
     )
-    subscribe: Annotated[tuple[f.Pattern, ...], Field(strict=False)] = ()
-    rules: Annotated[tuple[Rule, ...], Field(strict=False)] = ()
+    subscribe: Annotated[
+        tuple[f.Pattern, ...],
+        Field(
+            strict=False,
+            description="patterns of topics: such events are queued, and each iteration gets one as `event`",
+        ),
+    ] = ()
+    rules: Annotated[
+        tuple[Rule, ...],
+        Field(
+            strict=False,
+            description="what the agent does: in each iteration the first rule whose condition is true is chosen",
+        ),
+    ] = ()
 
     _marks: Mapping[str, Mark] = PrivateAttr(default_factory=dict)
 
@@ -530,50 +624,73 @@ def _properties(family: Family, handler: Any) -> dict[str, JsonSchemaValue]:
 class Event(Scheduled):
     """An event that the scenario publishes."""
 
-    topic: f.Topic
-    data: f.Json = None
+    topic: Annotated[f.Topic, Field(description="its topic: words joined by dots")]
+    data: Annotated[f.Json, Field(description="any value that the event carries")] = None
 
 
 class Metrics(f.Part):
     """Values sampled during the run."""
 
-    every: PositiveNanoseconds = MINUTE
-    values: dict[f.Label, f.WorldExpression] = Field(default_factory=dict)
+    every: Annotated[PositiveNanoseconds, Field(description="simulated time between two samples")] = MINUTE
+    values: Annotated[
+        dict[f.Label, f.WorldExpression], Field(description="expressions by name, such as count('person')")
+    ] = Field(default_factory=dict)
 
 
 class Stop(f.Part):
     """The condition that ends the run early."""
 
-    when: f.WorldExpression
+    when: Annotated[
+        f.WorldExpression, Field(description="an expression over the whole world; the run ends when it is true")
+    ]
 
 
 class Scenario(f.Part):
     """A scenario file."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
-    description: str = ""
-    seed: Annotated[int, Field(ge=0)] = 0
+    name: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z][a-z0-9-]{0,63}$", description="the name of the scenario: small letters, digits and hyphens"
+        ),
+    ]
+    description: Annotated[str, Field(description="a description for readers")] = ""
+    seed: Annotated[int, Field(ge=0, description="the seed of all random draws; --seed overrides it")] = 0
     until: Annotated[
         PositiveNanoseconds | None,
         Field(description="when the run ends; default 1h; null: when all agents have stopped or nothing is left to do"),
     ] = HOUR
     execution: Execution = Execution()
-    limits: dict[f.Name, RateLimit] = Field(default_factory=dict)
-    budgets: dict[f.Name, Budget] = Field(default_factory=dict)
+    limits: Annotated[
+        dict[f.Name, RateLimit], Field(description="rate limits by name: how many units agents may use within a time")
+    ] = Field(default_factory=dict)
+    budgets: Annotated[dict[f.Name, Budget], Field(description="by name: amounts that each agent can use up")] = Field(
+        default_factory=dict
+    )
     quotas: Annotated[dict[f.Name, f.NotNegative], Field(description="amounts that an agent can hold at once")] = Field(
         default_factory=dict
     )
     costs: Annotated[
         dict[ActionKind, dict[f.Resource, f.CostValue]], Field(description="what one action of each kind costs")
     ] = Field(default_factory=dict)
-    accounts: dict[f.Name, f.NotNegative] = Field(default_factory=dict)
+    accounts: Annotated[
+        dict[f.Name, f.NotNegative], Field(description="accounts that belong to no agent, with their initial balance")
+    ] = Field(default_factory=dict)
     places: Places | None = None
     space: Annotated[Space | None, Field(description="the space in which agents see each other; null: none")] = None
-    artifacts: Annotated[tuple[Artifact, ...], Field(strict=False)] = ()
-    pools: dict[f.Name, Pool] = Field(default_factory=dict)
+    artifacts: Annotated[
+        tuple[Artifact, ...], Field(strict=False, description="what agents read, write and invoke")
+    ] = ()
+    pools: Annotated[dict[f.Name, Pool], Field(description="by name: what agents share and queue for")] = Field(
+        default_factory=dict
+    )
     models: Annotated[Models | None, Field(description="language models; null: none")] = None
-    agents: Annotated[tuple[Agent, ...], Field(strict=False, min_length=1)]
-    events: Annotated[tuple[Event, ...], Field(strict=False)] = ()
+    agents: Annotated[
+        tuple[Agent, ...], Field(strict=False, min_length=1, description="the agents, or groups of equal agents")
+    ]
+    events: Annotated[
+        tuple[Event, ...], Field(strict=False, description="events that are published from outside at given times")
+    ] = ()
     interventions: Annotated[
         tuple[Intervention, ...], Field(strict=False, description="what is done to the run from outside")
     ] = ()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sim.cli.gallery import scenario_copy, scenario_names, scenario_text, scenario_title
-from sim.scenario import loads
+from sim.scenario import json_schema, loads
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in sorted(SCENARIOS.glob("*.yaml"))}
@@ -22,6 +22,13 @@ def test_the_gallery_has_the_files_of_the_folder():
         assert scenario_copy(name, "mine").count("\n") == TEXTS[name].count("\n")
         assert declared not in scenario_copy(name, "mine").splitlines()
         assert len(scenario_title(name)) > 20
+
+
+def test_editors_find_the_schema_of_the_folder():
+    """Each scenario names the schema beside it, which is that of this version; `sim schema` renews it."""
+    for text in TEXTS.values():
+        assert text.startswith("# yaml-language-server: $schema=scenario.schema.json\n")
+    assert json.loads((SCENARIOS / "scenario.schema.json").read_text(encoding="utf-8")) == json_schema()
 
 
 @pytest.mark.proof
