@@ -1,6 +1,12 @@
 """Settings of the documentation site. CONTRIBUTING.md has the command that builds it."""
 
+import sys
+from pathlib import Path
+
 import sim
+
+sys.path.insert(0, str(Path(__file__).parent))
+import commands
 
 project = "sim"
 author = "The sim authors"
@@ -8,7 +14,7 @@ version = release = sim.__version__
 
 # The source folder is the root of the project, so that a link between pages works in the repository and on the site.
 root_doc = "docs/index"
-include_patterns = ["*.md", "benchmarks/README.md", "docs/*.md"]
+include_patterns = ["*.md", "benchmarks/README.md", "docs/*.md", "docs/*/*.md"]
 exclude_patterns = [".*", "*.egg-info", "bench", "build", "dist", "runs", "scenarios", "sim", "tests"]
 html_extra_path = ["redirect/index.html"]  # the way from the site's root to the page `docs/index`
 
@@ -21,7 +27,21 @@ napoleon_use_ivar = True
 maximum_signature_line_length = 100
 toc_object_entries_show_parents = "hide"
 
-html_theme = "alabaster"
-html_theme_options = {"page_width": "1100px", "sidebar_width": "240px", "show_powered_by": False}
-html_sidebars = {"**": ["about.html", "searchfield.html", "navigation.html"]}
+html_theme = "furo"
+html_title = f"sim {version}"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
+html_show_sphinx = html_show_copyright = False
+smartquotes = False  # `--option` stays as it is typed
 html_copy_source = False
+
+
+def _add_commands(app, page, source):
+    """Put the reference of all commands at the end of the page of the command line."""
+    if page == "docs/cli":
+        source[0] += "\n\n" + commands.reference()
+
+
+def setup(app):
+    """Register what is added to pages."""
+    app.connect("source-read", _add_commands)

@@ -38,12 +38,14 @@ class Expression:
         names: the free names that it uses.
         functions: the functions that it calls.
         literals: texts written directly as arguments of calls.
+        members: keys of free names that it reads: (`message`, `sender`) for `message.sender`.
     """
 
     text: str
     names: frozenset[str]
     functions: frozenset[str]
     literals: tuple[Literal, ...]
+    members: tuple[tuple[str, str], ...]
     _tree: ast.expr = attrs.field(eq=False, repr=False)
 
     @classmethod
@@ -65,7 +67,7 @@ class Expression:
             _require("name", grammar.names, names)
         if functions is not None:
             _require("function", grammar.functions, functions)
-        return cls(text, grammar.names, grammar.functions, grammar.literals, grammar.tree)
+        return cls(text, grammar.names, grammar.functions, grammar.literals, grammar.members, grammar.tree)
 
     def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> Any:
         """Return the value of the expression.

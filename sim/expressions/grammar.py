@@ -58,6 +58,7 @@ class Grammar:
     names: frozenset[str]
     functions: frozenset[str]
     literals: tuple[Literal, ...]
+    members: tuple[tuple[str, str], ...]
 
 
 def read(text: str) -> Grammar:
@@ -72,7 +73,8 @@ def read(text: str) -> Grammar:
         raise ExpressionError("the expression is empty")
     checker = _Checker()
     tree = checker.check(_parse(text.strip()), 1)
-    return Grammar(tree, frozenset(checker.names), frozenset(checker.functions), tuple(checker.literals))
+    functions = frozenset(checker.functions)
+    return Grammar(tree, frozenset(checker.names), functions, tuple(checker.literals), tuple(checker.members))
 
 
 def _parse(text: str) -> ast.expr:
@@ -98,6 +100,7 @@ class _Checker:
         self.names: set[str] = set()
         self.functions: set[str] = set()
         self.literals: list[Literal] = []
+        self.members: list[tuple[str, str]] = []
         self._bound: list[str] = []  # the variables of the loops around the current node
         self._nodes = 0
 
@@ -171,6 +174,8 @@ class _Checker:
 
     def _check_attribute(self, node: ast.Attribute, depth: int) -> ast.expr:
         _plain(node.attr)
+        if isinstance(node.value, ast.Name) and node.value.id not in self._bound:
+            self.members.append((node.value.id, node.attr))
         self._children(node, ["value"], depth)
         return node
 

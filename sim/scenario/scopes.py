@@ -7,7 +7,7 @@ from typing import Any, Literal
 import attrs
 
 from sim.actors import Agent
-from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean
 from sim.llm.rules import NAMES as MODEL_NAMES
 from sim.scenario.symbols import Kind, Symbols
 
@@ -75,6 +75,18 @@ _FIRST_ARGUMENT: dict[str, Kind] = {
     "quantile_of": "record",
 }  # fmt: skip
 
+_MEMBERS: dict[str, tuple[str, ...]] = {
+    "event": ("topic", "data", "source", "time"),
+    "message": ("sender", "topic", "data", "time"),
+    "result": ("success", "data", "error"),
+}
+"""The keys of what the names of an agent stand for."""
+
+_STATE_ARGUMENT: dict[str, int] = {
+    "state_of": 1, "count": 1, "total": 1, "mean": 1, "quantile": 1, "gini": 1, "clusters": 1,
+}  # fmt: skip
+"""The place of the argument that names a state variable of the agents in the first argument."""
+
 
 @attrs.define
 class Context:
@@ -112,7 +124,17 @@ class Context:
             raise ExpressionError(f"{of_stocks[0]}() needs something to gather", hint="add `stock:` to `places`")
         if not self.known.grid and "richest" in expression.functions:
             raise ExpressionError("richest() needs places in rows and columns", hint="add `grid:` to `places`")
+        group: str | None = None
         for literal in expression.literals:
             kind = _FIRST_ARGUMENT.get(literal.function)
+            if literal.position == 0:
+                group = literal.text
             if kind is not None and literal.position == 0:
                 self.known.require(kind, literal.text)
+            elif literal.position == _STATE_ARGUMENT.get(literal.function) and group is not None:
+                self.known.require_state(group, literal.text)
+        for name, member in expression.members:
+            known = _MEMBERS.get(name) if place == "agent" and name not in self.state else None
+            if known is not None and member not in known:
+                hint = did_you_mean(member, known) or f"it has {', '.join(known)}"
+                raise ExpressionError(f"`{name}` has no {member[:80]!r}", hint=hint)

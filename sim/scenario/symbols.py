@@ -101,6 +101,27 @@ class Symbols:
         hint = did_you_mean(name, frozenset(self.entries) | self.groups | self._numbered("agent"))
         raise UsageError(f"there is no agent, entry or group {name[:80]!r} in this file", hint=hint)
 
+    def require_state(self, name: str, variable: str) -> None:
+        """Check that agents have a state variable, if the file says all that they have: those that follow rules.
+
+        Args:
+            name: an agent, an entry or a group.
+            variable: the name of the variable.
+
+        Raises:
+            UsageError: if none of them has it, with the nearest one as hint.
+        """
+        try:
+            entries = self.entries_of(name)
+        except UsageError:  # it is not known before the run, or reported elsewhere
+            return
+        if any(self.kinds.get(entry) != "policy" for entry in entries):
+            return
+        declared = frozenset[str]().union(*(self.states[entry] for entry in entries))
+        if variable not in declared:
+            hint = did_you_mean(variable, declared) or "declare it in `state` of the agents"
+            raise UsageError(f"agents of {name[:80]!r} have no state variable {variable[:80]!r}", hint=hint)
+
     def _require_tool(self, name: str) -> None:
         """Check the name of a tool with a module: an action, or a tool that the file or a program adds."""
         module, _, rest = name.partition(".")

@@ -13,6 +13,7 @@ from sim.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES += sorted((ROOT / "docs" / "howto").glob("*.md"))  # those of tutorials: see test_tutorial_pages.py
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SIM = [sys.executable, "-m", "sim"]
 
