@@ -36,6 +36,19 @@ def text_of(browser, selector):
     return browser.evaluate(f"document.querySelector({json.dumps(selector)}).textContent")
 
 
+def until(browser, condition):
+    """Wait until a condition on the page holds; whoever asserts it says what is wrong if it never does."""
+    browser.evaluate(
+        "(async () => { for (let turn = 0; turn < 400; turn++) { try { if (" + condition + ") return; } catch {}"
+        " await new Promise((done) => setTimeout(done, 25)); } })()"
+    )
+
+
+def until_text(browser, selector, text):
+    """Wait until an element has a text."""
+    until(browser, f"document.querySelector({json.dumps(selector)}).textContent.includes({json.dumps(text)})")
+
+
 def test_hostile_texts_stay_harmless(stored, browser):
     """Names, messages and scenarios that are markup, or reorder text, are shown as they are spelled, in every panel."""
     said = {"conversation": HOSTILE, "role": "user", "author": HOSTILE, "content": HOSTILE, "id": 1}
@@ -77,7 +90,7 @@ def test_hostile_texts_stay_harmless(stored, browser):
 def test_one_bar_drives_the_page(ran, browser, tmp_path):
     """A time in the address, keys and a click on a chart move map, states, charts and lists together."""
     browser.open(write_view(ran(TALKERS)).file, anchor="#t=1200&tab=chat&agent=talker-1")
-    wait(browser)
+    until(browser, "document.querySelector('.said.later') && document.querySelectorAll('.charts canvas').length > 2")
     assert text_of(browser, ".time").startswith("0h20m00s of 1h00m")
     before = browser.evaluate("[...document.querySelectorAll('.said:not(.later) .text')].map((one) => one.textContent)")
     after = browser.evaluate("[...document.querySelectorAll('.said.later .text')].map((one) => one.textContent)")
@@ -91,10 +104,10 @@ def test_one_bar_drives_the_page(ran, browser, tmp_path):
     assert browser.evaluate("document.querySelectorAll('.charts canvas').length") >= 3
     key = "dispatchEvent(new KeyboardEvent('keydown', {{ key: {!r}, bubbles: true }}))"
     browser.evaluate(key.format("ArrowRight"))
-    wait(browser)
+    until_text(browser, ".time", "0h20m36s")
     assert text_of(browser, ".time").startswith("0h20m36s")
     browser.evaluate(key.format("End"))
-    wait(browser)
+    until_text(browser, ".time", "1h00m00s of")
     assert text_of(browser, ".time").startswith("1h00m00s")
     browser.picture(tmp_path / "view.png")
     assert (tmp_path / "view.png").stat().st_size > 30_000
@@ -107,7 +120,7 @@ def test_an_event_shows_its_identity_and_its_data(ran, browser):
     run = ran(TALKERS)
     row = list(run.events())[40]
     browser.open(write_view(run).file, anchor="#event=41&tab=events")
-    wait(browser)
+    until_text(browser, ".drawer h3", "event 41")
     told = text_of(browser, ".drawer table")
     assert f"source {row.source}, counter {row.counter}" in told
     assert f"({row.time_ns} ns, delta {row.delta}, priority {row.priority})" in told
@@ -115,7 +128,7 @@ def test_an_event_shows_its_identity_and_its_data(ran, browser):
     browser.evaluate("dispatchEvent(new KeyboardEvent('keydown', { key: '.', bubbles: true }))")
     wait(browser)
     browser.evaluate("document.querySelector('.drawer [title=\"the event after\"]').click()")
-    wait(browser)
+    until_text(browser, ".drawer h3", "event 42")
     assert text_of(browser, ".drawer h3") == "event 42"
 
 
@@ -123,7 +136,7 @@ def test_an_event_shows_its_identity_and_its_data(ran, browser):
 def test_an_agent_has_its_story(ran, browser):
     """A chosen agent shows its state, place and balance at the time, and what it did until then."""
     browser.open(write_view(ran(MARKET)).file, anchor="#t=600&agent=seller-2")
-    wait(browser)
+    until(browser, "document.querySelectorAll('.around .row').length > 10")
     facts = text_of(browser, ".facts")
     assert "stategroup" not in facts
     for name in ("group", "state", "place", "balance", "last action"):
@@ -141,17 +154,17 @@ def test_search_finds_names_and_texts(ran, browser):
         " field.value = %r; field.dispatchEvent(new Event('input')); })()"
     )
     browser.evaluate(fill % "TALKER-3")
-    wait(browser, 800)
+    until(browser, "document.querySelector('.around .link.name')")
     assert text_of(browser, ".around:not([hidden]) .link.name") == "talker-3"
     browser.evaluate(fill % "time is 600")
-    wait(browser, 800)
+    until(browser, "document.querySelector('.around mark').textContent === 'time is 600'")
     hits = browser.evaluate(
         "[...document.querySelectorAll('.panel:not([hidden]) .around mark')].map((one) => one.textContent)"
     )
     assert hits
     assert set(hits) == {"time is 600"}
     browser.evaluate("document.querySelector('mark').closest('.row').click()")
-    wait(browser)
+    until_text(browser, ".time", "0h10m00s")
     assert text_of(browser, ".time").startswith("0h10m00s")
 
 
@@ -228,7 +241,7 @@ def test_many_agents_are_drawn_on_a_canvas(stored, browser):
     for seconds in (350, 20, 200):
         before = browser.evaluate(drawn)
         browser.evaluate(f"location.hash = '#t={seconds}&agent=walker-500'")
-        wait(browser)
+        until_text(browser, ".facts", f"{seconds // 10}, 50")
         assert browser.evaluate(drawn) > before
         assert text_of(browser, ".facts").count(f"{seconds // 10}, 50") == 1
     assert browser.said == []

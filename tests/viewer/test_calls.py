@@ -13,6 +13,7 @@ from sim.store import open_run
 from sim.viewer import write_view
 from tests.llm.endpoint import Endpoint, Reply, whole
 from tests.viewer.conftest import page_of, read
+from tests.viewer.test_browser import until
 
 ODD = 'say "$": {"$":[0,1]} \\ \u202e\x1b[31m </script><b>\u00e9\U0001f600\ttab\nline \x00 end ' + "long " * 80
 ASKED = re.sub(r"[\x00\x1b\u202e]", "", ODD)  # a scenario must not have these signs; a model's answer can
@@ -105,9 +106,9 @@ def test_the_page_shows_whole_prompts_and_answers(odd_run, browser):
     page = page_of(odd_run)
     (_, request, result), *_ = calls_of(page)
     browser.open(page.file, anchor="#t=600&tab=calls")
-    browser.evaluate("new Promise((done) => setTimeout(done, 300))")
+    until(browser, "document.querySelectorAll('details.call').length === 6")
     browser.evaluate("document.querySelectorAll('details.call').forEach((one) => { one.open = true; })")
-    browser.evaluate("new Promise((done) => setTimeout(done, 300))")
+    until(browser, "document.querySelectorAll('pre.result').length === 6")
     shown = browser.evaluate("[...document.querySelectorAll('pre.request')].map((one) => one.textContent)")
     results = browser.evaluate("[...document.querySelectorAll('pre.result')].map((one) => one.textContent)")
     answers = browser.evaluate("[...document.querySelectorAll('pre.exact')].map((one) => one.textContent)")
