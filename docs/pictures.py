@@ -8,6 +8,8 @@ scenarios/town.yaml (docs/bench.md says which), docs/sop.png that of a bench of 
 import contextlib
 import io
 import re
+import shutil
+import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +27,8 @@ from sim.experiments.plan import Hosting, make_sweep
 from sim.experiments.pool import Inline
 from sim.runner import SimulationRunner
 from sim.scenario import load
-from sim.store import HashRecorder
+from sim.store import HashRecorder, open_run
+from sim.viewer import write_view
 
 ROOT = Path(__file__).parent.parent
 HOUR = 3600 * 10**9
@@ -58,6 +61,23 @@ def sweep() -> str:
             pass
         (_, drawing) = next(outcome_drawings(evaluate(results), "R"))
     return f"{drawing.image().svg}\n"
+
+
+def view(target: Path) -> None:
+    """Write the view of the fifth day of `contagion.yaml` as a PNG, as Chromium draws it; without one, nothing."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        run = sim.run(ROOT / "scenarios" / "contagion.yaml", out=folder).run
+        assert run is not None
+        with open_run(run) as stored:
+            page = write_view(stored).file
+        address = f"{page.as_uri()}#t=400000&colour=event&tab=chat&agent=person-34"
+        subprocess.run([  # noqa: S603 - a fixed program and a page of our own
+            chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1360,860",
+            "--virtual-time-budget=4000", f"--screenshot={target}", address,
+        ], check=True, capture_output=True)  # fmt: skip
 
 
 Curve = tuple[str, Sequence[float]]
@@ -135,3 +155,4 @@ if __name__ == "__main__":
     (ROOT / "docs" / "goals.svg").write_text(goals(), encoding="utf-8")
     (ROOT / "docs" / "live.svg").write_text(live(), encoding="utf-8")
     (ROOT / "docs" / "sweep.svg").write_text(sweep(), encoding="utf-8")
+    view(ROOT / "docs" / "view.png")

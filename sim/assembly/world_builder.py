@@ -28,7 +28,7 @@ def furnish(world: World, scenario: schema.Scenario) -> None:
         world.ledger.open(account, to_micro(balance))
     for name, pool in scenario.pools.items():
         world.pools[name] = _pool(world, name, pool)
-    world.places = _places(scenario.places)
+    world.places = make_places(scenario.places)
     world.stocks = _stocks(world, scenario.places)
     world.space = make_space(scenario, world.kernel, world.places)
     for artifact in scenario.artifacts:
@@ -89,7 +89,8 @@ def _pool(world: World, name: str, pool: schema.Pool) -> Pool:
             return store
 
 
-def _places(places: schema.Places | None) -> Places | None:
+def make_places(places: schema.Places | None) -> Places | None:
+    """Return the places of a scenario, or None."""
     if places is None:
         return None
     if places.loaded is not None:

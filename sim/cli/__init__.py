@@ -1,7 +1,7 @@
 """The program `sim`. Each command is a module that is imported at its use, so that `sim --help` is fast.
 
 - Commands: `new`, `check`, `run`, `listing` (`sim list`), `show`, `watch`, `tell`, `publish`, `override` (`sim set`),
-  `approve`, `pause`, `stop`, `verify`, `report`, `replay`, `resume`, `branch`, `diff`, `bench`, `sweep`, `ask`,
+  `approve`, `pause`, `stop`, `verify`, `report`, `view`, `replay`, `resume`, `branch`, `diff`, `bench`, `sweep`, `ask`,
   `score`, `archive`, `export`, `tools`, `packages`, `schema`.
 - Shared options and functions: `model_options`, `mcp_options`, `metrics_options`, `rerun` (for replay, resume and
   branch), `person` (for tell, publish, set, approve, pause, resume and stop).
@@ -35,6 +35,7 @@ VERBS = {
     "stop": "End a running run, or stop one of its agents.",
     "verify": "Verify the record of a run against its hashes.",
     "report": "Write a report of a run as one HTML file.",
+    "view": "Play a run: a map, states, charts and messages over time.",
     "replay": "Run a recorded run again and verify that it is the same.",
     "resume": "Continue a run that was killed, interrupted, failed or paused.",
     "branch": "Start a new run from the record of another run.",

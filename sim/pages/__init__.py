@@ -9,8 +9,8 @@ Modules:
 """
 
 from sim.pages.chart import Chart, line_chart
-from sim.pages.document import document
+from sim.pages.document import document, embedded, shared_script
 from sim.pages.markup import Markup, svg, tag
 from sim.pages.tables import Table
 
-__all__ = ["Chart", "Markup", "Table", "document", "line_chart", "svg", "tag"]
+__all__ = ["Chart", "Markup", "Table", "document", "embedded", "line_chart", "shared_script", "svg", "tag"]

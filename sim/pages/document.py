@@ -3,10 +3,12 @@
 import base64
 import hashlib
 import html
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from sim.text import plain
 
@@ -27,7 +29,7 @@ _PAGE = """<!doctype html>
 """
 
 
-def document(title: str, body: str, *, style: str = "", script: str = "") -> str:
+def document(title: str, body: str, *, style: str = "", script: str = "", connects: bool = False) -> str:
     """Return a page.
 
     Its content security policy contains the hashes of its own style and script. No other script runs, and nothing is
@@ -38,20 +40,39 @@ def document(title: str, body: str, *, style: str = "", script: str = "") -> str
         body: HTML; the caller must escape text that is not trusted.
         style: CSS in addition to the common style.
         script: JavaScript for the end of the body; empty: the policy allows no script.
+        connects: whether the script may ask the server of the page.
     """
     style = _base() + style
     sources = [f"style-src {_source(style)}"]
     if script:
         sources.append(f"script-src {_source(script)}")
         body += f"\n<script>{script}</script>"
+    if connects:
+        sources.append("connect-src 'self'")
     policy = "; ".join(["default-src 'none'", *sources, "base-uri 'none'", "form-action 'none'"])
     return _PAGE.format(policy=policy, title=html.escape(plain(title)), style=style, body=body)
+
+
+def embedded(data: Any) -> str:
+    """Return data as JSON for an element of a page: ASCII only, without characters that are special in HTML.
+
+    Raises:
+        ValueError: if it has a number that is not finite.
+    """
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 @cache
 def light_colours() -> Mapping[str, str]:
     """Return the colours of pages on a light screen, by name; for images, which have no style sheet."""
     return dict(re.findall(r"--([\w-]+): (#\w+)", _base().partition("@media")[0]))
+
+
+@cache
+def shared_script() -> str:
+    """Return the script with which pages make elements and write numbers and times."""
+    return (files("sim.pages") / "elements.js").read_text(encoding="utf-8")
 
 
 @cache

@@ -5,7 +5,6 @@ One pass over the events feeds collectors. Each collector keeps a bounded amount
     bins        equal parts of the simulated time of a run, for counts over time
     states      the number of agents in each state, and a swimlane for each agent
     topics      counts of events and actions; metrics and observations
-    groups      the group of an agent
     limits      the use of limits, budgets and quotas
     models      calls of language models; effects
     gates       the calls that a person had to approve

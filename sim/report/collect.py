@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sim.errors import SimError
 from sim.events.coerce import mapping
 from sim.kernel.rows import RecordedEvent
 from sim.report import conversations, executions
@@ -12,7 +11,6 @@ from sim.report.channels import ChannelPosts
 from sim.report.errors import ErrorList
 from sim.report.gates import Gates
 from sim.report.graph import Graph
-from sim.report.groups import Groups
 from sim.report.limits import LimitUsage
 from sim.report.models import ModelCalls, effects
 from sim.report.people import MAX_ROWS, People, state_text
@@ -21,10 +19,9 @@ from sim.report.tasks import TaskBoard
 from sim.report.topics import Measures, Topics
 from sim.resources import MICRO
 from sim.runner.branching import end_of
-from sim.scenario import Scenario
-from sim.scenario.load import loads_branch
+from sim.runner.recorded import recorded_scenario, recorded_text
+from sim.scenario.groups import Groups
 from sim.store import StoredRun
-from sim.store.files import SCENARIO
 from sim.world.service import rows_of
 
 _LONGEST_SCENARIO = 50_000
@@ -47,7 +44,7 @@ class _Collector:
 
     def __init__(self, stored: StoredRun) -> None:
         self.stored = stored
-        self.scenario = _scenario(stored)
+        self.scenario = recorded_scenario(stored)
         self.bins = Bins.until(end_of(stored))
         self.groups = Groups(self.scenario)
         self.states = States(self.bins)
@@ -142,7 +139,7 @@ class _Collector:
             "stopped_by": (info.summary or {}).get("stopped_by"), "error": (info.summary or {}).get("error"),
             "versions": dict(info.versions), "options": given, "origin": info.origin,
             "description": "" if self.scenario is None else self.scenario.description,
-            "scenario": _text(self.stored)[:_LONGEST_SCENARIO].split("\n"),
+            "scenario": recorded_text(self.stored)[:_LONGEST_SCENARIO].split("\n"),
         }  # fmt: skip
 
     def _numbers(self, summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,20 +176,3 @@ class _Collector:
                 **self.people.story(name, len(chosen)),
             })  # fmt: skip
         return rows
-
-
-def _scenario(stored: StoredRun) -> Scenario | None:
-    """Return the scenario as run, with the changes of a branch; None if it is missing or no longer valid."""
-    changes = (stored.info.origin or {}).get("set", ())
-    try:
-        return loads_branch(_text(stored), str(stored.path / SCENARIO), stored.info.options.get("set", ()), changes)
-    except SimError:
-        return None
-
-
-def _text(stored: StoredRun) -> str:
-    """Return the text of the scenario as run; empty if it cannot be read."""
-    try:
-        return (stored.path / SCENARIO).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

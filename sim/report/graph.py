@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from sim.report.groups import Groups
+from sim.scenario.groups import Groups
 
 _NODES = 64
 """The most nodes of a circle."""

@@ -14,10 +14,10 @@ from sim.kernel import to_text
 from sim.kernel.codec import encode
 from sim.llm.service import CALLS, COST, TOKENS
 from sim.report.bins import Bins
-from sim.report.groups import Groups
 from sim.resources import MICRO, Rate, to_micro
 from sim.resources.windows import Window
 from sim.scenario import Scenario
+from sim.scenario.groups import Groups
 from sim.world import World
 
 

@@ -6,21 +6,17 @@ into text nodes, never into markup. As a second protection, the policy of the pa
 and style, so that no other script runs and nothing is loaded from the network.
 """
 
-import json
 import math
-import tempfile
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from sim.errors import UsageError
-from sim.pages import document
+from sim.pages import document, embedded, shared_script
 from sim.report.collect import collect
 from sim.store import StoredRun
-from sim.store.archive import archive_of
-from sim.store.files import DATABASE, failure
+from sim.store.page_file import page_file
 from sim.text import plain
 
 REPORT = "report.html"
@@ -46,23 +42,9 @@ def write_report(stored: StoredRun, target: Path | None = None, *, force: bool =
         UsageError: if the target exists, or is in the folder of another run.
         RunError: if the run is damaged, or the file cannot be written.
     """
-    archive = archive_of(stored.path)
-    own = stored.path / REPORT if archive is None else archive.with_suffix(".html")
-    file = own if target is None else target
-    if archive is not None or file.resolve() != own.resolve():
-        if (file.parent / DATABASE).exists():
-            raise UsageError(f"{file} is in the folder of a run", hint=f"choose another folder, or {own}")
-        if file.exists() and not force:
-            raise UsageError(f"{file} exists", hint="choose another name, or replace the file with --force")
     text = render(collect(stored))
-    try:
-        with tempfile.TemporaryDirectory(prefix=".report-", dir=file.parent) as folder:
-            draft = Path(folder) / "draft"
-            draft.touch(0o600)
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(file)
-    except OSError as error:
-        raise failure(file, error) from error
+    with page_file(stored.path, REPORT, target, suffix=".html", force=force) as (file, draft):
+        draft.write(text)
     return file
 
 
@@ -71,13 +53,7 @@ def render(data: Mapping[str, Any]) -> str:
     style, script = _resources()
     run = data["run"]
     title = f"{run['name']} (seed {run['seed']}): report"
-    return document(title, _BODY.format(data=_embedded(data)), style=style, script=script)
-
-
-def _embedded(data: Mapping[str, Any]) -> str:
-    """Return data as JSON for HTML: ASCII only, without characters that are special in HTML."""
-    text = json.dumps(_harmless(data), separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return document(title, _BODY.format(data=embedded(_harmless(data))), style=style, script=script)
 
 
 def _harmless(value: Any) -> Any:
@@ -98,5 +74,5 @@ def _harmless(value: Any) -> Any:
 def _resources() -> tuple[str, str]:
     """Return the style and the script of the report."""
     folder = files("sim.report") / "web"
-    scripts = "\n".join((folder / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    scripts = shared_script() + "\n".join((folder / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     return (folder / "style.css").read_text(encoding="utf-8"), f'(() => {{\n"use strict";\n{scripts}}})();\n'

@@ -12,8 +12,9 @@ from sim.extras import need
 
 need("metrics", "metrics for Prometheus need")  # before the modules that import it
 
+from sim.local_server import Address  # noqa: E402
 from sim.telemetry.catalog import CATALOG, Metric  # noqa: E402
 from sim.telemetry.exporter import Exporter  # noqa: E402
-from sim.telemetry.server import Address, Server  # noqa: E402
+from sim.telemetry.server import Server  # noqa: E402
 
 __all__ = ["CATALOG", "Address", "Exporter", "Metric", "Server"]

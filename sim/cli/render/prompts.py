@@ -3,13 +3,16 @@
 import sys
 from collections.abc import Generator
 from contextlib import redirect_stdout
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sim.cli.render.output import plain, say
 from sim.errors import SimError, UsageError
 from sim.store import StoredRun
+
+if TYPE_CHECKING:
+    from sim.runner.prompts import RepeatedPrompt  # the import is slow
 
 REPEAT = click.option(
     "--repeat", "again", is_flag=True,
@@ -33,14 +36,29 @@ def repeated_rows(stored: StoredRun, view: str, allow: tuple[str, ...], *, allow
     """
     if view != "prompts":
         raise UsageError("--repeat is for the view prompts", hint="the other views have all that there is")
+    from sim.runner.prompts import prompt_rows
+
+    return prompt_rows(stored, repeated(stored, allow, allow_commands=allow_commands))
+
+
+def repeated(stored: StoredRun, allow: tuple[str, ...], *, allow_commands: bool) -> "dict[int, RepeatedPrompt]":
+    """Return the requests and answers of all model calls by the id of their event, from a replay.
+
+    Args:
+        stored: the run.
+        allow, allow_commands: what the replay may use.
+
+    Raises:
+        UsageError: if the replay needs something that is not allowed.
+        RunError: if a replay differs from the record.
+    """
     from sim.cli.run import allow_imports
-    from sim.runner.prompts import prompt_rows, repeated_prompts
+    from sim.runner.prompts import repeated_prompts
 
     if allow:
         allow_imports()
     with redirect_stdout(sys.stderr):  # output of agents is not part of the result
-        found = repeated_prompts(stored, allow=allow, allow_commands=allow_commands)
-    return prompt_rows(stored, found)
+        return repeated_prompts(stored, allow=allow, allow_commands=allow_commands)
 
 
 def prompts_of(stored: StoredRun, allow: tuple[str, ...], *, allow_commands: bool) -> Rows:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from sim.scenario import Scenario
+from sim.scenario.schema import Scenario
 
 _NUMBERED = re.compile(r"(.+?)-\d+")
 

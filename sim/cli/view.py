@@ -1,0 +1,85 @@
+"""`sim view`: what a run looked like in time and space, and what its agents said."""
+
+import threading
+from pathlib import Path
+
+import click
+
+import sim.llm.views  # noqa: F401  # registers the views of model calls
+from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, PATH, common, plain, print_json, reading, say
+from sim.cli.render.prompts import repeated
+from sim.errors import UsageError
+from sim.runner.prompts import calls_in_core
+from sim.store import StoredRun
+from sim.viewer import VIEW, ViewServer, write_view
+
+
+@click.command(
+    "view",
+    epilog="""Examples:
+
+    \b
+      sim view contagion
+      sim view contagion --to contagion.html
+      sim view debate --repeat
+      sim view ecology --serve""",
+)
+@click.argument("run")
+@click.option(
+    "--to", "target", type=PATH, metavar="FILE", help=f"The file to write. Default: {VIEW} in the run folder."
+)
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@click.option(
+    "--serve",
+    type=click.IntRange(0, 65535),
+    is_flag=False,
+    flag_value=0,
+    metavar="[PORT]",
+    help="Serve the page on this machine instead, until Ctrl-C. Without PORT, at a free port. Write it after RUN.",
+)
+@click.option(
+    "--repeat",
+    "again",
+    is_flag=True,
+    help="Replay the run, and add the requests and answers of scripted and simulated models.",
+)
+@ALLOW
+@ALLOW_COMMANDS
+@OUT
+@common
+def command(
+    run: str, target: Path | None, *, force: bool, serve: int | None, again: bool, allow: tuple[str, ...],
+    allow_commands: bool, out: Path, as_json: bool,
+) -> None:  # fmt: skip
+    """Write a page that plays RUN: a map, states, charts and messages, moved by one bar of time. RUN is a folder, or
+    the beginning of a name in `sim list`. The page is one HTML file that needs no network and can be shared.
+
+    A run under way is served on this machine instead, and the page follows it, until Ctrl-C. With --to, the file has
+    what is on record now.
+    """
+    if serve is not None and (target is not None or force or again):
+        raise UsageError("--serve writes no file, so it cannot be combined with --to, --force or --repeat")
+    with reading(out, run) as stored:
+        if serve is not None or (target is None and stored.info.status == "running"):
+            _serve(stored, serve or 0, as_json=as_json)
+            return
+        found = repeated(stored, allow, allow_commands=allow_commands) if again and calls_in_core(stored) else None
+        written = write_view(stored, target, force=force, repeated=found)
+    if as_json:
+        print_json({"file": written.file, "events": written.events, "chunks": written.chunks})
+    else:
+        click.echo(plain(written.file))
+
+
+def _serve(stored: StoredRun, port: int, *, as_json: bool) -> None:
+    """Serve the page until Ctrl-C."""
+    with ViewServer(stored, port) as server:
+        if as_json:
+            print_json({"address": server.url})
+        else:
+            click.echo(server.url)
+            say("sim: open this address in a browser; Ctrl-C ends")
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            return

@@ -1,0 +1,26 @@
+"""The scenario of a recorded run, for pages about it."""
+
+from sim.errors import SimError
+from sim.scenario import Scenario
+from sim.scenario.load import loads_branch
+from sim.store import StoredRun
+from sim.store.files import SCENARIO
+
+
+def recorded_scenario(stored: StoredRun) -> Scenario | None:
+    """Return the scenario as run, with the changes of a branch; None if it is missing or no longer valid."""
+    changes = (stored.info.origin or {}).get("set", ())
+    try:
+        return loads_branch(
+            recorded_text(stored), str(stored.path / SCENARIO), stored.info.options.get("set", ()), changes
+        )
+    except SimError:
+        return None
+
+
+def recorded_text(stored: StoredRun) -> str:
+    """Return the text of the scenario as run; empty if it cannot be read."""
+    try:
+        return (stored.path / SCENARIO).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

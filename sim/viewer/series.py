@@ -1,0 +1,46 @@
+"""Curves over the whole of a run, of which a bounded number of points is kept."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+
+MOST_POINTS: Final = 4_000
+"""The most points of a curve. If there are more, only every second, fourth, ... is kept."""
+
+
+@attrs.define
+class Series:
+    """Values at times, thinned out evenly: every `stride`-th point, and the last one.
+
+    Attributes:
+        names: the names of the values of a point.
+        stride: of how many points one is kept.
+    """
+
+    names: list[str]
+    stride: int = 1
+    _points: list[tuple[float, Sequence[float | None]]] = attrs.field(factory=list)
+    _last: tuple[float, Sequence[float | None]] | None = None
+    _count: int = 0
+
+    def add(self, seconds: float, values: Sequence[float | None]) -> None:
+        """Add a point, not before the last one."""
+        self._last = (seconds, values)
+        if self._count % self.stride == 0:
+            self._points.append(self._last)
+            if len(self._points) >= MOST_POINTS:
+                del self._points[1::2]
+                self.stride *= 2
+        self._count += 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the times, and for each name its values."""
+        points = list(self._points)
+        if self._last is not None and points[-1] is not self._last:
+            points.append(self._last)
+        columns = [
+            [values[place] if place < len(values) else None for _, values in points] for place in range(len(self.names))
+        ]
+        times = [seconds for seconds, _ in points]
+        return {"names": self.names, "stride": self.stride, "times": times, "values": columns}

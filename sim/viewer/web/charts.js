@@ -1,0 +1,134 @@
+// Charts over the whole run, with a line at the moment.
+
+const TIME_STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 432000, 864000, 2592000, 8640000, 31536000];
+const CHART_HEIGHT = 118;
+const MOST_CHARTS = 24; // of metrics
+
+/** A time on an axis. */
+function axisTime(seconds, increment) {
+  if (increment % 86400 === 0) return Math.round(seconds / 86400) + "d";
+  if (increment >= 60 && END < 172800 && END >= 120) {
+    const minutes = Math.round(seconds / 60);
+    return [minutes >= 60 && Math.floor(minutes / 60) + "h", (minutes % 60 > 0 || minutes === 0) && (minutes % 60) + "m"].filter(Boolean).join("");
+  }
+  return time(seconds);
+}
+
+function makeCharts() {
+  const box = h("div", { class: "charts" });
+  let plots = [], zoomed = null, settingScale = false;
+
+  function card({ title, names, colours, times, values, note }) {
+    const holder = h("div", { class: "plot" }), reading = h("span", { class: "reading" });
+    const needle = h("div", { class: "needle" });
+    box.append(h("figure", {}, h("figcaption", {}, h("b", {}, title), note && h("span", { class: "note", title: "There are more points than are drawn." }, note), reading), holder));
+    const width = Math.max(180, holder.clientWidth);
+    const axis = { stroke: palette.soft, grid: { stroke: palette.grid, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+    const plot = new uPlot({
+      width, height: CHART_HEIGHT, legend: { show: false }, padding: [8, 14, 0, 0],
+      cursor: { y: false, sync: { key: "run", scales: ["x", null] }, drag: { x: true, y: false }, points: { size: 5 } },
+      scales: { x: { time: false } },
+      axes: [
+        { ...axis, incrs: TIME_STEPS, space: 74, size: 26, values: (_, splits, __, ___, increment) => splits.map((at) => axisTime(at, increment)) },
+        { ...axis, size: 46, values: (_, splits) => splits.map(short) },
+      ],
+      series: [{}, ...names.map((name, at) => ({ label: name, stroke: colours[at], width: 1.5, points: { show: false }, spanGaps: true }))],
+      hooks: {
+        ready: [(made) => made.over.append(needle)],
+        draw: [(made) => { made.wide = made.bbox.width / uPlot.pxRatio; }],
+        setCursor: [(made) => {
+          const { idx, left } = made.cursor;
+          if (idx === null || idx === undefined || left < 0 || !made.over.matches(":hover")) return;
+          const area = made.over.getBoundingClientRect();
+          const one = plots.find(({ plot: other }) => other === made), told = names.map((name, at) => [name, one.values[at][idx]]).filter(([, value]) => value !== null && value !== undefined);
+          showTip({ clientX: area.left + left, clientY: area.top + 10 }, [time(one.times[idx], true), ...told.map(([name, value]) => `${visible(name)}: ${number(value)}`)].join("\n"));
+        }],
+        setScale: [(made, key) => {
+          if (key !== "x" || settingScale) return;
+          settingScale = true; // the other charts show the same part of the run
+          const { min, max } = made.scales.x;
+          zoomed = min > 0 || max < END ? [min, max] : null;
+          for (const { plot: other } of plots) if (other !== made) other.setScale("x", { min, max });
+          settingScale = false;
+          refresh();
+        }],
+      },
+    }, [times, ...values], holder);
+    plot.over.addEventListener("click", (event) => {
+      if (plot.select.width < 2) goTo(plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x"));
+    });
+    plot.over.addEventListener("pointerleave", hideTip);
+    plots.push({ plot, holder, needle, reading, title, names, times, values, told: "" });
+  }
+
+  /** What there is to draw. */
+  function described() {
+    const cards = [];
+    const { states, metrics, activity } = ABOUT.series;
+    const kept = states.names.map((name, at) => [name, states.values[at]]).filter(([name, values]) => name !== "stopped" && values.some((value) => value > 0));
+    const every = ({ stride }) => (stride > 1 ? `1 of ${number(stride)} points` : "");
+    if (states.times.length) {
+      const [times, lines] = stepped(states.times, kept.map(([, values]) => values));
+      cards.push({ title: "agents by state", names: kept.map(([name]) => name), colours: kept.map(([name]) => palette[name]), times, values: lines, note: every(states) });
+    }
+    metrics.names.slice(0, MOST_CHARTS).forEach((name, at) => cards.push({ title: name, names: [name], colours: [palette["c" + (at % 12)]], times: metrics.times, values: [metrics.values[at]], note: every(metrics) }));
+    if (activity.times.length > 1) cards.push({ title: "events so far", names: ["events"], colours: [palette.accent], times: activity.times, values: [activity.values[0]], note: "" });
+    return cards;
+  }
+
+  function build() {
+    for (const { plot } of plots) plot.destroy();
+    plots = [];
+    settingScale = true;
+    box.replaceChildren();
+    described().forEach(card);
+    settingScale = false;
+    if (zoomed) for (const { plot } of plots) plot.setScale("x", { min: zoomed[0], max: zoomed[1] });
+    refresh();
+  }
+
+  /** There is more of the run: draw it into the same charts, if they show the same. */
+  function renew() {
+    const cards = described();
+    const same = cards.length === plots.length && cards.every(({ title, names }, at) => title === plots[at].title && names.join() === plots[at].names.join());
+    if (!same) { build(); return; }
+    settingScale = true;
+    cards.forEach(({ times, values }, at) => {
+      Object.assign(plots[at], { times, values });
+      plots[at].plot.setData([times, ...values], !zoomed);
+    });
+    settingScale = false;
+    refresh();
+  }
+
+  /** Counts stay as they are until they change, so their curve has steps. */
+  function stepped(times, values) {
+    const at = [], lines = values.map(() => []);
+    times.forEach((when, index) => {
+      if (index) { at.push(when); lines.forEach((line, one) => line.push(values[one][index - 1])); }
+      at.push(when);
+      lines.forEach((line, one) => line.push(values[one][index]));
+    });
+    if (at.length && at.at(-1) < END) { at.push(END); lines.forEach((line) => line.push(line.at(-1))); }
+    return [at, lines];
+  }
+
+  function draw() {
+    for (const one of plots) {
+      const { plot, needle, reading, names, times, values } = one;
+      const left = plot.valToPos(moment.time, "x");
+      needle.style.transform = `translateX(${left}px)`;
+      needle.style.visibility = left >= 0 && left <= plot.wide ? "visible" : "hidden";
+      const at = firstPlace(times.length, (place) => times[place] > moment.time) - 1;
+      const text = at < 0 ? "" : names.map((name, index) => [name, values[index][at]]).filter(([, value]) => names.length === 1 || value > 0)
+        .map(([name, value]) => (names.length > 1 ? `${visible(name)} ` : "") + number(value)).join(", ");
+      if (text !== one.told) reading.textContent = one.told = text;
+    }
+  }
+
+  whenSized(box, () => {
+    for (const { plot, holder } of plots) plot.setSize({ width: Math.max(180, holder.clientWidth), height: CHART_HEIGHT });
+    refresh();
+  });
+  return { box, build, renew, draw };
+}

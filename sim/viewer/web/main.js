@@ -1,0 +1,117 @@
+// The page: the map, the charts, the scrubber and the panels, and the keys.
+
+const HELP = [["space", "play or pause"], ["← →", "back and forward by a hundredth of the run (with Shift by a thousandth)"], [", .", "previous and next event, of the chosen agent if there is one"],
+  ["Home End", "start and end of the run"], ["[ ]", "slower, faster"], ["+ - 0", "zoom the map, and show all of it"], ["/", "search"], ["Escape", "close, or choose no agent"], ["?", "this help"]];
+
+function makeRun() {
+  const text = h("pre", {}, "");
+  const box = h("div", { class: "panel scrolls" },
+    ABOUT.run.description && h("p", {}, ABOUT.run.description),
+    h("table", {}, h("tbody", {}, ABOUT.run.told.map(([name, value]) => h("tr", {}, h("th", {}, name), h("td", {}, value))))),
+    h("p", { class: "note" }, `${number(ABOUT.events)} events in ${number(ABOUT.chunks.length)} chunks, ${number(ABOUT.calls_in_all)} calls`),
+    ABOUT.pairs_in_all > ABOUT.pairs.length && h("p", { class: "note" }, `Of ${number(ABOUT.pairs_in_all)} pairs of names that wrote to each other, the ${number(ABOUT.pairs.length)} with most messages are in the lists.`),
+    h("h3", {}, "Keys"), h("table", {}, h("tbody", {}, HELP.map(([key, what]) => h("tr", {}, h("th", {}, h("kbd", {}, key)), h("td", {}, what))))),
+    h("h3", {}, "Scenario"), text);
+  let loaded = false;
+  function draw() {
+    if (loaded) return;
+    loaded = true;
+    blockText(ABOUT.scenario).then((given) => { text.textContent = visible(given); }, complain);
+  }
+  return { box, draw };
+}
+
+function main() {
+  readPalette();
+  if (ABOUT.follows) chosen.time = END;
+  recall();
+  const map = makeMap(), legend = makeLegend(), charts = makeCharts(), scrubber = makeScrubber();
+  const panels = { agents: makeAgents(), chat: makeChat(), events: makeEvents(), calls: makeCalls(), search: makeSearch(), run: makeRun() };
+  if (!Object.hasOwn(panels, chosen.tab)) chosen.tab = "agents";
+  const colours = h("select", { "aria-label": "colour agents by", title: "colour agents by", onchange: () => choose({ colour: colours.value }) });
+  const lines = h("input", { type: "checkbox", checked: true, onchange: () => { chosen.lines = lines.checked; refresh(); } });
+  const tabs = Object.entries({ agents: "Agents", chat: "Chat", events: "Events", calls: "Calls", search: "Search", run: "Run" }).map(([name, title]) =>
+    h("button", { type: "button", role: "tab", id: "tab-" + name, onclick: () => choose({ tab: name }) }, title));
+  const status = h("span", { class: "pill " + ABOUT.run.status }, ABOUT.run.status);
+
+  function fillColours() {
+    const ways = [["state", "state of the loop"], ["group", "group"], ["action", "last action"], ["event", "last event"], ...(ABOUT.activities.length ? [["activity", "activity"]] : []), ...Object.keys(ABOUT.finals).map((name) => ["end:" + name, `${visible(name)} at the end`])];
+    if (!ways.some(([way]) => way === chosen.colour)) chosen.colour = "state";
+    colours.replaceChildren(...ways.map(([way, title]) => h("option", { value: way, selected: way === chosen.colour }, title)));
+  }
+  fillColours();
+
+  const problem = ABOUT.run.error || ABOUT.run.lost;
+  document.getElementById("page").append(
+    h("header", {}, h("h1", {}, ABOUT.run.name), h("span", { class: "note" }, `seed ${ABOUT.run.seed}`), status, problem && h("span", { class: "error", title: problem }, problem), h("span", { id: "told", class: "error" })),
+    h("main", {},
+      h("section", { class: "left" },
+        h("div", { class: "tools" }, h("label", {}, "colour by ", colours), h("label", {}, lines, " messages and payments"),
+          h("span", { class: "zoom" }, button("+", "zoom in (+)", map.zoomIn), button("−", "zoom out (-)", map.zoomOut), button("□", "show all (0)", map.reset)), legend.list),
+        map.box, charts.box),
+      h("section", { class: "right" }, h("div", { class: "tabs", role: "tablist" }, tabs), Object.values(panels).map(({ box }) => box), drawer)),
+    h("footer", {}, scrubber.bar), tip);
+
+  function showTab() {
+    for (const tab of tabs) tab.setAttribute("aria-selected", String(tab.id === "tab-" + chosen.tab));
+    for (const [name, { box }] of Object.entries(panels)) box.hidden = name !== chosen.tab;
+    colours.value = chosen.colour;
+  }
+  choosers.push(showTab);
+  showTab();
+  watchers.push(map.draw, legend.draw, charts.draw, scrubber.draw, (milliseconds) => panels[chosen.tab].draw(milliseconds));
+  requestAnimationFrame(() => { charts.build(); refresh(); });
+  if (chosen.event !== null && ABOUT.events) showEvent(chosen.event).catch(complain);
+
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readPalette(); map.recolour(); scrubber.renew(); charts.build(); });
+  addEventListener("hashchange", () => { recall(); choose({}); if (chosen.event !== null) showEvent(chosen.event).catch(complain); });
+  addEventListener("keydown", (event) => {
+    const on = event.target instanceof Element ? event.target : document.body;
+    if (on.matches("input, select, textarea")) { if (event.key === "Escape") on.blur(); return; }
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const by = END / (event.shiftKey ? 1000 : 100);
+    const act = {
+      " ": () => play(), ArrowRight: () => goTo(chosen.time + by), ArrowLeft: () => goTo(chosen.time - by), ".": () => stepEvent(1), ",": () => stepEvent(-1),
+      Home: () => goTo(0), End: () => goTo(END), "[": () => scrubber.faster(-1), "]": () => scrubber.faster(1),
+      "/": () => { choose({ tab: "search" }); panels.search.focus(); }, "?": () => choose({ tab: "run" }),
+      Escape: () => { if (!drawer.hidden) closeEvent(); else choose({ agent: -1, other: -1 }); },
+    }[event.key];
+    if (!act || (event.key === " " && on.matches("button, summary"))) return;
+    event.preventDefault();
+    act();
+  });
+  if (ABOUT.follows) follow(() => {
+    fillColours();
+    status.textContent = ABOUT.run.status;
+    status.className = "pill " + ABOUT.run.status;
+    map.renew();
+    scrubber.renew();
+    charts.renew();
+  });
+  refresh();
+}
+
+/** Ask the server for what is new, as long as the run goes on; at the end of the bar, stay there. */
+function follow(renew) {
+  const lists = ["chunks", "names", "groups", "topics", "calls", "parts"];
+  async function ask() {
+    const have = ["chunks", "names", "topics", "calls", "parts"].map((name) => `${name}=${ABOUT[name].length}`).join("&");
+    const answer = await fetch(`news?version=${ABOUT.version}&${have}`);
+    const given = await answer.json();
+    if (given.version !== ABOUT.version) {
+      const atEnd = chosen.event === null && chosen.time >= END - 1e-9;
+      for (const [name, value] of Object.entries(given)) {
+        if (lists.includes(name)) ABOUT[name].push(...value);
+        else ABOUT[name] = value;
+      }
+      END = ABOUT.end;
+      if (atEnd && !chosen.playing) goTo(END);
+      renew();
+    }
+    if (ABOUT.follows) setTimeout(() => ask().catch(gone), 1000);
+  }
+  const gone = () => { document.getElementById("told").textContent = "The server has ended: what came so far is shown."; ABOUT.follows = false; };
+  ask().catch(gone);
+}
+
+main();

@@ -1,0 +1,99 @@
+"""The view that a server follows."""
+
+import http.client
+import json
+import zlib
+from urllib.parse import urlsplit
+
+import pytest
+
+from sim.errors import UsageError
+from sim.store import RunHeader, RunRecorder, create_run, open_run
+from sim.viewer import ViewServer
+from sim.viewer.states import STATES
+from tests.helpers import wait_until_durable
+
+
+def get(url, path="/", **headers):
+    """Ask the server; return the status, the headers and the body."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+    try:
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read()
+    finally:
+        connection.close()
+
+
+def news(url, version, **known):
+    """Ask what is new."""
+    query = "&".join(f"{name}={count}" for name, count in known.items())
+    return json.loads(get(url, f"/news?version={version}&{query}")[2])
+
+
+@pytest.fixture
+def recorder(tmp_path):
+    """A run under way."""
+    header = RunHeader(name="town", seed=1, mode="autonomous", backend="asyncio")
+    with RunRecorder(create_run(tmp_path / "runs", header, "name: town\n")) as opened:
+        yield opened
+
+
+def record(recorder, first, count):
+    """Record events of seconds, and wait until they are on disk."""
+    for number in range(first, first + count):
+        data = {"from": "stopped", "to": "running", "reason": ""}
+        recorder.event((number * 10**9, 0, 0, 20, number, f"agent-{number}", "agent.state", data, None))
+    recorder.flush()
+    wait_until_durable(recorder)
+
+
+def test_what_comes_later_is_followed(recorder, monkeypatch):
+    """The server has what is on record when it starts, then what the writer commits, and the end of the run."""
+    monkeypatch.setattr("sim.viewer.server._SECONDS", 0.0)
+    record(recorder, 0, 3)
+    with open_run(recorder.folder, verify=False) as run, ViewServer(run) as server:
+        page = get(server.url)[2].decode()
+        assert '"follows":true' in page
+        assert "connect-src 'self'" in page
+        assert news(server.url, 1) == {"version": 1}
+        record(recorder, 3, 2)
+        new = news(server.url, 1, chunks=1, names=3, topics=1)
+        assert (new["events"], new["names"], new["topics"]) == (5, ["agent-3", "agent-4"], [])
+        assert [chunk[2:4] for chunk in new["chunks"]] == [[4, 2]]
+        frame = json.loads(zlib.decompress(get(server.url, f"/block/{new['chunks'][0][0]}")[2]))
+        assert frame["keyframe"][0][:3] == [STATES.index("running")] * 3
+        assert frame["actors"] == [3, 4]
+        recorder.finish("finished", {}, 5 * 10**9, {})
+        recorder.close()
+        last = news(server.url, new["version"], chunks=2)
+        assert (last["run"]["status"], last["follows"], last["chunks"]) == ("finished", False, [])
+
+
+def test_only_this_machine_is_served(recorder):
+    """Requests that name another host are refused (DNS rebinding), no site can embed it, and paths are checked."""
+    record(recorder, 0, 1)
+    with open_run(recorder.folder, verify=False) as run, ViewServer(run) as server:
+        status, headers, _ = get(server.url)
+        assert (status, headers["Cross-Origin-Resource-Policy"], headers["X-Frame-Options"]) == (
+            200,
+            "same-origin",
+            "DENY",
+        )
+        assert get(server.url, Host="evil.example")[0] == 403
+        assert get(server.url, "/news", Host="evil.example")[0] == 403
+        for path in (
+            "/block/999",
+            "/block/-1",
+            "/block/",
+            "/block/1e9",
+            "/../run.db",
+            "/view.html",
+            "/block/" + "9" * 50,
+        ):
+            assert get(server.url, path)[0] == 404, path
+        assert get(server.url, "/news?version=x&chunks=-1&names=" + "9" * 400)[0] == 200
+        port = urlsplit(server.url).port or 0
+        with pytest.raises(UsageError, match=rf"view cannot be served at http://127.0.0.1:{port}: .*in use"):
+            ViewServer(run, port)
