@@ -24,7 +24,11 @@ SCENARIO = "name: asleep\nuntil: 10s\nagents: [{name: a, kind: agent}]\n"
 @pytest.mark.parametrize("name", ["decide_action", "on_start"])
 def test_a_method_that_is_not_async_is_refused(name, tmp_path):
     """A method that is awaited must be async; the error names it, its file and its line, and what to write."""
-    methods = {"decide_action": sim.Agent.decide_action, name: lambda self: None}
+
+    async def decide(agent: sim.Agent) -> None:
+        """Do nothing."""
+
+    methods = {"decide_action": decide, name: lambda agent: None}
     (tmp_path / "a.yaml").write_text(SCENARIO)
     with pytest.raises(
         sim.UsageError, match=rf"Plain\.{name} is awaited, but it is not async \(.*test_error_text.py:\d+"
