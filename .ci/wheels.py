@@ -5,7 +5,8 @@
 For each version of Python in `[tool.cibuildwheel]` that is on this machine there is one wheel with the compiled part.
 There is one without it for every machine (`py3-none-any`), and one that is built where there is no compiler. Each is
 installed in an empty environment in which there is no compiler and nothing may be built from source. There it runs the
-first command of the README, checks every scenario, and replays golden runs. The hashes must be those of this tree.
+first command of the README, copies and checks every scenario of the gallery that it brings, runs some of them, and
+replays golden runs. The hashes must be those of this tree.
 
 The exit code is 1 if a wheel fails, and 0 otherwise; a Python that is missing is only noted.
 """
@@ -26,7 +27,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ("town", "town-tick")  # those that need no kinds of agents of a host program
-COLUMNS = ("wheel", "python", "MB", "seconds", "compiled", "first command", "result")
+RUN = ("ecology", "schelling", "opinions", "cascade", "queue")  # scenarios of the gallery whose hashes are compared
+COLUMNS = ("wheel", "python", "MB", "seconds", "compiled", "first command", "gallery", "result")
 Row = tuple[str, ...]
 
 
@@ -63,24 +65,30 @@ class Trial(NamedTuple):
         files = (path for path in (self.home / "user/lib").rglob("*") if path.is_file() and not path.is_symlink())
         return sum(path.stat().st_blocks for path in files) / 2**11
 
-    def try_out(self, expected: str) -> str:
-        """Use it as a user does, and return how long the first command took."""
+    def try_out(self, expected: dict[str, str]) -> tuple[str, str]:
+        """Use it as a user does; return how long the first command took, and what was done with the gallery."""
         found = self.run("python", "-c", "from sim.kernel import COMPILED; print(COMPILED)").strip()
         if found != str(self.compiled):
             raise Failed(f"COMPILED is {found}")
-        for scenario in sorted((ROOT / "scenarios").glob("*.yaml")):
-            shutil.copy(scenario, self.home)
-            self.run("sim", "check", scenario.name)
         before = time.monotonic()
-        hash = json.loads(self.run("sim", "run", "ecology.yaml", "--json"))["hash"]
+        self.run("sim", "new", "--from", "ecology")
+        self.run("sim", "run", "ecology.yaml", "--json")
         seconds = time.monotonic() - before
-        if hash != expected:
-            raise Failed(f"hash {hash[:16]}, not {expected[:16]}")
+        listed = [one["name"] for one in json.loads(self.run("sim", "new", "--list", "--json"))["scenarios"]]
+        if listed != sorted(path.stem for path in (ROOT / "scenarios").glob("*.yaml")):
+            raise Failed(f"the gallery has {', '.join(listed)}")
+        (self.home / "gallery").mkdir()
+        for name in listed:
+            (copy, *_) = json.loads(self.run("sim", "new", "--from", name, "--dir", "gallery", "--json"))["files"]
+            self.run("sim", "check", copy)
+            hash = json.loads(self.run("sim", "run", copy, "--no-record", "--json"))["hash"] if name in RUN else None
+            if hash != expected.get(name):
+                raise Failed(f"{name}: hash {hash}, not {expected.get(name)}")
         for command in (["list"], ["show", "ecology"], ["report", "ecology"], ["replay", "ecology"]):
             self.run("sim", *command)
         for name in GOLDEN:
             self.run("sim", "replay", str(shutil.copytree(ROOT / "tests/golden/runs" / name, self.home / name)))
-        return f"{seconds:.1f} s"
+        return f"{seconds:.1f} s", f"{len(listed)} checked, {len(expected)} run"
 
 
 def _run(*command: str, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
@@ -111,21 +119,21 @@ def build(scratch: Path, python: str, **settings: str) -> Path:
     return wheel
 
 
-def try_wheel(trial: Trial, expected: str) -> Row:
+def try_wheel(trial: Trial, expected: dict[str, str]) -> Row:
     """Install a wheel and use it; return its row in the table."""
     start, name = time.monotonic(), trial.wheel.name.removeprefix("actor_sim-").removesuffix(".whl")
     version = _run(trial.python, "-c", "import platform; print(platform.python_version())").strip()
-    megabytes = first = "-"
+    megabytes = first = gallery = "-"
     try:
         if trial.compiled != any(name.endswith((".so", ".pyd")) for name in zipfile.ZipFile(trial.wheel).namelist()):
             raise Failed("the compiled part is missing" if trial.compiled else "it has a compiled part")
         trial.install()
         megabytes = f"{trial.megabytes():.1f}"
-        first = trial.try_out(expected)
+        first, gallery = trial.try_out(expected)
         result = "ok"
     except Failed as error:
         result = f"FAILED: {error}"
-    return name, version, megabytes, f"{time.monotonic() - start:.0f}", str(trial.compiled), first, result
+    return name, version, megabytes, f"{time.monotonic() - start:.0f}", str(trial.compiled), first, gallery, result
 
 
 def policy(wheel: Path) -> str:
@@ -140,13 +148,17 @@ def policy(wheel: Path) -> str:
 
 def rows_of(scratch: Path, builds: Iterable[str], folder: Path) -> Iterator[Row]:
     """Build and try the wheels; copy those of a release to a folder."""
-    expected = json.loads(_run(sys.executable, "-m", "sim", "run", "scenarios/ecology.yaml", "--no-record", "--json"))
+    runs = {
+        name: _run(sys.executable, "-m", "sim", "run", f"scenarios/{name}.yaml", "--no-record", "--json")
+        for name in RUN
+    }
+    expected = {name: json.loads(printed)["hash"] for name, printed in runs.items()}
     yield COLUMNS
     pure: Path | None = None
     for version in builds:
         python = find_python(version)
         if python is None:
-            yield ("-", version, "-", "-", "-", "-", "skipped: not on this machine")
+            yield ("-", version, "-", "-", "-", "-", "-", "skipped: not on this machine")
             continue
         trials = []
         if pure is None:
@@ -155,7 +167,7 @@ def rows_of(scratch: Path, builds: Iterable[str], folder: Path) -> Iterator[Row]
         trials += [pure, build(scratch, python)]
         for wheel in trials:
             home = Path(tempfile.mkdtemp(dir=scratch)) / "home"
-            yield try_wheel(Trial(wheel, python, home, compiled=wheel is trials[-1]), expected["hash"])
+            yield try_wheel(Trial(wheel, python, home, compiled=wheel is trials[-1]), expected)
         shutil.copy(trials[-1], folder)
     if pure is not None:
         shutil.copy(pure, folder)

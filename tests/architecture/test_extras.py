@@ -115,9 +115,10 @@ def test_the_main_job_needs_no_extra(run, tmp_path):
     for path in sorted((ROOT / "scenarios").glob("*.yaml")):
         done = run("check", str(path))
         assert done.returncode == 0, (path.name, done.stderr)
-    scenario = str(ROOT / "scenarios/ecology.yaml")
+    scenario = "ecology.yaml"
+    assert run("new", "--from", "ecology").returncode == 0  # as the README says
     here = subprocess.run(
-        [sys.executable, "-m", "sim", "run", scenario, "--no-record", "--json"],
+        [sys.executable, "-m", "sim", "run", str(ROOT / "scenarios/ecology.yaml"), "--no-record", "--json"],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     done = run("run", scenario, "--json")
