@@ -79,13 +79,11 @@ def read_text(path: str | PathLike[str]) -> str:
 
 
 def _what_is_there(missing: Path) -> str | None:
-    """Return a hint for a file that does not exist: one of a similar name beside it, or the scenario of the gallery."""
-    near = get_close_matches(missing.name, sorted(file.name for file in missing.parent.glob("*.yaml")), 1)
-    if near:
-        return f"did you mean {missing.with_name(near[0])}?"
+    """Return a hint for a file that does not exist: the scenario of the gallery, or one of a similar name beside it."""
     if missing.stem.isidentifier() and files("sim.gallery").joinpath(f"{missing.stem}.yaml").is_file():
         return f"copy it from the gallery, and run the copy: sim new --from {missing.stem}"
-    return None
+    near = get_close_matches(missing.name, sorted(file.name for file in missing.parent.glob("*.yaml")), 1, cutoff=0.75)
+    return f"did you mean {missing.with_name(near[0])}?" if near else None
 
 
 def loads(

@@ -418,6 +418,7 @@ def test_an_outcome_that_no_trial_has(dice: Path, arms: bool) -> None:
         code, out, err = command("sweep", dice, *precise, "--json")
     assert code == 1
     assert [row["seeds"] for row in json.loads(out)["rows"]] == [10, 10][: 1 + arms]
+    assert err.count("sim: warning: the first trial has no outcome ponts; did you mean 'points'?") == 1
     assert err.endswith("sim: error: no trial has the outcome ponts\nhint: did you mean 'points'?\n")
 
 

@@ -89,10 +89,13 @@ def _carry_out(results: Results, workers: AbstractContextManager[Workers], hosti
     """Run what is missing, with `again` also what failed; return whether nothing of that is left to do."""
     line, following, began = StatusLine(live=sys.stderr.isatty()), 0.0, time.monotonic()
     first: int | None = None
-    ended = False
+    ended = checked = False
     with stoppable(), contextlib.closing(carry_out(results, workers, hosting, again=again)) as trials:
         for progress in trials:
             first = progress.done - 1 if first is None else first
+            if not checked and progress.last.status == "measured":
+                checked = True
+                _warn_of_unknown(results)
             if not line.live and time.monotonic() < following and progress.done < progress.planned:
                 continue
             following = time.monotonic() + PLAIN_SECONDS
@@ -100,6 +103,13 @@ def _carry_out(results: Results, workers: AbstractContextManager[Workers], hosti
         ended = True
     line.clear()
     return ended or not missing(results, again=again)
+
+
+def _warn_of_unknown(results: Results) -> None:
+    """Say after the first trial, and not only after the last one, that an outcome is probably misspelled."""
+    for name in unknown_outcomes(results)[:1]:
+        hint = did_you_mean(name, results.names())
+        say(f"sim: warning: the first trial has no outcome {plain(name)}{f'; {plain(hint)}' if hint else ''}")
 
 
 def _told(results: Results, progress: Progress, done: int, seconds: float) -> str:
