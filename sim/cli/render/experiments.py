@@ -52,6 +52,9 @@ def work_on(
         allow = "".join(f" --allow {name}" for name in results.plan.allow)
         options = f"{plain(results.folder)}{' --again' if again else ''}{plain(allow)}"
         say(f"sim: interrupted; go on with: sim sweep --resume {options}")
+    if results.names() and not results.own() and not results.plan.outcomes:
+        say("sim: warning: the scenario defines no outcome, so nothing is estimated")
+        say(f"hint: add `metrics` to it, or choose a count, for example --outcome {plain(results.names()[0])}")
     for one in without_effect(results):
         say(f"sim: warning: {plain(one)} has no effect: the runs are the same without it")
     if failing := results.failing():
