@@ -14,12 +14,14 @@ class SimError(Exception):
 
     Args:
         message: one sentence with the actual and the expected value.
-        hint: how to fix it, or None.
+        hint: how to fix it, or None. Python prints it below the message in a traceback.
     """
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
         self.hint = hint
+        if hint is not None:
+            self.add_note(f"hint: {hint}")
 
 
 class UsageError(SimError):

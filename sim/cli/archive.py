@@ -6,6 +6,7 @@ import click
 
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, say
 from sim.cli.run import allow_imports
+from sim.errors import UsageError
 
 
 @click.command(
@@ -40,6 +41,7 @@ def command(
     packages, metadata (RO-Crate), a citation file, and a description after the ODD protocol.
     """
     from sim.archives import Author, Details, archive_experiment, archive_run
+    from sim.experiments.folder import FOLDER
     from sim.experiments.results import FILE
     from sim.store import find_run
 
@@ -48,7 +50,14 @@ def command(
     if (Path(run) / FILE).is_file():
         written = archive_experiment(Path(run), target, details, force=force)
     else:
-        written = archive_run(find_run(out, run), target, details, force=force)
+        try:
+            folder = find_run(out, run)
+        except UsageError as error:
+            near = FOLDER / run
+            if (near / FILE).is_file():
+                raise UsageError(str(error), hint=f"did you mean {near}?") from None
+            raise
+        written = archive_run(folder, target, details, force=force)
     if as_json:
         print_json({"file": target, "files": written.files, "bytes": written.size, "notes": written.notes})
     else:

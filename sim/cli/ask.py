@@ -177,7 +177,7 @@ def _print(
     cost = sum(row["cost_micro"] for row in rows) / 1e6
     reused = sum(survey.reused for survey in surveys)
     again = f", {reused:,} of them from earlier surveys" if reused else ""
-    click.echo(f"\n{len(rows):,} answers{again}; {cost:.4f} spent" + (f"; {plain(to)}" if to else ""))
+    click.echo(f"\n{_counted(len(rows), 'answer')}{again}; {cost:.4f} spent" + (f"; {plain(to)}" if to else ""))
 
 
 def _summary(survey: Survey, question: Question) -> list[Cell]:

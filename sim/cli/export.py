@@ -13,6 +13,8 @@ from sim.cli.render.views import CommandWithViews
 from sim.errors import UsageError
 from sim.store import export
 
+_FORMATS = {f".{name}": name for name in ("csv", "parquet", "json")}
+
 
 @click.command(
     "export",
@@ -20,12 +22,12 @@ from sim.store import export
     epilog="""Examples:
 
     \b
-      sim export queue-1 observations --format csv --to waits.csv
+      sim export queue-1 observations --to waits.csv
       sim export software-team-1 files --to team""",
 )
 @click.argument("run")
 @click.argument("view")
-@click.option("--format", "form", type=click.Choice(["csv", "parquet", "json"]), help="Of a view.")
+@click.option("--format", "form", type=click.Choice([*_FORMATS.values()]), help="Of a view. Default: as PATH ends.")
 @click.option("--to", "target", type=PATH, required=True, metavar="PATH", help="The file or folder to write.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @REPEAT
@@ -42,8 +44,10 @@ def command(
 
     With --format json, columns that hold JSON come as objects and lists.
     """
+    form = form or _FORMATS.get(target.suffix.lower())
     if view != "files" and form is None:
-        raise UsageError("a view needs a format", hint="give --format csv, parquet or json")
+        hint = "give --format csv, parquet or json, or a file with such an ending"
+        raise UsageError("a view needs a format", hint=hint)
     with reading(out, run) as stored:
         if view == "files":
             count = export_files(stored, target)

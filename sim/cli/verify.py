@@ -73,7 +73,9 @@ def _verify_archive(archive: Path, known: AuditHead | None, *, again: bool, pyth
             fields |= {**record, "run": run.name}
             problems += [problem.replace(str(run), str(archive)) for problem in found]
         if again and not problems:
-            say("sim: repeating it in a new environment")
+            trials = _trials(Path(folder))
+            much = f" ({trials:,} trials: this takes about as long as the experiment took)" if trials else ""
+            say(f"sim: repeating it in a new environment{much}")
             repeated = repeat(Path(folder), checked.replay, python, os.environ)
             fields |= {"replayed": repeated.same, "python": repeated.python}
             if not repeated.same:
@@ -90,6 +92,12 @@ def _verify_archive(archive: Path, known: AuditHead | None, *, again: bool, pyth
         )  # fmt: skip
     _say(problems)
     return 1 if problems else 0
+
+
+def _trials(folder: Path) -> int:
+    """Return how many trials the experiment of an unpacked archive has; 0 if it has a run."""
+    tables = list(folder.glob("experiment/results.csv"))
+    return sum(table.read_bytes().count(b"\n") - 1 for table in tables)
 
 
 def _say(problems: list[str]) -> None:

@@ -134,7 +134,7 @@ async def ask_async(
     chosen = ReplayOptions.of(options)
     asked = tuple(one if isinstance(one, Question) else Question(one) for one in questions)
     if not asked:
-        raise UsageError("there are no questions")
+        raise UsageError("there are no questions", hint='for example: sim ask RUN "How are you?"')
     if chosen.access is not None and chosen.access.batching:
         raise UsageError("questions to agents are answered online, not in batches", hint="leave --batch out")
     if len({one.ask for one in asked}) < len(asked):
@@ -251,7 +251,7 @@ class _Survey:
             chosen = runner.live.select([] if name is None else [name])
             if name is not None and not chosen:
                 known = [*runner.simulation.world.agents, *(entry.name for entry in runner.simulation.scenario.agents)]
-                raise UsageError(f"there is no agent {name!r:.60} then", hint=did_you_mean(name, known))
+                raise UsageError(f"there is no agent {name!r:.60} at that time", hint=did_you_mean(name, known))
             found |= {agent.agent_id: agent for agent in chosen if agent.alive}
         return list(found.values())
 

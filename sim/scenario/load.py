@@ -1,6 +1,8 @@
 """Load a scenario file: read, override, validate, cross-check, and report every problem at once."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -63,7 +65,8 @@ def read_text(path: str | PathLike[str]) -> str:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its name is not allowed"
-        raise ScenarioError([Problem(file, 1, 1, f"the file cannot be read: {reason}")]) from None
+        hint = _what_is_there(Path(path)) if isinstance(error, FileNotFoundError) else None
+        raise ScenarioError([Problem(file, 1, 1, f"the file cannot be read: {reason}", hint)]) from None
     if len(data) > MAX_BYTES:
         raise ScenarioError([_too_large(file)])
     try:
@@ -73,6 +76,14 @@ def read_text(path: str | PathLike[str]) -> str:
         line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
         raise ScenarioError([Problem(file, line, column, "the file is not UTF-8 text")]) from None
     return text
+
+
+def _what_is_there(missing: Path) -> str | None:
+    """Return a hint for a file that does not exist: the scenario of the gallery, or one of a similar name beside it."""
+    if missing.stem.isidentifier() and files("sim.gallery").joinpath(f"{missing.stem}.yaml").is_file():
+        return f"copy it from the gallery, and run the copy: sim new --from {missing.stem}"
+    near = get_close_matches(missing.name, sorted(file.name for file in missing.parent.glob("*.yaml")), 1, cutoff=0.75)
+    return f"did you mean {missing.with_name(near[0])}?" if near else None
 
 
 def loads(

@@ -144,7 +144,8 @@ def _put(tree: Map, override: Override) -> None:
     path, mark = override.path, override.mark or Mark(GIVEN, 1, 1)
     value = _copy(override.value, mark)
     if path[0] not in Scenario.known_keys():
-        raise _unknown(override, path[0], Scenario.known_keys())
+        hint = _as_state(tree, path[-1]) or did_you_mean(path[0], Scenario.known_keys())
+        raise override.error(f"there is no {path[0]!r}", hint)
     here: Any = tree
     for depth, step in enumerate(path):
         last = depth == len(path) - 1
@@ -161,6 +162,16 @@ def _put(tree: Map, override: Override) -> None:
             here = here[step]
         else:
             raise override.error(f"{'.'.join(path[:depth])} is a single value and has no keys")
+
+
+def _as_state(tree: Map, name: str) -> str | None:
+    """Return a hint for a path without its beginning: where agents have a state variable of this name."""
+    agents = tree.get("agents")
+    for entry in agents if isinstance(agents, Seq) else ():
+        state = entry.get("state") if isinstance(entry, Map) else None
+        if isinstance(state, Map) and name in state:
+            return f"did you mean agents.{_name(entry)}.state.{name}?"
+    return None
 
 
 def _index(items: Seq, step: str, override: Override) -> int:

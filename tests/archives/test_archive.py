@@ -19,7 +19,10 @@ from sim.archives import Author, Details, archive_experiment, archive_run, check
 from sim.archives.odd import odd_description
 from sim.archives.software import software_of
 from sim.archives.wheels import wheel_of
+from sim.cli.archive import command
 from sim.errors import RunError
+from sim.experiments.folder import FOLDER
+from sim.experiments.results import FILE
 from sim.store.archive import unpacked_run
 
 ROOT = Path(__file__).parents[2]
@@ -357,3 +360,13 @@ def test_an_experiment_is_archived_without_paths_of_this_machine(tmp_path):
         assert not path.is_file() or str(tmp_path).encode() not in path.read_bytes(), path
     with pytest.raises(sim.UsageError, match="the archive of an experiment, not of a run"):
         sim.open(written.path)
+
+
+def test_an_experiment_is_found_by_its_name_in_a_hint(tmp_path, monkeypatch):
+    """Whoever gives the name of an experiment without its folder is told the folder."""
+    (tmp_path / FOLDER / "crowd-1").mkdir(parents=True)
+    (tmp_path / FOLDER / "crowd-1" / FILE).touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(sim.UsageError) as refused:
+        command.main(["crowd-1", "--to", "study.zip"], standalone_mode=False)
+    assert refused.value.hint == f"did you mean {FOLDER / 'crowd-1'}?"

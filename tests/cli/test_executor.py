@@ -114,7 +114,7 @@ def test_what_cannot_be_shown(ran: str, tmp_path: Path) -> None:
     for arguments in (["show", empty, "--files", "list"], ["export", empty, "files", "--to", tmp_path / "x"]):
         code, _, err = command(*arguments)
         assert (code, "has no files of executors" in err) == (2, True)
-    code, _, err = command("export", ran, "events", "--to", tmp_path / "x.csv")
+    code, _, err = command("export", ran, "events", "--to", tmp_path / "x.txt")
     assert (code, "give --format" in err) == (2, True)
 
 

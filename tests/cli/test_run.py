@@ -65,6 +65,8 @@ def test_hash_depends_on_the_seed_alone(sim, start, tiny):
     ("args", "part"),
     [
         (["nofile.yaml"], "nofile.yaml:1:1: the file cannot be read"),
+        (["tinny.yaml"], "did you mean tiny.yaml?"),
+        (["scenarios/opinions.yaml"], "sim new --from opinions"),
         (["tiny.yaml", "--set", "seed"], "is not of the form path=value"),
         (["tiny.yaml", "--set", "sede=3"], "did you mean 'seed'?"),
         (["tiny.yaml", "--set", "agents.walker.count=many"], "--set:1:"),
@@ -78,7 +80,7 @@ def test_hash_depends_on_the_seed_alone(sim, start, tiny):
     ],
 )
 def test_wrong_usage(sim, tiny, args, part):
-    """FieldError usage is one sentence and a hint on stderr, exit code 2, with the same as JSON on stdout."""
+    """Wrong usage is one sentence and a hint on stderr, exit code 2, with the same as JSON on stdout."""
     done = sim("run", *args, "--json", "--no-record")
     error = json.loads(done.out)["error"]
 

@@ -124,8 +124,8 @@ def test_show_wrong_usage(sim, run, args):
 
 
 def test_export(sim, run):
-    """A view is written to a file, which is replaced only with --force."""
-    args = ("export", run, "samples", "--format", "csv", "--to", "out.csv")
+    """A view is written to a file in the format of its ending, and replaced only with --force."""
+    args = ("export", run, "samples", "--to", "out.csv")
     first, second, third = sim(*args), sim(*args), sim(*args, "--force", "--json")
 
     assert first.out == "11 rows in out.csv\n"

@@ -407,6 +407,14 @@ def test_a_time_of_an_arm_that_is_no_number_is_told(dice: Path) -> None:
     assert (code, "was reached of combination 1, seed 0 is 'late', not a number" in err) == (1, True), err
 
 
+def test_a_scenario_that_measures_nothing(tmp_path: Path) -> None:
+    """A sweep without outcomes says why its table is empty, and what could be estimated."""
+    quiet = tmp_path / "quiet.yaml"
+    quiet.write_text("name: quiet\nuntil: 1s\nagents: [{name: a, rules: [{do: stop}]}]\n")
+    code, _, err = command("sweep", quiet, "--seeds", 2, "--jobs", 1)
+    assert (code, "the scenario defines no outcome" in err, "--outcome agents_" in err) == (0, True, True), err
+
+
 @pytest.mark.parametrize("arms", [False, True])
 def test_an_outcome_that_no_trial_has(dice: Path, arms: bool) -> None:
     """A misspelled outcome is an error that names those that there are, and seeds are not added in vain."""
@@ -418,6 +426,7 @@ def test_an_outcome_that_no_trial_has(dice: Path, arms: bool) -> None:
         code, out, err = command("sweep", dice, *precise, "--json")
     assert code == 1
     assert [row["seeds"] for row in json.loads(out)["rows"]] == [10, 10][: 1 + arms]
+    assert err.count("sim: warning: the first trial has no outcome ponts; did you mean 'points'?") == 1
     assert err.endswith("sim: error: no trial has the outcome ponts\nhint: did you mean 'points'?\n")
 
 

@@ -192,6 +192,15 @@ def test_a_wrong_override_is_refused(override, fragment):
     assert fragment in str(caught.value)
 
 
+@pytest.mark.parametrize("path", ["energy", "state.energy"])
+def test_a_state_variable_without_its_entry_is_named_whole(path):
+    """An override that names a state variable alone, as tables of results do, is told its whole path."""
+    with pytest.raises(UsageError, match=f"there is no '{path.split('.')[0]}'") as caught:
+        load(FULL, [f"{path}=9"])
+
+    assert caught.value.hint == "did you mean agents.grazer.state.energy?"
+
+
 def test_models_are_immutable():
     """A loaded scenario cannot be changed."""
     scenario = load(FULL)

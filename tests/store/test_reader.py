@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import traceback
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sim.errors import RunError, SimError, UsageError
+from sim.experiments.results import FILE
 from sim.store import RunRecorder, find_run, list_runs, open_run
 from sim.store.schema import TABLES
 from tests.helpers import wait_until_durable
@@ -254,6 +256,21 @@ def test_a_run_is_found_by_path_or_beginning_of_its_name(record, tmp_path):
         find_run(root, "")
     with pytest.raises(UsageError, match="there is no run 'x'"):
         find_run(tmp_path / "missing", "x")
+
+
+def test_an_experiment_is_no_run(tmp_path):
+    """The folder of an experiment, given in place of a run, is named as what it is."""
+    (tmp_path / FILE).touch()
+    with pytest.raises(UsageError, match="is the folder of an experiment, not of a run"):
+        find_run(tmp_path, str(tmp_path))
+
+
+def test_a_traceback_has_the_hint():
+    """A program that does not catch an error shows its hint below the message, as the command line does."""
+    assert "".join(traceback.format_exception(UsageError("no pandas", hint="install it"))).endswith(
+        "no pandas\nhint: install it\n"
+    )
+    assert not hasattr(UsageError("no pandas"), "__notes__")
 
 
 def test_a_killed_run_is_told_from_a_running_one(tmp_path):

@@ -52,6 +52,9 @@ def work_on(
         allow = "".join(f" --allow {name}" for name in results.plan.allow)
         options = f"{plain(results.folder)}{' --again' if again else ''}{plain(allow)}"
         say(f"sim: interrupted; go on with: sim sweep --resume {options}")
+    if results.names() and not results.own() and not results.plan.outcomes:
+        say("sim: warning: the scenario defines no outcome, so nothing is estimated")
+        say(f"hint: add `metrics` to it, or choose a count, for example --outcome {plain(results.names()[0])}")
     for one in without_effect(results):
         say(f"sim: warning: {plain(one)} has no effect: the runs are the same without it")
     if failing := results.failing():
@@ -89,10 +92,13 @@ def _carry_out(results: Results, workers: AbstractContextManager[Workers], hosti
     """Run what is missing, with `again` also what failed; return whether nothing of that is left to do."""
     line, following, began = StatusLine(live=sys.stderr.isatty()), 0.0, time.monotonic()
     first: int | None = None
-    ended = False
+    ended = checked = False
     with stoppable(), contextlib.closing(carry_out(results, workers, hosting, again=again)) as trials:
         for progress in trials:
             first = progress.done - 1 if first is None else first
+            if not checked and progress.last.status == "measured":
+                checked = True
+                _warn_of_unknown(results)
             if not line.live and time.monotonic() < following and progress.done < progress.planned:
                 continue
             following = time.monotonic() + PLAIN_SECONDS
@@ -100,6 +106,13 @@ def _carry_out(results: Results, workers: AbstractContextManager[Workers], hosti
         ended = True
     line.clear()
     return ended or not missing(results, again=again)
+
+
+def _warn_of_unknown(results: Results) -> None:
+    """Say after the first trial, and not only after the last one, that an outcome is probably misspelled."""
+    for name in unknown_outcomes(results)[:1]:
+        hint = did_you_mean(name, results.names())
+        say(f"sim: warning: the first trial has no outcome {plain(name)}{f'; {plain(hint)}' if hint else ''}")
 
 
 def _told(results: Results, progress: Progress, done: int, seconds: float) -> str:
