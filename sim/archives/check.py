@@ -1,7 +1,9 @@
 """Checks an archive: whether it has the files that its metadata name, unchanged. No code in it is run."""
 
 import hashlib
+import lzma
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,8 @@ def _metadata(
         return read_metadata(opened.read(member))
     except zipfile.BadZipFile:
         raise
+    except RecursionError as error:
+        raise UsageError(f"{archive}: {METADATA} cannot be used: its JSON is nested too deeply") from error
     except ValueError as error:
         raise UsageError(f"{archive}: {METADATA} cannot be used: {error}") from error
 
@@ -87,6 +91,6 @@ def _unpack(opened: zipfile.ZipFile, member: zipfile.ZipInfo, to: Path) -> tuple
                 target.write(block)
                 digest.update(block)
                 size += len(block)
-    except zipfile.BadZipFile:  # its check sum is wrong
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError):  # its check sum is wrong, or it is damaged
         return size, ""
     return size, digest.hexdigest()

@@ -49,7 +49,8 @@ def repeat(files: Path, replay: Mapping[str, Any], python: str | None, environme
         UsageError: if there is no such Python, or it cannot be repeated.
         RunError: if the environment cannot be set up, or the run cannot be repeated.
     """
-    allow = [name for name in replay.get("allow", ()) if _is_name(name)]
+    names = replay.get("allow")
+    allow = [name for name in names if _is_name(name)] if isinstance(names, list) else []
     own = {
         name: value for name, value in environment.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     }
@@ -61,7 +62,10 @@ def repeat(files: Path, replay: Mapping[str, Any], python: str | None, environme
         return _replayed(new, version, allowed)
     if replay.get("asks"):
         raise UsageError("the experiment asks language models at an endpoint, so it cannot be repeated the same way")
-    return _carried_out(new, version, allowed)
+    try:
+        return _carried_out(new, version, allowed)
+    except (LookupError, TypeError, ValueError, OSError, csv.Error, RecursionError) as error:
+        raise UsageError(f"the experiment in the archive is not complete: {error!r:.200}") from error
 
 
 def _is_name(name: object) -> bool:
@@ -69,7 +73,10 @@ def _is_name(name: object) -> bool:
 
 
 def _replayed(new: "_Environment", version: str, allowed: Sequence[str]) -> Repeated:
-    (run,) = (new.files / "run").iterdir()  # it was verified before
+    runs = sorted((new.files / "run").glob("*/"))
+    if len(runs) != 1:
+        raise UsageError(f"the archive has {len(runs)} runs, not one")
+    (run,) = runs
     result = new.sim("replay", str(run), "--allow-commands", *allowed)
     return Repeated(result.get("same") is True, version, result.get("difference"))
 

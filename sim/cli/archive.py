@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sim.cli.render.output import OUT, PATH, common, plain, print_json, say
+from sim.cli.render.output import OUT, PATH, common, plain, print_json, say, tidy_at_sigterm
 from sim.cli.run import allow_imports
 
 
@@ -45,10 +45,11 @@ def command(
 
     details = Details([Author.of(text) for text in authors], licence, date, title)
     allow_imports()
-    if (Path(run) / FILE).is_file():
-        written = archive_experiment(Path(run), target, details, force=force)
-    else:
-        written = archive_run(find_run(out, run), target, details, force=force)
+    with tidy_at_sigterm():
+        if (Path(run) / FILE).is_file():
+            written = archive_experiment(Path(run), target, details, force=force)
+        else:
+            written = archive_run(find_run(out, run), target, details, force=force)
     if as_json:
         print_json({"file": target, "files": written.files, "bytes": written.size, "notes": written.notes})
     else:

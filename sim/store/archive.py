@@ -4,10 +4,12 @@ An archive may come from anybody. What it says of itself is not trusted: names, 
 """
 
 import atexit
+import lzma
 import shutil
 import stat
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Final
@@ -25,6 +27,7 @@ MOST_BYTES: Final = 20 * 2**30
 """The most bytes of the files of an archive, unpacked."""
 
 _LONGEST: Final = 1000  # characters of a name
+_ENCRYPTED: Final = 1  # the flag of a file
 
 
 @attrs.frozen
@@ -99,6 +102,8 @@ def members_of(opened: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInfo]:
         name = member.filename
         if _leads_elsewhere(name) or stat.S_ISLNK(member.external_attr >> 16):
             raise UsageError(f"{archive} has the file {name[:80]!r}, which would be written outside of its folder")
+        if member.flag_bits & _ENCRYPTED:
+            raise UsageError(f"{archive} has the file {name[:80]!r}, which is encrypted")
         if name.casefold() in seen:
             raise UsageError(f"{archive} has the file {name[:80]!r} twice")
         seen.add(name.casefold())
@@ -110,7 +115,9 @@ def unreadable(archive: Path, error: Exception) -> SimError:
     return RunError(f"{archive} cannot be read as a zip archive: {error}")
 
 
-UNREADABLE: Final = (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, ValueError)
+UNREADABLE: Final = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, NotImplementedError, RuntimeError, ValueError,
+)  # fmt: skip
 """What `zipfile` raises for archives that are damaged, encrypted or of an unknown kind."""
 
 

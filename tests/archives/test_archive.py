@@ -19,7 +19,7 @@ from sim.archives import Author, Details, archive_experiment, archive_run, check
 from sim.archives.odd import odd_description
 from sim.archives.software import software_of
 from sim.archives.wheels import wheel_of
-from sim.errors import RunError
+from sim.errors import RunError, UsageError
 from sim.store.archive import unpacked_run
 
 ROOT = Path(__file__).parents[2]
@@ -220,6 +220,52 @@ def test_links_copies_and_bombs_are_refused(crowd, tmp_path, monkeypatch):
     empty = rewritten(crowd / "crowd.zip", tmp_path / "empty.zip", {"ro-crate-metadata.json": b"{}"})
     with pytest.raises(sim.UsageError, match="cannot be used"):
         check_archive(empty, tmp_path / "other")
+
+
+def test_damaged_files_are_named(crowd, tmp_path):
+    """A compressed file with bytes that were changed is named as changed, and reading its run is one clear error."""
+    with zipfile.ZipFile(crowd / "crowd.zip") as opened:
+        member = next(one for one in opened.infolist() if one.filename.endswith("run.db"))
+    content = bytearray((crowd / "crowd.zip").read_bytes())
+    start = member.header_offset + 30 + len(member.filename) + 60
+    content[start : start + 200] = bytes(byte ^ 0xFF for byte in content[start : start + 200])
+    damaged = tmp_path / "damaged.zip"
+    damaged.write_bytes(content)
+    (tmp_path / "to").mkdir()
+    assert check_archive(damaged, tmp_path / "to").problems == (f"the file {member.filename} was changed",)
+    with pytest.raises(RunError, match="cannot be read as a zip archive"):
+        unpacked_run(damaged)
+
+
+def test_encrypted_files_are_refused(crowd, tmp_path):
+    """A file that is encrypted is named, in one sentence."""
+    content = bytearray((crowd / "crowd.zip").read_bytes())
+    first = content.index(b"PK\x01\x02")
+    content[first + 8] |= 1
+    (tmp_path / "x.zip").write_bytes(content)
+    with pytest.raises(UsageError, match=r"has the file 'CITATION\.cff', which is encrypted"):
+        check_archive(tmp_path / "x.zip", tmp_path)
+
+
+def test_metadata_of_any_kind_give_one_sentence(crowd, tmp_path):
+    """Metadata that are nested too deeply are refused as such."""
+    archive = rewritten(crowd / "crowd.zip", tmp_path / "deep.zip", {"ro-crate-metadata.json": b"[" * 200_000})
+    with pytest.raises(UsageError, match=r"ro-crate-metadata\.json cannot be used: its JSON is nested too deeply"):
+        check_archive(archive, tmp_path)
+
+
+def test_a_citation_file_has_signs_of_all_languages(crowd, tmp_path):
+    """A title beyond the basic plane of Unicode is read from the citation file, as YAML, as it was given."""
+    archive_run(run_of(crowd), tmp_path / "x.zip", Details([Author.of("Ü, 😀")], title='Moods 😀 "é"'))
+    with zipfile.ZipFile(tmp_path / "x.zip") as opened:
+        cited = YAML(typ="safe").load(opened.read("CITATION.cff"))
+    assert (cited["title"], cited["authors"][0]["given-names"]) == ('Moods 😀 "é"', "😀")
+
+
+def test_days_that_do_not_exist_are_refused():
+    """A date is a day of the calendar."""
+    with pytest.raises(UsageError, match="'2026-02-31' is no date"):
+        Details(date="2026-02-31").check()
 
 
 def test_a_run_in_an_archive_is_read_like_any_other(crowd):
