@@ -12,7 +12,8 @@ import attrs
 
 from sim.archives.crate import METADATA, read_metadata
 from sim.errors import UsageError
-from sim.store.archive import UNREADABLE, members_of, unreadable
+from sim.store.archive import EXPERIMENT, UNREADABLE, members_of, unreadable
+from sim.store.files import DATABASE
 
 _MOST_METADATA = 50 * 2**20
 
@@ -55,6 +56,8 @@ def check_archive(archive: Path, to: Path) -> Checked:
             problems += [
                 f"the file {name} is not in the metadata" for name in sorted(members.keys() - {*known, METADATA})
             ]
+            if EXPERIMENT not in members and not any(_is_record(name) for name in members):
+                problems.append("it has neither a run nor an experiment")
             for name in sorted(known.keys() & members.keys()):
                 if _unpack(opened, members[name], to) != known[name]:
                     problems.append(f"the file {name} was changed")
@@ -79,6 +82,12 @@ def _metadata(
         raise UsageError(f"{archive}: {METADATA} cannot be used: its JSON is nested too deeply") from error
     except ValueError as error:
         raise UsageError(f"{archive}: {METADATA} cannot be used: {error}") from error
+
+
+def _is_record(name: str) -> bool:
+    """Return whether a file is the record of the run, as in `run/NAME/run.db`."""
+    parts = name.split("/")
+    return len(parts) == 3 and parts[0] == "run" and parts[2] == DATABASE
 
 
 def _unpack(opened: zipfile.ZipFile, member: zipfile.ZipInfo, to: Path) -> tuple[int, str]:

@@ -64,6 +64,8 @@ def _verify_archive(archive: Path, known: AuditHead | None, *, again: bool, pyth
 
     if python is not None and not again:
         raise UsageError("--python is for --replay", hint="add --replay, if you trust the code in the archive")
+    if python is not None and (not python or python.startswith("-")):
+        raise UsageError(f"{python[:80]!r} is neither a version nor a path of a Python", hint="such as --python 3.13")
     with tidy_at_sigterm(), tempfile.TemporaryDirectory(prefix="sim-verify-") as folder:
         checked = check_archive(archive, Path(folder))
         problems = list(checked.problems)

@@ -237,6 +237,17 @@ def test_damaged_files_are_named(crowd, tmp_path):
         unpacked_run(damaged)
 
 
+def test_an_archive_of_nothing_is_not_intact(crowd, tmp_path):
+    """An archive from which the run was taken, in its metadata too, is told to have none."""
+    with zipfile.ZipFile(crowd / "crowd.zip") as opened:
+        names = [name for name in opened.namelist() if name.startswith("run/")]
+        metadata = json.loads(opened.read("ro-crate-metadata.json"))
+    metadata["@graph"] = [one for one in metadata["@graph"] if one["@id"] not in names]
+    changes = dict.fromkeys(names) | {"ro-crate-metadata.json": json.dumps(metadata).encode()}
+    archive = rewritten(crowd / "crowd.zip", tmp_path / "none.zip", changes)
+    assert check_archive(archive, tmp_path).problems == ("it has neither a run nor an experiment",)
+
+
 def test_encrypted_files_are_refused(crowd, tmp_path):
     """A file that is encrypted is named, in one sentence."""
     content = bytearray((crowd / "crowd.zip").read_bytes())
