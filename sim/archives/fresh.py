@@ -15,6 +15,7 @@ from sim.archives.software import MODULES, VERSIONS
 from sim.errors import RunError, UsageError
 from sim.experiments.folder import PLAN, TABLE
 from sim.store.files import SCENARIO
+from sim.text import of_error
 
 _OF_ITS_OWN: Final = ("wall_seconds", "cpu_seconds", "run")
 _SECONDS: Final = 3600.0  # real time that a step may take
@@ -65,7 +66,7 @@ def repeat(files: Path, replay: Mapping[str, Any], python: str | None, environme
     try:
         return _carried_out(new, version, allowed)
     except (LookupError, TypeError, ValueError, OSError, csv.Error, RecursionError) as error:
-        raise UsageError(f"the experiment in the archive is not complete: {error!r:.200}") from error
+        raise UsageError(f"the plan or the table in the archive cannot be used: {of_error(error):.200}") from error
 
 
 def _is_name(name: object) -> bool:
@@ -149,7 +150,11 @@ class _Environment:
             result = json.loads(printed)
         except ValueError as error:
             raise RunError(f"sim {arguments[0]} printed no result") from error
-        return result if isinstance(result, dict) else {}
+        failed = result.get("error") if isinstance(result, dict) else "it printed no result"
+        if failed:
+            reason = failed.get("message") if isinstance(failed, dict) else failed
+            raise RunError(f"sim {arguments[0]} failed in the new environment: {reason!s:.600}")
+        return dict(result)
 
     def run(self, *arguments: str) -> str:
         """Run the Python there, without what the user has installed for himself, and return what it prints."""

@@ -237,6 +237,14 @@ def test_damaged_files_are_named(crowd, tmp_path):
         unpacked_run(damaged)
 
 
+def test_a_run_that_was_killed_is_so_in_its_archive(tmp_path):
+    """In an archive, a run that was killed is told from one under way, which could not be replayed."""
+    killed = shutil.copytree(ROOT / "tests" / "golden" / "runs" / "killed", tmp_path / "killed")
+    archive_run(killed, tmp_path / "killed.zip")
+    with sim.open(tmp_path / "killed.zip") as stored:
+        assert stored.info.status == "killed"
+
+
 def test_an_archive_of_nothing_is_not_intact(crowd, tmp_path):
     """An archive from which the run was taken, in its metadata too, is told to have none."""
     with zipfile.ZipFile(crowd / "crowd.zip") as opened:
