@@ -325,6 +325,24 @@ def test_what_cannot_be_archived_is_said(crowd, tmp_path):
     assert (tmp_path / "old.zip").read_text() == "mine"
 
 
+def test_modules_beside_that_are_no_python_are_packed_as_they_are(tmp_path, monkeypatch):
+    """A module that imports a broken one, and can live without it, is packed together with it."""
+    (tmp_path / "tolerant.py").write_text("try:\n    import broken_one\nexcept SyntaxError:\n    pass\n")
+    (tmp_path / "broken_one.py").write_text("def (")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    files = software_of({}, {"tolerant": None}).files
+    assert {"software/modules/tolerant.py", "software/modules/broken_one.py"} <= files.keys()
+
+
+def test_names_of_modules_lead_to_no_other_file(tmp_path):
+    """A path in the name of a module, as a forged record could have it, packs no file of the reader."""
+    (tmp_path / "secret.py").write_text("KEY = 1")
+    name = f"json.{tmp_path}/secret"
+    assert software_of({}, {name: None}).missing == (
+        f"the module {name}, which was defined in a program or a notebook",
+    )
+
+
 def test_classes_of_a_program_are_told_as_missing():
     """Agents that a program or a notebook defines have no module that could be packed, and the archive says so."""
     assert software_of({}, {"__main__": "0" * 64}).missing == (
