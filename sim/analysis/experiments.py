@@ -24,6 +24,7 @@ from sim.runner.event_loop import beside_the_loop, is_cancelled
 from sim.runner.progress import bar
 from sim.scenario.overrides import value_text
 from sim.store import run_folder
+from sim.store.archive import is_archive, unpacked_experiment
 from sim.store.frames import Frame, Library, frame
 from sim.text import plain
 
@@ -65,13 +66,14 @@ class Experiment:
 
     @classmethod
     def open(cls, folder: str | PathLike[str]) -> Self:
-        """Return the experiment in a folder.
+        """Return the experiment in a folder, or in the archive of one.
 
         Raises:
             UsageError: if there is none, or it is still carried out.
-            RunError: if its file is damaged.
+            RunError: if its file, or the archive, is damaged.
         """
-        with contextlib.closing(Results(Path(folder))) as results:
+        path = Path(folder)
+        with contextlib.closing(Results(unpacked_experiment(path) if is_archive(path) else path)) as results:
             return cls(results)
 
     def resume(self, *, again: bool = False, **options: Unpack[WorkerKeywords]) -> Self:

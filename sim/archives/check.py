@@ -1,7 +1,9 @@
 """Checks an archive: whether it has the files that its metadata name, unchanged. No code in it is run."""
 
 import hashlib
+import lzma
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,8 @@ import attrs
 
 from sim.archives.crate import METADATA, read_metadata
 from sim.errors import UsageError
-from sim.store.archive import UNREADABLE, members_of, unreadable
+from sim.store.archive import EXPERIMENT, UNREADABLE, members_of, unreadable
+from sim.store.files import DATABASE
 
 _MOST_METADATA = 50 * 2**20
 
@@ -53,6 +56,8 @@ def check_archive(archive: Path, to: Path) -> Checked:
             problems += [
                 f"the file {name} is not in the metadata" for name in sorted(members.keys() - {*known, METADATA})
             ]
+            if EXPERIMENT not in members and not any(_is_record(name) for name in members):
+                problems.append("it has neither a run nor an experiment")
             for name in sorted(known.keys() & members.keys()):
                 if _unpack(opened, members[name], to) != known[name]:
                     problems.append(f"the file {name} was changed")
@@ -73,8 +78,16 @@ def _metadata(
         return read_metadata(opened.read(member))
     except zipfile.BadZipFile:
         raise
+    except RecursionError as error:
+        raise UsageError(f"{archive}: {METADATA} cannot be used: its JSON is nested too deeply") from error
     except ValueError as error:
         raise UsageError(f"{archive}: {METADATA} cannot be used: {error}") from error
+
+
+def _is_record(name: str) -> bool:
+    """Return whether a file is the record of the run, as in `run/NAME/run.db`."""
+    parts = name.split("/")
+    return len(parts) == 3 and parts[0] == "run" and parts[2] == DATABASE
 
 
 def _unpack(opened: zipfile.ZipFile, member: zipfile.ZipInfo, to: Path) -> tuple[int, str]:
@@ -87,6 +100,6 @@ def _unpack(opened: zipfile.ZipFile, member: zipfile.ZipInfo, to: Path) -> tuple
                 target.write(block)
                 digest.update(block)
                 size += len(block)
-    except zipfile.BadZipFile:  # its check sum is wrong
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError):  # its check sum is wrong, or it is damaged
         return size, ""
     return size, digest.hexdigest()

@@ -4,6 +4,7 @@ RO-Crate describes a folder of research data in JSON-LD. See the specification o
 files, people, the software, and the action that made the result.
 """
 
+import datetime as dt
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -87,7 +88,7 @@ class Details:
         Raises:
             UsageError: if one is not valid.
         """
-        if self.date is not None and not _DATE.fullmatch(self.date):
+        if self.date is not None and not _is_date(self.date):
             raise UsageError(f"{self.date!r:.40} is no date", hint="such as 2026-11-25")
         if self.licence is not None and not _LICENCE.fullmatch(self.licence):
             raise UsageError(f"{self.licence!r:.80} is no identifier of a licence", hint="such as CC-BY-4.0, from SPDX")
@@ -190,16 +191,16 @@ def read_metadata(data: bytes) -> tuple[dict[str, tuple[int, str]], dict[str, An
 
 
 def citation_of(study: Study, details: Details) -> bytes:
-    """Return a citation file. Each text in it is a JSON string, which is one of YAML as well."""
+    """Return a citation file. Each text in it is a JSON string without escaped surrogates, as YAML reads it."""
     lines = [
         "cff-version: 1.2.0", 'message: "If you use these data, please cite them as below."', "type: dataset",
-        f"title: {json.dumps(study.title)}", f"abstract: {json.dumps(study.description)}", "authors:",
+        f"title: {_quoted(study.title)}", f"abstract: {_quoted(study.description)}", "authors:",
     ]  # fmt: skip
     for author in details.authors:
         if author.given:
-            lines += [f"  - family-names: {json.dumps(author.family)}", f"    given-names: {json.dumps(author.given)}"]
+            lines += [f"  - family-names: {_quoted(author.family)}", f"    given-names: {_quoted(author.given)}"]
         else:
-            lines += [f"  - name: {json.dumps(author.family)}"]
+            lines += [f"  - name: {_quoted(author.family)}"]
         if author.orcid:
             lines += [f'    orcid: "https://orcid.org/{author.orcid}"']
     if not details.authors:
@@ -208,10 +209,21 @@ def citation_of(study: Study, details: Details) -> bytes:
     if details.licence is not None:
         lines += [f'license: "{details.licence}"']
     lines += [
-        "references:", "  - type: software", '    title: "sim"', f"    version: {json.dumps(study.sim)}",
+        "references:", "  - type: software", '    title: "sim"', f"    version: {_quoted(study.sim)}",
         "    authors:", '      - name: "The sim authors"', "",
     ]  # fmt: skip
     return "\n".join(lines).encode()
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return _DATE.fullmatch(text) is not None and dt.date.fromisoformat(text) is not None
+    except ValueError:  # such as 31 February
+        return False
 
 
 def _is_orcid(text: str) -> bool:

@@ -15,6 +15,7 @@ from sim.archives.software import MODULES, VERSIONS
 from sim.errors import RunError, UsageError
 from sim.experiments.folder import PLAN, TABLE
 from sim.store.files import SCENARIO
+from sim.text import of_error
 
 _OF_ITS_OWN: Final = ("wall_seconds", "cpu_seconds", "run")
 _SECONDS: Final = 3600.0  # real time that a step may take
@@ -49,7 +50,8 @@ def repeat(files: Path, replay: Mapping[str, Any], python: str | None, environme
         UsageError: if there is no such Python, or it cannot be repeated.
         RunError: if the environment cannot be set up, or the run cannot be repeated.
     """
-    allow = [name for name in replay.get("allow", ()) if _is_name(name)]
+    names = replay.get("allow")
+    allow = [name for name in names if _is_name(name)] if isinstance(names, list) else []
     own = {
         name: value for name, value in environment.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     }
@@ -61,7 +63,10 @@ def repeat(files: Path, replay: Mapping[str, Any], python: str | None, environme
         return _replayed(new, version, allowed)
     if replay.get("asks"):
         raise UsageError("the experiment asks language models at an endpoint, so it cannot be repeated the same way")
-    return _carried_out(new, version, allowed)
+    try:
+        return _carried_out(new, version, allowed)
+    except (LookupError, TypeError, ValueError, OSError, csv.Error, RecursionError) as error:
+        raise UsageError(f"the plan or the table in the archive cannot be used: {of_error(error):.200}") from error
 
 
 def _is_name(name: object) -> bool:
@@ -69,7 +74,10 @@ def _is_name(name: object) -> bool:
 
 
 def _replayed(new: "_Environment", version: str, allowed: Sequence[str]) -> Repeated:
-    (run,) = (new.files / "run").iterdir()  # it was verified before
+    runs = sorted((new.files / "run").glob("*/"))
+    if len(runs) != 1:
+        raise UsageError(f"the archive has {len(runs)} runs, not one")
+    (run,) = runs
     result = new.sim("replay", str(run), "--allow-commands", *allowed)
     return Repeated(result.get("same") is True, version, result.get("difference"))
 
@@ -142,7 +150,11 @@ class _Environment:
             result = json.loads(printed)
         except ValueError as error:
             raise RunError(f"sim {arguments[0]} printed no result") from error
-        return result if isinstance(result, dict) else {}
+        failed = result.get("error") if isinstance(result, dict) else "it printed no result"
+        if failed:
+            reason = failed.get("message") if isinstance(failed, dict) else failed
+            raise RunError(f"sim {arguments[0]} failed in the new environment: {reason!s:.600}")
+        return dict(result)
 
     def run(self, *arguments: str) -> str:
         """Run the Python there, without what the user has installed for himself, and return what it prints."""

@@ -117,8 +117,8 @@ def _module_files(module: str, known: str | None) -> dict[str, bytes]:
 
 
 def _file_of(module: str) -> Path | None:
-    if module == "__main__":
-        return None
+    if module == "__main__" or not all(part.isidentifier() for part in module.split(".")):
+        return None  # the name is on record, and a path in it could lead to any file
     try:
         spec = find_spec(module.partition(".")[0])
     except (ImportError, ValueError):
@@ -142,7 +142,11 @@ def _imported_beside(path: Path, root: Path) -> Iterator[Path]:
 
 def _imports(path: Path, root: Path) -> Iterator[str]:
     package = path.relative_to(root).parent.parts
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError, RecursionError):  # whoever imports it can live without it
+        return
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -28,7 +28,7 @@ from sim.scenario.yaml_tree import read_tree
 from sim.store import StoredRun, open_run, run_folder
 from sim.store.archive import EXPERIMENT, check_not_archived
 from sim.store.audit_chain import AUDIT
-from sim.store.files import DATABASE, PLACES, SCENARIO, failure, is_settled, versions
+from sim.store.files import DATABASE, LOCK, PLACES, SCENARIO, failure, is_settled, versions
 from sim.store.head import HEAD, UNSAFE
 from sim.text import plain
 
@@ -88,6 +88,8 @@ def archive_run(run: str | Path, target: Path, details: Details | None = None, *
         facts = {"seed": info.seed, "mode": info.mode, "until": info.options.get("until", "as in the scenario")}
         odd = odd_description(text, tuple(info.options.get("set", ())), facts)
         files = _run_files(RUN, folder)
+        if info.status == "killed":  # a lock that nobody holds tells it from a run under way
+            files[f"{RUN}{folder.name}/{LOCK}"] = b""
         return _write(target, files, software, odd, study, given)
 
 

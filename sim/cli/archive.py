@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sim.cli.render.output import OUT, PATH, common, plain, print_json, say
+from sim.cli.render.output import OUT, PATH, common, plain, print_json, say, tidy_at_sigterm
 from sim.cli.run import allow_imports
 from sim.errors import UsageError
 
@@ -41,26 +41,37 @@ def command(
     packages, metadata (RO-Crate), a citation file, and a description after the ODD protocol.
     """
     from sim.archives import Author, Details, archive_experiment, archive_run
-    from sim.experiments.folder import FOLDER
     from sim.experiments.results import FILE
-    from sim.store import find_run
 
     details = Details([Author.of(text) for text in authors], licence, date, title)
     allow_imports()
-    if (Path(run) / FILE).is_file():
-        written = archive_experiment(Path(run), target, details, force=force)
-    else:
-        try:
-            folder = find_run(out, run)
-        except UsageError as error:
-            near = FOLDER / run
-            if (near / FILE).is_file():
-                raise UsageError(str(error), hint=f"did you mean {near}?") from None
-            raise
-        written = archive_run(folder, target, details, force=force)
+    with tidy_at_sigterm():
+        if (Path(run) / FILE).is_file():
+            written = archive_experiment(Path(run), target, details, force=force)
+        else:
+            written = archive_run(_found(run, out), target, details, force=force)
     if as_json:
         print_json({"file": target, "files": written.files, "bytes": written.size, "notes": written.notes})
     else:
         click.echo(f"{plain(target)}: {written.files} files, {written.size:,} bytes")
     for note in written.notes:
         say(f"sim: note: {plain(note)}")
+
+
+def _found(run: str, out: Path) -> Path:
+    """Return the folder of a run.
+
+    Raises:
+        UsageError: if there is none; the hint names an experiment of this name, if there is one.
+    """
+    from sim.experiments.folder import FOLDER
+    from sim.experiments.results import FILE
+    from sim.store import find_run
+
+    try:
+        return find_run(out, run)
+    except UsageError as error:
+        near = FOLDER / run
+        if (near / FILE).is_file():
+            raise UsageError(str(error), hint=f"did you mean {near}?") from None
+        raise

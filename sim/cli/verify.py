@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from sim.cli.render.output import OUT, common, plain, print_json, say
+from sim.cli.render.output import OUT, common, plain, print_json, say, tidy_at_sigterm
 from sim.errors import RunError, UsageError
 from sim.store import StoredRun, find_run, open_run
 from sim.store.archive import is_archive
@@ -64,7 +64,9 @@ def _verify_archive(archive: Path, known: AuditHead | None, *, again: bool, pyth
 
     if python is not None and not again:
         raise UsageError("--python is for --replay", hint="add --replay, if you trust the code in the archive")
-    with tempfile.TemporaryDirectory(prefix="sim-verify-") as folder:
+    if python is not None and (not python or python.startswith("-")):
+        raise UsageError(f"{python[:80]!r} is neither a version nor a path of a Python", hint="such as --python 3.13")
+    with tidy_at_sigterm(), tempfile.TemporaryDirectory(prefix="sim-verify-") as folder:
         checked = check_archive(archive, Path(folder))
         problems = list(checked.problems)
         fields: dict[str, object] = {"archive": archive, "title": checked.title, "files": checked.files}

@@ -97,6 +97,8 @@ def _read_file(folder: Path, name: str) -> PlaceGraph:
         found = (folder / path).resolve()
         if not found.is_relative_to(folder.resolve()):
             raise UsageError(f"{name[:200]!r} leads out of the folder of the scenario", hint="copy it there")
+        if found.exists() and not (found.is_file() or found.is_dir()):  # such as a pipe, which would be waited for
+            raise UsageError(f"{name[:200]!r} is not a file")
         data = _read(found)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its name is not allowed"

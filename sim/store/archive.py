@@ -4,10 +4,13 @@ An archive may come from anybody. What it says of itself is not trusted: names, 
 """
 
 import atexit
+import lzma
 import shutil
 import stat
 import tempfile
 import zipfile
+import zlib
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Final
@@ -25,6 +28,7 @@ MOST_BYTES: Final = 20 * 2**30
 """The most bytes of the files of an archive, unpacked."""
 
 _LONGEST: Final = 1000  # characters of a name
+_ENCRYPTED: Final = 1  # the flag of a file
 
 
 @attrs.frozen
@@ -52,6 +56,20 @@ def unpacked_run(archive: Path) -> Path:
         UsageError: if it has no run, several, or too much, or a file in it has a name that leads elsewhere.
         RunError: if it is damaged or cannot be read.
     """
+    return _unpacked(archive, _unpack_run)
+
+
+def unpacked_experiment(archive: Path) -> Path:
+    """Return the folder of the experiment in an archive, which is unpacked as `unpacked_run` does it.
+
+    Raises:
+        UsageError: if it has no experiment or too much, or a file in it has a name that leads elsewhere.
+        RunError: if it is damaged or cannot be read.
+    """
+    return _unpacked(archive, _unpack_experiment)
+
+
+def _unpacked(archive: Path, unpack: Callable[[Path], Path]) -> Path:
     try:
         path, facts = archive.resolve(), archive.stat()
     except OSError as error:
@@ -60,7 +78,7 @@ def unpacked_run(archive: Path) -> Path:
     with _LOCK:
         known = _UNPACKED.get(path)
         if known is None or known.version != version:
-            known = _UNPACKED[path] = _Unpacked(archive, version, _unpack_run(archive))
+            known = _UNPACKED[path] = _Unpacked(archive, version, unpack(archive))
         return known.folder
 
 
@@ -99,6 +117,8 @@ def members_of(opened: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInfo]:
         name = member.filename
         if _leads_elsewhere(name) or stat.S_ISLNK(member.external_attr >> 16):
             raise UsageError(f"{archive} has the file {name[:80]!r}, which would be written outside of its folder")
+        if member.flag_bits & _ENCRYPTED:
+            raise UsageError(f"{archive} has the file {name[:80]!r}, which is encrypted")
         if name.casefold() in seen:
             raise UsageError(f"{archive} has the file {name[:80]!r} twice")
         seen.add(name.casefold())
@@ -110,7 +130,9 @@ def unreadable(archive: Path, error: Exception) -> SimError:
     return RunError(f"{archive} cannot be read as a zip archive: {error}")
 
 
-UNREADABLE: Final = (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, ValueError)
+UNREADABLE: Final = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, NotImplementedError, RuntimeError, ValueError,
+)  # fmt: skip
 """What `zipfile` raises for archives that are damaged, encrypted or of an unknown kind."""
 
 
@@ -120,16 +142,38 @@ def _leads_elsewhere(name: str) -> bool:
     return wrong or not parts or len(name) > _LONGEST
 
 
+def _new_folder() -> Path:
+    """Return a new folder, which is removed when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="sim-archive-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _unpack_experiment(archive: Path) -> Path:
+    """Unpack the experiment of an archive, and return its folder."""
+    to = _new_folder()
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            members = members_of(opened, archive)
+            if not any(member.filename == EXPERIMENT for member in members):
+                raise UsageError(f"{archive} has no experiment", hint="sim.open reads the archive of a run")
+            for member in members:
+                opened.extract(member, to)
+    except UNREADABLE as error:
+        raise unreadable(archive, error) from error
+    return to / PurePosixPath(EXPERIMENT).parent
+
+
 def _unpack_run(archive: Path) -> Path:
-    """Unpack the one run of an archive, and return its folder. Its files are removed when the process ends."""
-    to = Path(tempfile.mkdtemp(prefix="sim-archive-"))
-    atexit.register(shutil.rmtree, to, ignore_errors=True)
+    """Unpack the one run of an archive, and return its folder."""
+    to = _new_folder()
     try:
         with zipfile.ZipFile(archive) as opened:
             members = members_of(opened, archive)
             if any(member.filename == EXPERIMENT for member in members):
                 raise UsageError(
-                    f"{archive} is the archive of an experiment, not of a run", hint=f"check it: sim verify {archive}"
+                    f"{archive} is the archive of an experiment, not of a run",
+                    hint="sim.Experiment.open reads it, and sim verify checks it",
                 )
             places = {PurePosixPath(one.filename).parent for one in members if _name(one) == DATABASE}
             if len(places) != 1:

@@ -20,7 +20,7 @@ from sim.archives.odd import odd_description
 from sim.archives.software import software_of
 from sim.archives.wheels import wheel_of
 from sim.cli.archive import command
-from sim.errors import RunError
+from sim.errors import RunError, UsageError
 from sim.experiments.folder import FOLDER
 from sim.experiments.results import FILE
 from sim.store.archive import unpacked_run
@@ -225,6 +225,71 @@ def test_links_copies_and_bombs_are_refused(crowd, tmp_path, monkeypatch):
         check_archive(empty, tmp_path / "other")
 
 
+def test_damaged_files_are_named(crowd, tmp_path):
+    """A compressed file with bytes that were changed is named as changed, and reading its run is one clear error."""
+    with zipfile.ZipFile(crowd / "crowd.zip") as opened:
+        member = next(one for one in opened.infolist() if one.filename.endswith("run.db"))
+    content = bytearray((crowd / "crowd.zip").read_bytes())
+    start = member.header_offset + 30 + len(member.filename) + 60
+    content[start : start + 200] = bytes(byte ^ 0xFF for byte in content[start : start + 200])
+    damaged = tmp_path / "damaged.zip"
+    damaged.write_bytes(content)
+    (tmp_path / "to").mkdir()
+    assert check_archive(damaged, tmp_path / "to").problems == (f"the file {member.filename} was changed",)
+    with pytest.raises(RunError, match="cannot be read as a zip archive"):
+        unpacked_run(damaged)
+
+
+def test_a_run_that_was_killed_is_so_in_its_archive(tmp_path):
+    """In an archive, a run that was killed is told from one under way, which could not be replayed."""
+    killed = shutil.copytree(ROOT / "tests" / "golden" / "runs" / "killed", tmp_path / "killed")
+    archive_run(killed, tmp_path / "killed.zip")
+    with sim.open(tmp_path / "killed.zip") as stored:
+        assert stored.info.status == "killed"
+
+
+def test_an_archive_of_nothing_is_not_intact(crowd, tmp_path):
+    """An archive from which the run was taken, in its metadata too, is told to have none."""
+    with zipfile.ZipFile(crowd / "crowd.zip") as opened:
+        names = [name for name in opened.namelist() if name.startswith("run/")]
+        metadata = json.loads(opened.read("ro-crate-metadata.json"))
+    metadata["@graph"] = [one for one in metadata["@graph"] if one["@id"] not in names]
+    changes = dict.fromkeys(names) | {"ro-crate-metadata.json": json.dumps(metadata).encode()}
+    archive = rewritten(crowd / "crowd.zip", tmp_path / "none.zip", changes)
+    assert check_archive(archive, tmp_path).problems == ("it has neither a run nor an experiment",)
+
+
+def test_encrypted_files_are_refused(crowd, tmp_path):
+    """A file that is encrypted is named, in one sentence."""
+    content = bytearray((crowd / "crowd.zip").read_bytes())
+    first = content.index(b"PK\x01\x02")
+    content[first + 8] |= 1
+    (tmp_path / "x.zip").write_bytes(content)
+    with pytest.raises(UsageError, match=r"has the file 'CITATION\.cff', which is encrypted"):
+        check_archive(tmp_path / "x.zip", tmp_path)
+
+
+def test_metadata_of_any_kind_give_one_sentence(crowd, tmp_path):
+    """Metadata that are nested too deeply are refused as such."""
+    archive = rewritten(crowd / "crowd.zip", tmp_path / "deep.zip", {"ro-crate-metadata.json": b"[" * 200_000})
+    with pytest.raises(UsageError, match=r"ro-crate-metadata\.json cannot be used: its JSON is nested too deeply"):
+        check_archive(archive, tmp_path)
+
+
+def test_a_citation_file_has_signs_of_all_languages(crowd, tmp_path):
+    """A title beyond the basic plane of Unicode is read from the citation file, as YAML, as it was given."""
+    archive_run(run_of(crowd), tmp_path / "x.zip", Details([Author.of("Ü, 😀")], title='Moods 😀 "é"'))
+    with zipfile.ZipFile(tmp_path / "x.zip") as opened:
+        cited = YAML(typ="safe").load(opened.read("CITATION.cff"))
+    assert (cited["title"], cited["authors"][0]["given-names"]) == ('Moods 😀 "é"', "😀")
+
+
+def test_days_that_do_not_exist_are_refused():
+    """A date is a day of the calendar."""
+    with pytest.raises(UsageError, match="'2026-02-31' is no date"):
+        Details(date="2026-02-31").check()
+
+
 def test_a_run_in_an_archive_is_read_like_any_other(crowd):
     """Python opens, replays and compares a run in an archive, and knows its name; it cannot be resumed there."""
     archive = crowd / "crowd.zip"
@@ -261,6 +326,24 @@ def test_what_cannot_be_archived_is_said(crowd, tmp_path):
         software_of({"anyio": "0.1"}, {})
     assert [path.name for path in tmp_path.iterdir()] == ["old.zip"]
     assert (tmp_path / "old.zip").read_text() == "mine"
+
+
+def test_modules_beside_that_are_no_python_are_packed_as_they_are(tmp_path, monkeypatch):
+    """A module that imports a broken one, and can live without it, is packed together with it."""
+    (tmp_path / "tolerant.py").write_text("try:\n    import broken_one\nexcept SyntaxError:\n    pass\n")
+    (tmp_path / "broken_one.py").write_text("def (")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    files = software_of({}, {"tolerant": None}).files
+    assert {"software/modules/tolerant.py", "software/modules/broken_one.py"} <= files.keys()
+
+
+def test_names_of_modules_lead_to_no_other_file(tmp_path):
+    """A path in the name of a module, as a forged record could have it, packs no file of the reader."""
+    (tmp_path / "secret.py").write_text("KEY = 1")
+    name = f"json.{tmp_path}/secret"
+    assert software_of({}, {name: None}).missing == (
+        f"the module {name}, which was defined in a program or a notebook",
+    )
 
 
 def test_classes_of_a_program_are_told_as_missing():
@@ -360,6 +443,9 @@ def test_an_experiment_is_archived_without_paths_of_this_machine(tmp_path):
         assert not path.is_file() or str(tmp_path).encode() not in path.read_bytes(), path
     with pytest.raises(sim.UsageError, match="the archive of an experiment, not of a run"):
         sim.open(written.path)
+    again = sim.Experiment.open(written.path)
+    assert (again.plan.id, again.complete) == (made.plan.id, True)
+    assert list(again.frame()["hash"]) == list(made.frame()["hash"])
 
 
 def test_an_experiment_is_found_by_its_name_in_a_hint(tmp_path, monkeypatch):

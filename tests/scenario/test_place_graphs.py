@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -214,6 +215,13 @@ def test_size(tmp_path, monkeypatch):
             changed.setattr(graph_files, limit, 2)
             assert words in problem_of(file).message
     assert places_of(file).nodes == ["a", "b", "c"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+def test_a_pipe_is_no_graph_file(tmp_path):
+    """A pipe is refused; reading it would wait for somebody who writes to it."""
+    os.mkfifo(tmp_path / "net.edgelist")
+    assert "'net.edgelist' is not a file" in problem_of(scenario(tmp_path, "{file: net.edgelist}")).message
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -37,6 +38,16 @@ TAGS = click.option(
     "--tag", "tags", multiple=True, metavar="NAME", help="A word by which `sim list --tag` finds the run."
 )
 INTERRUPTED = RunError("interrupted")
+
+
+@contextmanager
+def tidy_at_sigterm() -> Iterator[None]:
+    """End the process at SIGTERM as if it had been told to exit, so that temporary files are removed."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def common(command: Command) -> Command:
