@@ -25,7 +25,7 @@ function makeCharts() {
     const width = Math.max(180, holder.clientWidth);
     const axis = { stroke: palette.soft, grid: { stroke: palette.grid, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const plot = new uPlot({
-      width, height: CHART_HEIGHT, legend: { show: false }, padding: [8, 14, 0, 0],
+      width, height: CHART_HEIGHT, legend: { show: false }, padding: [8, 28, 0, 0],
       cursor: { y: false, sync: { key: "run", scales: ["x", null] }, drag: { x: true, y: false }, points: { size: 5 } },
       scales: { x: { time: false } },
       axes: [
