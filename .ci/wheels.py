@@ -32,7 +32,7 @@ COLUMNS = ("wheel", "python", "MB", "seconds", "compiled", "first command", "gal
 Row = tuple[str, ...]
 
 
-class Failed(Exception):  # it is what a wheel did
+class Failed(Exception):  # no Error in its name, because this program expects it
     """What a wheel did wrong."""
 
 
@@ -161,10 +161,14 @@ def rows_of(scratch: Path, builds: Iterable[str], folder: Path) -> Iterator[Row]
             yield ("-", version, "-", "-", "-", "-", "-", "skipped: not on this machine")
             continue
         trials = []
-        if pure is None:
-            pure = build(scratch, python, SIM_PURE_PYTHON="1")
-            trials.append(build(scratch, python, CC="/nonexistent"))  # whoever builds without a compiler
-        trials += [pure, build(scratch, python)]
+        try:
+            if pure is None:
+                pure = build(scratch, python, SIM_PURE_PYTHON="1")
+                trials.append(build(scratch, python, CC="/nonexistent"))  # whoever builds without a compiler
+            trials += [pure, build(scratch, python)]
+        except Failed as error:
+            yield ("-", version, "-", "-", "-", "-", "-", f"FAILED: {error}")
+            continue
         for wheel in trials:
             home = Path(tempfile.mkdtemp(dir=scratch)) / "home"
             yield try_wheel(Trial(wheel, python, home, compiled=wheel is trials[-1]), expected)

@@ -83,7 +83,7 @@ class Details:
     title: str | None = None
 
     def check(self) -> None:
-        """Check the date, the licence and the title.
+        """Check the authors, the date, the licence and the title.
 
         Raises:
             UsageError: if one is not valid.
@@ -92,6 +92,8 @@ class Details:
             raise UsageError(f"{self.date!r:.40} is no date", hint="such as 2026-11-25")
         if self.licence is not None and not _LICENCE.fullmatch(self.licence):
             raise UsageError(f"{self.licence!r:.80} is no identifier of a licence", hint="such as CC-BY-4.0, from SPDX")
+        if len({author.orcid or author for author in self.authors}) < len(self.authors):
+            raise UsageError("an author is given twice")
         if self.title is not None and not (self.title.isprintable() and 0 < len(self.title) <= 300):
             raise UsageError("a title has 1 to 300 characters in one line")
 

@@ -24,7 +24,7 @@ from sim.errors import UsageError
 @click.option("--title", help="Default: made from the name of the scenario.")
 @click.option(
     "--author", "authors", multiple=True, metavar="NAME",
-    help='An author: "Family, Given", or with an ORCID: "Family, Given, 0000-0002-1825-0097".',
+    help='"Family, Given", or with an ORCID: "Family, Given, 0000-0002-1825-0097". Without a comma: an organization.',
 )  # fmt: skip
 @click.option("--licence", metavar="ID", help="The licence of the data, as an SPDX identifier such as CC-BY-4.0.")
 @click.option("--date", metavar="YYYY-MM-DD", help="The date of publication. Default: when the run began.")

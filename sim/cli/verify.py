@@ -69,6 +69,8 @@ def _verify_archive(archive: Path, known: AuditHead | None, *, again: bool, pyth
     with tidy_at_sigterm(), tempfile.TemporaryDirectory(prefix="sim-verify-") as folder:
         checked = check_archive(archive, Path(folder))
         problems = list(checked.problems)
+        if known is not None and "experiment" in checked.replay:
+            raise UsageError(f"{archive} is the archive of an experiment, and --audit-head is about a run")
         fields: dict[str, object] = {"archive": archive, "title": checked.title, "files": checked.files}
         for run in sorted((Path(folder) / "run").glob("*/")):
             record, found = _verified(run, known)

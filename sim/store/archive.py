@@ -178,13 +178,13 @@ def _unpack_run(archive: Path) -> Path:
             places = {PurePosixPath(one.filename).parent for one in members if _name(one) == DATABASE}
             if len(places) != 1:
                 raise UsageError(f"{archive} has {len(places)} runs, not one", hint="pack the folder of one run")
-            own = [one for one in members if places <= set(PurePosixPath(one.filename).parents)]
-            paths = {Path(opened.extract(one, to)).parent for one in own if _name(one) == DATABASE}
-            for member in own:
-                opened.extract(member, to)
+            (place,) = places
+            for member in members:
+                if place in PurePosixPath(member.filename).parents:
+                    opened.extract(member, to)
     except UNREADABLE as error:
         raise unreadable(archive, error) from error
-    return paths.pop()
+    return to / place
 
 
 def _name(member: zipfile.ZipInfo) -> str:

@@ -378,7 +378,8 @@ def test_authors_that_are_refused(text, message):
 
 def test_details_are_checked():
     """A date, a licence or a title of another form is refused."""
-    for details in (Details(date="1.11.2026"), Details(licence="do what you want"), Details(title="")):
+    twice = Details([Author.of("Doe, Jane"), Author.of("Doe, Jane")])
+    for details in (twice, Details(date="1.11.2026"), Details(licence="do what you want"), Details(title="")):
         with pytest.raises(sim.UsageError):
             details.check()
 
