@@ -61,6 +61,8 @@ def command(
         raise UsageError("--serve writes no file, so it cannot be combined with --to, --force or --repeat")
     with reading(out, run) as stored:
         if serve is not None or (target is None and stored.info.status == "running"):
+            if again or force:
+                raise UsageError(f"{run} is under way, and its page is served", hint="give --to FILE to write a page")
             _serve(stored, serve or 0, as_json=as_json)
             return
         found = repeated(stored, allow, allow_commands=allow_commands) if again and calls_in_core(stored) else None

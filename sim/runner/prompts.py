@@ -73,6 +73,8 @@ async def repeated_prompts_async(stored: StoredRun, **options: Unpack[ReplayKeyw
     except DivergenceError as error:
         raise RunError(f"the prompts of {stored.path} cannot be repeated: {error}") from error
     ids = [id for (id,) in stored.query(_CALLS)]
+    if len(found) < len(ids):
+        raise RunError(f"the replay of {stored.path} made {len(found)} model calls, and its record has {len(ids)}")
     return dict(zip(ids, found, strict=False))  # the replay of a run that was killed can go a step further
 
 

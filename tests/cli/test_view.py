@@ -6,6 +6,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests.inbox.helpers import going_on
+
 
 def test_a_view_is_written_beside_the_run(sim, tiny):
     """`sim view` writes `view.html` in the folder of the run; --to names another file, --force replaces it."""
@@ -45,6 +47,15 @@ def test_wrong_use_of_view(sim, tiny):
     assert "--serve writes no file" in both.err
     assert sim("view", "tiny", "--serve", "70000").code == 2
     assert sim("view", "nothing").code == 2
+
+
+def test_a_run_under_way_is_served_so_nothing_is_written(sim, tiny, start, tmp_path):
+    """--repeat and --force are about a page that is written; for a run under way they need --to."""
+    start("run", tiny, "--clock", "wall", "--speed", "1", "--quiet")
+    run = going_on(tmp_path / "runs")
+    for option in ("--repeat", "--force"):
+        done = sim("view", run, option)
+        assert (done.code, "is under way, and its page is served" in done.err) == (2, True)
 
 
 @pytest.mark.proof

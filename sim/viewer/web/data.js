@@ -42,7 +42,9 @@ function latest(most, load) {
 
 // A chunk: [block of the frame, block of the lines, number of its first event, number of events, start, end].
 const frames = new Map(); // decoded frames by chunk, the latest used last
-const loadFrame = latest(FRAMES_KEPT, async (chunk) => {
+const loading = new Map(); // frames that are being decoded, by chunk
+
+async function decodeFrame(chunk) {
   const [block, , first, count, start, end] = ABOUT.chunks[chunk];
   const given = JSON.parse(await blockText(block));
   const times = Float64Array.from(given.times, (nanoseconds) => start + nanoseconds / 1e9);
@@ -54,7 +56,18 @@ const loadFrame = latest(FRAMES_KEPT, async (chunk) => {
   frames.set(chunk, frame);
   if (frames.size > FRAMES_KEPT) frames.delete(frames.keys().next().value);
   return frame;
-});
+}
+
+function loadFrame(chunk) {
+  const found = frames.get(chunk);
+  if (found) {
+    frames.delete(chunk);
+    frames.set(chunk, found);
+    return Promise.resolve(found);
+  }
+  if (!loading.has(chunk)) loading.set(chunk, decodeFrame(chunk).finally(() => loading.delete(chunk)));
+  return loading.get(chunk);
+}
 
 /** The frame of a chunk if it is decoded; otherwise it will be, and `soon` is called. */
 function frameNow(chunk, soon) {
