@@ -2,6 +2,8 @@
 
 import csv
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +21,8 @@ from sim.text import of_error
 
 _OF_ITS_OWN: Final = ("wall_seconds", "cpu_seconds", "run")
 _SECONDS: Final = 3600.0  # real time that a step may take
+_PINNED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]*")
+_VERSION: Final = re.compile(r"3(\.\d{1,3}){1,2}")
 _NAME: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 
 
@@ -110,6 +114,29 @@ def _difference(was: Sequence[Mapping[str, str]], found: Sequence[Mapping[str, s
     return None if len(was) == len(found) else f"{TABLE} has {len(found)} trials, and had {len(was)}"
 
 
+def _pinned(path: Path) -> Path:
+    """Return the path of the versions of packages, if each line of it is a name and a version: no address, no option.
+
+    Raises:
+        UsageError: if one is something else.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{VERSIONS} in the archive cannot be used: {of_error(error):.200}") from error
+    wrong = next((line for line in lines if not _PINNED.fullmatch(line)), None)
+    if wrong is not None:
+        raise UsageError(f"{VERSIONS} in the archive has {wrong!r:.80}, which is not the name and version of a package")
+    return path
+
+
+def _pyenv(variables: Mapping[str, str], version: str) -> list[Path]:
+    """Return the folders in which pyenv has installed this version of Python, the newest first."""
+    root = variables.get("PYENV_ROOT") or str(Path(variables.get("HOME", "")) / ".pyenv")
+    found = [path for path in Path(root).glob("versions/3.*/bin") if f"{path.parent.name}.".startswith(f"{version}.")]
+    return sorted(found, key=lambda path: [int(part) for part in re.findall(r"\d+", path.parent.name)], reverse=True)
+
+
 @attrs.frozen
 class _Environment:
     """A new environment for Python."""
@@ -129,9 +156,9 @@ class _Environment:
         wheels = sorted(map(str, software.glob("*.whl")))
         if not wheels:
             raise UsageError("the archive has no software")
-        versions = ["-c", str(self.files / VERSIONS)]
+        versions = ["-c", str(_pinned(self.files / VERSIONS))]
         uv = shutil.which("uv", path=self.variables.get("PATH"))
-        chosen = python or sys.executable
+        chosen = sys.executable if python is None else self._found(python)
         if uv is not None:
             self._step(f"find Python {chosen}", uv, "python", "find", "--no-python-downloads", chosen)
             self._step("make a new environment", uv, "venv", "--quiet", "--python", chosen, str(self.folder))
@@ -142,6 +169,27 @@ class _Environment:
             raise UsageError(f"there is no Python {chosen!r:.80} here", hint="give the path of one")
         self._step("make a new environment", program, "-m", "venv", str(self.folder))
         self._step("install packages", str(self.python), "-m", "pip", "install", "--quiet", *versions, *wheels)
+
+    def _found(self, python: str) -> str:
+        """Return the path of a Python that works, for a version; anything else is returned as it is.
+
+        The first program of that name may be one that only looks for others, as those of pyenv do.
+        """
+        if not _VERSION.fullmatch(python):
+            return python
+        program = f"python{'.'.join(python.split('.')[:2])}"
+        folders = [*map(Path, self.variables.get("PATH", "").split(os.pathsep)), *_pyenv(self.variables, python)]
+        for path in (folder / program for folder in folders):
+            if path.is_file() and self._is_version(path, python):
+                return str(path)
+        return python
+
+    def _is_version(self, program: Path, version: str) -> bool:
+        try:
+            printed = self._step("run", str(program), "-I", "-c", "import platform; print(platform.python_version())")
+        except RunError:
+            return False
+        return f"{printed.strip()}.".startswith(f"{version}.")
 
     def sim(self, *arguments: str) -> dict[str, Any]:
         """Run a command of sim there, beside the modules that the archive brings, and return what it prints."""

@@ -12,6 +12,7 @@ from sim.errors import RunError, UsageError
 from sim.store import StoredRun, find_run, open_run
 from sim.store.archive import is_archive
 from sim.store.audit_chain import AuditHead
+from sim.store.files import DATABASE
 
 
 @click.command(
@@ -72,7 +73,7 @@ def _verify_archive(archive: Path, known: AuditHead | None, *, again: bool, pyth
         if known is not None and "experiment" in checked.replay:
             raise UsageError(f"{archive} is the archive of an experiment, and --audit-head is about a run")
         fields: dict[str, object] = {"archive": archive, "title": checked.title, "files": checked.files}
-        for run in sorted((Path(folder) / "run").glob("*/")):
+        for run in sorted(record.parent for record in Path(folder).glob(f"run/*/{DATABASE}")):
             record, found = _verified(run, known)
             fields |= {**record, "run": run.name}
             problems += [problem.replace(str(run), str(archive)) for problem in found]

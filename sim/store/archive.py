@@ -27,6 +27,10 @@ MOST_FILES: Final = 10_000
 MOST_BYTES: Final = 20 * 2**30
 """The most bytes of the files of an archive, unpacked."""
 
+MOST_RATIO: Final = 200
+"""How many times smaller a large file may be in an archive. The record of a run is about 25 times smaller at most."""
+
+_LARGE: Final = 100 * 2**20  # bytes
 _LONGEST: Final = 1000  # characters of a name
 _ENCRYPTED: Final = 1  # the flag of a file
 
@@ -106,8 +110,8 @@ def members_of(opened: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInfo]:
     """Return the files of a zip archive.
 
     Raises:
-        UsageError: if there are too many or too large ones, if two have the same name, or if one is a link or has
-            a name that leads out of the folder into which it is unpacked.
+        UsageError: if there are too many or too large ones, if two have the same name, or if one is a link, has a
+            name that leads out of the folder into which it is unpacked, or is far larger than it is in the archive.
     """
     members = [member for member in opened.infolist() if not member.is_dir()]
     if len(members) > MOST_FILES or sum(one.file_size for one in members) > MOST_BYTES:
@@ -115,8 +119,14 @@ def members_of(opened: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInfo]:
     seen: set[str] = set()
     for member in members:
         name = member.filename
-        if _leads_elsewhere(name) or stat.S_ISLNK(member.external_attr >> 16):
+        if _leads_elsewhere(name):
             raise UsageError(f"{archive} has the file {name[:80]!r}, which would be written outside of its folder")
+        if stat.S_ISLNK(member.external_attr >> 16):
+            raise UsageError(f"{archive} has the file {name[:80]!r}, which is a link to another file")
+        if member.file_size > max(_LARGE, MOST_RATIO * member.compress_size):
+            raise UsageError(
+                f"{archive} has the file {name[:80]!r}, which is more than {MOST_RATIO} times larger when unpacked"
+            )
         if member.flag_bits & _ENCRYPTED:
             raise UsageError(f"{archive} has the file {name[:80]!r}, which is encrypted")
         if name.casefold() in seen:

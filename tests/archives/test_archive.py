@@ -15,10 +15,12 @@ import pytest
 from ruamel.yaml import YAML
 
 import sim
-from sim.archives import Author, Details, archive_experiment, archive_run, check_archive
+from sim.archives import Author, Details, archive_experiment, archive_run, check_archive, repeat
+from sim.archives.fresh import _Environment
 from sim.archives.odd import odd_description
 from sim.archives.software import software_of
 from sim.archives.wheels import wheel_of
+from sim.cli import main
 from sim.cli.archive import command
 from sim.errors import RunError, UsageError
 from sim.experiments.folder import FOLDER
@@ -207,7 +209,7 @@ def test_links_copies_and_bombs_are_refused(crowd, tmp_path, monkeypatch):
     """A symbolic link, two files of one name, too many bytes, and what is no archive are refused in one sentence."""
     link = zipfile.ZipInfo("run/link")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
-    for file, message in ((link, "outside of its folder"), ("odd.md", "twice")):
+    for file, message in ((link, "is a link"), ("odd.md", "twice")):
         path = Path(shutil.copy(crowd / "crowd.zip", tmp_path / "copy.zip"))
         with zipfile.ZipFile(path, "a") as opened:
             opened.writestr(file, "/etc/passwd")
@@ -217,12 +219,61 @@ def test_links_copies_and_bombs_are_refused(crowd, tmp_path, monkeypatch):
         patch.setattr("sim.store.archive.MOST_BYTES", 1000)
         with pytest.raises(sim.UsageError, match="more than 10,000 files, or 1,000 bytes"):
             check_archive(crowd / "crowd.zip", tmp_path / "in")
+    with monkeypatch.context() as patch:
+        patch.setattr("sim.store.archive._LARGE", 1000)
+        with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as opened:
+            opened.writestr("run/a/run.db", bytes(10**6))
+        for read in (
+            lambda: check_archive(tmp_path / "bomb.zip", tmp_path / "in"),
+            lambda: unpacked_run(tmp_path / "bomb.zip"),
+        ):
+            with pytest.raises(sim.UsageError, match="more than 200 times larger"):
+                read()
     (tmp_path / "text.zip").write_text("no archive")
     with pytest.raises(RunError, match="cannot be read as a zip archive"):
         check_archive(tmp_path / "text.zip", tmp_path / "in")
     empty = rewritten(crowd / "crowd.zip", tmp_path / "empty.zip", {"ro-crate-metadata.json": b"{}"})
     with pytest.raises(sim.UsageError, match="cannot be used"):
         check_archive(empty, tmp_path / "other")
+
+
+def test_an_archive_without_its_record_names_the_missing_file(crowd, tmp_path, capsys):
+    """An archive that lacks the record is a failed check that names the file, in text and as JSON."""
+    record = next(name for name in names(crowd / "crowd.zip") if name.endswith("run.db"))
+    lacking = rewritten(crowd / "crowd.zip", tmp_path / "lacking.zip", {record: None})
+    with pytest.raises(SystemExit) as ended:
+        main(["verify", str(lacking), "--json"])
+    assert ended.value.code == 1
+    assert json.loads(capsys.readouterr().out)["problems"][0] == f"the file {record} is missing"
+
+
+@pytest.mark.parametrize(
+    "line", ["--index-url http://127.0.0.1/", "attrs @ http://127.0.0.1/a.whl", "-r /etc/passwd", "attrs"]
+)
+def test_versions_are_names_and_versions_alone(crowd, tmp_path, line):
+    """An archive can give an installer names and versions alone; all else is refused before anything is installed."""
+    changed = rewritten(crowd / "crowd.zip", tmp_path / "changed.zip", {"software/versions.txt": f"{line}\n".encode()})
+    checked = check_archive(changed, tmp_path / "in")
+    with pytest.raises(sim.UsageError, match="not the name and version of a package"):
+        repeat(tmp_path / "in", checked.replay, None, {"PATH": ""})
+    assert not (tmp_path / "in" / "environment").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="scripts that begin with #!")
+def test_a_version_of_python_is_looked_for_until_one_works(crowd, tmp_path):
+    """A program of the right name that does not work, as pyenv leaves one, does not hide the Python of that version."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    broken, home = tmp_path / "broken", tmp_path / "home"
+    works = home / ".pyenv" / "versions" / f"{version}.99" / "bin"
+    for folder in (broken, works):
+        folder.mkdir(parents=True)
+    (broken / f"python{version}").write_text("#!/bin/sh\nexit 127\n")
+    (broken / f"python{version}").chmod(0o755)
+    (works / f"python{version}").symlink_to(sys.executable)
+    new = _Environment(tmp_path, {"PATH": str(broken), "HOME": str(home)}, tmp_path / "environment")
+    assert new._found(version) == str(works / f"python{version}")
+    assert new._found("3.999") == "3.999"
+    assert new._found("/bin/other") == "/bin/other"
 
 
 def test_damaged_files_are_named(crowd, tmp_path):
