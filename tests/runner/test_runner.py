@@ -106,13 +106,13 @@ def test_the_final_state_is_sampled(tmp_path: Path, every: int) -> None:
 
 @pytest.mark.parametrize("mode", ["autonomous", "tick"])
 def test_stop_condition(tmp_path: Path, mode: str) -> None:
-    """The run ends at the first sample at which the condition holds, and says which it was."""
+    """The run ends at the first sample at which the condition holds, after the agents acted, and says which it was."""
     text = (
         "agents: [{name: a, state: {n: 0}, rules: [{do: noop, set: {n: '=n + 1'}}]}]\n"
         "metrics: {every: 2s, values: {}}\nstop: {when: \"total('a', 'n') >= 5\"}\n"
     )
     result, _, _ = drive(tmp_path, text, mode=mode)
-    assert result.sim_seconds == 6
+    assert result.sim_seconds == 4
     assert result.stopped_by == "total('a', 'n') >= 5"
     assert result.status == "finished"
 
