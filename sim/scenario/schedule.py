@@ -25,7 +25,7 @@ def _moment(value: Any) -> int | Literal["end"] | None:
         raise FieldError(str(error), hint) from None
 
 
-_MOMENT_SCHEMA = {**DURATION_SCHEMA, "anyOf": [*DURATION_SCHEMA["anyOf"], {"const": END}, {"type": "null"}]}  # type: ignore[misc]
+_MOMENT_SCHEMA = {**DURATION_SCHEMA, "anyOf": [*DURATION_SCHEMA["anyOf"], {"const": END}, {"type": "null"}]}
 
 
 class Scheduled(f.Part):
