@@ -14,7 +14,7 @@ from sim.scenario.schedule import Scheduled
 from sim.scenario.schema import Event, Scenario
 from sim.world import World
 
-Samples = dict[str, list[float]]
+Samples = dict[str, list[float | None]]
 
 Entry = TypeVar("Entry", bound=Scheduled)
 
@@ -83,7 +83,7 @@ class ScenarioTimers:
 
     Attributes:
         times: the times of samples, in simulated seconds.
-        samples: the sampled values by name, one for each of `times`.
+        samples: the sampled values by name, one for each of `times`; None where there is no value.
         stopped_by: the stop condition that ended the run, or None.
         sampler: the timer of the next sample.
     """
@@ -125,7 +125,7 @@ class ScenarioTimers:
         if scenario.stop and not sampling:
             self._sample_at(self._kernel.now)
 
-    def sample(self) -> Mapping[str, float]:
+    def sample(self) -> Mapping[str, float | None]:
         """Evaluate and record all metrics now."""
         values = self._values()
         if values:
@@ -159,8 +159,8 @@ class ScenarioTimers:
                     self.samples[name][-1] = value
                 kernel.emit("metric.sample", values, "scenario")
 
-    def _values(self) -> Mapping[str, float]:
-        return {name: self._value(name, e) for name, e in self._scenario.metrics.values.items()}
+    def _values(self) -> Mapping[str, float | None]:
+        return {name: self._value(name, e, lenient=True) for name, e in self._scenario.metrics.values.items()}
 
     def _sample_at(self, time: int) -> None:
         def look() -> None:
@@ -192,12 +192,24 @@ class ScenarioTimers:
 
         return self._kernel.call_at(time, happen, self._kernel.scenario)
 
-    def _value(self, name: str, expression: Expression) -> float:
+    def _value(self, name: str, expression: Expression, *, lenient: bool = False) -> float | None:
+        """Return the value of a metric, which may have none (`lenient`), or of the stop condition, which must have one.
+
+        Raises:
+            RunError: if it cannot be evaluated, or is no number.
+        """
         census = self._simulation.census
         try:
-            value = expression.evaluate(census.names(), census.functions)
+            value = expression.evaluate(census.names(), census.functions, lenient=lenient)
         except ExpressionError as error:
-            raise RunError(f"{name} cannot be evaluated: {error}") from error
+            raise RunError(f"{name} cannot be evaluated: {error}", hint=error.hint) from error
+        if value is None and lenient:
+            return None
+        if value is None:
+            raise RunError(
+                f"{name}: {expression.text!r} has no value (null), so it neither holds nor does not",
+                hint="compare it, for example with `is not None`",
+            )
         if not isinstance(value, bool | int | float):
             raise RunError(f"{name} must be a number or a truth value, not {value!r}")
         return value
