@@ -52,9 +52,12 @@ def furnish_models(
     clock = CoreClock(world.kernel)
     limits = {"simulated": _limits(models)}
     endpoints = {
-        provider.name: make_endpoint(clock, _wrap(models, provider, clock), limits.get(provider.name))
+        provider.name: make_endpoint(
+            clock, _wrap(models, provider, clock), limits.get(provider.name),
+            written_calls=provider.name in _writing(models),
+        )
         for provider in _providers(world, models, toolbox, time)
-    }
+    }  # fmt: skip
     world.actions.register(Ask({name: _tool(name, tool) for name, tool in models.tools.items()}).handler())
     return Models(
         world,
@@ -239,9 +242,15 @@ def _edge(
             cost=prices.cost,
             wrap=lambda provider, clock: _wrap(models, provider, clock),
             place=place,
+            written_calls=_writing(models),
         )
 
     return make
+
+
+def _writing(models: schema.Models) -> frozenset[str]:
+    """Return the providers whose models may write tool calls as text."""
+    return frozenset(name for name, endpoint in models.endpoints.items() if endpoint.tool_calls == "text")
 
 
 def _router(models: schema.Models, access: Access, prices: Prices) -> Router:

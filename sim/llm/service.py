@@ -29,12 +29,14 @@ from sim.llm.embeddings import MOST_NUMBERS, MOST_TEXTS
 from sim.llm.limits.retry import MOST_REQUESTS
 from sim.llm.limits.spend import Bill, FundsHold, Spend, total_usage
 from sim.llm.prices import Prices
+from sim.llm.reading import read
 from sim.llm.router import Route, Router, Target, steps_down
 from sim.llm.serialization import (
     answer_from_json,
     answer_to_json,
     error_from_json,
     error_to_json,
+    plain,
     request_from_json,
     request_to_json,
 )
@@ -66,6 +68,16 @@ class Client(Protocol):
     """A client that sends requests: it retries, waits for the limits of the endpoint, and uses fallbacks."""
 
     @property
+    def _concurrency(self) -> Mapping[str, Mapping[str, float]]:
+        """Return how many requests may be in flight at each endpoint at last, and the limit of the operator."""
+        edge = None if self._access.batching else self._edge
+        found = {} if edge is None else {name: one.governor.statistics() for name, one in edge.endpoints.items()}
+        return {
+            name: {"reached": state.concurrency, "most": state.most_concurrent}
+            for name, state in found.items()
+            if math.isfinite(state.most_concurrent)
+        }
+
     def endpoints(self) -> Mapping[str, Endpoint]:
         """The endpoints, by name of the provider."""
 
@@ -260,7 +272,7 @@ class Models(Service):
         fallbacks: list[str] = []
         for target in plan.route.targets:
             try:
-                completion = await self._aside[target.provider].complete(target.model, request)
+                completion = read(await self._aside[target.provider].complete(target.model, request), request)
             except ModelError as error:
                 attempts.append(Attempt(target.provider, target.model, error.kind, 0.0, detail=str(error)))
                 if target is plan.route.targets[-1] or not steps_down(error.kind):
@@ -358,17 +370,36 @@ class Models(Service):
 
         Models without a known price count as free and are listed in `unpriced`. All costs are without the discount of
         batches, which is `saved_micro`, if there is one. If answers of other runs were reused, `reused` is their number
-        and `reused_micro` their cost, which is part of the total but was not spent again.
+        and `reused_micro` their cost, which is part of the total but was not spent again. Only if there are any:
+        `failures`, the requests without an answer by class of error; `empty`, `written_calls`, `formats` and `surveys`,
+        as in `Counts`.
         """
         if not (self.spend.models or self.expected):
             return {}
         models = [name.partition(":")[2] for name in self.spend.models]
         unpriced = sorted({model for model in models if self._prices.find(model) is None})
         counts, saved = self.counts, self.spend.saved_micro
-        special = {"saved_micro": saved} if saved else {}
+        special: dict[str, Any] = {"saved_micro": saved} if saved else {}
         special |= {"reused": counts.reused, "reused_micro": counts.reused_micro} if counts.reused else {}
+        found = {
+            "failures": counts.failed, "empty": counts.empty, "written_calls": counts.written_calls,
+            "formats": {model: {"enforced": yes, "free": no} for model, (yes, no) in counts.formats.items()},
+            "concurrency": self._concurrency(),
+            "surveys": {ask: {"answers": all_, "missing": none} for ask, (all_, none) in counts.surveys.items()},
+        }  # fmt: skip
+        special |= {name: value for name, value in found.items() if value}
         spent = {**self.spend.summary(), **special, "unpriced": unpriced}
         return {**spent, "ceiling_micro": self.spend.ceiling_micro, "expected": self.expected}
+
+    def _concurrency(self) -> Mapping[str, Mapping[str, float]]:
+        """Return how many requests may be in flight at each endpoint at last, and the limit of the operator."""
+        edge = None if self._access.batching else self._edge
+        found = {} if edge is None else {name: one.governor.statistics() for name, one in edge.endpoints.items()}
+        return {
+            name: {"reached": state.concurrency, "most": state.most_concurrent}
+            for name, state in found.items()
+            if math.isfinite(state.most_concurrent)
+        }
 
     def endpoints(self) -> Mapping[str, Endpoint]:
         """Return the endpoints in use by name of the provider, with their governors and circuit breakers."""
@@ -576,7 +607,7 @@ class Models(Service):
         chain = tuple(Target(provider, model) for provider, model in value["chain"])
         request = attrs.evolve(request_from_json(value), key=key if modelled else "")
         lost = self._interrupted(chain[0], request) if key in self._lost else ()
-        beside: dict[str, Any] = {"lost": [attrs.asdict(attempt) for attempt in lost]} if lost and modelled else {}
+        beside: dict[str, Any] = {"lost": [plain(attempt) for attempt in lost]} if lost and modelled else {}
         if modelled:
             lost = ()
         result: Mapping[str, Any]
@@ -641,6 +672,7 @@ class Models(Service):
         for number, attempt in enumerate(outcome.attempts, start=1):
             self._emit("model.attempt", {"number": number, **_attempt(attempt)}, agent)
         if isinstance(outcome, Answer):
+            self.counts.answered(bills[-1].model, outcome.completion, request)
             how: dict[str, Any] = {
                 "stop": outcome.completion.stop,
                 "fallbacks": [*plan.route.skipped, *outcome.fallbacks],
@@ -675,7 +707,7 @@ class Models(Service):
             "planned_cost_micro": plan.cost_micro, "cost_micro": cost,
         }  # fmt: skip
         if usage is not None:
-            note |= attrs.asdict(usage)
+            note |= plain(usage)
         self._emit("model.call", {**note, **how}, agent)
 
     def _bills(self, plan: CallPlan, outcome: Answer | ModelError) -> Sequence[Bill]:
@@ -728,7 +760,7 @@ async def _until_funded(agent: Caller, budgets: Budgets, needs: Mapping[str, int
 
 
 def _attempt(attempt: Attempt) -> Mapping[str, Any]:
-    return {name: value for name, value in attrs.asdict(attempt).items() if value not in (None, "")}
+    return {name: value for name, value in plain(attempt).items() if value not in (None, "")}
 
 
 def _untimed(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:

@@ -53,6 +53,15 @@ class ModelPrice(f.Part):
     context: Annotated[int | None, Field(ge=1, description="size of its context in tokens")] = None
 
 
+class Endpoint(f.Part):
+    """What is special about the answers of an endpoint."""
+
+    tool_calls: Annotated[
+        Literal["native", "text"],
+        Field(description="text: calls that a model writes as text, such as <tool_call>, are calls as well"),
+    ] = "native"
+
+
 class Retry(f.Part):
     """Limits of the attempts of one call."""
 
@@ -77,6 +86,7 @@ class Retry(f.Part):
 Tier = Annotated[str, AfterValidator(f.Refers("tier"))]
 Asker = Annotated[str, AfterValidator(f.Refers("recipient"))]
 UseOrAll = Annotated[str, StringConstraints(pattern=r"^(\*|[A-Za-z][A-Za-z0-9_.-]{0,63})$")]
+Provider = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
 
 
@@ -98,6 +108,9 @@ class Models(f.Part):
     ] = Field(default_factory=dict)
     prices: Annotated[
         dict[str, ModelPrice], Field(description="by model: what its tokens cost; default: a list of the package")
+    ] = Field(default_factory=dict)
+    endpoints: Annotated[
+        dict[Provider, Endpoint], Field(description="by provider, such as openai or ollama: how its answers are read")
     ] = Field(default_factory=dict)
     retry: Retry = Retry()
     latency: Annotated[

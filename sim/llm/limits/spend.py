@@ -42,6 +42,7 @@ def total_usage(usages: Iterable[TokenUsage | None]) -> TokenUsage | None:
         sum(usage.output_tokens for usage in known),
         sum(usage.cached_tokens for usage in known),
         any(usage.estimated for usage in known),
+        sum(usage.reasoning_tokens for usage in known),
     )
 
 
@@ -54,6 +55,7 @@ class ModelUsage:
         failed: failed calls; a call to a chain of models counts for the last model used.
         attempts: requests sent for these calls.
         input_tokens, output_tokens, cached_tokens: the sums over all requests.
+        reasoning_tokens: the part of the output that went into reasoning, as far as endpoints report it.
         estimated: calls whose tokens the endpoint did not report.
         cost_micro: the cost.
         most_micro: the highest possible cost, if each call had made all its requests with the longest answer.
@@ -65,6 +67,7 @@ class ModelUsage:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
     estimated: int = 0
     cost_micro: int = 0
     most_micro: int = 0
@@ -81,6 +84,7 @@ class ModelUsage:
             self.input_tokens += usage.input_tokens
             self.output_tokens += usage.output_tokens
             self.cached_tokens += usage.cached_tokens
+            self.reasoning_tokens += usage.reasoning_tokens
             self.estimated += usage.estimated
 
 
