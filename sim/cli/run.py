@@ -68,10 +68,10 @@ MAX_SEED = 2**63 - 1
 @metrics_options
 @OUT
 @click.option("--no-record", is_flag=True, help="Do not record the run.")
-@click.option("-q", "--quiet", is_flag=True, help="Show no progress; at the end print the run folder only.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress and no warnings; at the end print the run folder only.")
 @click.option("--live", is_flag=True, help="Show a live display of agents, rates, limits and latest events.")
 @click.option("--strict", is_flag=True, help="Exit with code 1 if any iteration of an agent failed.")
-@click.option("-v", "--verbose", is_flag=True, help="Print progress lines also if stderr is not a terminal.")
+@click.option("-v", "--verbose", is_flag=True, help="Print progress every 5 s, not every minute, if stderr is not a terminal.")
 @common
 def command(
     scenario: Path,
@@ -102,9 +102,10 @@ def command(
         if options["access"] is not None and options["access"].outside:
             with redirect_stdout(sys.stderr):
                 options["expected"] = _expected(scenario, options)
-        shown = not quiet and (live or verbose or sys.stderr.isatty())
         options["on_interrupt"] = "return"  # so that the summary of an interrupted run is printed
-        result = _run(scenario, metrics, shown=shown, live=live, out=None if no_record else out, **options)
+        result = _run(
+            scenario, metrics, quiet=quiet, verbose=verbose, live=live, out=None if no_record else out, **options
+        )
         print_result(result, as_json=as_json, quiet=quiet)
         metrics.linger()
     if strict and result.errors:
@@ -113,9 +114,11 @@ def command(
     return exit_code(result)
 
 
-def _run(scenario: Path, metrics: Metrics, *, shown: bool, live: bool, **options: Any) -> RunResult:
+def _run(
+    scenario: Path, metrics: Metrics, *, quiet: bool, verbose: bool, live: bool, **options: Any
+) -> RunResult:
     """Run with progress and metrics as requested."""
-    progress = LiveProgress() if live and shown else Progress(live=sys.stderr.isatty())
+    progress = LiveProgress() if live and not quiet else Progress(live=sys.stderr.isatty(), often=verbose)
 
     def stuck(step: Stuck) -> None:
         metrics.stuck(step)
@@ -123,7 +126,7 @@ def _run(scenario: Path, metrics: Metrics, *, shown: bool, live: bool, **options
 
     try:
         with redirect_stdout(sys.stderr):  # output of agents is not part of the result
-            result = run(scenario, progress=progress if shown else None, stuck=stuck, begun=metrics.begun, **options)
+            result = run(scenario, progress=None if quiet else progress, stuck=stuck, begun=metrics.begun, **options)
     finally:
         progress.clear()
     metrics.ended(result)

@@ -68,7 +68,7 @@ class Client(Protocol):
     """A client that sends requests: it retries, waits for the limits of the endpoint, and uses fallbacks."""
 
     @property
-    def _concurrency(self) -> Mapping[str, Mapping[str, float]]:
+    def concurrency(self) -> Mapping[str, Mapping[str, float]]:
         """Return how many requests may be in flight at each endpoint at last, and the limit of the operator."""
         edge = None if self._access.batching else self._edge
         found = {} if edge is None else {name: one.governor.statistics() for name, one in edge.endpoints.items()}
@@ -384,14 +384,14 @@ class Models(Service):
         found = {
             "failures": counts.failed, "empty": counts.empty, "written_calls": counts.written_calls,
             "formats": {model: {"enforced": yes, "free": no} for model, (yes, no) in counts.formats.items()},
-            "concurrency": self._concurrency(),
+            "concurrency": self.concurrency(),
             "surveys": {ask: {"answers": all_, "missing": none} for ask, (all_, none) in counts.surveys.items()},
         }  # fmt: skip
         special |= {name: value for name, value in found.items() if value}
         spent = {**self.spend.summary(), **special, "unpriced": unpriced}
         return {**spent, "ceiling_micro": self.spend.ceiling_micro, "expected": self.expected}
 
-    def _concurrency(self) -> Mapping[str, Mapping[str, float]]:
+    def concurrency(self) -> Mapping[str, Mapping[str, float]]:
         """Return how many requests may be in flight at each endpoint at last, and the limit of the operator."""
         edge = None if self._access.batching else self._edge
         found = {} if edge is None else {name: one.governor.statistics() for name, one in edge.endpoints.items()}
