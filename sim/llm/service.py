@@ -137,6 +137,18 @@ class CallPlan:
 
 
 @attrs.frozen
+class Traced:
+    """A call that has ended, for an estimate: its caller, its request, and its times in simulated nanoseconds."""
+
+    agent_id: str
+    group: str
+    request: ModelRequest
+    input_tokens: int
+    started_ns: int
+    ended_ns: int
+
+
+@attrs.frozen
 class _Stake:
     """What is reserved for a call."""
 
@@ -171,6 +183,7 @@ class Models(Service):
             the run begins.
         listen: called with the caller, the request and the outcome of each call that has ended (None: it was
             abandoned), before its event `model.call`; None: nobody listens.
+        trace: called with each call that has ended, for an estimate; None: nothing is traced.
         expected: the estimated spend of the run, in the form of `summary`; empty without an estimate.
         refusal: why the run was ended, or None. It is set if an endpoint refuses a call for good before it has
             answered any call.
@@ -202,6 +215,7 @@ class Models(Service):
         self.refusal: str | None = None
         self.shared: SharedAnswers | None = None
         self.listen: Callable[[Caller, ModelRequest, Answer | ModelError | None], None] | None = None
+        self.trace: Callable[[Traced], None] | None = None
         self._answered: set[str] = set()  # endpoints that have answered
         self._unreachable: set[str] = set()  # endpoints that the latest request did not reach
         self._lost: set[str] = set()  # effect keys of calls in flight when the process ended
@@ -260,7 +274,7 @@ class Models(Service):
         sampling = attrs.evolve(request.sampling, max_tokens=plan.max_tokens)
         request = attrs.evolve(request, sampling=sampling, respondent=respondent.agent_id)
         caller = Interviewer(f"survey:{respondent.agent_id}")
-        stake = _Stake(self.spend.reserve(plan.cost_micro), {}, {})
+        stake = _Stake(self.spend.reserve(plan.cost_micro, plan.tokens), {}, {})
         if all(target.provider in INSIDE for target in plan.route.targets):
             return await self._settled(caller, plan, request, stake, self._answer_aside(plan, request))
         answer = self._outside(respondent, plan.route.targets, request, None, latency_ns=0)
@@ -388,6 +402,8 @@ class Models(Service):
             "surveys": {ask: {"answers": all_, "missing": none} for ask, (all_, none) in counts.surveys.items()},
         }  # fmt: skip
         special |= {name: value for name, value in found.items() if value}
+        if self.spend.ceiling_tokens is not None:
+            special["ceiling_tokens"] = self.spend.ceiling_tokens
         spent = {**self.spend.summary(), **special, "unpriced": unpriced}
         return {**spent, "ceiling_micro": self.spend.ceiling_micro, "expected": self.expected}
 
@@ -475,6 +491,11 @@ class Models(Service):
         if not self._access.batching:
             self._lost.update(keys)
 
+    @property
+    def edge(self) -> OutsideClient | None:
+        """The client of endpoints; None before `prepare`, and for a run without endpoints."""
+        return self._edge
+
     async def aclose(self) -> None:
         """Close the connections to endpoints. The host calls it at the end of a run."""
         edges = [*self._closing, *([] if self._edge is None else [self._edge])]
@@ -506,7 +527,7 @@ class Models(Service):
         try:
             for name, micro in needs.items():
                 earmarks[name] = budgets.reserve(agent_id, name, micro)
-            money = self.spend.reserve(plan.cost_micro)
+            money = self.spend.reserve(plan.cost_micro, plan.tokens)
         except (LimitError, ModelError) as error:
             for earmark in earmarks.values():
                 budgets.release(earmark)
@@ -695,10 +716,13 @@ class Models(Service):
         usage, cost = total_usage(bill.usage for bill in bills), sum(bill.cost_micro for bill in bills)
         self._settle(stake, 0 if usage is None else usage.input_tokens + usage.output_tokens, cost)
         failed = "error" in how
-        most = plan.cost_micro * self._requests
         self.spend.settle(
-            stake.money, agent=agent.agent_id, group=agent.group, bills=bills, failed=failed, most_micro=most
-        )
+            stake.money, agent=agent.agent_id, group=agent.group, bills=bills, failed=failed,
+            most_micro=plan.cost_micro * self._requests, most_tokens=plan.tokens * self._requests,
+        )  # fmt: skip
+        if self.trace is not None:
+            now = self._world.kernel.now
+            self.trace(Traced(agent.agent_id, agent.group, request, plan.input_tokens, started, now))
         target = Target.parse(bills[-1].model)
         note: dict[str, Any] = {
             "group": agent.group, "use": request.use, "tier": plan.route.tier, "provider": target.provider,

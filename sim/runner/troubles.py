@@ -83,7 +83,7 @@ class Troubles:
         asked = sum(all_ for all_, _ in models.counts.surveys.values())
         missing = sum(none for _, none in models.counts.surveys.values())
         if missing >= _SHARE * asked and self._is_new("surveys", missing):
-            yield f"{number(missing)} of {number(asked)} answers of surveys have no value of the form that was asked for"
+            yield f"{number(missing)} of {number(asked)} answers of surveys do not have the form of their question"
 
     def _of_circles(self, runner: SimulationRunner, seconds: float) -> Iterator[str]:
         """Yield agents that answer each other while simulated time stands almost still."""
@@ -102,6 +102,6 @@ class Troubles:
             named = ", ".join(f"{name} ({number(count)} iterations)" for name, count in busy)
             yield (
                 f"{number(iterations)} iterations and {number(sent)} messages in {seconds:.0f} s of real time, while "
-                f"{seconds_text(passed)} of simulated time passed: agents seem to answer each other in circles, most of "
-                f"all {named}; give them loop.min_loop_delay, or a rule that ends the exchange"
+                f"{seconds_text(passed)} of simulated time passed: agents seem to answer each other in circles, most "
+                f"of all {named}; give them loop.min_loop_delay, or a rule that ends the exchange"
             )

@@ -25,9 +25,7 @@ agents:
 @pytest.mark.parametrize(("delay", "circles"), [("1ms", True), ("1m", False)])
 def test_agents_in_circles(delay: str, circles: bool):
     """Agents that answer each other while simulated time almost stands still are named once; slow ones are not."""
-    runner = SimulationRunner(
-        build(loads(PING.replace("DELAY", delay))), until_ns=3600 * 10**9, mode="autonomous"
-    )
+    runner = SimulationRunner(build(loads(PING.replace("DELAY", delay))), until_ns=3600 * 10**9, mode="autonomous")
     runner.begin()
     troubles = Troubles(0.0)
     runner.simulation.world.kernel.run(5 * 10**9 if circles else 3600 * 10**9)

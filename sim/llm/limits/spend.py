@@ -59,6 +59,7 @@ class ModelUsage:
         estimated: calls whose tokens the endpoint did not report.
         cost_micro: the cost.
         most_micro: the highest possible cost, if each call had made all its requests with the longest answer.
+        most_tokens: the tokens of that.
     """
 
     calls: int = 0
@@ -71,10 +72,20 @@ class ModelUsage:
     estimated: int = 0
     cost_micro: int = 0
     most_micro: int = 0
+    most_tokens: int = 0
 
-    def add(self, bills: Sequence[Bill], *, ended: bool = True, failed: bool = False, most_micro: int = 0) -> None:
+    def add(
+        self,
+        bills: Sequence[Bill],
+        *,
+        ended: bool = True,
+        failed: bool = False,
+        most_micro: int = 0,
+        most_tokens: int = 0,
+    ) -> None:
         """Count one call, or (if not `ended`) the requests of a call that ended at another model."""
         self.most_micro += most_micro if ended else 0
+        self.most_tokens += most_tokens if ended else 0
         self.calls += ended and not failed
         self.failed += ended and failed
         self.attempts += sum(bill.attempts for bill in bills)
@@ -89,12 +100,13 @@ class ModelUsage:
 
 
 class FundsHold:
-    """Money that is reserved for one call. It is settled once."""
+    """Money and tokens that are reserved for one call. They are settled once."""
 
-    __slots__ = ("micro", "open")
+    __slots__ = ("micro", "open", "tokens")
 
-    def __init__(self, micro: int) -> None:
+    def __init__(self, micro: int, tokens: int = 0) -> None:
         self.micro = micro
+        self.tokens = tokens
         self.open = True
 
 
@@ -103,6 +115,7 @@ class Spend:
 
     Args:
         ceiling_micro: the most that the run can spend on models; None: unlimited.
+        ceiling_tokens: the most tokens that it can use, input and output together; None: unlimited.
 
     Attributes:
         total: the totals of all calls.
@@ -110,28 +123,47 @@ class Spend:
         models, groups, agents: the totals by model (`provider:model`), group and agent.
     """
 
-    def __init__(self, ceiling_micro: int | None = None) -> None:
+    def __init__(self, ceiling_micro: int | None = None, ceiling_tokens: int | None = None) -> None:
         if ceiling_micro is not None and ceiling_micro < 0:
             raise UsageError(f"the ceiling must be at least 0 micro-units, not {ceiling_micro}")
+        if ceiling_tokens is not None and ceiling_tokens < 0:
+            raise UsageError(f"the ceiling must be at least 0 tokens, not {ceiling_tokens}")
         self.ceiling_micro = ceiling_micro
+        self.ceiling_tokens = ceiling_tokens
         self.total = ModelUsage()
         self.saved_micro = 0
         self.models: dict[str, ModelUsage] = {}
         self.groups: dict[str, ModelUsage] = {}
         self.agents: dict[str, ModelUsage] = {}
         self._held = 0
+        self._held_tokens = 0
 
     @property
     def left_micro(self) -> int | None:
         """The money that can still be reserved; None without a ceiling."""
         return None if self.ceiling_micro is None else self.ceiling_micro - self.total.cost_micro - self._held
 
-    def reserve(self, micro: int) -> FundsHold:
-        """Reserve the highest possible cost of a call.
+    @property
+    def left_tokens(self) -> int | None:
+        """The tokens that can still be reserved; None without a ceiling of tokens."""
+        if self.ceiling_tokens is None:
+            return None
+        return self.ceiling_tokens - self.total.input_tokens - self.total.output_tokens - self._held_tokens
+
+    def reserve(self, micro: int, tokens: int = 0) -> FundsHold:
+        """Reserve the highest possible cost of a call, and its most tokens.
 
         Raises:
-            ModelError: of kind `quota`, if the rest of the ceiling is too small.
+            ModelError: of kind `quota`, if the rest of a ceiling is too small.
         """
+        rest_tokens = self.left_tokens
+        if rest_tokens is not None and tokens > rest_tokens:
+            raise ModelError(
+                "quota",
+                f"the call may take {tokens:,} tokens, and the run's ceiling leaves {rest_tokens:,} of "
+                f"{self.ceiling_tokens:,}",
+                hint="raise models.ceiling.tokens, or lower max_tokens",
+            )
         left = self.left_micro
         if left is not None and micro > left:
             rest = f"{left / MICRO:g} of {(self.ceiling_micro or 0) / MICRO:g}"
@@ -141,7 +173,8 @@ class Spend:
                 hint="raise models.ceiling, or lower max_tokens",
             )
         self._held += micro
-        return FundsHold(micro)
+        self._held_tokens += tokens
+        return FundsHold(micro, tokens)
 
     def settle(
         self,
@@ -152,6 +185,7 @@ class Spend:
         bills: Sequence[Bill],
         failed: bool = False,
         most_micro: int = 0,
+        most_tokens: int = 0,
     ) -> None:
         """Release the reserved money, and count the actual cost, each request under its own model.
 
@@ -162,6 +196,7 @@ class Spend:
             bills: the bills of the requests, in order; the last is of the model that answered or failed last.
             failed: whether no model answered.
             most_micro: the highest possible cost of the call, with all its requests.
+            most_tokens: the tokens of that.
         """
         self.release(held)
         for tally in (
@@ -169,11 +204,13 @@ class Spend:
             self.groups.setdefault(group, ModelUsage()),
             self.agents.setdefault(agent, ModelUsage()),
         ):
-            tally.add(bills, failed=failed, most_micro=most_micro)
+            tally.add(bills, failed=failed, most_micro=most_micro, most_tokens=most_tokens)
         for model in dict.fromkeys(bill.model for bill in bills):
             parts = [bill for bill in bills if bill.model == model]
             tally = self.models.setdefault(model, ModelUsage())
-            tally.add(parts, ended=model == bills[-1].model, failed=failed, most_micro=most_micro)
+            tally.add(
+                parts, ended=model == bills[-1].model, failed=failed, most_micro=most_micro, most_tokens=most_tokens
+            )
 
     def release(self, held: FundsHold) -> None:
         """Release the reserved money of a call.
@@ -185,6 +222,7 @@ class Spend:
             raise UsageError("the money reserved for a model call was released twice")
         held.open = False
         self._held -= held.micro
+        self._held_tokens -= held.tokens
 
     def summary(self) -> Mapping[str, Any]:
         """Return the totals, JSON-like: `total`, and by model and group in alphabetical order."""
