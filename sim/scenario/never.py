@@ -192,9 +192,9 @@ def _awaited(scenario: Scenario, tree: Map) -> Iterator[tuple[Mark, str, str]]:
     for where, rule in _rules(tree):
         for kind, arguments in actions_of(rule):
             given = arguments if isinstance(arguments, dict) else {}
-            for pattern in _sleeps(given) if kind == "sleep" else [given.get("or_event")]:
-                if isinstance(pattern, str) and not is_expression(pattern):
-                    yield _mark(rule, "do"), f"{where}.do.{kind}", pattern
+            for awaited in _sleeps(given) if kind == "sleep" else [given.get("or_event")]:
+                if isinstance(awaited, str) and not is_expression(awaited):
+                    yield _mark(rule, "do"), f"{where}.do.{kind}", awaited
     values = mapping(mapping(tree, "metrics"), "values")
     found = [(_mark(values, name), f"metrics.values.{name}", e) for name, e in scenario.metrics.values.items()]
     if scenario.stop is not None:
