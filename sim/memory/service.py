@@ -6,6 +6,8 @@ import operator
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal
 
+import attrs
+
 from sim.errors import Interrupt, LimitError, RunError, UsageError
 from sim.kernel.codec import Record, encode, freeze
 from sim.memory.archive import Session, SessionArchive, SessionHit, freeze_messages
@@ -70,6 +72,16 @@ class Memories(Service):
         self._archives: dict[str, SessionArchive] = {}
         # `metrics` is called from another thread, so numbers are counted where they change
         self._counts = dict.fromkeys(("held", "added", "forgotten", "pruned", "summaries", "recalls", "sessions"), 0)
+
+    def add_kinds(self, kinds: Mapping[str, int]) -> None:
+        """Add the kinds of memories that a kind of agents needs; those that the settings have stay as they are.
+
+        Args:
+            kinds: their names, with the importance that a memory has unless it is given.
+        """
+        missing = {name: importance for name, importance in kinds.items() if name not in self.settings.kinds}
+        if missing:
+            self.settings = attrs.evolve(self.settings, kinds={**self.settings.kinds, **missing})
 
     # -- memories
 

@@ -211,7 +211,6 @@ def test_default_settings_are_the_stated_ones():
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"kinds": {"note": 3}}, "lack `context`"),
         ({"important": 4}, "below importance 5 are summarised, but those from 4 on never are"),
         ({"cap": 50, "most": 40}, "pruning leaves 50 memories, but an agent has 40 at most"),
     ],

@@ -4,6 +4,7 @@ One class serves all kinds. An agent keeps nothing between two runs; what it kno
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from sim.actors import Agent
@@ -17,13 +18,9 @@ from sim.agents.goals.settings import AgentSettings
 from sim.agents.goals.tools import TOOLS
 from sim.agents.tool_check import check_tools
 from sim.errors import UsageError
-from sim.expressions import did_you_mean
 from sim.kernel import to_seconds
 from sim.permissions import Permission
 from sim.world import Action, World
-
-_MEMORIES = ("context", "note", "learning")
-"""The kinds of memories that are needed."""
 
 _KINDS: dict[str, AgentKind] = {}
 """All kinds by name."""
@@ -37,6 +34,8 @@ class OrchestratedAgent(Agent):
         what: what its kind can do.
         settings: what it is for; those of its template, if it is made during the run.
     """
+
+    memory_kinds = MappingProxyType({"context": 6, "note": 6, "learning": 7})
 
     def __init__(
         self,
@@ -136,10 +135,6 @@ def _check(scenario: Any, entry: Any, kind: AgentKind) -> None:
             raise UsageError(f"{where} {why}, but the scenario has no `{section}`", hint=f"add `{section}:`")
     if scenario.models is None:
         raise UsageError(f"{where} asks language models, but the scenario has none", hint="add `models:`")
-    for word in _MEMORIES:
-        if word not in (known := scenario.sections["memory"].kinds):
-            hint = did_you_mean(word, known) or f"add `{word}: 6` to `memory.kinds`"
-            raise UsageError(f"{where} has memories of the kind {word!r}, which `memory.kinds` lacks", hint=hint)
     check_tools(scenario, f"{where}.settings.tools", settings.tools)
     if entry.template and settings.user:
         raise UsageError(f"{where}.settings.user: a template works for nobody yet", hint="leave it out")
