@@ -157,6 +157,8 @@ class Models(Service):
         counts: counts of calls and attempts so far.
         shared: the answers that this run shares with others of an experiment; None: it shares none. It is set before
             the run begins.
+        on_cost: called with the agent, the use case, the tokens and the cost in micro-units of each call when it is
+            settled, however it ended.
         listen: called with the caller, the request and the outcome of each call that has ended (None: it was
             abandoned), before its event `model.call`; None: nobody listens.
         expected: the estimated spend of the run, in the form of `summary`; empty without an estimate.
@@ -189,6 +191,7 @@ class Models(Service):
         self.expected: Mapping[str, Any] = {}
         self.refusal: str | None = None
         self.shared: SharedAnswers | None = None
+        self.on_cost: list[Callable[[str, str, int, int], None]] = []
         self.listen: Callable[[Caller, ModelRequest, Answer | ModelError | None], None] | None = None
         self._answered: set[str] = set()  # endpoints that have answered
         self._unreachable: set[str] = set()  # endpoints that the latest request did not reach
@@ -677,6 +680,8 @@ class Models(Service):
         if usage is not None:
             note |= attrs.asdict(usage)
         self._emit("model.call", {**note, **how}, agent)
+        for book in self.on_cost:
+            book(agent.agent_id, request.use, 0 if usage is None else usage.input_tokens + usage.output_tokens, cost)
 
     def _bills(self, plan: CallPlan, outcome: Answer | ModelError) -> Sequence[Bill]:
         """Return one bill per request. The usage of the last request and the total cost come from the outcome."""
