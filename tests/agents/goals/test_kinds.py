@@ -63,7 +63,7 @@ def test_a_status_word_gives_no_ability(tmp_path: Path) -> None:
     define_agent_kind(attrs.evolve(project(), statuses=shown))
     projects = {"name": "project", "kind": "project", "template": True}
     agent = "project-ana-1"
-    rules = [{"text": "boom", "fail": "network"}, {"call": MESSAGE}]
+    rules = [{"when": "now < 1000", "fail": "network"}, {"call": MESSAGE}]
     steps = [(0, "create_goal", {"title": "New roof", "template": "project"}), write(60, "boom", agent)]
     later = [write(190_000, "still there?", agent)]
     ran = house(tmp_path, rules, [*steps, *later], agents=[projects], until="3d")
