@@ -10,7 +10,7 @@ PAGE = ROOT / "docs" / "seed_rules.md"
 
 
 @cache
-def tests_of(file: str) -> frozenset[str]:
+def _tests_in(file: str) -> frozenset[str]:
     """Return the names of the tests of a file below `tests/agents`."""
     tree = ast.parse((ROOT / "tests" / "agents" / file).read_text(encoding="utf-8"))
     return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
@@ -23,4 +23,4 @@ def test_each_rule_has_a_test() -> None:
     named = [re.search(r"`([\w/]+\.py)::(\w+)` \|$", row) for row in rules]
     assert len(rules) > 50
     assert [row for row, found in zip(rules, named, strict=True) if found is None] == []
-    assert [found[0] for found in named if found and found[2] not in tests_of(found[1])] == []
+    assert [found[0] for found in named if found and found[2] not in _tests_in(found[1])] == []
