@@ -10,7 +10,7 @@ from sim.agents.goals.orchestrator import Stuck
 from sim.agents.goals.records import AgentRecord
 from sim.agents.goals.service import Goals
 from sim.errors import UsageError
-from sim.kernel import to_seconds
+from sim.kernel import to_duration
 from sim.world import Action, Inhabitant, World
 from sim.world.action import action
 
@@ -30,7 +30,7 @@ class HealthMonitor(Agent):
         due = min([goals.next_check_ns, *goals.retries_due()])
         if now >= due:
             return Action("check_health")
-        wake = [{"until": to_seconds(due)}, {"event": "goals.retry"}]
+        wake = [{"until": to_duration(due)}, {"event": "goals.retry"}]
         return Action("sleep", {"condition": {"any": wake}})
 
 

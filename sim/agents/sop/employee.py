@@ -15,7 +15,7 @@ from sim.agents.sop.worker import run_step
 from sim.agents.tool_check import check_tools
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
-from sim.kernel import to_seconds
+from sim.kernel import to_duration, to_seconds
 from sim.memory.service import Memories
 from sim.memory.settings import KINDS, MemorySettings
 from sim.permissions import Permission
@@ -75,7 +75,7 @@ class Employee(Agent):
             wake += [{"event": "sop.trigger", "where": mine}, {"event": "sop.ready", "where": mine}]
         else:
             hurry = sops.hurries_ns(self.desk)  # waiting triggers that may not start a cycle yet
-            wake.append({"until": to_seconds(self.desk.next_ns if hurry is None else min(hurry, self.desk.next_ns))})
+            wake.append({"until": to_duration(self.desk.next_ns if hurry is None else min(hurry, self.desk.next_ns))})
             if hurry is None and sops.settings.design != "clock_only":
                 wake.append({"event": "sop.trigger", "where": mine})
         return Action("sleep", {"condition": {"any": wake}})

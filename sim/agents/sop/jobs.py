@@ -12,7 +12,7 @@ from sim.agents.sop.channels import Channels
 from sim.agents.sop.service import Sops
 from sim.agents.sop.settings import DAY_NS, JobsSettings
 from sim.errors import UsageError
-from sim.kernel import to_seconds
+from sim.kernel import to_duration
 from sim.kernel.calendar import Calendar, Daily
 from sim.memory.memory import Memory
 from sim.permissions import Permission
@@ -72,7 +72,7 @@ class RecurringJobs(Agent):
             due, kind = sops.jobs[self.part], "maintain_memories" if self.part == MAINTENANCE else "summarize_day"
         if due is not None and due <= now:
             return Action(kind, {})
-        return Action("sleep", {"condition": {"message": True} if due is None else {"until": to_seconds(due)}})
+        return Action("sleep", {"condition": {"message": True} if due is None else {"until": to_duration(due)}})
 
 
 def _following(world: World, daily: str) -> int:
