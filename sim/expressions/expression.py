@@ -69,6 +69,16 @@ class Expression:
             _require("function", grammar.functions, functions)
         return cls(text, grammar.names, grammar.functions, grammar.literals, grammar.members, grammar.tree)
 
+    def conjuncts(self) -> tuple["Expression", ...]:
+        """Return the parts that `and` joins at the top level, in order; the expression itself if there is no `and`."""
+        if not (isinstance(self._tree, ast.BoolOp) and isinstance(self._tree.op, ast.And)):
+            return (self,)
+        try:
+            parts = tuple(type(self).parse(ast.unparse(part)) for part in self._tree.values)
+        except ExpressionError:  # written out with all its brackets, a part can be longer than the limit
+            return (self,)
+        return tuple(inner for part in parts for inner in part.conjuncts())
+
     def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> Any:
         """Return the value of the expression.
 

@@ -2,7 +2,7 @@
 
 import statistics
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -134,10 +134,14 @@ class RunResult:
         wakeups: how often an agent left SLEEPING or PAUSED.
         errors: number of failed iterations, and of errors of agents outside iterations, also in `on_start` and
             `on_stop`.
-        unmatched: number of messages that no rule of their agent used.
+        unmatched: number of messages that no rule of their agent used; without those that waited at the end.
+        unread: the messages that agents did not read, as mappings: `agent` (their scenario entry, or the name of an
+            agent without one), `topic`, `count`, and `why`: `no rule` can read them, `unmatched` says `drop` or `fail`
+            (`dropped`, `failed`), or they were still `waiting` when their agent stopped, as at the end of the run.
+        dropped: number of messages that full mailboxes with the policy `drop_oldest` lost.
         deadlock: which agents were blocked forever at the end, in one sentence; None if there were none.
         commonest_error: the most frequent error, its number, and the first agent that had it; None without errors.
-        messages: number of messages that agents took from their mailboxes.
+        messages: number of messages that were delivered to mailboxes.
         kinds: successful actions by kind.
         metrics: the sampled values, and `time` in seconds.
         observations: the distributions of the numbers that agents recorded, by name.
@@ -182,6 +186,8 @@ class RunResult:
     models: Mapping[str, Any]
     service: Mapping[str, Any]
     services: Mapping[str, Any] = attrs.field(factory=dict)
+    unread: Sequence[Mapping[str, Any]] = ()
+    dropped: int = 0
     doubts: tuple[InDoubtEffect, ...] = ()
 
     @property
