@@ -10,6 +10,7 @@ import attrs
 from sim.assembly.build import Kinds, check_families, check_kinds
 from sim.errors import UsageError
 from sim.experiments.designs import Design, points_of, variable
+from sim.experiments.outcomes import KnownOutcomes
 from sim.experiments.points import Point, label_of, overrides_of
 from sim.kernel.codec import decode_as, encode
 from sim.llm import Access
@@ -284,7 +285,8 @@ def make_sweep(
 
     Raises:
         ScenarioError: if the scenario is not valid.
-        UsageError: if the arguments contradict each other, there are too many trials, or a kind of agent is not known.
+        UsageError: if the arguments contradict each other, there are too many trials, or a kind of agent or an outcome
+            is not known.
     """
     file, allow = find_scenario(file, allow)
     variables = [variable(text) for text in vary]
@@ -296,12 +298,13 @@ def make_sweep(
     check_seeds(first, count, precision)
     try:
         check_state_variables(scenario, parse_all(overrides_of(points[0])))
-        for point in points[:_CHECKED]:
-            variant = load(file, (*given, *overrides_of(point)), allow, kinds)
+        variants = [load(file, (*given, *overrides_of(point)), allow, kinds) for point in points[:_CHECKED]]
+        for variant in variants:
             check_kinds(variant, tuple(allow), kinds)
             check_families(variant)
     except UsageError as error:
         raise UsageError(str(error).removeprefix(f"{FILE} "), hint=error.hint) from error
+    KnownOutcomes.of((scenario, *variants), kinds).check(outcomes, allow)
     own: Mode = "autonomous" if scenario.execution.use_autonomous_loops else "tick"
     digest = scenario_digest(file)
     return Plan(

@@ -414,18 +414,58 @@ def test_a_scenario_that_measures_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arms", [False, True])
-def test_an_outcome_that_no_trial_has(dice: Path, arms: bool) -> None:
-    """A misspelled outcome is an error that names those that there are, and seeds are not added in vain."""
-    precise = ("--seeds", 2, "--outcome", "ponts", "--until-precision", "5%", "--most-seeds", 50)
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("ponts", "did you mean 'points'?"),
+        ("mean_ponts", "did you mean 'points'?"),
+        ("done_pubish", "did you mean 'done_publish'?"),
+        ("agents_runing", "did you mean 'agents_running'?"),
+        ("zzz", "it has points, "),
+    ],
+)
+def test_a_misspelled_outcome_is_refused_before_any_trial(dice: Path, arms: bool, name: str, hint: str) -> None:
+    """What the file defines and what is counted is known, so nothing runs, and nothing is written."""
+    options = ("--outcome", "points", "--outcome", name, "--seeds", 2)
     if arms:
         package.run(dice, out="runs")
-        code, out, err = command("branch", "dice", "--at", "1s", "--arm", "same:", *precise, "--json")
+        code, out, err = command("branch", "dice", "--at", "1s", "--arm", "same:", *options)
     else:
-        code, out, err = command("sweep", dice, *precise, "--json")
-    assert code == 1
-    assert [row["seeds"] for row in json.loads(out)["rows"]] == [10, 10][: 1 + arms]
-    assert err.count("sim: warning: the first trial has no outcome ponts; did you mean 'points'?") == 1
-    assert err.endswith("sim: error: no trial has the outcome ponts\nhint: did you mean 'points'?\n")
+        code, out, err = command("sweep", dice, *options)
+    assert (code, out) == (2, "")
+    assert f"sim: error: the scenario has no outcome '{name}'\nhint: {hint}" in err
+    assert not Path("experiments").exists()
+
+
+OBSERVER = """
+import sim
+
+class Observer(sim.Agent):
+    async def decide_action(self):
+        self.world.observe(self.agent_id, "luck", 1.0)
+        return sim.Action("noop")
+"""
+
+
+def test_an_outcome_of_an_agent_in_python_is_checked_after_the_first_trial(dice: Path) -> None:
+    """Such agents can record anything: a name that the first trial does not have ends the experiment there."""
+    Path("observer.py").write_text(OBSERVER)
+    dice.write_text("name: d\nuntil: 1s\nagents: [{name: a, kind: 'observer:Observer'}]\n")
+    given = ("sweep", dice, "--allow", "observer", "--seeds", 5, "--jobs", 1, "--outcome")
+    code, _, err = command(*given, "mean_lukc")
+    assert (code, "the first trial has no outcome 'mean_lukc'\nhint: did you mean 'mean_luck'?" in err) == (2, True), (
+        err
+    )
+    (results,) = Path("experiments").glob("*/results.db")
+    with contextlib.closing(sqlite3.connect(results)) as database:
+        assert database.execute("SELECT count(*) FROM trials").fetchone() == (1,)
+    assert command(*given, "mean_luck")[0] == 0
+
+
+def test_a_count_that_no_trial_has_is_zero(dice: Path) -> None:
+    """An action that is never done is an outcome like another: it was done 0 times."""
+    told = sweep(dice, "--seeds", 2, "--outcome", "refused_publish")
+    assert told["rows"][0]["outcomes"]["refused_publish"]["mean"] == 0
 
 
 def test_counts_are_zero_where_nothing_was_counted(dice: Path) -> None:
