@@ -8,13 +8,13 @@ from typing import Any, Final, Literal
 import attrs
 
 from sim.assembly.build import Kinds, check_families, check_kinds
-from sim.errors import UsageError
+from sim.errors import ScenarioError, UsageError
 from sim.experiments.designs import Design, points_of, variable
 from sim.experiments.outcomes import KnownOutcomes
 from sim.experiments.points import Point, label_of, overrides_of
 from sim.kernel.codec import decode_as, encode
 from sim.llm import Access
-from sim.scenario import load
+from sim.scenario import Scenario, load
 from sim.scenario.live_changes import check_state_variables
 from sim.scenario.overrides import FILE, parse_all
 from sim.scenario.packaged import find_scenario
@@ -297,8 +297,8 @@ def make_sweep(
     check_trials(len(points), count, precision)
     check_seeds(first, count, precision)
     try:
+        variants = [_variant(file, given, point, allow, kinds) for point in points[:_CHECKED]]
         check_state_variables(scenario, parse_all(overrides_of(points[0])))
-        variants = [load(file, (*given, *overrides_of(point)), allow, kinds) for point in points[:_CHECKED]]
         for variant in variants:
             check_kinds(variant, tuple(allow), kinds)
             check_families(variant)
@@ -311,6 +311,15 @@ def make_sweep(
         str(file.resolve()), digest, scenario.name, tuple(vary), design, samples, first, points, (first, count),
         precision, tuple(outcomes), mode or own, until, tuple(overrides), tuple(allow), tuple(models), answers, record,
     )  # fmt: skip
+
+
+def _variant(file: Path, given: Sequence[str], point: Point, allow: Sequence[str], kinds: Kinds | None) -> Scenario:
+    """Return the scenario of a combination; errors in its values name `--vary`, where they come from."""
+    try:
+        return load(file, (*given, *overrides_of(point)), allow, kinds)
+    except ScenarioError as error:
+        problems = [attrs.evolve(one, file="--vary") if one.file == FILE else one for one in error.problems]
+        raise ScenarioError(problems) from error
 
 
 def check_seeds(first: int, count: int, precision: Precision | None) -> None:

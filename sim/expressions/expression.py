@@ -8,7 +8,7 @@ import ast
 import functools
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 from simpleeval import (  # type: ignore[import-untyped]  # it ships no types
@@ -20,6 +20,23 @@ from simpleeval import (  # type: ignore[import-untyped]  # it ships no types
 from sim.expressions.errors import ExpressionError, did_you_mean
 from sim.expressions.functions import OPERATORS
 from sim.expressions.grammar import Grammar, Literal, read
+
+INSTEAD: Final[Mapping[str, str]] = {
+    "range": "a loop goes over a list: [x * 2 for x in items]",
+    "list": "write [x for x in items], or sorted(items)",
+    "set": "write a list, and `x in items`",
+    "dict": "write {key: value}",
+    "map": "write [x * 2 for x in items]",
+    "filter": "write [x for x in items if x > 0]",
+    "enumerate": "a loop goes over a list: [x * 2 for x in items]",
+    "zip": "a loop goes over a list: [x * 2 for x in items]",
+    "pow": "write x ** y",
+    "random": "write uniform(0, 1), or chance(0.5)",
+    "normal": "write gauss(mean, deviation)",
+    "isinstance": "a missing value is found by `x is None`",
+    "print": "an agent records a number with `record`",
+}
+"""Functions of Python that expressions do not have, and what to write instead."""
 
 MAX_RESULT = 100_000
 """The most values in a result, counted at any depth: repeating x = `[x, x]` doubles the size each time."""
@@ -112,7 +129,7 @@ def _read(text: str) -> Grammar:
 def _require(what: str, used: frozenset[str], known: Collection[str]) -> None:
     for name in sorted(used):
         if name not in known:
-            hint = did_you_mean(name, known)
+            hint = (INSTEAD.get(name) if what == "function" else None) or did_you_mean(name, known)
             raise ExpressionError(f"there is no {what} {name!r} here", hint=hint)
 
 

@@ -69,6 +69,8 @@ class ReplayResult:
         run: the folder of the run.
         same: whether the replay equals the record, as far as the record goes.
         difference: the first difference, in one sentence; None if there is none.
+        cause: what probably makes it differ, and what to write instead; None if that is not known. If the code has
+            changed, see `code_changed` first.
         complete: whether the record includes the end of the run.
         events: number of replayed events that are equal.
         hash: the hash of the replay; None if it differs from the record.
@@ -90,6 +92,7 @@ class ReplayResult:
     wall_seconds: float | None
     backend: str
     code_changed: tuple[str, ...]
+    cause: str | None = None
 
     def sentence(self, *, timed: bool = False) -> str:
         """Return the result in one sentence of plain text.

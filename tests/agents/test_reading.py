@@ -21,7 +21,7 @@ POLICIES: tuple[Unmatched, ...] = ("keep", "drop", "fail")
 MODES = ("autonomous", "tick")
 
 
-def run(tmp_path: Path, text: str, mode: str = "autonomous", until: str = "10m", seed: int = 1) -> tuple[Any, Any]:
+def run(tmp_path: Path, text: str, mode: Any = "autonomous", until: str = "10m", seed: int = 1) -> tuple[Any, Any]:
     """Run agents, and return the last samples of the metrics, and the result."""
     path = tmp_path / "mail.yaml"
     path.write_text(f"name: mail\nuntil: {until}\n{text}")
@@ -297,7 +297,8 @@ def expected(
 )
 def test_the_choice_is_that_of_trying_everything(conditions: list[str], arrivals: list[list[tuple[str, int]]]) -> None:
     """The first rule that would use a message reads the oldest such one; `message` is none if no rule would use any."""
-    rules, mailbox, waiting = reads(*conditions), filled(), []
+    rules, mailbox = reads(*conditions), filled()
+    waiting: list[Message] = []
     reader, source = Reader(mailbox, rules), mailbox.queue._kernel
     for n, letters in enumerate([*arrivals, [], [], []]):
         for topic, data in letters:

@@ -173,7 +173,7 @@ def kept(folder: Path) -> list[dict[str, str]]:
 
 
 def _start(dice: Path, folder: Path) -> "subprocess.Popen[str]":
-    arguments = ["sweep", str(dice), "--vary", VARY, "--seeds", "20", "--out", str(folder)]
+    arguments = ["sweep", str(dice), "--vary", VARY, "--seeds", "20", "--to", str(folder)]
     return _process(arguments)
 
 
@@ -187,7 +187,7 @@ def _process(arguments: list[str]) -> "subprocess.Popen[str]":
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_sweep_that_was_stopped_goes_on(dice: Path, tmp_path: Path, how: signal.Signals) -> None:
     """Killed or interrupted and resumed, a sweep has the same rows as one in one go."""
-    whole = sweep(dice, "--vary", VARY, "--seeds", 20, "--out", tmp_path / "whole")
+    whole = sweep(dice, "--vary", VARY, "--seeds", 20, "--to", tmp_path / "whole")
     folder, kills = tmp_path / "killed", 0
     process = _start(dice, folder)
     while process.poll() is None and not (folder / "plan.json").exists():  # a busy machine begins late
@@ -213,7 +213,7 @@ def test_a_sweep_that_was_stopped_goes_on(dice: Path, tmp_path: Path, how: signa
 def test_two_processes_cannot_write_one_sweep(dice: Path, tmp_path: Path) -> None:
     """As long as one has the results, another process is refused, and changes nothing; afterwards it is not."""
     folder = tmp_path / "one"
-    whole = sweep(dice, "--seeds", 2, "--out", folder)
+    whole = sweep(dice, "--seeds", 2, "--to", folder)
     with contextlib.closing(Results(folder)):
         code, _, err = command("sweep", "--resume", folder)
     assert (code, "another process writes" in err) == (2, True)
@@ -227,7 +227,7 @@ def test_a_folder_that_has_a_plan_or_results_is_refused(dice: Path, name: str) -
     folder.mkdir()
     (folder / name).write_text("mine")
     for _ in range(2):
-        code, _, err = command("sweep", dice, "--seeds", 1, "--out", folder)
+        code, _, err = command("sweep", dice, "--seeds", 1, "--to", folder)
         assert (code, f"already contains {name}" in err) == (2, True), err
     assert [path.name for path in folder.iterdir()] == [name]
     assert (folder / name).read_text() == "mine"
@@ -249,10 +249,10 @@ def test_a_full_disk_at_the_start_leaves_nothing(dice: Path, monkeypatch: pytest
             patched.setattr(Results, "_create", no_table)
         else:
             patched.setattr("sim.experiments.folder.private_file", no_plan)
-        code, _, err = command("sweep", dice, "--seeds", 1, "--out", "out")
+        code, _, err = command("sweep", dice, "--seeds", 1, "--to", "out")
         assert (code, f"{full} cannot be used" in err) == (1, True), err
     assert not list((dice.parent / "out").iterdir())
-    sweep(dice, "--seeds", 1, "--out", "out")
+    sweep(dice, "--seeds", 1, "--to", "out")
 
 
 Change = Callable[[Told], object]
@@ -493,9 +493,9 @@ def test_agents_that_fail_are_told(dice: Path) -> None:
 def test_two_hundred_trials_killed_five_times(dice: Path, tmp_path: Path) -> None:
     """A sweep of 200 trials, killed five times and resumed, has the rows of one in one go."""
     vary = ("--vary", "agents.player.state.sides=2..21:20", "--seeds", "10", "--set", "until=40s")
-    sweep(dice, *vary, "--out", tmp_path / "whole")
+    sweep(dice, *vary, "--to", tmp_path / "whole")
     folder = tmp_path / "killed"
-    process = _process(["sweep", str(dice), *vary, "--out", str(folder)])
+    process = _process(["sweep", str(dice), *vary, "--to", str(folder)])
     while not (folder / "plan.json").exists():
         time.sleep(0.01)
     for _ in range(5):
@@ -551,3 +551,10 @@ def test_what_has_no_effect_is_told(dice: Path) -> None:
     assert code == 0, err
     assert "limits.calls.global has no effect" in err
     assert "sides has no effect" not in err
+
+
+@pytest.mark.parametrize("values", ["[1,2", "1,{a: 1}"])
+def test_an_error_in_a_varied_value_names_the_option(dice: Path, values: str) -> None:
+    """It comes from --vary, and so the message says, not from --set."""
+    code, _, err = command("sweep", dice, "--vary", f"agents.player.count={values}")
+    assert (code, err.startswith("sim: error: --vary:1:"), "--set" in err) == (2, True, False), err
