@@ -17,7 +17,7 @@ from sim.assembly.sync_checks import check_sync, reach_of
 from sim.assembly.world_builder import furnish, limits_per_tick, to_rate
 from sim.errors import LimitError, ScenarioError, UsageError
 from sim.expressions import Expression, did_you_mean
-from sim.kernel import Recorder, Stream, to_ns, to_seconds
+from sim.kernel import Recorder, Stream, to_duration, to_ns
 from sim.llm import Access, Models
 from sim.llm.service_time import ServiceTime
 from sim.resources import to_micro
@@ -444,14 +444,14 @@ def _family(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> Family
 
 def _config(loop: schema.LoopConfig) -> AgentLoopConfig:
     return AgentLoopConfig(
-        min_loop_delay=to_seconds(loop.min_loop_delay),
-        max_loop_delay=to_seconds(max(loop.max_loop_delay, loop.min_loop_delay)),
-        resource_check_interval=to_seconds(loop.resource_check_interval),
+        min_loop_delay=to_duration(loop.min_loop_delay),
+        max_loop_delay=to_duration(max(loop.max_loop_delay, loop.min_loop_delay)),
+        resource_check_interval=to_duration(loop.resource_check_interval),
         max_consecutive_errors=loop.max_consecutive_errors,
-        cool_down=to_seconds(loop.cool_down),
+        cool_down=to_duration(loop.cool_down),
         max_restarts=loop.max_restarts,
-        restart_period=to_seconds(loop.restart_period),
-        heartbeat_timeout=None if loop.heartbeat_timeout is None else to_seconds(loop.heartbeat_timeout),
+        restart_period=to_duration(loop.restart_period),
+        heartbeat_timeout=None if loop.heartbeat_timeout is None else to_duration(loop.heartbeat_timeout),
         mailbox_size=loop.mailbox_size,
         mailbox_policy=loop.mailbox_policy,
         unmatched=loop.unmatched,

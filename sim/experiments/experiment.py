@@ -311,6 +311,9 @@ def to_json(results: Results, estimates: Sequence[PointEstimates]) -> dict[str, 
     found: dict[str, Any] = {
         "folder": str(results.folder), "id": plan.id, "plan": plan.to_json(),
         "rows": [attrs.asdict(one) for one in estimates],
+        "without_value": [
+            {"outcome": name, "trials": count, "of": of} for name, count, of in results.without_value()
+        ],
         "problems": [{"point": point, "seed": seed, "problem": why} for point, seed, why in results.problems()],
     }  # fmt: skip
     if plan.arms:

@@ -62,7 +62,7 @@ class KnownOutcomes:
             if name not in self.own and not (can_be or is_count(name)):
                 raise _unknown(f"the scenario has no outcome {name!r}", name, self.own)
 
-    def check_first(self, outcomes: Sequence[str], measured: Mapping[str, float]) -> None:
+    def check_first(self, outcomes: Sequence[str], measured: Mapping[str, float | None]) -> None:
         """Check the names of outcomes after the first trial.
 
         Args:

@@ -201,9 +201,9 @@ class Counted(Expression):
 
     count = 0
 
-    def evaluate(self, names: Any, functions: Any) -> Any:
+    def evaluate(self, *arguments: Any, **options: Any) -> Any:
         Counted.count += 1
-        return super().evaluate(names, functions)
+        return super().evaluate(*arguments, **options)
 
 
 def reads(*conditions: str) -> tuple[PolicyRule, ...]:

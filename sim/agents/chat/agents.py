@@ -17,7 +17,7 @@ from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
 from sim.agents.tool_check import check_modules, check_tools
 from sim.errors import ClosedError, UsageError
 from sim.expressions import did_you_mean
-from sim.kernel import to_seconds
+from sim.kernel import to_duration
 from sim.kernel.codec import freeze
 from sim.permissions import Permission
 from sim.tools import Tools
@@ -71,7 +71,7 @@ class ChatAgent(Agent):
         if self.world.kernel.now >= until:
             chats.let_go(place)
             return Action("stop")
-        return Action("sleep", {"condition": {"any": [{"message": True}, {"until": to_seconds(until)}]}})
+        return Action("sleep", {"condition": {"any": [{"message": True}, {"until": to_duration(until)}]}})
 
 
 async def _answer(world: World, agent: Inhabitant, incoming: Any) -> AgentResponse:

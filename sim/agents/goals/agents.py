@@ -18,7 +18,7 @@ from sim.agents.goals.tools import TOOLS
 from sim.agents.tool_check import check_tools
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
-from sim.kernel import to_seconds
+from sim.kernel import to_duration
 from sim.permissions import Permission
 from sim.world import Action, World
 
@@ -78,7 +78,7 @@ class OrchestratedAgent(Agent):
         wake: list[Mapping[str, Any]] = [{"message": True}]
         due = goals.next_due_ns(record)
         if due is not None:
-            wake.append({"until": to_seconds(due)})
+            wake.append({"until": to_duration(due)})
         return Action("sleep", {"condition": {"any": wake}})
 
 

@@ -10,7 +10,7 @@ from sim.agents.goals.orchestrator import Stuck
 from sim.agents.goals.records import AgentRecord
 from sim.agents.goals.service import Goals
 from sim.errors import UsageError
-from sim.kernel import to_seconds
+from sim.kernel import to_duration
 from sim.world import Action, Inhabitant, World
 from sim.world.action import action
 
@@ -25,7 +25,7 @@ class HealthMonitor(Agent):
         goals, now = Goals.of(self.world), self.world.kernel.now
         if now >= goals.next_check_ns:
             return Action("check_health")
-        return Action("sleep", {"condition": {"until": to_seconds(goals.next_check_ns)}})
+        return Action("sleep", {"condition": {"until": to_duration(goals.next_check_ns)}})
 
 
 @action("check_health", everywhere=False)

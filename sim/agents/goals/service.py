@@ -440,7 +440,7 @@ class Goals(Service):
             "counts": dict(sorted(self.counts.items())),
         }
 
-    def metrics(self) -> Mapping[str, float]:
+    def metrics(self) -> Mapping[str, float | None]:
         """Return how many agents there are, what they did, and what it cost."""
         counts = self.counts
         replies = counts["replies"]
@@ -448,7 +448,7 @@ class Goals(Service):
             "agents": len(self.records), "users": len(self._users), "runs": counts["runs"], "calls": counts["calls"],
             "tokens": counts["tokens"], "tokens_per_call": _mean(self._recent), "tokens_saved": counts["tokens_saved"],
             "cost": sum(list(self.costs.values())) / MICRO, "replies": replies,
-            "reply_seconds": counts["reply_ns"] / replies / 1e9 if replies else 0.0,
+            "reply_seconds": counts["reply_ns"] / replies / 1e9 if replies else None,
             "tasks_completed": counts["agent_task.completed"], "tasks_cancelled": counts["agent_task.cancelled"],
             "sessions_archived": counts["archived"], "feeds": counts["feeds"], "retries": counts["retries"],
             "failed": counts["failed"], "stuck": counts["stuck"],
@@ -458,14 +458,15 @@ class Goals(Service):
         """Return the numbers of `metrics`, and the most and the mean money of a user; empty without agents."""
         if not self.records:
             return {}
-        costs = list(self.costs.values()) or [0]
-        money = {"cost_per_user": sum(costs) / len(costs) / MICRO, "highest_cost_of_a_user": max(costs) / MICRO}
+        costs = list(self.costs.values())
+        mean, most = (sum(costs) / len(costs) / MICRO, max(costs) / MICRO) if costs else (None, None)
+        money = {"cost_per_user": mean, "highest_cost_of_a_user": most}
         return {**self.metrics(), **money}
 
 
-def _mean(numbers: deque[float]) -> float:
+def _mean(numbers: deque[float]) -> float | None:
     copied = list(numbers)  # scrapes read it from another thread
-    return round(sum(copied) / len(copied), 3) if copied else 0.0
+    return round(sum(copied) / len(copied), 3) if copied else None
 
 
 def _state(record: AgentRecord) -> dict[str, Any]:

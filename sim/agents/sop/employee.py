@@ -15,7 +15,7 @@ from sim.agents.sop.worker import run_step
 from sim.agents.tool_check import check_tools
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
-from sim.kernel import to_seconds
+from sim.kernel import to_duration
 from sim.memory.service import Memories
 from sim.memory.settings import MemorySettings
 from sim.permissions import Permission
@@ -67,7 +67,7 @@ class Employee(Agent):
         if sops.settings.design == "event_driven":
             wake.append({"event": "sop.ready", "where": mine})
         else:
-            wake.append({"until": to_seconds(self.desk.next_ns)})
+            wake.append({"until": to_duration(self.desk.next_ns)})
         return Action("sleep", {"condition": {"any": wake}})
 
 

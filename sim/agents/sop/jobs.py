@@ -12,7 +12,7 @@ from sim.agents.sop.channels import Channels
 from sim.agents.sop.service import Sops
 from sim.agents.sop.settings import DAY_NS, JobsSettings
 from sim.errors import UsageError
-from sim.kernel import to_seconds
+from sim.kernel import to_duration
 from sim.kernel.calendar import Calendar, Daily
 from sim.memory.memory import Memory
 from sim.permissions import Permission
@@ -53,7 +53,7 @@ class RecurringJobs(Agent):
             if due <= now:
                 return Action("maintain_memories" if job == "maintenance" else "summarize_day", {})
         times = [*sops.jobs.values(), *([] if (watch := sops.next_watch_ns()) is None else [watch])]
-        return Action("sleep", {"condition": {"until": to_seconds(min(times))}})
+        return Action("sleep", {"condition": {"until": to_duration(min(times))}})
 
 
 def _following(world: World, daily: str) -> int:

@@ -664,11 +664,11 @@ class Sops(Service):
             "jobs": self.jobs,
         }
 
-    def metrics(self) -> Mapping[str, float]:
+    def metrics(self) -> Mapping[str, float | None]:
         """Return what was done so far, the length of the queue, and the mean hours until a task was begun."""
         begun = [hours for desk in list(self.desks.values()) for _, hours in list(desk.answered)]
         numbers = {name: float(self.counts[name]) for name in COUNTED}
-        return {**numbers, "queue": float(len(self.queue)), "response_hours": _mean_hours(begun) or 0.0}
+        return {**numbers, "queue": float(len(self.queue)), "response_hours": _mean_hours(begun)}
 
     def summary(self) -> Mapping[str, Any]:
         """Return the same, and for each employee the cycles, the warnings, and the hours until a task was begun."""
