@@ -1,4 +1,4 @@
-"""Which message each rule reads: a rule gets the oldest that it would use, and what nobody reads blocks nothing."""
+"""Which message each rule reads: a rule gets the oldest that it would use, and what no rule reads blocks nothing."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -211,12 +211,17 @@ def reads(*conditions: str) -> tuple[PolicyRule, ...]:
     return tuple(PolicyRule(Counted.parse(text), (PolicyAction("noop", {}),), {}, {}) for text in conditions)
 
 
-def filled(*letters: tuple[str, int], size: int = 10_000) -> Mailbox:
+def put(kernel: Kernel, mailbox: Mailbox, *messages: Message) -> None:
+    """Put messages into a mailbox."""
+    with kernel.acting_as(kernel.supervisor):
+        for message in messages:
+            mailbox.offer(message)
+
+
+def filled(kernel: Kernel, *letters: tuple[str, int]) -> Mailbox:
     """Return a mailbox with messages with these topics and data."""
-    mailbox = Mailbox(Kernel(), size, "fail")
-    for topic, data in letters:
-        with mailbox.queue._kernel.acting_as(mailbox.queue._kernel.supervisor):
-            mailbox.offer(Message("s", "p", topic, freeze(data), 0))
+    mailbox = Mailbox(kernel, 10_000, "fail")
+    put(kernel, mailbox, *(Message("s", "p", topic, freeze(data), 0) for topic, data in letters))
     return mailbox
 
 
@@ -224,7 +229,7 @@ def test_a_long_line_costs_no_more_than_a_short_one() -> None:
     """Each message is looked at a fixed number of times, whether it is read, waits for the agent, or is for no rule."""
     counts = []
     for many in (200, 2000):
-        mailbox = filled(*[("hello", 0), ("order", 1), ("bill", 2)] * many)
+        mailbox = filled(Kernel(), *[("hello", 0), ("order", 1), ("bill", 2)] * many)
         reader = Reader(mailbox, reads("message.topic == 'order'", "ready and message.topic == 'bill'", "ready"))
         Counted.count = 0
         for turn in range(2 * many):
@@ -239,7 +244,7 @@ def test_a_long_line_costs_no_more_than_a_short_one() -> None:
 
 def test_other_rules_read_what_the_old_ones_could_not() -> None:
     """A message that was set aside waits again when the agent gets other rules, before later ones."""
-    mailbox = filled(("a", 1), ("b", 2))
+    mailbox = filled(Kernel(), ("a", 1), ("b", 2))
     assert Reader(mailbox, reads("message is not None and message.topic == 'c'")).choose(
         {}, PURE_FUNCTIONS, "keep"
     ) == (None, 0)
@@ -297,14 +302,14 @@ def expected(
 )
 def test_the_choice_is_that_of_trying_everything(conditions: list[str], arrivals: list[list[tuple[str, int]]]) -> None:
     """The first rule that would use a message reads the oldest such one; `message` is none if no rule would use any."""
-    rules, mailbox = reads(*conditions), filled()
+    rules, kernel = reads(*conditions), Kernel()
+    mailbox = filled(kernel)
     waiting: list[Message] = []
-    reader, source = Reader(mailbox, rules), mailbox.queue._kernel
+    reader = Reader(mailbox, rules)
     for n, letters in enumerate([*arrivals, [], [], []]):
         for topic, data in letters:
             waiting.append(Message("s", "p", topic, freeze(data), len(waiting) + n))
-            with source.acting_as(source.supervisor):
-                mailbox.offer(waiting[-1])
+            put(kernel, mailbox, waiting[-1])
         would = reader.would_read({"n": n}, PURE_FUNCTIONS)
         place, number = reader.choose({"n": n}, PURE_FUNCTIONS, "keep")
         aside = {id(pending.message) for _, pending in mailbox.offered.aside} if mailbox.offered else set()
