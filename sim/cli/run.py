@@ -22,6 +22,7 @@ from sim.kernel.duration import seconds_text
 from sim.runner import RunResult, run
 from sim.runner.estimate import estimate
 from sim.scenario.packaged import find_scenario
+from sim.store.summary import unread_advice
 
 MAX_SEED = 2**63 - 1
 
@@ -205,6 +206,9 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
         say(f"sim: warning: {plain(line)}")
     if len(result.never) > _MOST_WARNINGS:
         say(f"sim: warning: {len(result.never) - _MOST_WARNINGS} more things cannot happen; sim check lists them")
+    for told, hint in unread_advice(fields):
+        say(f"sim: warning: {plain(told)}")
+        say(f"hint: {plain(hint)}")
     if result.deadlock:
         say(f"sim: warning: {plain(result.deadlock)}")
     if result.commonest_error:

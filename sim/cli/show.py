@@ -47,7 +47,7 @@ _COUNT = click.IntRange(0)
       sim show office-1 --task 3
       sim show office-1 --channel '#ops-log'
       sim show houston-1 --thread goal-user-1-1
-      sim show software-team-1 --files textkit
+      sim show software_team-1 --files textkit
       sim show queue-1 --sql 'SELECT kind, count(*) FROM actions GROUP BY kind'""",
 )
 @click.argument("run")

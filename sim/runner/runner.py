@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
 
+import attrs
+
 from sim.actors import HealthMonitor
 from sim.assembly.build import Simulation
 from sim.assembly.live_parameters import LiveParameters
@@ -294,6 +296,8 @@ class SimulationRunner:
             "wakeups": totals.wakeups,
             "errors": totals.errors,
             "unmatched": totals.unmatched,
+            "unread": [attrs.asdict(row) for row in self._manager.unread()],
+            "dropped": totals.dropped,
             "deadlock": self.deadlock,
             "commonest_error": _commonest(world.errors),
             "messages": world.messages,
