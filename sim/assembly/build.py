@@ -231,8 +231,9 @@ class AgentFactory:
                 continue
             for index in range(entry.count):
                 name = entry.name if entry.count == 1 else f"{entry.name}-{index + 1}"
-                newborn = self._conceive(entry, name, index)
-                starts.append((self._admit(newborn), newborn.delay_ns))
+                for part in ("", *self.class_of[entry.name].parts):
+                    newborn = self._conceive(entry, f"{name}-{part}" if part else name, index, part=part)
+                    starts.append((self._admit(newborn), newborn.delay_ns))
         return tuple(starts)
 
     def spawn_for(self, parent: str, agent: str, count: int = 1, state: Mapping[str, Any] | None = None) -> list[str]:
@@ -269,9 +270,16 @@ class AgentFactory:
         return names
 
     def _conceive(
-        self, entry: schema.Agent, name: str, index: int, state: Mapping[str, Any] | None = None
+        self, entry: schema.Agent, name: str, index: int, state: Mapping[str, Any] | None = None, part: str = ""
     ) -> "AgentSpec":
         """Evaluate the start values of an agent, without changing anything.
+
+        Args:
+            entry: its entry of the scenario.
+            name: its name.
+            index: zero-based index within the agents of its entry.
+            state: variables in place of those of the entry.
+            part: which part of its entry it is; see `Agent.parts`.
 
         Raises:
             UsageError: if a value cannot be evaluated or used, or the name is taken.
@@ -280,7 +288,7 @@ class AgentFactory:
         if name in world.agents or name in world.ledger:
             raise UsageError(f"the name {name!r} is taken already")
         agent = self._instance(entry, name, index)
-        agent.entry, agent.kind = entry.name, entry.kind
+        agent.entry, agent.kind, agent.part = entry.name, entry.kind, part
         names, functions = self._names(entry, name, index), self._functions(agent)
 
         def start(key: str, value: ValueTemplate, use: Callable[[Any], Any] = lambda result: result) -> Any:

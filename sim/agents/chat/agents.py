@@ -1,6 +1,7 @@
 """The agents that answer, one for each conversation, and what people do in chats."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -34,6 +35,8 @@ class ChatAgent(Agent):
         agent_id, world, group, permission: see `Agent`.
         settings: the template.
     """
+
+    memory_kinds = MappingProxyType({"context": 6, "semantic": 6})
 
     def __init__(
         self,
@@ -230,9 +233,6 @@ def _check(scenario: Any, until_ns: int | None) -> None:
         raise UsageError(f"{where} answers in conversations", hint="add `conversations: {}`")
     if scenario.models is None:
         raise UsageError(f"{where} asks language models, but the scenario has none", hint="add `models:`")
-    memory = scenario.sections.get("memory")
-    if memory is not None and "semantic" not in memory.kinds:
-        raise UsageError(f"{where} keeps semantic memories", hint="add `semantic: 6` to `memory.kinds`")
     check_tools(scenario, "chat.tools", settings.tools)
     check_modules(scenario, "chat.guest_modules", settings.guest_modules)
     for name, persona in settings.personas.items():
