@@ -5,6 +5,7 @@ import sqlite3
 import stat
 import sys
 import threading
+from typing import Any
 
 import pytest
 
@@ -138,7 +139,7 @@ def test_an_inbox_that_is_removed_or_replaced_is_found_again(tmp_path, how):
     """
     path = tmp_path / "quick.yaml"
     path.write_text(QUICK.replace("6000", "60"))
-    found = {}
+    found: dict[str, Any] = {}
 
     def people(run):
         first = ask(run, "pause", agent_id="a")
