@@ -144,6 +144,8 @@ class RunResult:
         overruns: ticks that began late (tick mode).
         models: calls of language models, their tokens and cost; empty if there were none.
         services: the numbers of the services of the world, such as tools and memories, by their names.
+        never: what the scenario has and could not happen, such as an event that was due after the end, in one sentence
+            each; `sim check` has the positions in the file.
         doubts: effects that wait for a decision; only after a crash. Unless the run was continued without decisions,
             it is unchanged, a branch has no run, and the other figures are those of the replay.
         service: measurements on the axis of service time (`execution.sync`), else empty: `sync`, the policy;
@@ -182,6 +184,7 @@ class RunResult:
     models: Mapping[str, Any]
     service: Mapping[str, Any]
     services: Mapping[str, Any] = attrs.field(factory=dict)
+    never: tuple[str, ...] = attrs.field(default=(), converter=tuple)
     doubts: tuple[InDoubtEffect, ...] = ()
 
     @property

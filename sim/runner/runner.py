@@ -19,6 +19,7 @@ from sim.runner.result import Distribution, RunResult
 from sim.runner.scenario_timers import ScenarioTimers
 from sim.runner.tick import TickDriver
 from sim.scenario import Scenario
+from sim.scenario.never import never_happens
 from sim.scenario.overrides import Override
 from sim.sync.driver import SyncDriver
 from sim.sync.policies import POLICIES
@@ -280,6 +281,7 @@ class SimulationRunner:
             "mode": self.mode,
             "seed": self._seed,
             "status": status,
+            "never": self._never(),
             "stopped_by": self.feed.stopped_by
             or self._refusal()
             or (self.interrupted_by if status == "interrupted" else None),
@@ -305,6 +307,11 @@ class SimulationRunner:
             if self.sync is None
             else {"sync": self.simulation.scenario.execution.sync, **self.sync.summary()},
         }
+
+    def _never(self) -> list[str]:
+        """Return what could not happen in the run, such as an event that was due after its end."""
+        problems = never_happens(self.simulation.scenario, self.until_ns)
+        return [problem.message for problem in problems]
 
     def _refusal(self) -> str | None:
         return None if self.simulation.models is None else self.simulation.models.refusal

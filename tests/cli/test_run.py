@@ -105,7 +105,7 @@ def test_problems_have_positions(sim, tiny):
 
 def test_failed_run(sim, tiny):
     """A run that fails ends with exit code 1 and one sentence; a traceback comes only with --debug."""
-    tiny.write_text("name: bad\nagents: [{name: a}]\nmetrics: {values: {x: 1 / (now - 60)}}\n")
+    tiny.write_text("name: bad\nagents: [{name: a}]\nmetrics: {values: {x: sqrt(59 - now)}}\n")
     short, long = sim("run", tiny), sim("run", tiny, "--debug")
 
     assert (short.code, long.code) == (1, 1)
