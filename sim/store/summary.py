@@ -45,6 +45,14 @@ def fields_of(info: RunInfo) -> dict[str, Any]:
     }
 
 
+def without_folder(info: RunInfo, text: str) -> str:
+    """Return a text for a page that is shared: the name of the run stands for its folder on this machine."""
+    places = {info.path, info.path.absolute(), info.path.resolve(), archive_of(info.path) or info.path}
+    for path in sorted(map(str, places), key=len, reverse=True):  # a relative path can be a part of an absolute one
+        text = text.replace(path, info.id)
+    return text
+
+
 def sentence(fields: Fields) -> str:
     """Return a run in one sentence of plain text, without anything that differs between two equal runs."""
     told = [f"{fields['scenario']} (seed {fields['seed']}): {_status(fields)}"]

@@ -198,6 +198,8 @@ def test_results_of_queries_are_bounded(folder, monkeypatch, sql, sentence):
 def test_wrong_queries_are_usage_errors(folder):
     """A mistake in a query, two statements, or a view that does not exist is the caller's, with a hint."""
     with open_run(folder) as run:
+        with pytest.raises(UsageError, match="a parameter of the query cannot be used"):
+            run.query("SELECT * FROM events WHERE id = ?", (2**64,))
         with pytest.raises(UsageError, match="no such column: nope"):
             run.query("SELECT nope FROM run")
         with pytest.raises(UsageError, match="one statement"):
