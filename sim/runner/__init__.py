@@ -13,11 +13,11 @@ from sim.runner.options import ReplayOptions, RunOptions
 from sim.runner.replaying import replay, replay_async
 from sim.runner.result import Distribution, InDoubtEffect, ReplayResult, RunResult
 from sim.runner.resuming import resume, resume_async
-from sim.runner.runner import Mode, SimulationRunner
+from sim.runner.runner import Mode, RunController
 from sim.runner.running import run, run_async
 
 __all__ = [
-    "Distribution", "InDoubtEffect", "Mode", "ReplayOptions", "ReplayResult", "RunOptions", "RunResult",
-    "SimulationRunner", "Survey", "SurveyCost", "ask", "ask_async", "branch", "branch_async", "replay",
-    "replay_async", "resume", "resume_async", "run", "run_async",
+    "Distribution", "InDoubtEffect", "Mode", "ReplayOptions", "ReplayResult", "RunController", "RunOptions",
+    "RunResult", "Survey", "SurveyCost", "ask", "ask_async", "branch", "branch_async", "replay", "replay_async",
+    "resume", "resume_async", "run", "run_async",
 ]  # fmt: skip

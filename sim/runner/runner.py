@@ -65,7 +65,7 @@ def check_rounds(scenario: Scenario, mode: Mode, speed: float | None) -> None:
         raise UsageError(f"execution.sync: {sync} needs the virtual clock, not the wall clock", hint=hint)
 
 
-class SimulationRunner:
+class RunController:
     """Runs one simulation from its beginning.
 
     Args:
@@ -94,9 +94,9 @@ class SimulationRunner:
         until_ns: int,
         mode: Mode,
         speed: float | None = None,
-        progress: Callable[["SimulationRunner"], None] | None = None,
+        progress: Callable[["RunController"], None] | None = None,
         history: History | None = None,
-        live: Callable[["SimulationRunner", list[EffectHandle]], bool] | None = None,
+        live: Callable[["RunController", list[EffectHandle]], bool] | None = None,
     ) -> None:
         self.simulation = simulation
         self.mode = mode

@@ -30,7 +30,7 @@ from sim.runner.inbox import InboxReader
 from sim.runner.options import Backend, OnInterrupt, RunKeywords, RunOptions, Watcher
 from sim.runner.progress import shown
 from sim.runner.result import RunResult
-from sim.runner.runner import Mode, RunSink, SimulationRunner, check_rounds
+from sim.runner.runner import Mode, RunController, RunSink, check_rounds
 from sim.scenario import Scenario, load
 from sim.scenario.packaged import find_scenario
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
@@ -115,7 +115,7 @@ run = in_plain_code(run_async)
 
 @attrs.frozen
 class Session:
-    """Everything that one run or replay needs; see `SimulationRunner` and `RunOptions`."""
+    """Everything that one run or replay needs; see `RunController` and `RunOptions`."""
 
     simulation: Simulation
     keeper: RunSink
@@ -129,8 +129,8 @@ class Session:
     stuck: Callable[[Stuck], None] | None = None
     begun: Watcher | None = None
     history: History | None = None
-    live: Callable[[SimulationRunner, list[EffectHandle]], bool] | None = None
-    inputs: Callable[[SimulationRunner], None] | None = None  # registers further kinds of input
+    live: Callable[[RunController, list[EffectHandle]], bool] | None = None
+    inputs: Callable[[RunController], None] | None = None  # registers further kinds of input
     max_wall: Duration | None = None
     on_interrupt: OnInterrupt = "raise"
     epoch: int | None = None  # that of the recorder; None if the run takes nothing in from people outside
@@ -161,7 +161,7 @@ class Session:
         kernel.recorder = self.keeper
         kernel.effects.namespace = self.uid
         started = time.monotonic()
-        runner = SimulationRunner(
+        runner = RunController(
             self.simulation, until_ns=self.until_ns, mode=self.mode, speed=self.speed, progress=watcher,
             history=self.history, live=self.live,
         )  # fmt: skip
@@ -194,7 +194,7 @@ class Session:
             runner.clockwork.close()
             kernel.close()
 
-    async def _until_ended(self, runner: SimulationRunner, signals: "Signals", started: float) -> RunResult:
+    async def _until_ended(self, runner: RunController, signals: "Signals", started: float) -> RunResult:
         with Watchdog(runner.clockwork, self.stuck or _ignore), _patient_collector(), self._limited(runner):
             status = await _watched(runner, signals, self.keeper)
         if status == "interrupted" and self.history is not None and not runner.host.live:
@@ -207,7 +207,7 @@ class Session:
         )  # fmt: skip
 
     @contextlib.contextmanager
-    def _limited(self, runner: SimulationRunner) -> Iterator[None]:
+    def _limited(self, runner: RunController) -> Iterator[None]:
         """Suspend the run when `max_wall` is over."""
         if self.max_wall is None:
             yield
@@ -336,7 +336,7 @@ def _raise_for(number: int, message: str, folder: Path | None) -> NoReturn:
     raise KeyboardInterrupt(f"{message}; {kept}") from None
 
 
-async def _watched(runner: SimulationRunner, signals: Signals, keeper: RunSink) -> Literal["finished", "interrupted"]:
+async def _watched(runner: RunController, signals: Signals, keeper: RunSink) -> Literal["finished", "interrupted"]:
     """Run; the first SIGINT or SIGTERM suspends the run between two steps, the second one interrupts the step."""
     thread = threading.current_thread()
     if isinstance(thread, RunThread):
@@ -374,7 +374,7 @@ async def _watched(runner: SimulationRunner, signals: Signals, keeper: RunSink) 
             signal.signal(number, handler)
 
 
-def _suspend(runner: SimulationRunner, number: int, ended: threading.Event) -> None:
+def _suspend(runner: RunController, number: int, ended: threading.Event) -> None:
     """Suspend the run; if the current step does not end within `_GRACE`, end the process as the signal does."""
     threading.Thread(target=runner.host.suspend, daemon=True).start()  # it waits for the event loop, which may be stuck
     if not ended.wait(_GRACE):

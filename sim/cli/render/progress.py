@@ -7,7 +7,7 @@ import time
 from sim.cli.render.output import plain, say
 from sim.cli.render.snapshot import waiting_text
 from sim.host.watchdog import Stuck
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.runner.progress import activity, reached
 from sim.text import number
 
@@ -59,7 +59,7 @@ class Progress:
         self._began = time.monotonic()
         self._next = self._began + self._pause
 
-    def __call__(self, runner: SimulationRunner) -> None:
+    def __call__(self, runner: RunController) -> None:
         """Show the progress of `runner`, if an update is due."""
         started = time.monotonic()
         if started < self._next:
@@ -82,7 +82,7 @@ class Progress:
         for line in stuck.stack.rstrip().splitlines()[-2:]:  # the innermost frame: the agent's own code
             say(f"  {plain(line.strip())}")
 
-    def _text(self, runner: SimulationRunner, now: float) -> str:
+    def _text(self, runner: RunController, now: float) -> str:
         pace = runner.simulation.world.now / (now - self._began)
         waiting = f"; {text}" if (text := waiting_text(runner)) else ""
         return f"{reached(runner)}, {number(round(pace))} x real time, {activity(runner)}{waiting}"
