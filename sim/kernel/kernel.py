@@ -590,7 +590,16 @@ class Kernel:
         """Call `callback` at a simulated time (nanoseconds, not before `now`) on behalf of `source`.
 
         With a negative `priority` it is called before everything else that is due in its round.
+
+        Raises:
+            UsageError: if the time or the priority is not a whole number.
+            KernelError: if the time has passed.
         """
+        if time.__class__ is not int or priority.__class__ is not int:
+            raise UsageError(
+                f"the time (ns) and the priority of a call are whole numbers, not {time!r:.60} and {priority!r:.60}",
+                hint="write round(seconds * 1e9)",
+            )
         source = source or self.acting()
         timer = Timer(self, source, callback)
         self.schedule(time - self.now, source, timer, 0, priority)
