@@ -7,6 +7,7 @@ from typing import Any
 
 from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
+from sim.actors.failure_log import log_failure
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.wake import Registration, WakeCondition, arm, check
 from sim.errors import OutOfMemoryError, RunError
@@ -352,18 +353,19 @@ class Lifecycle(ABC):
         if exit.kind == "crashed":
             assert exit.error is not None, "a crash has an error"
             self.crash_reason = of_error(exit.error)
-            self._count_failure(self.crash_reason)
+            self._count_failure(self.crash_reason, exit.error)
         elif exit.kind == "abandoned":
             self.crash_reason = str(exit.error)
-            self._count_failure(self.crash_reason)
+            self._count_failure(self.crash_reason, exit.error)
         if self._state is not _S.STOPPING:
             self._settle()
             self._stop_reason = "crashed" if exit.kind in ("crashed", "abandoned") else self._stop_reason or "done"
             self._change(_S.STOPPING, self._stop_reason)
         self._finish()
 
-    def _count_failure(self, error: str) -> None:
-        """Record and count an error outside an iteration."""
+    def _count_failure(self, error: str, raised: BaseException | None = None) -> None:
+        """Record, log and count an error outside an iteration."""
+        log_failure(self.agent_id, self.world, error, raised)
         self.failures += 1
         self.world.count_error(error, self.agent_id)
         self._kernel.emit("agent.error", {"error": error[:500]}, self.agent_id)
@@ -377,7 +379,7 @@ class Lifecycle(ABC):
         except MemoryError as error:
             raise OutOfMemoryError(self.agent_id, str(error)) from error  # otherwise the error would name the caller
         except BaseException as error:
-            self._count_failure(f"on_stop: {of_error(error)}")
+            self._count_failure(f"on_stop: {of_error(error)}", error)
         self.world.crashes += reason == "crashed"
         dead = self.agent.mailbox.close()
         self.pause_reason = self._pause_wanted = None

@@ -12,8 +12,10 @@ from typing import Any, Protocol
 from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
 from sim.actors.error_text import failure_text
+from sim.actors.failure_log import log_failure
 from sim.actors.lifecycle import Lifecycle, Phase
 from sim.actors.mailbox import Mailbox
+from sim.actors.returned import check_decision, check_result
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.supervisor import RestartLimit
 from sim.actors.wake import WakeCondition
@@ -21,7 +23,7 @@ from sim.errors import CausalityError, Interrupt, LimitError, RunError
 from sim.kernel import Actor, Duration, Exit, to_ns
 from sim.kernel.codec import NOT_JSON_HINT, json_fault
 from sim.text import of_error
-from sim.world import Action, World
+from sim.world import Action, ActionResult, World
 
 
 class Gate(Protocol):
@@ -215,6 +217,8 @@ class AgentLoop(Lifecycle):
         error: str | None = None
         try:
             first = action = await agent.decide_action()
+            if action is not None and action.__class__ is not Action:
+                check_decision(agent, action)
             if self._gate is not None:
                 await self._at_gate(self._gate, action)
             while action is not None and agent.alive:
@@ -230,18 +234,25 @@ class AgentLoop(Lifecycle):
                     result = world.dispatcher.apply(agent, action, handler)
                 else:
                     result = await agent.execute_action(action)
+                    if result.__class__ is not ActionResult:
+                        check_result(agent, result)
                 if not (result.success or result.skipped):
                     error = result.error or "the action failed"
+                    log_failure(self.agent_id, world, f"{action.kind}: {error}", None)
                 if not (agent.has_more and result.success) or self._state is _STOPPING:
                     break
                 action = agent.next_action()
+                if action is not None and action.__class__ is not Action:
+                    check_decision(agent, action, "next_action")
         except (MemoryError, RunError):
             raise  # these concern the process or the run, not this agent
         except (Exception, SystemExit) as raised:
             error = failure_text(raised)
+            log_failure(self.agent_id, self.world, error, raised)
         finally:
             self._phase = _OUTSIDE
-        error = error or (self._find_state_fault() if agent.state else None)
+        if error is None:
+            error = self._find_state_fault() if agent.state else None
         self.last_beat = now = kernel.now
         if error is None:
             if self.consecutive_errors:
@@ -357,7 +368,9 @@ class AgentLoop(Lifecycle):
         except (KeyboardInterrupt, MemoryError, RunError):
             raise  # these concern the process or the run, not this agent
         except BaseException as fault:
-            self._kernel.emit("agent.error", {"error": f"on_error: {of_error(fault)}"[:500]}, self.agent_id)
+            text = f"on_error: {of_error(fault)}"
+            log_failure(self.agent_id, self.world, text, fault)
+            self._kernel.emit("agent.error", {"error": text[:500]}, self.agent_id)
         finally:
             self._phase = _OUTSIDE
 
