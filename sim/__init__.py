@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
     from sim.analysis import open as open  # noqa: A004
     from sim.compare.comparison import Comparison
-    from sim.errors import Interrupt, ScenarioError, SimError, UsageError
+    from sim.errors import Interrupt, NameTakenError, ScenarioError, SimError, UsageError
     from sim.events import Event, EventBus
     from sim.experiments.scoring import ScoreCost, Scores, score, score_async
     from sim.kernel import (
@@ -99,7 +99,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Action", "ActionResult", "Actor", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager", "AgentRecord",
     "AgentRecords", "AgentState", "Chart", "Comparison", "Container", "Control", "Effect", "Event", "EventBus",
-    "Experiment", "Interrupt", "Kernel", "Latch", "Message", "Outcome", "PauseReason", "Preempted",
+    "Experiment", "Interrupt", "Kernel", "Latch", "Message", "NameTakenError", "Outcome", "PauseReason", "Preempted",
     "PreemptiveResource", "PriorityResource", "Question", "Queue", "RateTracker", "ReplayResult", "Resource", "Run",
     "RunController", "RunList", "RunResult", "Scenario", "ScenarioError", "ScoreCost", "Scores", "Service", "Signal",
     "SimError", "Store", "Survey", "SurveyAnswer", "SurveyCost", "Tool", "Tools", "UsageError", "WakeCondition",
@@ -115,7 +115,7 @@ _HOMES = {
     "agents.interview": "Question SurveyAnswer interview interview_prompt record_answer",
     "analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async diff open runs sweep sweep_async",
     "compare.comparison": "Comparison",
-    "errors": "Interrupt ScenarioError SimError UsageError",
+    "errors": "Interrupt NameTakenError ScenarioError SimError UsageError",
     "events": "Event EventBus",
     "experiments.scoring": "ScoreCost Scores score score_async",
     "kernel": "Actor Effect Kernel Latch Outcome Queue Signal all_of first_of join perform run_until sleep",

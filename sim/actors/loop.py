@@ -4,6 +4,7 @@ The same class serves both modes. In autonomous mode, `start` starts an actor th
 calls `turn` once per tick. Sleeping and paused agents are not polled: a registered callback ends the sleep or pause.
 """
 
+import logging
 import math
 import types
 from collections.abc import Awaitable, Generator, Mapping
@@ -22,6 +23,7 @@ from sim.actors.wake import WakeCondition
 from sim.errors import CausalityError, Interrupt, LimitError, RunError
 from sim.kernel import Actor, Duration, Exit, to_ns
 from sim.kernel.codec import NOT_JSON_HINT, json_fault
+from sim.kernel.ports import Call
 from sim.text import of_error
 from sim.world import Action, ActionResult, World
 
@@ -37,6 +39,7 @@ class Gate(Protocol):
         """Wait until the action is allowed to execute."""
 
 
+_LOG = logging.getLogger("sim.actors")
 _S = AgentState
 _PLAIN = frozenset((bool, int, str, type(None), list, tuple, dict))
 _RUNNING, _STOPPING = AgentState.RUNNING, AgentState.STOPPING
@@ -102,12 +105,24 @@ class AgentLoop(Lifecycle):
         return f"<AgentLoop {self.agent_id} {self._state} iterations={self.iteration_count}>"
 
     async def start(self, *, delay: Duration = 0) -> None:
-        """Start the loop; has no effect on a loop that is not stopped.
+        """Start the loop. A loop that is not stopped is left as it is, and a warning is logged.
+
+        A host program can call it as well, before a run, between two runs and beside one.
 
         Args:
             delay: simulated time before the first iteration.
         """
+        if self.world.outside():
+            data = {"agent": self.agent_id, "delay_ns": to_ns(delay)}
+            await self.world.call("start", data, f"start of {self.agent_id}")
+            return
+        self.warn_if_started()
         self.start_now(delay_ns=to_ns(delay))
+
+    def warn_if_started(self) -> None:
+        """Log a warning if the loop is not stopped, because a start then has no effect."""
+        if self._state is not _S.STOPPED:
+            _LOG.warning("%s is %s already, so that starting it has no effect", self.agent_id, self._state)
 
     def start_now(self, *, delay_ns: int = 0) -> None:
         """Start the loop like `start`, for code that cannot await."""
@@ -319,7 +334,7 @@ class AgentLoop(Lifecycle):
             )
         super().request_stop(reason)
 
-    def sleep(self, condition: WakeCondition) -> None:
+    def sleep(self, condition: WakeCondition) -> Call:
         """Put the agent to sleep, as `Lifecycle.sleep`.
 
         Raises:
@@ -331,7 +346,7 @@ class AgentLoop(Lifecycle):
                 f"{self.agent_id} falls asleep while it runs ahead of others",
                 hint="return Action('sleep', ...) or Action('rest', ...) from decide_action",
             )
-        super().sleep(condition)
+        return super().sleep(condition)
 
     def _waits_for(self, resource: str) -> bool:
         """Return whether the agent must wait for capacity of `resource` before an action."""

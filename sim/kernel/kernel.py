@@ -248,6 +248,11 @@ class Kernel:
         """Simulated time in seconds."""
         return to_seconds(self.now)
 
+    @property
+    def running(self) -> bool:
+        """Whether the caller is code of a step."""
+        return self._running
+
     # -- the loop
 
     def run(self, limit: int = MAX_NS, budget: int = 2**62) -> Pause:
@@ -714,8 +719,11 @@ class Kernel:
         return self.current
 
     @contextlib.contextmanager
-    def acting_as(self, source: Source) -> Iterator[None]:
-        """Act on behalf of `source` within the block. A runner needs this while the kernel is paused."""
+    def acting_as(self, source: Source | None) -> Iterator[None]:
+        """Act on behalf of `source` within the block. A runner needs this while the kernel is paused.
+
+        With None, code in the block is not part of the run, and cannot change it.
+        """
         before, self.current = self.current, source
         try:
             yield
@@ -859,18 +867,20 @@ class Kernel:
         """Set the supervisor as the cause of what follows, because the entry that ran last may be arbitrary."""
         self._entry = (self.now, 0, self.supervisor.ordinal, 0, None, 0)
 
-    def apply(self, kind: str, data: object) -> None:
+    def apply(self, kind: str, data: object, applied: Callable[[object], object] | None = None) -> None:
         """Accept an input: record it with the present time and delta. Its handler runs in the next delta, as the host.
 
         Args:
             kind: the key of its handler in `inputs`.
             data: a JSON value, as recorded.
+            applied: a function that is called with the answer of the handler. It must not change the run.
         """
         handler = self.inputs[kind]
         self.recorder.input(InputRow(self.now, self.delta, kind, data))
         if kind in self.placed:
             self.placed[kind](data)
-        self.schedule(0, self.host, Timer(self, self.host, lambda: handler(data)), 0)
+        work = (lambda: handler(data)) if applied is None else (lambda: applied(handler(data)))
+        self.schedule(0, self.host, Timer(self, self.host, work), 0)
 
     def whole(self) -> bool:
         """Whether all entries of this instant have run. Inputs and outcomes are added only then."""

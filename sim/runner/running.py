@@ -20,6 +20,7 @@ from sim.assembly.build import Simulation, build
 from sim.assembly.models import check_batching
 from sim.distributions import installed_version
 from sim.errors import RunError, SimError, UsageError
+from sim.host.pacing import check_speed
 from sim.host.watchdog import Stuck, Watchdog
 from sim.kernel import Duration, to_ns, to_seconds, to_text
 from sim.kernel.effects import EffectHandle
@@ -171,7 +172,8 @@ class Session:
         if self.inputs is not None:
             self.inputs(runner)
         if self.begun is not None:
-            self.begun(runner)
+            with kernel.acting_as(None):  # calls on agents are then inputs on record, and other changes are refused
+                self.begun(runner)
         inbox = None if self.folder is None or self.epoch is None else InboxReader(self.folder, self.epoch, runner)
         try:
             with inbox or contextlib.nullcontext():
@@ -189,6 +191,7 @@ class Session:
                 self.keeper.close()
             raise
         finally:
+            runner.host.calls.close()
             if self.simulation.models is not None:
                 await self.simulation.models.aclose()
             runner.clockwork.close()
@@ -294,11 +297,13 @@ def speed_of(scenario: Scenario, options: RunOptions) -> float | None:
     """Return the simulated seconds per real second; None if the run jumps from event to event.
 
     Raises:
-        UsageError: if a speed is given without the wall clock.
+        UsageError: if a speed is given without the wall clock, or is not a number above 0.
     """
     clock = options.clock or scenario.execution.clock
     if options.speed is not None and clock == "virtual":
         raise UsageError("a speed needs the wall clock", hint="add --clock wall")
+    if options.speed is not None:
+        check_speed(options.speed)
     return None if clock == "virtual" else options.speed or scenario.execution.speed
 
 
