@@ -76,6 +76,8 @@ if TYPE_CHECKING:
         ReplayResult,
         RunController,
         RunResult,
+        RunSummary,
+        SimulationRunner,
         Survey,
         SurveyCost,
         ask,
@@ -101,12 +103,12 @@ __all__ = [
     "AgentRecords", "AgentState", "Chart", "Comparison", "Container", "Control", "Effect", "Event", "EventBus",
     "Experiment", "Interrupt", "Kernel", "Latch", "Message", "NameTakenError", "Outcome", "PauseReason", "Preempted",
     "PreemptiveResource", "PriorityResource", "Question", "Queue", "RateTracker", "ReplayResult", "Resource", "Run",
-    "RunController", "RunList", "RunResult", "Scenario", "ScenarioError", "ScoreCost", "Scores", "Service", "Signal",
-    "SimError", "Store", "Survey", "SurveyAnswer", "SurveyCost", "Tool", "Tools", "UsageError", "WakeCondition",
-    "World", "all_of", "arms", "arms_async", "ask", "ask_async", "branch", "branch_async", "diff", "first_of",
-    "interview", "interview_prompt", "join", "load", "perform", "record_answer", "replay", "replay_async", "resume",
-    "resume_async", "run", "run_async", "run_until", "runs", "score", "score_async", "sleep", "sweep", "sweep_async",
-    "tool",
+    "RunController", "RunList", "RunResult", "RunSummary", "Scenario", "ScenarioError", "ScoreCost", "Scores",
+    "Service", "Signal", "SimError", "SimulationRunner", "Store", "Survey", "SurveyAnswer", "SurveyCost", "Tool",
+    "Tools", "UsageError", "WakeCondition", "World", "all_of", "arms", "arms_async", "ask", "ask_async", "branch",
+    "branch_async", "diff", "first_of", "interview", "interview_prompt", "join", "load", "perform", "record_answer",
+    "replay", "replay_async", "resume", "resume_async", "run", "run_async", "run_until", "runs", "score", "score_async",
+    "sleep", "sweep", "sweep_async", "tool",
 ]  # fmt: skip
 """The public names but `open`, so that `from sim import *` does not hide the built-in function."""
 
@@ -121,8 +123,8 @@ _HOMES = {
     "kernel": "Actor Effect Kernel Latch Outcome Queue Signal all_of first_of join perform run_until sleep",
     "pages": "Chart",
     "resources": "Container Preempted PreemptiveResource PriorityResource RateTracker Resource Store",
-    "runner": "ReplayResult RunResult RunController Survey SurveyCost ask branch replay resume run "
-    "ask_async branch_async replay_async resume_async run_async",
+    "runner": "ReplayResult RunResult RunController RunSummary SimulationRunner Survey SurveyCost ask branch replay "
+    "resume run ask_async branch_async replay_async resume_async run_async",
     "scenario": "Scenario load",
     "standalone": "World",
     "tools": "Tool Tools tool",

@@ -275,7 +275,7 @@ class RunController:
             "errors": totals.errors,
             "unmatched": totals.unmatched,
             "deadlock": self.deadlock,
-            "commonest_error": _commonest(world.errors),
+            "commonest_error": commonest(world.errors),
             "messages": world.messages,
             "kinds": done,
             "metrics": {"time": self.feed.times, **self.feed.samples} if self.feed.times else {},
@@ -301,7 +301,8 @@ class RunController:
         return {} if self.simulation.models is None else self.simulation.models.summary()
 
 
-def _commonest(errors: Mapping[str, tuple[int, str]]) -> str | None:
+def commonest(errors: Mapping[str, tuple[int, str]]) -> str | None:
+    """Return the commonest text of an error, with its count and the first agent that had it; None: no error."""
     if not errors:
         return None
     error, (count, first) = max(errors.items(), key=lambda item: item[1][0])
