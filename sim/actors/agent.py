@@ -145,7 +145,7 @@ class Agent(ABC):
     def alive(self) -> bool:
         """Whether the agent has not been shut down. A host program reads at once what it has set."""
         asked = self._alive_asked
-        if asked is None or asked[1].done or not self.world.outside():
+        if asked is None or asked[1].done or not self.loop.world.outside():
             return self._alive
         return asked[0]
 
@@ -163,7 +163,8 @@ class Agent(ABC):
         return self._set_alive(False)
 
     def _set_alive(self, alive: bool) -> Call:
-        loop, world = self._loop, self.world
+        loop = self._loop
+        world = self.world if loop is None else loop.world  # not that of an agent that runs ahead, which has less
         if loop is not None and world.outside():
             data = {"agent": self.agent_id, "alive": alive}
             call = world.call("alive", data, f"{'start of life' if alive else 'shutdown'} of {self.agent_id}")
