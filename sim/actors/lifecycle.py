@@ -7,7 +7,7 @@ from typing import Any
 
 from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
-from sim.actors.failure_log import log_failure
+from sim.actors.error_reports import log_failure
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.wake import Registration, WakeCondition, arm, check
 from sim.errors import OutOfMemoryError, RunError

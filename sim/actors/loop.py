@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
+from sim.actors.error_reports import log_failure
 from sim.actors.error_text import failure_text
-from sim.actors.failure_log import log_failure
 from sim.actors.lifecycle import Lifecycle, Phase
 from sim.actors.mailbox import Mailbox
-from sim.actors.returned import check_decision, check_result
+from sim.actors.result_checks import check_decision, check_result
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.supervisor import RestartLimit
 from sim.actors.wake import WakeCondition
