@@ -13,7 +13,7 @@ import attrs
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.wake import WakeCondition
 from sim.errors import TransitionError, UsageError
-from sim.kernel import Actor, Outcome, to_seconds
+from sim.kernel import Actor, Outcome, to_duration
 from sim.kernel.codec import freeze
 from sim.kernel.effects import EffectHandle
 from sim.world import Message
@@ -133,7 +133,7 @@ class Inputs:
         if data is None:
             self._manager.request_stop_all()
             return None
-        return world.spawn("stop all", self._manager.stop_all(to_seconds(data["timeout_ns"])))
+        return world.spawn("stop all", self._manager.stop_all(to_duration(data["timeout_ns"])))
 
     def stop_at(self, data: Mapping[str, Any]) -> None:
         """Begin to stop all agents at a simulated time."""
@@ -213,7 +213,7 @@ class Inputs:
         if "timeout_ns" in data:
             if loop is None or loop.stopped:
                 return None
-            stopping = loop.stop(to_seconds(data["timeout_ns"]))
+            stopping = loop.stop(to_duration(data["timeout_ns"]))
             return self._manager.world.spawn(f"stop {loop.agent_id}", stopping)
         if loop is None or loop.state in _ENDED:
             return self._gone(data["agent"])

@@ -12,7 +12,7 @@ from sim.actors.inputs import Inputs, PersonAnswer
 from sim.actors.loop import AgentLoop
 from sim.actors.state import AgentState
 from sim.errors import NameTakenError, UsageError
-from sim.kernel import Duration, Timer, to_ns, to_seconds
+from sim.kernel import Duration, Timer, to_duration, to_ns
 from sim.kernel.ports import DONE, Call
 from sim.world import World
 from sim.world.action import near
@@ -173,7 +173,7 @@ class AgentLoopManager:
         for loop in loops:
             loop.request_stop("stop")
         for loop in loops:
-            await loop.stop(to_seconds(max(0, deadline - self.world.kernel.now)))
+            await loop.stop(to_duration(max(0, deadline - self.world.kernel.now)))
 
     async def stop_at(self, time_ns: int) -> None:
         """Begin to stop all loops at a simulated time (nanoseconds), before anything else that is due then.
