@@ -45,7 +45,7 @@ MAX_SEED = 2**63 - 1
 @click.argument("scenario", type=PATH)
 @click.option("--mode", type=click.Choice(["autonomous", "tick"]), help="The mode of the run.")
 @click.option("--seed", type=click.IntRange(0, MAX_SEED), help="The seed of all random streams.")
-@click.option("--until", metavar="DURATION", help="The simulated time to run, for example 90s or 1h30m.")
+@click.option("--until", metavar="DURATION", help="The simulated time at which the run ends, exclusive: 90s or 1h30m.")
 @click.option("--max-wall", metavar="DURATION", help="Real time after which the run is interrupted; it can be resumed.")
 @click.option(
     "--backend",

@@ -182,6 +182,8 @@ class Models(Service):
         counts: counts of calls and attempts so far.
         shared: the answers that this run shares with others of an experiment; None: it shares none. It is set before
             the run begins.
+        on_cost: called with the agent, the use case, the tokens and the cost in micro-units of each call when it is
+            settled, however it ended.
         listen: called with the caller, the request and the outcome of each call that has ended (None: it was
             abandoned), before its event `model.call`; None: nobody listens.
         trace: called with each call that has ended, for an estimate; None: nothing is traced.
@@ -215,6 +217,7 @@ class Models(Service):
         self.expected: Mapping[str, Any] = {}
         self.refusal: str | None = None
         self.shared: SharedAnswers | None = None
+        self.on_cost: list[Callable[[str, str, int, int], None]] = []
         self.listen: Callable[[Caller, ModelRequest, Answer | ModelError | None], None] | None = None
         self.trace: Callable[[Traced], None] | None = None
         self._answered: set[str] = set()  # endpoints that have answered
@@ -742,6 +745,8 @@ class Models(Service):
         if usage is not None:
             note |= plain(usage)
         self._emit("model.call", {**note, **how}, agent)
+        for book in self.on_cost:
+            book(agent.agent_id, request.use, 0 if usage is None else usage.input_tokens + usage.output_tokens, cost)
 
     def _bills(self, plan: CallPlan, outcome: Answer | ModelError) -> Sequence[Bill]:
         """Return one bill per request. The usage of the last request and the total cost come from the outcome."""

@@ -229,7 +229,7 @@ class CoreLoop:
             return "same_tool"
         if self.world.kernel.now - done.began_ns >= limits.time:
             return "max_time"
-        if limits.history is not None and len(done.messages) >= limits.history:
+        if limits.history is not None and sum(one.role != "system" for one in done.messages) >= limits.history:
             return "history_length"
         if limits.tokens is not None and done.tokens >= limits.tokens:
             return "max_tokens"
