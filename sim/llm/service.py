@@ -69,16 +69,6 @@ class Client(Protocol):
     """A client that sends requests: it retries, waits for the limits of the endpoint, and uses fallbacks."""
 
     @property
-    def concurrency(self) -> Mapping[str, Mapping[str, float]]:
-        """Return how many requests may be in flight at each endpoint at last, and the limit of the operator."""
-        edge = None if self._access.batching else self._edge
-        found = {} if edge is None else {name: one.governor.statistics() for name, one in edge.endpoints.items()}
-        return {
-            name: {"reached": state.concurrency, "most": state.most_concurrent}
-            for name, state in found.items()
-            if math.isfinite(state.most_concurrent)
-        }
-
     def endpoints(self) -> Mapping[str, Endpoint]:
         """The endpoints, by name of the provider."""
 
@@ -137,7 +127,7 @@ class CallPlan:
         return any(target.provider not in INSIDE for target in self.route.targets)
 
 
-@attrs.frozen
+@attrs.define
 class Traced:
     """A call that has ended, for an estimate: its caller, its request, and its times in simulated nanoseconds."""
 
