@@ -77,8 +77,7 @@ class Troubles:
             most = next(iter(failures), "unknown")
             yield (
                 f"{number(total.failed)} of {number(total.calls + total.failed)} model calls failed, retries did not "
-                f"help ({number(total.attempts)} requests); most frequent: {most}; list them with: sim show RUN --view "
-                "llm_calls"
+                f"help ({number(total.attempts)} requests); most frequent: {most}"
             )
         asked = sum(all_ for all_, _ in models.counts.surveys.values())
         missing = sum(none for _, none in models.counts.surveys.values())
