@@ -11,8 +11,8 @@ import attrs
 from sim.actors.mailbox import Mailbox
 from sim.errors import UsageError
 from sim.events import Event
-from sim.kernel import Stream
 from sim.kernel.codec import recordable
+from sim.kernel.rng import Draws
 from sim.permissions import Permission
 from sim.world import Action, ActionResult, Message, Sharing, World
 
@@ -128,9 +128,12 @@ class Agent(ABC):
     # -- methods and properties that subclasses use
 
     @property
-    def rng(self) -> Stream:
-        """The random stream of this agent."""
-        return self.world.stream(self.agent_id)
+    def rng(self) -> Draws:
+        """The random draws of this agent at the present moment: the time, and the iteration if it drew before.
+
+        The number of draws at one moment does not affect the draws at others.
+        """
+        return self.world.draws_now(self.agent_id, turn=0 if self._loop is None else self._loop.iteration_count)
 
     @property
     def loop(self) -> "AgentLoop":

@@ -4,7 +4,6 @@ Each is a step of the run with a source of its own, before everything else that 
 as a branch from this time would, and it takes no counter from anybody. What it did is an event that agents cannot see.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -53,7 +52,6 @@ class Interventions(Service):
         self._live = live
         self._source = Source("intervention", INTERVENTION)
         self._counts = {"applied": 0, "refused": 0, "answers": 0}
-        self._times: Counter[int] = Counter()  # by place in the list: how often it has happened
         self._ends: dict[str, int] = {}  # agent → when the pause ends that an intervention began last
         self._timetable = Timetable[Intervention](self._world, self._at, self._carry_out)
 
@@ -95,7 +93,6 @@ class Interventions(Service):
     def _carry_out(self, place: int, intervention: Intervention) -> None:
         """Carry out an intervention, and record what it did, or why it was not possible."""
         verb, name = intervention.verb, intervention.name or f"interventions[{place}]"
-        self._times[place] += 1
         try:
             done = _VERBS[verb](self, place, name, intervention)
         except (UsageError, LimitError) as error:
@@ -107,7 +104,12 @@ class Interventions(Service):
 
     def _chosen(self, place: int, intervention: Intervention) -> list[Agent]:
         """Return the agents that an intervention concerns."""
-        return self._live.select(intervention.chosen, intervention.where, place, self._times[place])
+        where = intervention.where
+        if where is None:
+            return self._live.select(intervention.chosen)
+        label = intervention.name or f"{intervention.verb} {where.text}"
+        draws = self._kernel.streams.draws("intervention", label).moment(self._kernel.now)  # others if it repeats now
+        return self._live.select(intervention.chosen, where, draws.getrandbits(64))
 
     def _set(self, place: int, name: str, intervention: Intervention) -> dict[str, Any]:
         values: Mapping[str, Any] = intervention.set or {}

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from sim.actors import AgentLoop, AgentLoopManager
 from sim.kernel import Actor, Signal, first_of
+from sim.kernel.rng import derive
 from sim.kernel.waits import sleep_ns
 
 Concurrency = Literal["sequential", "parallel"]
@@ -92,7 +93,10 @@ class TickDriver:
     def _ordered(self) -> list[AgentLoop]:
         loops = list(self._manager.loops.values())
         if self._shuffled:
-            self._manager.world.stream("tick", "order").shuffle(loops)
+            kernel = (
+                self._kernel
+            )  # by a hash of tick and agent, so that one agent more leaves the others in their order
+            loops.sort(key=lambda loop: (derive("turn", kernel.seed, self.ticks, loop.agent_id), loop.agent_id))
         return loops
 
     async def _sequential(self, loops: list[AgentLoop]) -> None:

@@ -12,7 +12,7 @@ from sim.kernel import Actor, Kernel, Recorder, Stream, to_seconds
 from sim.kernel.calendar import Calendar
 from sim.kernel.codec import recordable
 from sim.kernel.ports import Intake
-from sim.kernel.rng import KeyedStream
+from sim.kernel.rng import Draws
 from sim.permissions import Permission
 from sim.resources import MICRO, Budgets, Ledger, Pool, Quotas, RateTracker, Use
 from sim.world.action import BUILT_IN, Action, ActionRegistry, ActionResult
@@ -120,6 +120,7 @@ class World:
         self._intake: Intake | None = None
         self._left_at: dict[str, str] = {}  # stopped agent → its last place
         self._groups: dict[str, dict[str, None]] = {}
+        self._born: dict[str, str] = {}  # agent that was created during the run → the owner of its draws
         self.dispatcher = Dispatcher(self)
         for handler in BUILT_IN.values():
             self.actions.register(handler)
@@ -186,9 +187,33 @@ class World:
         """Return the random stream of `owner` for `purpose`."""
         return self.kernel.streams.get(owner, purpose)
 
-    def draws(self, owner: str, purpose: str, *key: object) -> KeyedStream:
+    def draws(self, owner: str, purpose: str, *key: object) -> Draws:
         """Return the keyed draws of `owner`: they depend on the seed, the owner, the purpose and the key only."""
-        return self.kernel.streams.at(owner, purpose, *key)
+        return self.kernel.streams.at(self._born.get(owner, owner), purpose, *key)
+
+    def draws_now(self, owner: str, purpose: str = "", turn: int | None = None) -> Draws:
+        """Return the draws of `owner` for `purpose` at the present moment; see `Draws.moment`.
+
+        They do not depend on what was drawn at other moments. What an agent draws is therefore the same in two worlds
+        that differ in something it did not meet, or met at other moments.
+
+        Args:
+            owner: the name of an agent, or of a part of the world.
+            purpose: what the draws are for.
+            turn: calls with the same turn at one time continue the same draws; None: each call has draws of its own.
+        """
+        kernel = self.kernel
+        return kernel.streams.draws(self._born.get(owner, owner), purpose).moment(kernel.now, turn)
+
+    def is_born(self, agent_id: str, birth: str | None) -> None:
+        """Have an agent that is created during the run draw by its birth, not by its name; None: it is not created.
+
+        A name counts the earlier births of the same parent; `birth` must not depend on them.
+        """
+        if birth is None:
+            self._born.pop(agent_id, None)
+        else:
+            self._born[agent_id] = birth
 
     def add(self, agent: Inhabitant) -> None:
         """Add an agent to the world.
@@ -271,6 +296,7 @@ class World:
         self.event_bus.forget(agent.agent_id)
         self.waits.forget(agent.agent_id)
         self._left_at.pop(agent.agent_id, None)
+        self.kernel.streams.forget(self._born.pop(agent.agent_id, agent.agent_id))
 
     # -- actions (see `Dispatcher`)
 
