@@ -11,6 +11,7 @@ import attrs
 from sim.actors.mailbox import Mailbox
 from sim.errors import UsageError
 from sim.events import Event
+from sim.kernel import Source
 from sim.kernel.codec import recordable
 from sim.kernel.rng import Draws
 from sim.permissions import Permission
@@ -141,6 +142,11 @@ class Agent(ABC):
         if self._loop is None:
             raise RuntimeError(f"{self.agent_id} has no loop yet: AgentLoopManager.create_loop makes it")
         return self._loop
+
+    @property
+    def source(self) -> Source | None:
+        """The source of what this agent causes: the actor of its loop; None if it has no loop."""
+        return None if self._loop is None else self._loop.actor
 
     @property
     def alive(self) -> bool:

@@ -241,6 +241,7 @@ class AgentLoop(Lifecycle):
             error = failure_text(raised)
         finally:
             self._phase = _OUTSIDE
+            bus.marks.pop(self.agent_id, None)
         error = error or (self._find_state_fault() if agent.state else None)
         self.last_beat = now = kernel.now
         if error is None:

@@ -126,14 +126,18 @@ class AgentLoopManager:
 
     def check_states(self) -> None:
         """Count values that are not JSON in agents' states as failures, before the final state is recorded."""
+        kernel = self.world.kernel
+        kernel.begin_anew()
         for loop in self._loops.values():
             if loop.agent.state:
-                loop.check_state()
+                with kernel.acting_as(loop.actor):
+                    loop.check_state()
 
     async def start_all(self) -> None:
         """Start all stopped loops, in the order of their creation."""
         for loop in list(self._loops.values()):
-            await loop.start()
+            with self.world.kernel.acting_as(loop.actor):  # so that no key tells how many others there are
+                loop.start_now()
 
     async def stop_all(self, timeout: Duration = 10.0) -> None:
         """Stop all loops at one instant; current iterations have `timeout` (simulated) to end, then are cancelled."""

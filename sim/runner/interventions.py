@@ -1,7 +1,7 @@
 """The interventions of a scenario: what is done to a run from outside at given times.
 
 Each is a step of the run with a source of its own, before everything else that is due at its time. So it takes effect
-as a branch from this time would, and it takes no counter from anybody. What it did is an event that agents cannot see.
+as a branch from this time would, and it takes no counter from others. What it did is an event that agents cannot see.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ from sim.assembly.build import Simulation
 from sim.assembly.live_parameters import LiveParameters
 from sim.errors import LimitError, RunError, UsageError
 from sim.kernel import Source, Timer
-from sim.kernel.actor import INTERVENTION
+from sim.kernel.actor import entry_source
 from sim.kernel.codec import freeze
 from sim.llm.types import ChatMessage
-from sim.runner.scenario_timers import Timetable
+from sim.runner.scenario_timers import INTERVENTION, Timetable
 from sim.scenario.interventions import Intervention
 from sim.scenario.overrides import Override
 from sim.scenario.schema import Scenario
@@ -30,6 +30,9 @@ MOST_ANSWERS: Final = 10_000
 """The most answers of one survey: the prompts of all of them are made at one instant."""
 
 _ENDED = (AgentState.STOPPING, AgentState.STOPPED)
+
+_NAME: Final = "intervention"
+"""The name of the source of all interventions."""
 
 _FIRST = -1  # the priority of interventions: before everything else that is due in the round
 
@@ -50,7 +53,7 @@ class Interventions(Service):
         self._manager = simulation.manager
         self._scenario = simulation.scenario
         self._live = live
-        self._source = Source("intervention", INTERVENTION)
+        self._sources: dict[int, Source] = {}  # by place in the list
         self._counts = {"applied": 0, "refused": 0, "answers": 0}
         self._ends: dict[str, int] = {}  # agent → when the pause ends that an intervention began last
         self._timetable = Timetable[Intervention](self._world, self._at, self._carry_out)
@@ -85,8 +88,11 @@ class Interventions(Service):
         if scenario.interventions and self.name not in self._world.services:
             self._world.add_service(self)
 
-    def _at(self, time: int, callback: Any) -> Timer:
-        return self._kernel.call_at(max(time, self._kernel.now), callback, self._source, priority=_FIRST)
+    def _at(self, place: int, time: int, callback: Any) -> Timer:
+        source = self._sources.get(place)
+        if source is None:
+            source = self._sources[place] = entry_source(_NAME, INTERVENTION, place)
+        return self._kernel.call_at(max(time, self._kernel.now), callback, source, priority=_FIRST)
 
     # -- what happens
 
@@ -130,7 +136,7 @@ class Interventions(Service):
         for agent in self._chosen(place, intervention):
             if not agent.alive:
                 continue
-            message = Message(self._source.name, agent.agent_id, given.topic, raw, self._kernel.now)
+            message = Message(_NAME, agent.agent_id, given.topic, raw, self._kernel.now)
             why = deliver(self._world, message)
             if why is not None:
                 note = {"to": agent.agent_id, "topic": given.topic, "reason": why}
@@ -148,7 +154,7 @@ class Interventions(Service):
         if span is not None:
             until = self._kernel.now + span
             self._ends.update((loop.agent_id, until) for loop in paused)
-            self._at(until, partial(self._resume_at, until, [loop.agent_id for loop in paused]))
+            self._at(place, until, partial(self._resume_at, until, [loop.agent_id for loop in paused]))
         return {"agents": len(paused)}
 
     def _resume_at(self, until: int, agents: Sequence[str]) -> None:

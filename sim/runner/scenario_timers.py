@@ -7,11 +7,15 @@ from typing import Generic, TypeVar
 from sim.assembly.build import Simulation
 from sim.errors import RunError
 from sim.expressions import Expression, ExpressionError
-from sim.kernel import Timer, to_seconds
+from sim.kernel import Source, Timer, to_seconds
+from sim.kernel.actor import entry_source
 from sim.kernel.duration import MAX_NS
 from sim.scenario.schedule import Scheduled
 from sim.scenario.schema import Event, Scenario
 from sim.world import World
+
+EVENT, INTERVENTION = 0, 1
+"""The lists of a scenario whose entries are sources."""
 
 Samples = dict[str, list[float]]
 
@@ -23,7 +27,7 @@ class Timetable(Generic[Entry]):
 
     Args:
         world: the world, for its time and its calendar.
-        call_at: sets a timer.
+        call_at: sets a timer of the entry at a place in the list.
         happen: has an entry happen; called with its place in the list and the entry.
 
     Attributes:
@@ -33,7 +37,7 @@ class Timetable(Generic[Entry]):
     def __init__(
         self,
         world: World,
-        call_at: Callable[[int, Callable[[], None]], Timer],
+        call_at: Callable[[int, int, Callable[[], None]], Timer],
         happen: Callable[[int, Entry], object],
     ) -> None:
         self.pending: dict[int, Timer] = {}
@@ -74,11 +78,13 @@ class Timetable(Generic[Entry]):
                 self._set_after(place, entry, time, number + 1)
 
         # also after the end: a branch may last longer, and must not differ otherwise
-        self.pending[place] = self._call_at(time, happen)
+        self.pending[place] = self._call_at(place, time, happen)
 
 
 class ScenarioTimers:
-    """The timers of the scenario. Their source is the scenario, so they fire before the agents at each instant.
+    """The timers of the scenario: each entry of `events` is a source of its own, and so are the samples.
+
+    At one instant, the events fire in the order of the list, then a sample is taken, and then the agents run.
 
     Attributes:
         times: the times of samples, in simulated seconds.
@@ -101,7 +107,8 @@ class ScenarioTimers:
         def publish(place: int, event: Event) -> None:
             bus.publish(event.topic, event.data)
 
-        self._events = Timetable(simulation.world, self._at, publish)
+        self._sources: dict[int, Source] = {}  # by place in `events`
+        self._events = Timetable(simulation.world, self._of_event, publish)
 
     def start(self) -> None:
         """Set the first timers."""
@@ -136,6 +143,7 @@ class ScenarioTimers:
         """Sample the final state, at the end of a run, unless a sample was taken at that time."""
         kernel = self._kernel
         if not self.times or self.times[-1] != to_seconds(kernel.now):
+            kernel.begin_anew()
             with kernel.acting_as(kernel.scenario):
                 self.sample()
 
@@ -148,13 +156,19 @@ class ScenarioTimers:
                 self._kernel.halt()
             self._sample_at(time + self._scenario.metrics.every)
 
-        self.sampler = self._at(time, look)
+        self.sampler = self._at(time, look, self._kernel.scenario)
 
     def next_time(self) -> int:
         """Return the time of the next timer in simulated nanoseconds; it may read any state."""
         return self._times[0] if self._times else MAX_NS
 
-    def _at(self, time: int, callback: Callable[[], None]) -> Timer:
+    def _of_event(self, place: int, time: int, callback: Callable[[], None]) -> Timer:
+        source = self._sources.get(place)
+        if source is None:
+            source = self._sources[place] = entry_source("scenario", EVENT, place)
+        return self._at(time, callback, source)
+
+    def _at(self, time: int, callback: Callable[[], None], source: Source) -> Timer:
         time = max(time, self._kernel.now)
         heappush(self._times, time)
 
@@ -162,7 +176,7 @@ class ScenarioTimers:
             heappop(self._times)  # the timer that fires is always the earliest
             callback()
 
-        return self._kernel.call_at(time, happen, self._kernel.scenario)
+        return self._kernel.call_at(time, happen, source)
 
     def _value(self, name: str, expression: Expression) -> float:
         census = self._simulation.census

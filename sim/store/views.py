@@ -72,7 +72,8 @@ VIEWS: dict[str, str] = {
                data ->> '$.sender' AS sender,
                data ->> '$.to' AS receiver,
                data ->> '$.topic' AS topic,
-               data -> '$.data' AS data
+               data -> '$.data' AS data,
+               coalesce(data ->> '$.arrives', time) AS arrives
         FROM events WHERE topic = 'message.sent'
     """,
     "inputs": """

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from sim.errors import UsageError
 from sim.events import EventBus
-from sim.kernel import Actor, Kernel, Recorder, Stream, to_seconds
+from sim.kernel import Actor, Kernel, Recorder, Source, Stream, to_seconds
 from sim.kernel.calendar import Calendar
 from sim.kernel.codec import recordable
 from sim.kernel.ports import Intake
@@ -37,6 +37,10 @@ class Inhabitant(Protocol):
     permission: Permission
     alive: bool
     state: dict[str, Any]
+
+    @property
+    def source(self) -> Source | None:
+        """The source of what the agent causes; None if it has no loop."""
 
     def receive(self, message: Message, /) -> str | None:
         """Accept a message and return None, or return the reason for refusing it."""
@@ -118,6 +122,7 @@ class World:
         self.on_all_stopped: Callable[[], None] | None = None
         self.on_hold = False
         self._intake: Intake | None = None
+        self._checks: dict[str, Callable[[Any], object]] = {}  # by kind of input
         self._left_at: dict[str, str] = {}  # stopped agent → its last place
         self._groups: dict[str, dict[str, None]] = {}
         self._born: dict[str, str] = {}  # agent that was created during the run → the owner of its draws
@@ -152,12 +157,21 @@ class World:
         """Set the `intake` that queues the inputs to this world; the host that runs the world provides it."""
         self._intake = intake
 
-    def on_input(self, kind: str, handler: Callable[[Any], object]) -> None:
+    def on_input(
+        self, kind: str, handler: Callable[[Any], object], check: Callable[[Any], object] | None = None
+    ) -> None:
         """Register the handler for a kind of input: it gets the data of the input and can change the world.
 
         Handlers are registered by kind, not passed to `submit`, so that a replay can apply recorded inputs again.
+
+        Args:
+            kind: the kind of input.
+            handler: called with the data inside the run.
+            check: called with the data by `submit`, in any thread; it raises `UsageError` for data that is refused.
         """
         self.kernel.inputs[kind] = handler
+        if check is not None:
+            self._checks[kind] = check
 
     def submit(self, kind: str, data: object = None) -> None:
         """Queue an input, from any thread. It gets a simulated time, is recorded, and is applied inside the run.
@@ -167,19 +181,23 @@ class World:
             data: the data of the input, JSON-like.
 
         Raises:
-            UsageError: if the kind is not registered, or no run is under way.
+            UsageError: if the kind is not registered, its data is refused, or no run is under way.
             ActorError: if the data is not JSON-like.
         """
         if self._intake is None:
             raise UsageError("there is no run to submit an input to", hint="call submit while World.run is under way")
+        if kind in self._checks:
+            self._checks[kind](data)
         self._intake.submit(kind, data)
 
     def close(self) -> None:
         """End a run: record all effects in flight as abandoned, then stop all agents."""
         kernel = self.kernel
+        kernel.begin_anew()
         with kernel.acting_as(kernel.supervisor):
             kernel.effects.abandon_all()
-            for agent in list(self.agents.values()):
+        for agent in list(self.agents.values()):
+            with kernel.acting_as(agent.source or kernel.supervisor):  # so that no key tells how many others there are
                 agent.terminate("end")
         kernel.drain()
 
