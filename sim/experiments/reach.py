@@ -1,6 +1,8 @@
 """Whom a change reaches: the agents whose events differ from those of the baseline, and when they first do."""
 
+import contextlib
 import hashlib
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -57,7 +59,10 @@ class TraceRecorder:
         return renumbered(topic, decode(encode(data)), self._numbers.setdefault(agent, {}))
 
 
-_NAMED: Final = re.compile(r"(?:conversation|execution|file|gate|job)-[0-9]+")
+_NAMED: Final = re.compile(r"(?:conversation|execution|file|gate|job)-[0-9]+|user:[0-9]+")
+_IN_TEXT: Final = re.compile("#([0-9]+)")
+"""A task, as prompts and notes name it."""
+
 _OF_TASKS: Final = ("after_task", "depends_on", "parent", "related_task_id", "task", "task_id")
 _AUDIT: Final = ("n", "previous", "hash")
 
@@ -68,8 +73,8 @@ Numbers = dict[tuple[str, object], int]
 def renumbered(topic: str, data: Any, met: Numbers) -> Any:
     """Return JSON-like data with the numbers that all agents of a run share replaced, at any depth.
 
-    These are the numbers of tasks, memories, conversations, executions, files, gates and jobs, and the chain of the
-    audit; docs/record.md lists them.
+    These are the numbers of tasks, memories, users, conversations, executions, files, gates and jobs, and the chain of
+    the audit; docs/record.md lists them.
 
     Args:
         topic: the topic of the event.
@@ -77,7 +82,12 @@ def renumbered(topic: str, data: Any, met: Numbers) -> Any:
         met: the numbers that the agent has met; new ones are added.
     """
     if isinstance(data, str):
-        return _place("name", data, met) if _NAMED.fullmatch(data) else data
+        if data[:1] in ("{", "["):  # the result of a tool, as a model reads it
+            with contextlib.suppress(ValueError):
+                return renumbered("text", json.loads(data), met)
+        if _NAMED.fullmatch(data):
+            return _place("name", data, met)
+        return _IN_TEXT.sub(lambda found: _place("task", int(found[1]), met), data) if "#" in data else data
     if isinstance(data, list):
         return [renumbered(topic, value, met) for value in data]
     if not isinstance(data, dict):

@@ -113,7 +113,8 @@ class Interventions(Service):
         where = intervention.where
         if where is None:
             return self._live.select(intervention.chosen)
-        label = intervention.name or f"{intervention.verb} {where.text}"
+        whom = ", ".join(sorted(intervention.chosen))
+        label = intervention.name or f"{intervention.verb} {whom}: {where.text}"
         draws = self._kernel.streams.draws("intervention", label).moment(self._kernel.now)  # others if it repeats now
         return self._live.select(intervention.chosen, where, draws.getrandbits(64))
 

@@ -23,7 +23,7 @@ class RunHash:
     """The incremental hashes of a run.
 
     Events and requests of effects are hashed in lanes, by the agent that they concern. If two runs differ in some
-    agents only, the hashes of all other lanes are equal.     some agents only, the hashes of all other lanes are equal. A subset of the agents can therefore be hashed separately.
+    agents only, the hashes of all other lanes are equal. A subset of the agents can therefore be hashed separately.
 
     Args:
         lanes: decides the lane of an agent.

@@ -72,8 +72,7 @@ VIEWS: dict[str, str] = {
                data ->> '$.sender' AS sender,
                data ->> '$.to' AS receiver,
                data ->> '$.topic' AS topic,
-               data -> '$.data' AS data,
-               coalesce(data ->> '$.arrives', time) AS arrives
+               data -> '$.data' AS data
         FROM events WHERE topic = 'message.sent'
     """,
     "inputs": """
