@@ -69,12 +69,17 @@ ISLANDS: dict[str, dict[str, Any]] = {
     "artifacts": {
         "rules": rules(
             {"write": {"artifact": "=me", "content": "the 1st text"}}, {"read": {"artifact": "=me"}},
-            {"edit": {"artifact": "=me", "old": "1", "new": "2"}}, {"invoke": {"artifact": "=me"}},
+            {"edit": {"artifact": "=me", "old": "1", "new": "2"}},
             {"delete": {"artifact": "=me"}},
         )
     },
     "money": {"balance": 10, "rules": rules({"transfer": {"to": "G-1", "amount": 0.5}})},
-    "failures": {"rules": rules({"transfer": {"to": "G-1", "amount": 1000}})},
+    "failures": {
+        "rules": [
+            {"when": "chance(0.5)", "do": {"invoke": {"artifact": "=me"}}},
+            {"do": {"transfer": {"to": "G-1", "amount": 1000}}},
+        ]
+    },
     "tasks": {
         "rules": [
             {"when": "n == 0", "do": {"create_task": {"title": "dig", "to": "=me", "due": "5s"}}, "set": {"n": 1}},
@@ -369,7 +374,12 @@ def _compare_scenes(name: str, place: str) -> None:
 
 # -- nobody is left out
 
-SELDOM: dict[str, str] = {"run_python": "it runs a command", "run_tests": "it runs a command"}
+SELDOM: dict[str, str] = {
+    "run_python": "it runs a command", "run_tests": "it runs a command", "score": "it reads finished runs",
+    "rest": "for execution.sync", "summarize_day": "once a day",
+    **dict.fromkeys(("archive_goal", "set_goal_tools", "check_confidence", "run_task"), "asked for by a person"),
+    **dict.fromkeys(("take_message", "take_note"), "words of a person outside the run"),
+}  # fmt: skip
 """What cannot take part, and why."""
 
 
