@@ -4,7 +4,7 @@ Each is a step of the run with a source of its own, before everything else that 
 as a branch from this time would, and it takes no counter from others. What it did is an event that agents cannot see.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -13,7 +13,7 @@ from sim.agents.interview import Question, SurveyAnswer, interview, interview_pr
 from sim.assembly.build import Simulation
 from sim.assembly.live_parameters import LiveParameters
 from sim.errors import LimitError, RunError, UsageError
-from sim.kernel import Source, Timer
+from sim.kernel import Actor, Source, Timer
 from sim.kernel.actor import entry_source
 from sim.kernel.codec import freeze
 from sim.llm.types import ChatMessage
@@ -56,6 +56,7 @@ class Interventions(Service):
         self._sources: dict[int, Source] = {}  # by place in the list
         self._counts = {"applied": 0, "refused": 0, "answers": 0}
         self._ends: dict[str, int] = {}  # agent → when the pause ends that an intervention began last
+        self._asked: dict[Actor, None] = {}  # who waits for the answers of the last surveys
         self._timetable = Timetable[Intervention](self._world, self._at, self._carry_out)
 
     def start(self) -> None:
@@ -67,6 +68,14 @@ class Interventions(Service):
         """Take the interventions from `scenario`; see `ScenarioTimers.change`."""
         self._enter(scenario)
         self._timetable.replace(scenario.interventions, after)
+
+    def carry_out_end(self) -> Collection[Actor]:
+        """Carry out what is due at the end of the run. Return the actors that wait for the answers of its surveys."""
+        for place, entry in enumerate(self._scenario.interventions):
+            if entry.at == "end":
+                with self._kernel.acting_as(self._source(place)):
+                    self._carry_out(place, entry)
+        return self._asked.keys()
 
     @property
     def harmless(self) -> list[Timer]:
@@ -89,10 +98,13 @@ class Interventions(Service):
             self._world.add_service(self)
 
     def _at(self, place: int, time: int, callback: Any) -> Timer:
+        return self._kernel.call_at(max(time, self._kernel.now), callback, self._source(place), priority=_FIRST)
+
+    def _source(self, place: int) -> Source:
         source = self._sources.get(place)
         if source is None:
             source = self._sources[place] = entry_source(_NAME, INTERVENTION, place)
-        return self._kernel.call_at(max(time, self._kernel.now), callback, source, priority=_FIRST)
+        return source
 
     # -- what happens
 
@@ -192,8 +204,11 @@ class Interventions(Service):
         for agent in agents:
             for question in questions:  # an actor for each, so that real models are asked all at once
                 messages = self._prompt(name, agent, question)
-                if messages is not None:
-                    self._kernel.spawn(f"survey:{agent.agent_id}", self._ask(name, agent, question, messages))
+                if messages is None:
+                    continue
+                asking = self._kernel.spawn(f"survey:{agent.agent_id}", self._ask(name, agent, question, messages))
+                if intervention.at == "end":
+                    self._asked[asking] = None
         return {"agents": len(agents), "questions": len(questions)}
 
     def _prompt(self, name: str, agent: Agent, question: Question) -> Sequence[ChatMessage] | None:

@@ -55,7 +55,7 @@ agents:
         do: {spawn: {agent: kid}}
         set: {drawn: "=drawn + [[now, randint(1, 999)]]"}
       - {when: message != None, do: noop, set: {drawn: "=drawn + [[now, randint(1, 999)]]"}}
-      - {when: message == None and uniform(0, 1) < 0.6, do: {send: {to: "=choice(agents('one'))", after: 1.5}}}
+      - {when: message == None and chance(0.6), do: {send: {to: "=choice(agents('one'))", after: 1.5}}}
       - {do: {sleep: {message: true, timeout: 2}}}
   - name: kid
     template: true
