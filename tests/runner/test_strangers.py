@@ -16,14 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from sim.actors import AgentLoopManager
 from sim.agents import FAMILIES
 from sim.assembly.build import build
+from sim.errors import UsageError
 from sim.experiments.reach import Numbers, renumbered
 from sim.kernel import Kernel
 from sim.kernel.codec import decode, encode
 from sim.runner import SimulationRunner
 from sim.scenario import loads
 from sim.store import HashRecorder
+from sim.world import World
 from sim.world.section import SECTIONS
 
 SHIPPED = Path(__file__).parents[2] / "scenarios"
@@ -395,3 +398,28 @@ def test_each_action_section_and_kind_takes_part():
     assert sorted(known - done - SELDOM.keys()) == []
     assert sorted(SECTIONS.keys() - sections - SELDOM.keys()) == []
     assert sorted(FAMILIES.keys() - kinds) == []
+
+
+@pytest.mark.parametrize("data", [{"topic": "agent.state", "data": {"to": "stopped"}}, {"topic": "x"}, "x", None])
+def test_an_input_cannot_forge_an_event_of_the_simulation(data):
+    """`submit` refuses reserved topics and malformed data in the calling thread, and so does the run for all others."""
+    world, queued = World(), list[object]()
+    AgentLoopManager(world)
+    world.attach(Queued(queued))
+    with pytest.raises(UsageError, match="not for agents|mapping with topic and data"):
+        world.submit("publish", data)
+    assert world.kernel.inputs["publish"](data)
+    world.submit("publish", {"topic": "rain.begins", "data": None})
+    assert len(queued) == 1
+    assert world.event_bus.counts == {}
+
+
+class Queued:
+    """Takes in inputs as a host does."""
+
+    def __init__(self, queued: list[object]) -> None:
+        self.queued = queued
+
+    def submit(self, kind: str, data: object, /) -> None:
+        """Keep an input."""
+        self.queued.append((kind, data))
