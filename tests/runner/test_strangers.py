@@ -406,7 +406,7 @@ def test_an_input_cannot_forge_an_event_of_the_simulation(data):
     world, queued = World(), list[object]()
     AgentLoopManager(world)
     world.attach(Queued(queued))
-    with pytest.raises(UsageError, match="not for agents|mapping with topic and data"):
+    with pytest.raises(UsageError, match=r"not for agents|mapping with topic and data"):
         world.submit("publish", data)
     assert world.kernel.inputs["publish"](data)
     world.submit("publish", {"topic": "rain.begins", "data": None})
