@@ -380,7 +380,8 @@ def _compare_scenes(name: str, place: str) -> None:
 SELDOM: dict[str, str] = {
     "run_python": "it runs a command", "run_tests": "it runs a command", "score": "it reads finished runs",
     "rest": "for execution.sync", "summarize_day": "once a day",
-    **dict.fromkeys(("archive_goal", "archive_last_session", "set_goal_tools", "check_confidence", "run_task"), "asked for by a person"),
+    **dict.fromkeys(("archive_goal", "archive_last_session", "set_goal_tools"), "asked for by a person"),
+    **dict.fromkeys(("check_confidence", "run_task"), "asked for by a person"),
     **dict.fromkeys(("take_message", "take_note"), "words of a person outside the run"),
 }  # fmt: skip
 """What cannot take part, and why."""
