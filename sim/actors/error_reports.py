@@ -1,6 +1,7 @@
 """Logs failures of agents, for those who write agents. Nothing of it is recorded, and no hash depends on it."""
 
 import logging
+import traceback
 
 from sim.world import World
 
@@ -21,5 +22,12 @@ def log_failure(agent_id: str, world: World, error: str, raised: BaseException |
         raised: the error; None if an action was refused.
     """
     level = logging.INFO if raised is None else logging.DEBUG if error in world.errors else logging.ERROR
-    if _LOG.isEnabledFor(level):
-        _LOG.log(level, "%s failed at %g s: %s", agent_id, world.now, error, exc_info=raised)
+    if not _LOG.isEnabledFor(level):
+        return
+    trace = "" if raised is None else "".join(traceback.format_exception(raised))
+    try:
+        trace.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which a file of logs could not take
+        error = f"{error}\n{trace.encode(errors='backslashreplace').decode()}"
+        raised = None
+    _LOG.log(level, "%s failed at %g s: %s", agent_id, world.now, error, exc_info=raised)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from sim.assembly.build import build
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.scenario import loads
 from sim.store import HashRecorder
 from sim.world.actions import messages
@@ -34,7 +34,7 @@ def run(text: str, drop: Callable[[int, Any], bool] = lambda number, message: Fa
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(messages, "_put", dropping)
-        runner = SimulationRunner(simulation, until_ns=checked.end_ns, mode="autonomous")
+        runner = RunController(simulation, until_ns=checked.end_ns, mode="autonomous")
         anyio.run(runner.run)
     recorder.flush()
     return simulation, recorder.rows

@@ -23,7 +23,7 @@ from sim.errors import UsageError
 from sim.experiments.reach import Numbers, renumbered
 from sim.kernel import Kernel
 from sim.kernel.codec import decode, encode
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.scenario import loads
 from sim.store import HashRecorder
 from sim.world import World
@@ -232,7 +232,7 @@ def recorded(text: str, backend: str, own: str = "") -> tuple[list[Row], Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Kernel, "adopt", noting)
         mode: Any = "autonomous" if checked.execution.use_autonomous_loops else "tick"
-        runner = SimulationRunner(simulation, until_ns=checked.end_ns, mode=mode)
+        runner = RunController(simulation, until_ns=checked.end_ns, mode=mode)
         anyio.run(runner.run, backend=backend)
         runner.finish("finished", recorder, run=None, backend=backend, wall_seconds=0)
     met: dict[str, Numbers] = {}
