@@ -78,10 +78,11 @@ def archive_run(run: str | Path, target: Path, details: Details | None = None, *
     _check(target, given, force=force)
     folder = run_folder(run)
     check_not_archived(folder, "it need not be archived again")
-    with open_run(folder) as stored:
+    with open_run(folder, verify=False) as stored:
         info = stored.info
         if info.status == "running" or not (is_settled(folder / DATABASE) or info.status == "killed"):
             raise UsageError(f"{folder} is still running", hint="archive it when it has ended: sim stop ends it")
+        stored.integrity.check()
         software = software_of(info.versions, info.code)
         text = read_text(folder / SCENARIO)
         study = _study_of_run(stored, text, given)

@@ -2,17 +2,17 @@
 
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from sim.cli.render.output import OUT, common, plain, print_json, say, tidy_at_sigterm
-from sim.errors import RunError, UsageError
-from sim.store import StoredRun, find_run, open_run
+from sim.errors import UsageError
+from sim.store import find_run
 from sim.store.archive import is_archive
 from sim.store.audit_chain import AuditHead
 from sim.store.files import DATABASE
+from sim.store.integrity import integrity_of
 
 
 @click.command(
@@ -112,37 +112,10 @@ def _say(problems: list[str]) -> None:
 
 def _verified(folder: Path, known: AuditHead | None) -> tuple[dict[str, object], list[str]]:
     """Verify the record in a run folder, and return what was found, and the problems."""
-    problems: list[str] = []
-    fields: dict[str, object] = {
-        "run": str(folder), "status": None, "events": None, "effects": None, "commits": None, "audit": None,
-    }  # fmt: skip
-
-    def check_audit(stored: StoredRun) -> None:
-        found = stored.audit(known)
-        fields["audit"] = {"records": found.head.n, "head": found.head.hash}
-        if found.problem is not None:
-            problems.append(f"{folder} is damaged: {found.problem}")
-
-    def count(stored: StoredRun) -> None:
-        fields.update(stored.counts())
-
-    try:
-        with open_run(folder, verify=False) as stored:
-            fields["status"] = stored.info.status
-            problems += stored.problems()
-            for step in (check_audit, StoredRun.verify, count):
-                _try(step, stored, problems)
-    except RunError as error:
-        problems.append(str(error))
-    return fields, problems
-
-
-def _try(step: Callable[[StoredRun], None], stored: StoredRun, problems: list[str]) -> None:
-    """Run one part of the check; damage that it finds must not hide what the other parts find."""
-    try:
-        step(stored)
-    except RunError as error:
-        problems.append(str(error))
+    found, facts = integrity_of(folder, known)
+    head = found.audit
+    audit = None if head is None else {"records": head.n, "head": head.hash}
+    return {"run": str(folder), **facts, "audit": audit}, list(found.problems)
 
 
 def _intact(fields: dict[str, object]) -> str:

@@ -9,11 +9,10 @@ import click
 
 from sim.cli.render.follower import Follower
 from sim.cli.render.live import DRAW_SECONDS, Screen
-from sim.cli.render.output import OUT, common, print_json
+from sim.cli.render.output import OUT, common, print_json, reading
 from sim.cli.render.progress import PLAIN_SECONDS
 from sim.cli.render.summary import print_summary
 from sim.cli.show import timed_fields_of
-from sim.store import find_run
 
 
 @click.command(
@@ -39,7 +38,9 @@ def command(run: str, every: float | None, out: Path, as_json: bool) -> int:
 
     With --json, print one snapshot and end.
     """
-    follower = Follower(find_run(out, run))
+    with reading(out, run) as stored:
+        folder = stored.path
+    follower = Follower(folder)
     if as_json:
         look, _ = follower.look()
         print_json(attrs.asdict(look))

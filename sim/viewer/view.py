@@ -94,7 +94,7 @@ class View:
         told = [list(pair) for pair in pairs(fields_of(info))]
         return {
             "id": info.id, "name": info.name, "seed": str(info.seed), "status": info.status,
-            "error": (info.summary or {}).get("error"), "lost": info.lost, "hash": info.hash, "told": told,
+            "error": (info.summary or {}).get("error"), "hash": info.hash, "told": told,
             "description": self._description,
         }  # fmt: skip
 

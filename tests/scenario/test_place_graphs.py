@@ -308,7 +308,7 @@ def test_a_changed_record_is_noticed(tmp_path):
     places = Path(run, "places.json")
     places.write_text(places.read_text().replace('"a"', '"z"'))
     with open_run(run) as stored:
-        assert len(stored.problems()) == 1
+        assert len(stored.integrity.problems) == 1
     with pytest.raises(RunError, match=r"places.json is not the graph of places that was used: it was changed"):
         sim.replay(run)
     places.unlink()
