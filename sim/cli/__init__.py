@@ -18,7 +18,7 @@ from typing import NoReturn
 import click
 
 from sim import __version__
-from sim.cli.render.output import INTERRUPTED, complain, still, telling_of_records, tolerate_all_text
+from sim.cli.render.output import INTERRUPTED, complain, still, telling_of_records, tidy_at_sigterm, tolerate_all_text
 
 VERBS = {
     "new": "Write a small scenario to start from.",
@@ -114,7 +114,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     flags = set(takewhile(lambda arg: arg != "--", given))  # needed also if the arguments cannot be parsed
     tolerate_all_text()
     try:
-        with telling_of_records() as told:
+        with tidy_at_sigterm(), telling_of_records() as told:
             code = verbs.main(given, prog_name="sim", standalone_mode=False) or 0
         if told and "--allow-change" not in flags:
             code = code or 1  # what was read may not be what happened

@@ -10,6 +10,7 @@ Modules, from the lowest layer to the highest:
     seal                a hash over all rows of a run file
     head                the files beside the database that reveal lost records
     audit_chain         the hash chain of audit records, and the file beside the database that repeats its hashes
+    drafts              edge: what is not complete has no final name
     files               edge: run folders, private files, read-only connections, error texts
     writer              edge: the thread that owns the only writing connection
     integrity           the one judgement of a record: whole, lost or damaged

@@ -5,9 +5,7 @@ An archive may come from anybody. What it says of itself is not trusted: names, 
 
 import atexit
 import lzma
-import shutil
 import stat
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -18,6 +16,7 @@ from typing import Final
 import attrs
 
 from sim.errors import RunError, SimError, UsageError
+from sim.store.drafts import Draft
 from sim.store.files import DATABASE
 
 EXPERIMENT: Final = "experiment/plan.json"
@@ -153,10 +152,10 @@ def _leads_elsewhere(name: str) -> bool:
 
 
 def _new_folder() -> Path:
-    """Return a new folder, which is removed when the process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="sim-archive-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    """Return a new folder, which is removed when the process ends, or by the next process if it is killed."""
+    draft = Draft(None, "sim-archive")
+    atexit.register(draft.close)
+    return draft.folder
 
 
 def _unpack_experiment(archive: Path) -> Path:

@@ -13,5 +13,5 @@ class Payer(sim.Agent):
         return sim.Action("publish", {"topic": "bill.paid", "data": {"receipt": paid.value}})
 
 
-async def _pay() -> dict[str, str]:
+async def _pay(request: object, key: str) -> dict[str, str]:
     return {"receipt": "r-1"}

@@ -300,6 +300,7 @@ def test_a_run_needs_the_file_no_more(tmp_path, monkeypatch):
         assert sim.replay(branched.run).same
 
 
+@pytest.mark.filterwarnings("ignore::sim.errors.RecordWarning")
 def test_a_changed_record_is_noticed(tmp_path):
     """A recorded graph that was edited or lost is no base for a replay."""
     (tmp_path / "net.edgelist").write_text(EDGES)

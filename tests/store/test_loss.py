@@ -81,7 +81,7 @@ def test_what_a_kill_leaves_is_whole(killed):
     """A killed run has lost nothing: all that was acknowledged is there."""
     with open_run(killed) as run:
         assert (run.info.status, run.info.lost) == ("killed", None)
-        assert run.integrity.problems == []
+        assert run.integrity.problems == ()
         assert run.unsafe_lost() == []
 
 

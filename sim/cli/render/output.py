@@ -5,6 +5,7 @@ import math
 import os
 import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -43,7 +44,10 @@ INTERRUPTED = RunError("interrupted")
 
 @contextmanager
 def tidy_at_sigterm() -> Iterator[None]:
-    """End the process at SIGTERM as if it had been told to exit, so that temporary files are removed."""
+    """End the process at SIGTERM as if it had been told to exit, so that drafts are removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         yield
