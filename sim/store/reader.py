@@ -484,7 +484,7 @@ def run_folder(run: str | PathLike[str], root: str | PathLike[str] = "runs") -> 
     return unpacked_run(path) if is_archive(path) else path
 
 
-_RESULTS = "results.db"
+RESULTS = "results.db"
 """The file by which the folder of an experiment is told from that of a run."""
 
 
@@ -507,8 +507,8 @@ def find_run(root: str | PathLike[str], text: str) -> Path:
         return path
     if path.name == DATABASE and path.is_file():
         return path.parent
-    if (path / _RESULTS).is_file():
-        hint = "read its results.html; `sim archive` packs it, and `sim verify` checks the archive"
+    if (path / RESULTS).is_file():
+        hint = "read its results.html; `sim verify` checks it, and `sim archive` packs it"
         raise UsageError(f"{text} is the folder of an experiment, not of a run", hint=hint)
     folders = {folder.name: folder for folder in root.glob("[!.]*/") if folder.is_dir()}
     if text in folders:
