@@ -73,20 +73,23 @@ def repeat(files: Path, replay: Mapping[str, Any], python: str | None, environme
         raise UsageError(f"the plan in the archive cannot be used: {of_error(error):.200}") from error
 
 
-def sim_in(files: Path) -> tuple[str, bool]:
+def sim_in(files: Path) -> tuple[str, bool] | None:
     """Return the file of the sim in an archive, and whether it is the one that is installed here, byte by byte.
 
     Args:
         files: the folder of its unpacked files.
 
-    Raises:
-        UsageError: if it has none, or several.
+    Returns:
+        None if it has none, or several.
     """
     wheels = sorted((files / "software").glob(f"{SIM.replace('-', '_')}-*.whl"))
     if len(wheels) != 1:
-        raise UsageError(f"the archive has {len(wheels)} wheels of sim, not one")
-    name, content = wheel_of(SIM)
-    return wheels[0].name, (wheels[0].name, wheels[0].read_bytes()) == (name, content)
+        return None
+    try:
+        own = wheel_of(SIM)
+    except RunError:  # it runs from a source tree that is not installed
+        return wheels[0].name, False
+    return wheels[0].name, (wheels[0].name, wheels[0].read_bytes()) == own
 
 
 def use_own_sim(files: Path) -> None:

@@ -116,7 +116,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     try:
         with tidy_at_sigterm(), telling_of_records() as told:
             code = verbs.main(given, prog_name="sim", standalone_mode=False) or 0
-        if told and "--allow-change" not in flags:
+        if told and not flags & {"--allow-change", "--allow-loss"}:
             code = code or 1  # what was read may not be what happened
         sys.stdout.flush()
     except BrokenPipeError:

@@ -109,7 +109,7 @@ def _check_options(*, again: bool, own: bool, python: str | None) -> None:
 
 
 def _verify_archive(archive: Path, known: AuditHead | None, *, again: bool, own: bool, python: str | None) -> _Report:
-    from sim.archives import check_archive  # `sim verify` of a run needs none of it
+    from sim.archives import check_archive, sim_in  # `sim verify` of a run needs none of it
 
     with draft_folder(None, "sim-verify") as draft:
         folder = draft / "files"
@@ -130,7 +130,8 @@ def _verify_archive(archive: Path, known: AuditHead | None, *, again: bool, own:
         if again and not report.problems:
             _repeat(report, folder, checked.replay, own=own, python=python)
         elif not again:
-            report.lines.append("not repeated: --replay runs the code in the archive in a new environment")
+            who = f"; {_vouching(found)}" if (found := sim_in(folder)) else ""
+            report.lines.append(f"not repeated: --replay runs the code in the archive in a new environment{who}")
         return report
 
 
@@ -138,26 +139,32 @@ def _repeat(report: _Report, folder: Path, replay: Mapping[str, Any], *, own: bo
     """Repeat the run or the experiment of an archive, and say who vouches for the code that did it."""
     from sim.archives import repeat, sim_in, use_own_sim
 
-    wheel, same = sim_in(folder)
+    found = sim_in(folder)
+    if found is None:
+        raise UsageError("the archive does not have one wheel of sim, so it cannot be repeated")
     if own:
         use_own_sim(folder)
-        who = f"with the sim that is installed here ({__version__})"
-    elif same:
-        who = f"with the sim in the archive ({wheel}), which is the one that is installed here"
-    else:
-        who = (
-            f"with the sim in the archive ({wheel}), which is not the one that is installed here: the authors of the"
-            " archive vouch for it; --own repeats it with the installed one"
-        )
+    who = f"by the sim that is installed here ({__version__})" if own else _vouching(found)
     trials = report.fields.get("trials", 0)
     much = f" ({trials:,} trials: this takes about as long as the experiment took)" if trials else ""
     say(f"sim: repeating it in a new environment{much}")
     repeated = repeat(folder, replay, python, os.environ)
-    report.fields |= {"replayed": repeated.same, "python": repeated.python, "sim": wheel, "own": own or same}
+    report.fields |= {"replayed": repeated.same, "python": repeated.python, "sim": found[0], "own": own or found[1]}
     if repeated.same:
-        report.lines.append(f"repeated on Python {repeated.python}: the same, {plain(who)}")
+        report.lines.append(f"repeated on Python {repeated.python}: the same; {plain(who)}")
     else:
-        report.problems.append(f"repeated on Python {repeated.python} {who}, it differs: {repeated.difference}")
+        report.problems.append(f"repeated on Python {repeated.python}, it differs: {repeated.difference}; {who}")
+
+
+def _vouching(found: tuple[str, bool]) -> str:
+    """Return who vouches for what a repetition says: the one from whom the sim comes that carries it out."""
+    wheel, same = found
+    if same:
+        return f"the sim in it ({wheel}) is, byte by byte, the one that is installed here"
+    return (
+        f"the sim in it ({wheel}) is not the one that is installed here, so the authors of the archive vouch for it;"
+        " --replay --own repeats it with the installed one"
+    )
 
 
 def _experiment(folder: Path) -> _Report:

@@ -48,7 +48,7 @@ def begin(plan: Plan, out: Path | None = None) -> Results:
             raise UsageError(f"{out} already contains {name}", hint="choose another folder")
     parent, inside = (FOLDER, False) if out is None else (out, True) if out.is_dir() else (out.parent, False)
     try:
-        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        parent.mkdir(parents=True, exist_ok=True)
         with draft_folder(parent, ".experiment") as draft:
             new = draft / "new"
             new.mkdir(mode=0o700)
@@ -74,9 +74,19 @@ def _moved(new: Path, folder: Path) -> Path:
         for ending in ("", "-wal", "-shm"):
             (folder / f"{FILE}{ending}").unlink(missing_ok=True)
     for name in (FILE, PLAN):
-        (new / name).rename(folder / name)
+        _place(new / name, folder / name)
         reach("files.replaced")
     return folder
+
+
+def _place(draft: Path, path: Path) -> None:
+    """Give a file its final name, unless another process has made one of that name meanwhile."""
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        raise UsageError(f"{path.parent} already contains {path.name}", hint="choose another folder") from None
+    except OSError:  # a file system without such links
+        draft.rename(path)
 
 
 def _named(new: Path, plan: Plan, out: Path | None) -> Path:

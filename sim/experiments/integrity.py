@@ -12,7 +12,7 @@ import attrs
 
 from sim.errors import RunError, SimError, UsageError
 from sim.experiments.experiment import evaluate, missing
-from sim.experiments.folder import derived, own_code, plan_problem
+from sim.experiments.folder import PLAN, derived, own_code, plan_problem
 from sim.experiments.plan import check_scenario
 from sim.experiments.recorded import RUNS
 from sim.experiments.results import FILE, Results, is_unsealed
@@ -79,17 +79,23 @@ class _Check:
     notes: list[str] = attrs.field(factory=list)
     runs: int = 0
 
+    @property
+    def _resume(self) -> str:
+        return f"sim sweep --resume {self.results.folder}"
+
     def carry_out(self) -> ExperimentCheck:
         """Check all parts."""
         results = self.results
         left = len(missing(results))
         trials = len(results.done())
-        if (problem := plan_problem(results)) is not None:
+        if not trials and not (results.folder / PLAN).exists():  # its creation was killed
+            self.notes.append(f"its plan is not written yet; have it written with: {self._resume}")
+        elif (problem := plan_problem(results)) is not None:
             self.damaged.append(problem)
         if results.orphans():
             self.damaged.append(f"{results.folder} is damaged: its results have values of no trial on record")
         if left:
-            self.notes.append(f"{left} trials are missing; go on with: sim sweep --resume {results.folder}")
+            self.notes.append(f"{left} trials are missing; go on with: {self._resume}")
         self._check_derived()
         self._check_scenario()
         self._check_past()
@@ -101,9 +107,7 @@ class _Check:
         """Compare the table, the page and the view with what follows from the results."""
         results, written = self.results, self.results.written()
         if not written:
-            self.notes.append(
-                f"its table and page are not written yet: sim sweep --resume {results.folder} writes them"
-            )
+            self.notes.append(f"its table and page are not written yet; have them written with: {self._resume}")
             return
         if results.view() != results.select():
             self.damaged.append(f"{results.folder} is damaged: the view `results` does not show its tables")

@@ -113,14 +113,25 @@ class StoredRun:
             _check_kind(file, database)
             run = cls(file.parent, database)
             if verify:
-                found = run.integrity
-                if found.unusable is not None:
-                    raise RunError(found.unusable, hint=_COPY)
-                found.warn()
+                run.check()
         except BaseException:
             database.close()
             raise
         return run
+
+    def check(self, *, lost: bool = True) -> None:
+        """Warn of what is wrong with the record, and refuse it if its events cannot be trusted.
+
+        Args:
+            lost: whether to warn of lost records, too.
+
+        Raises:
+            RunError: if they cannot.
+        """
+        found = self.integrity
+        if found.unusable is not None:
+            raise RunError(found.unusable, hint=_COPY)
+        (found if lost else attrs.evolve(found, lost=None)).warn()
 
     @property
     def integrity(self) -> Integrity:

@@ -104,11 +104,11 @@ def test_an_experiment_is_repeated(tmp_path):
     ):
         done = call(tmp_path, sys.executable, "-m", "sim", *command)
         assert done.returncode == 0, done.stderr
-    assert "the same, with the sim that is installed here" in done.stdout
+    assert "the same; by the sim that is installed here" in done.stdout
     forge(tmp_path / "study")
     assert call(tmp_path, sys.executable, "-m", "sim", "archive", "study", "--to", "other.zip").returncode == 0
     assert call(tmp_path, sys.executable, "-m", "sim", "verify", "other.zip").returncode == 0
     done = call(tmp_path, sys.executable, "-m", "sim", "verify", "other.zip", "--replay")
     assert done.returncode == 1
-    assert "with the sim in the archive" in done.stderr
+    assert "byte by byte, the one that is installed here" in done.stderr
     assert re.search(r"value of point 0, seed 1, name R is [0-9.]+, and was 999.0", done.stderr), done.stderr
