@@ -8,11 +8,14 @@ from typing import Any
 from sim.errors import Cancelled, LimitError, UsageError
 from sim.kernel import Actor, Kernel
 from sim.kernel.waits import NOTHING
+from sim.resources.amounts import Amount, exact, minus, plus, shown
 from sim.resources.pool import Line, Pool
 
 
 class Container(Pool):
     """An amount between 0 and a capacity. It has a queue for `get` and a queue for `put`, each in order of arrival.
+
+    Amounts are added exactly, as decimal numbers: after ten times 0.1 it holds 1.
 
     Args:
         kernel: the kernel of its users.
@@ -28,13 +31,14 @@ class Container(Pool):
             raise UsageError(f"a container needs 0 <= level <= capacity, not {level} in {capacity}")
         self._getters = Line()
         self._putters = Line()
-        self._level = level
+        self._level = exact(level)
+        self._most: Amount | float = capacity if capacity == math.inf else exact(capacity)
         super().__init__(kernel, capacity, self._getters, self._putters)
 
     @property
     def level(self) -> float:
         """The present amount."""
-        return self._level
+        return shown(self._level)
 
     @types.coroutine
     def get(self, amount: float) -> Generator[Any, Any, float]:
@@ -75,14 +79,14 @@ class Container(Pool):
     def _serve_one(self) -> bool:
         getter, putter = self._getters.head(), self._putters.head()
         if getter and getter[4] <= self._level:
-            self._kernel.wake(getter[2], getter[4], getter[5])
+            self._kernel.wake(getter[2], getter[5].amount, getter[5])
             self._getters.pop()
-            self._level -= getter[4]
+            self._level = minus(self._level, getter[4])
             return True
-        if putter and putter[4] + self._level <= self.capacity:
+        if putter and (level := plus(self._level, putter[4])) <= self._most:
             self._kernel.wake(putter[2], None, putter[5])
             self._putters.pop()
-            self._level += putter[4]
+            self._level = level
             return True
         return False
 
@@ -93,8 +97,8 @@ class Container(Pool):
             raise LimitError("amount", amount, self.capacity, "container", hint="split it, or make it larger")
         return amount
 
-    def _change(self, change: float) -> None:
-        self._level += change
+    def _change(self, level: Amount) -> None:
+        self._level = level
         self._served += 1
         self.serve()
 
@@ -102,30 +106,31 @@ class Container(Pool):
 class ContainerGet:
     """A wait for an amount. Its value is the amount."""
 
-    __slots__ = ("_amount", "_container")
+    __slots__ = ("_container", "_exact", "amount")
 
     def __init__(self, container: Container, amount: float) -> None:
         self._container = container
-        self._amount = amount
+        self.amount = amount
+        self._exact = exact(amount)
 
     def take(self) -> Any:
         """Take the amount if it is available and no other actor waits for an amount."""
-        pool, amount = self._container, self._amount
+        pool, amount = self._container, self._exact
         if amount > pool._level or pool._getters.head():
             pool._check_open()
             return NOTHING
-        pool._change(-amount)
-        return amount
+        pool._change(minus(pool._level, amount))
+        return self.amount
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
         """Join the queue."""
         self._container._waited += 1
-        self._container._getters.add(actor, self._amount, self)
+        self._container._getters.add(actor, self._exact, self)
 
     def undo(self, value: float) -> None:
         """Put the amount back. The level may exceed the capacity if the room was filled in the meantime."""
         self._container._served -= 2
-        self._container._change(value)
+        self._container._change(plus(self._container._level, self._exact))
 
     def leave(self) -> None:
         """Serve the actors behind this one, which no longer waits."""
@@ -135,31 +140,34 @@ class ContainerGet:
 class ContainerPut:
     """A wait for room. If its actor is cancelled, the amount is removed, provided that the level allows it."""
 
-    __slots__ = ("_amount", "_container")
+    __slots__ = ("_container", "_exact", "amount")
 
     def __init__(self, container: Container, amount: float) -> None:
         self._container = container
-        self._amount = amount
+        self.amount = amount
+        self._exact = exact(amount)
 
     def take(self) -> Any:
         """Add the amount if it fits and no actor waits to put."""
-        pool, amount = self._container, self._amount
+        pool, amount = self._container, self._exact
         pool._check_open()
-        if amount + pool._level > pool.capacity or pool._putters.head():
+        level = plus(pool._level, amount)
+        if level > pool._most or pool._putters.head():
             return NOTHING
-        pool._change(amount)
+        pool._change(level)
         return None
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
         """Join the queue."""
         self._container._waited += 1
-        self._container._putters.add(actor, self._amount, self)
+        self._container._putters.add(actor, self._exact, self)
 
     def undo(self, value: object) -> None:
         """Remove the amount, if the level allows it."""
-        if self._container.level >= self._amount:
-            self._container._served -= 1
-            self._container._change(-self._amount)
+        pool = self._container
+        if pool._level >= self._exact:
+            pool._served -= 1
+            pool._change(minus(pool._level, self._exact))
             self._container.serve()
 
     def leave(self) -> None:
