@@ -1,7 +1,7 @@
 """The manager of all agent loops of a world."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -10,6 +10,7 @@ from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
 from sim.actors.inputs import Inputs, PersonAnswer
 from sim.actors.loop import AgentLoop
+from sim.actors.mailbox import Unmatched
 from sim.actors.state import AgentState
 from sim.errors import UsageError
 from sim.kernel import Duration, to_duration, to_ns
@@ -56,6 +57,30 @@ class Totals:
         )
 
 
+Why = Literal["no rule", "dropped", "failed", "waiting"]
+"""Why messages were not read: no rule can read them, `unmatched: drop` or `fail`, or they waited to the end."""
+
+MOST_UNREAD: Final = 100
+"""The most rows of unread messages; further ones are counted in one row."""
+
+
+@attrs.frozen
+class UnreadMessages:
+    """Messages of one topic that the agents of one entry did not read.
+
+    Attributes:
+        agent: the scenario entry of the agents, or the name of an agent without one; `...`: of several.
+        topic: their topic; `...`: of several.
+        count: how many they are.
+        why: why they were not read.
+    """
+
+    agent: str
+    topic: str
+    count: int
+    why: Why
+
+
 class AgentLoopManager:
     """Creates, starts and stops the loops of a world, and registers the actions `sleep`, `rest` and `stop`."""
 
@@ -66,6 +91,7 @@ class AgentLoopManager:
         self.entries: dict[str, Callable[[int, Mapping[str, Any]], object]] = {}  # name → spawner, for `Control.spawn`
         self.check_set: Callable[[Mapping[str, Any]], object] | None = None  # checks values, for `Control.set`
         self.ended: dict[str, Totals] = {}  # group → counts of its removed loops
+        self._unread: dict[tuple[str, str, Why], int] = {}  # what removed loops did not read
         self.answers: dict[str, PersonAnswer] = {}  # by row of the inbox: what came of what a person asked for
         self.on_forgotten: Callable[[AgentLoop], None] | None = None  # called with each loop that is removed
         self._loops: dict[str, AgentLoop] = {}
@@ -120,6 +146,7 @@ class AgentLoopManager:
     def _forget(self, loop: AgentLoop) -> None:
         del self._loops[loop.agent_id]
         self.world.forget(loop.agent)
+        _count_unread(self._unread, loop)
         self.ended[loop.agent.group] = self.ended.get(loop.agent.group, Totals()).plus(loop)
         if self.on_forgotten is not None:
             self.on_forgotten(loop)
@@ -174,6 +201,18 @@ class AgentLoopManager:
             totals = totals.plus(loop)
         return totals
 
+    def unread(self) -> list[UnreadMessages]:
+        """Return the messages that agents did not read, the most frequent first, also of removed loops."""
+        counts = dict(self._unread)
+        for loop in self._loops.values():
+            _count_unread(counts, loop)
+        rows = [UnreadMessages(agent, topic, count, why) for (agent, topic, why), count in counts.items() if count]
+        rows.sort(key=lambda row: (-row.count, row.agent, row.topic, row.why))
+        shown, others = rows[:MOST_UNREAD], rows[MOST_UNREAD:]
+        for why in dict.fromkeys(row.why for row in others):
+            shown.append(UnreadMessages("...", "...", sum(row.count for row in others if row.why == why), why))
+        return shown
+
     def due_in_ticks(self, *, refreshed: bool) -> bool:
         """Return whether a tick, now or later, begins an iteration of any agent.
 
@@ -189,3 +228,22 @@ class AgentLoopManager:
         for loop in self._loops.values():
             counts[loop.state] += 1
         return {str(state): count for state, count in counts.items()}
+
+
+_WHY: Final[Mapping[Unmatched, Why]] = {"keep": "no rule", "drop": "dropped", "fail": "failed"}
+
+
+def _count_unread(counts: dict[tuple[str, str, Why], int], loop: AgentLoop) -> None:
+    """Add the messages that the agent of a loop did not read, by entry, topic and reason."""
+    offered = loop.agent.mailbox.offered
+    if offered is None:
+        return
+    agent = loop.agent.entry or loop.agent_id
+    reasons: tuple[tuple[Why, dict[str, int]], ...] = (
+        (_WHY[loop.config.unmatched], offered.unread),
+        ("waiting", offered.left),
+    )
+    for why, topics in reasons:
+        for topic, count in topics.items():
+            key: tuple[str, str, Why] = (agent, topic, why)
+            counts[key] = counts.get(key, 0) + count

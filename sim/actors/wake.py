@@ -130,7 +130,7 @@ class WakeCondition:
 
     @classmethod
     def message(cls, *, timeout: Duration | None = None) -> "WakeCondition":
-        """Wake when a message is in the mailbox."""
+        """Wake when a message is in the mailbox that the agent has not left unread before."""
         return cls("message", timeout_ns=_timeout(timeout))
 
     @classmethod
@@ -515,9 +515,9 @@ class MessageCondition(ConditionType):
         return WakeCondition.message()
 
     def arm(self, armed: Armed, condition: WakeCondition) -> None:
-        """Fire if the mailbox has a message; otherwise watch the mailbox."""
+        """Fire if the mailbox has a message that was not offered to rules before; otherwise watch the mailbox."""
         mailbox = armed.sleeper.mailbox
-        if len(mailbox):
+        if len(mailbox.queue):
             armed.fire("message")
         else:
             armed.keep(mailbox.watch(lambda: armed.fire("message")))

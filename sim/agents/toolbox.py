@@ -5,7 +5,7 @@ A world has one toolbox. An evaluation never waits, so the functions act for the
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from sim.agents.conversation.records import VISIBLE
 from sim.agents.conversation.service import Conversations
@@ -14,6 +14,9 @@ from sim.kernel import Stream
 from sim.resources import MICRO
 from sim.world import World
 from sim.world.calendar import calendar_functions
+
+DRAWS: Final = frozenset({"chance", "uniform", "exponential", "gauss", "randint", "choice"})
+"""Functions that draw random numbers; draws depend on the seed, the agent and its iteration."""
 
 
 class User(Protocol):
@@ -33,10 +36,9 @@ class Toolbox:
         self._world = world
         self._user: User | None = None
         names = (
-            "chance", "uniform", "exponential", "gauss", "randint", "choice", "neighbours", "nearby", "adjacent",
-            "attribute", "free_places", "richest", "stock", "state_of", "agents", "remaining", "usage", "budget",
-            "exists", "content", "level", "queue", "in_sight", "position", "holds", "conversation",
-            "open_conversations", "my_tasks", "task",
+            *sorted(DRAWS), "neighbours", "nearby", "adjacent", "attribute", "free_places", "richest", "stock",
+            "state_of", "agents", "remaining", "usage", "budget", "exists", "content", "level", "queue", "in_sight",
+            "position", "holds", "conversation", "open_conversations", "my_tasks", "task",
         )  # fmt: skip
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         own |= calendar_functions(world)

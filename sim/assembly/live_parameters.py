@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from sim.actors import Agent
+from sim.agents import PolicyAgent
 from sim.assembly.build import Simulation, Subject
 from sim.assembly.models import latency_of
 from sim.assembly.world_builder import set_limits, set_prices, to_rate
@@ -127,7 +128,16 @@ class LiveParameters:
                 listener(change.scenario, self._world.kernel.now - first)
         else:
             simulation.nursery.begin_with(change.scenario)
+        self._show_messages(change)
         return len({agent.agent_id for agent, _, _ in change.assignments})
+
+    def _show_messages(self, change: PreparedChange) -> None:
+        """Let agents that sleep until a message look again at those that wait, because they may read them now."""
+        loops = self._simulation.manager.loops.values() if change.whole else ()
+        changed = {agent.agent_id: agent for agent, _, _ in change.assignments}
+        for agent in (changed | {loop.agent_id: loop.agent for loop in loops}).values():
+            if isinstance(agent, PolicyAgent):
+                agent.look_again()
 
     # -- agents
 

@@ -22,6 +22,7 @@ from sim.kernel.duration import seconds_text
 from sim.runner import RunResult, run
 from sim.runner.estimate import estimate
 from sim.scenario.packaged import find_scenario
+from sim.store.summary import unread_advice
 
 MAX_SEED = 2**63 - 1
 
@@ -176,6 +177,9 @@ def allow_imports(*folders: Path) -> None:
     sys.path += [*map(str, folders), str(Path.cwd())]
 
 
+_MOST_WARNINGS = 5
+
+
 def exit_code(result: RunResult) -> int:
     """Return 0 for a finished run. Return 1 otherwise, or if no call to an endpoint was answered."""
     return 0 if result.status == "finished" and not result.unanswered else 1
@@ -198,6 +202,13 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
     if result.unanswered:
         say(f"sim: error: no model call was answered: all {result.unanswered} failed")
         say("hint: list them with: sim show RUN --view llm_calls")
+    for line in result.never[:_MOST_WARNINGS]:
+        say(f"sim: warning: {plain(line)}")
+    if len(result.never) > _MOST_WARNINGS:
+        say(f"sim: warning: {len(result.never) - _MOST_WARNINGS} more things cannot happen; sim check lists them")
+    for told, hint in unread_advice(fields):
+        say(f"sim: warning: {plain(told)}")
+        say(f"hint: {plain(hint)}")
     if result.deadlock:
         say(f"sim: warning: {plain(result.deadlock)}")
     if result.commonest_error:

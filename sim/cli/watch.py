@@ -9,10 +9,11 @@ import click
 
 from sim.cli.render.follower import Follower
 from sim.cli.render.live import DRAW_SECONDS, Screen
-from sim.cli.render.output import OUT, common, print_json, reading
+from sim.cli.render.output import OUT, common, print_json
 from sim.cli.render.progress import PLAIN_SECONDS
 from sim.cli.render.summary import print_summary
 from sim.cli.show import timed_fields_of
+from sim.store import find_run, open_run
 
 
 @click.command(
@@ -33,12 +34,13 @@ from sim.cli.show import timed_fields_of
 @OUT
 @common
 def command(run: str, every: float | None, out: Path, as_json: bool) -> int:
-    """Follow RUN until it ends, and print its summary. RUN is a folder, or the beginning of a name in `sim list`. The
-    run is only read and not affected. Ctrl-C ends this command, not the run.
+    """Follow RUN until it ends, and print its summary. RUN is a folder, or the beginning of a name in `sim list`; the
+    name of a scenario stands for its latest run that is under way. The run is only read and not affected. Ctrl-C ends
+    this command, not the run.
 
     With --json, print one snapshot and end.
     """
-    with reading(out, run) as stored:
+    with open_run(find_run(out, run, running=True)) as stored:
         folder = stored.path
     follower = Follower(folder)
     if as_json:

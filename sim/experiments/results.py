@@ -126,7 +126,7 @@ class Results:
         if not path.exists():
             raise UsageError(f"there is no experiment in {folder}", hint=f"it has a file {FILE}")
         if is_half_made(path):
-            hint = f"begin it again, with --out {folder}"
+            hint = f"begin it again, with --to {folder}"
             raise UsageError(f"there is no experiment in {folder}: its creation was cut short", hint=hint)
         with contextlib.ExitStack() as opened:
             try:

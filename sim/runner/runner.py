@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
 
+import attrs
+
 from sim.actors import HealthMonitor
 from sim.assembly.build import Simulation
 from sim.assembly.live_parameters import LiveParameters
@@ -19,6 +21,7 @@ from sim.runner.result import Distribution, RunResult
 from sim.runner.scenario_timers import ScenarioTimers
 from sim.runner.tick import TickDriver
 from sim.scenario import Scenario
+from sim.scenario.never import never_happens
 from sim.scenario.overrides import Override
 from sim.sync.driver import SyncDriver
 from sim.sync.policies import POLICIES
@@ -280,6 +283,7 @@ class SimulationRunner:
             "mode": self.mode,
             "seed": self._seed,
             "status": status,
+            "never": self._never(),
             "stopped_by": self.feed.stopped_by
             or self._refusal()
             or (self.interrupted_by if status == "interrupted" else None),
@@ -292,6 +296,8 @@ class SimulationRunner:
             "wakeups": totals.wakeups,
             "errors": totals.errors,
             "unmatched": totals.unmatched,
+            "unread": [attrs.asdict(row) for row in self._manager.unread()],
+            "dropped": totals.dropped,
             "deadlock": self.deadlock,
             "commonest_error": _commonest(world.errors),
             "messages": world.messages,
@@ -305,6 +311,11 @@ class SimulationRunner:
             if self.sync is None
             else {"sync": self.simulation.scenario.execution.sync, **self.sync.summary()},
         }
+
+    def _never(self) -> list[str]:
+        """Return what could not happen in the run, such as an event that was due after its end."""
+        problems = never_happens(self.simulation.scenario, self.until_ns)
+        return [problem.message for problem in problems]
 
     def _refusal(self) -> str | None:
         return None if self.simulation.models is None else self.simulation.models.refusal

@@ -5,8 +5,7 @@ from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
 from sim.assembly.build import Simulation
-from sim.errors import RunError
-from sim.expressions import Expression, ExpressionError
+from sim.expressions import Expression
 from sim.kernel import Source, Timer, to_seconds
 from sim.kernel.actor import STOP_CONDITION
 from sim.kernel.duration import MAX_NS
@@ -193,23 +192,4 @@ class ScenarioTimers:
         return self._kernel.call_at(time, happen, self._kernel.scenario)
 
     def _value(self, name: str, expression: Expression, *, lenient: bool = False) -> float | None:
-        """Return the value of a metric, which may have none (`lenient`), or of the stop condition, which must have one.
-
-        Raises:
-            RunError: if it cannot be evaluated, or is no number.
-        """
-        census = self._simulation.census
-        try:
-            value = expression.evaluate(census.names(), census.functions, lenient=lenient)
-        except ExpressionError as error:
-            raise RunError(f"{name} cannot be evaluated: {error}", hint=error.hint) from error
-        if value is None and lenient:
-            return None
-        if value is None:
-            raise RunError(
-                f"{name}: {expression.text!r} has no value (null), so it neither holds nor does not",
-                hint="compare it, for example with `is not None`",
-            )
-        if not isinstance(value, bool | int | float):
-            raise RunError(f"{name} must be a number or a truth value, not {value!r}")
-        return value
+        return self._simulation.census.value_of(name, expression, lenient=lenient)

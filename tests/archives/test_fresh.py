@@ -98,7 +98,7 @@ def test_an_experiment_is_repeated(tmp_path):
     """
     scenario = HERE.parents[2] / "scenarios" / "contagion.yaml"
     for command in (
-        ("sweep", scenario, "--vary", "agents.person.state.beta=0.05,0.2", "--seeds", "2", "--out", "study"),
+        ("sweep", scenario, "--vary", "agents.person.state.beta=0.05,0.2", "--seeds", "2", "--to", "study"),
         ("archive", "study", "--to", "study.zip"),
         ("verify", "study.zip", "--replay", "--own"),
     ):

@@ -28,7 +28,7 @@ agents:
     rules: [{when: chance(0.5), do: {publish: {topic: fish.caught}}, set: {fish: "=fish + 1"}}]
 metrics: {every: 1m, values: {caught: "total('gull', 'fish')"}}
 """
-SWEEP = ("sweep", "tiny.yaml", "--vary", "agents.gull.count=2,3", "--seeds", "2", "--out", "study", "--record")
+SWEEP = ("sweep", "tiny.yaml", "--vary", "agents.gull.count=2,3", "--seeds", "2", "--to", "study", "--record")
 ARMS = ("branch", "tiny", "--at", "2m", "--arm", "two:agents.gull.state.fish=2", "--seeds", "2", "--to", "study")
 ARCHIVE = ("archive", "kept", "--to", "kept.zip", "--force")
 VERIFY = ("verify", "given.zip")
@@ -75,7 +75,7 @@ def prepared(commands: Commands, folder: Path) -> Path:
     folder.mkdir()
     (folder / "tiny.yaml").write_text(SCENARIO)
     assert commands.call(folder, "run", "tiny.yaml", "--quiet") == 0
-    assert commands.call(folder, *SWEEP[:-3], "--out", "kept") == 0
+    assert commands.call(folder, *SWEEP[:-3], "--to", "kept") == 0
     assert commands.call(folder, "archive", "kept", "--to", "given.zip") == 0
     return folder
 
