@@ -28,6 +28,10 @@ class UsageError(SimError):
     """The request of the caller is not valid (command line: exit code 2)."""
 
 
+class NameTakenError(UsageError, ValueError):
+    """An agent has the same name as another one, or already has a loop."""
+
+
 class RecordWarning(UserWarning):
     """The record that is read has lost its end, or a file of it was changed. What is read may not be what happened."""
 

@@ -12,8 +12,9 @@ from sim.actors.inputs import Inputs, PersonAnswer
 from sim.actors.loop import AgentLoop
 from sim.actors.mailbox import Unmatched
 from sim.actors.state import AgentState
-from sim.errors import UsageError
-from sim.kernel import Duration, to_duration, to_ns
+from sim.errors import NameTakenError, UsageError
+from sim.kernel import Duration, Timer, to_duration, to_ns
+from sim.kernel.ports import DONE, Call
 from sim.world import World
 from sim.world.action import near
 
@@ -85,6 +86,8 @@ class AgentLoopManager:
     """Creates, starts and stops the loops of a world, and registers the actions `sleep`, `rest` and `stop`."""
 
     def __init__(self, world: World) -> None:
+        if world.loop_manager is not None:
+            raise UsageError("this world already has a manager of loops", hint="AgentLoopManager.of(world) returns it")
         self.world = world
         self.ticking = False  # whether loops that are created during the run start in tick mode
         self.kinds: dict[str, Callable[[str, World], Agent]] = {}  # name → constructor, for `Control.create_loop`
@@ -96,30 +99,40 @@ class AgentLoopManager:
         self.on_forgotten: Callable[[AgentLoop], None] | None = None  # called with each loop that is removed
         self._loops: dict[str, AgentLoop] = {}
         self._made = 0
+        self._stop_timer: Timer | None = None
         for handler in (actions.sleep, actions.rest, actions.stop):
             world.actions.register(handler)
         Inputs(self)
+        world.loop_manager = self
+
+    @classmethod
+    def of(cls, world: World) -> "AgentLoopManager":
+        """Return the manager of a world; make one if it has none."""
+        manager = world.loop_manager
+        return manager if isinstance(manager, cls) else cls(world)
 
     def create_loop(self, agent: Agent, config: AgentLoopConfig | None = None) -> AgentLoop:
         """Create the loop of an agent and add the agent to the world.
 
         Raises:
-            UsageError: if this agent, or another agent with the same name, already has a loop.
+            NameTakenError: if this agent, or another agent with the same name, already has a loop.
         """
+        self.world.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         if agent.agent_id in self._loops:
-            raise UsageError(f"there is a loop for agent {agent.agent_id!r} already")
-        self.world.add(agent)
+            raise NameTakenError(f"there is a loop for agent {agent.agent_id!r} already")
+        if self.world.agents.get(agent.agent_id) is not agent:  # else a program has added it without a loop
+            self.world.add(agent)
         loop = AgentLoop(agent, self.world, config or AgentLoopConfig())
         self._loops[agent.agent_id] = loop
         self._made += 1
         return loop
 
-    def start(self, loop: AgentLoop) -> None:
-        """Start a loop in the mode of this run."""
-        loop.start_ticking() if self.ticking else loop.start_now()
+    def start(self, loop: AgentLoop, *, delay_ns: int = 0) -> None:
+        """Start a loop in the mode of this run, `delay_ns` simulated nanoseconds before its first iteration."""
+        loop.start_ticking(delay_ns=delay_ns) if self.ticking else loop.start_now(delay_ns=delay_ns)
 
-    def remove_loop(self, agent_id: str) -> None:
-        """Stop an agent and remove it from the world; only its counts are kept.
+    def remove_loop(self, agent_id: str) -> Call:
+        """Stop an agent and remove it from the world; only its counts are kept. The call need not be awaited.
 
         Raises:
             UsageError: if there is no agent with this name.
@@ -127,11 +140,15 @@ class AgentLoopManager:
         loop = self._loops.get(agent_id)
         if loop is None:
             raise UsageError(f"there is no agent {agent_id!r} to remove{near(agent_id, self._loops)}")
+        if self.world.outside():
+            return self.world.call("remove_loop", {"agent": agent_id}, f"removal of {agent_id}")
+        self.world.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         if loop.stopped:
             self._forget(loop)
         else:
             loop.on_stopped = self._forget
             loop.request_stop("removed")
+        return DONE
 
     def request_stop_all(self) -> None:
         """Begin to stop all loops: at once between two iterations, otherwise after the current iteration."""
@@ -141,7 +158,7 @@ class AgentLoopManager:
     def start_spawned(self, loop: AgentLoop, delay_ns: int) -> None:
         """Start a loop that was created during the run; when it stops, it is removed and only its counts are kept."""
         loop.on_stopped = self._forget
-        loop.start_ticking(delay_ns=delay_ns) if self.ticking else loop.start_now(delay_ns=delay_ns)
+        self.start(loop, delay_ns=delay_ns)
 
     def _forget(self, loop: AgentLoop) -> None:
         del self._loops[loop.agent_id]
@@ -157,19 +174,47 @@ class AgentLoopManager:
             if loop.agent.state:
                 loop.check_state()
 
-    async def start_all(self) -> None:
-        """Start all stopped loops, in the order of their creation."""
+    async def start_all(self, *, alive: bool = False) -> None:
+        """Start all stopped loops, in the order of their creation, in the mode of this run.
+
+        Args:
+            alive: leave out agents that were shut down.
+        """
         for loop in list(self._loops.values()):
-            await loop.start()
+            if loop.stopped and (loop.agent.alive or not alive):
+                await loop.start() if self.world.outside() else self.start(loop)
 
     async def stop_all(self, timeout: Duration = 10.0) -> None:
-        """Stop all loops at one instant; current iterations have `timeout` (simulated) to end, then are cancelled."""
+        """Stop all loops at one instant; current iterations have `timeout` (simulated) to end, then are cancelled.
+
+        A host program can call it as well, as `AgentLoop.stop`.
+        """
+        if self.world.outside():
+            await self.world.call("stop_all", {"timeout_ns": to_ns(timeout)}, "stop of all agents")
+            return
+        if self._stop_timer is not None:
+            self._stop_timer.cancel()
+            self._stop_timer = None
         loops = [loop for loop in self._loops.values() if loop.state is not AgentState.STOPPED]
         deadline = self.world.kernel.now + to_ns(timeout)
         for loop in loops:
             loop.request_stop("stop")
         for loop in loops:
             await loop.stop(to_duration(max(0, deadline - self.world.kernel.now)))
+
+    async def stop_at(self, time_ns: int) -> None:
+        """Begin to stop all loops at a simulated time (nanoseconds), before anything else that is due then.
+
+        An earlier `stop_all` calls it off.
+        """
+        if self.world.outside():
+            await self.world.call("stop_at", {"time_ns": time_ns}, "stop of all agents")
+        else:
+            self.request_stop_at(time_ns)
+
+    def request_stop_at(self, time_ns: int) -> None:
+        """Do as `stop_at`, inside the run."""
+        self._stop_timer = self.world.kernel.call_at(time_ns, self.request_stop_all, priority=-1)
 
     def get_loop(self, agent_id: str) -> AgentLoop | None:
         """Return the loop of an agent, or None."""

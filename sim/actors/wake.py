@@ -167,6 +167,37 @@ class WakeCondition:
             condition = attrs.evolve(condition, timeout_ns=to_ns(given["timeout"]))
         return condition
 
+    def recorded(self) -> Any:
+        """Return the condition as a JSON-like value, from which `from_record` makes it again.
+
+        Raises:
+            ActorError: if a value in it is not JSON-like.
+        """
+        parts = self.value if isinstance(self.value, tuple) else ()
+        compound = bool(parts) and all(isinstance(part, WakeCondition) for part in parts)
+        return {
+            "type": self.condition_type,
+            **({"parts": [part.recorded() for part in parts]} if compound else {"value": decode(encode(self.value))}),
+            **({"where": self.where.text} if self.where else {}),
+            **({"given": decode(encode(self.given))} if self.given else {}),
+            **({"timeout_ns": self.timeout_ns} if self.timeout_ns is not None else {}),
+            **({"after": True} if self.after else {}),
+        }
+
+    @classmethod
+    def from_record(cls, data: Mapping[str, Any]) -> "WakeCondition":
+        """Return the condition of which `recorded` has returned `data`."""
+        value = data.get("value")
+        if "parts" in data:
+            value = tuple(cls.from_record(part) for part in data["parts"])
+        elif isinstance(value, list):
+            value = tuple(value)
+        given = data.get("given", {})
+        return cls(
+            data["type"], value, _filter(data.get("where"), given), data.get("timeout_ns"), data.get("after", False),
+            given,
+        )  # fmt: skip
+
     @property
     def ends_in_time(self) -> bool:
         """Whether there is a time at which it is met at the latest: it has a timeout, or waits for a time."""

@@ -154,10 +154,10 @@ def _prompt(world: World, agent: Assistant, conversation: Conversation) -> str:
         loaded = memories.load(agent.agent_id, APPROXIMATE.count).text
     user = Conversations.of(world).user(conversation.user)
     sections = [
-        ("time_context", time_context(world)),
         ("user_context", _about(user, conversation)),
         ("notes_context", loaded),
         ("conversation_summary", conversation.summary),
+        ("time_context", time_context(world)),  # last: what is before it can stay in the cache of an endpoint
     ]
     return prompt(agent.settings.instructions, sections)
 

@@ -242,21 +242,21 @@ def interview_prompt(world: World, agent: Agent, question: Question) -> tuple[Ch
 
 def _sections(world: World, agent: Agent, question: Question) -> Iterator[tuple[str, Any]]:
     yield "identity", list(_identity(world, agent))
-    yield "time_context", time_context(world)
     yield from agent.about().items()
     if agent.state:
         yield "state", cut(encode(agent.state).decode(), _STATE)
     tasks = world.tasks.open(agent.agent_id)[:_TASKS]
     yield "tasks", [f"#{task.id} {task.word or task.status}: {' '.join(task.title.split())}" for task in tasks]
-    memories = world.services.get(Memories.name)
-    if isinstance(memories, Memories):
-        yield "memories", _remembered(memories, agent.agent_id, question)
     conversations = world.services.get(Conversations.name)
     if isinstance(conversations, Conversations):
         yield "conversations", _said(conversations, agent.agent_id)
     latest = world.services.get(LatestEvents.name)
     if isinstance(latest, LatestEvents):
         yield "latest_events", latest.of_agent(agent.agent_id)
+    yield "time_context", time_context(world)
+    memories = world.services.get(Memories.name)
+    if isinstance(memories, Memories):
+        yield "memories", _remembered(memories, agent.agent_id, question)  # last: they depend on the question
 
 
 def _identity(world: World, agent: Agent) -> Iterator[str]:

@@ -17,6 +17,7 @@ from sim.experiments.pool import Inline
 from sim.experiments.workers import check_workers, workers_of
 from sim.kernel import Duration, to_ns, to_text
 from sim.llm import Access
+from sim.resources import to_micro
 from sim.runner.options import Options
 from sim.tools.mcp import McpServer
 
@@ -36,6 +37,8 @@ class WorkerKeywords(TypedDict, total=False):
     access: Access | None
     other_endpoint: bool
     allow_change: bool
+    ceiling: float | None
+    ceiling_tokens: int | None
 
 
 class ExperimentKeywords(WorkerKeywords, total=False):
@@ -70,6 +73,8 @@ class WorkerOptions(Options):
         other_endpoint: whether arms may ask another endpoint than the run did.
         allow_change: whether arms may go on from a run although its scenario or the code has changed since. Its past is
             verified in any case.
+        ceiling: what the models of all trials may cost; no trial begins after that. Trials under way then end.
+        ceiling_tokens: the same for their tokens, input and output together.
     """
 
     jobs: int | None = None
@@ -82,6 +87,8 @@ class WorkerOptions(Options):
     access: Access | None = None
     other_endpoint: bool = False
     allow_change: bool = False
+    ceiling: float | None = None
+    ceiling_tokens: int | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.jobs is not None and not 1 <= self.jobs <= 1000:
@@ -104,6 +111,8 @@ class WorkerOptions(Options):
         return Hosting(
             access if plan.models else None, self.allow_commands, tuple(self.mcp), self.other_endpoint, self.kinds,
             allow_change=self.allow_change,
+            ceiling_micro=None if self.ceiling is None else to_micro(self.ceiling),
+            ceiling_tokens=self.ceiling_tokens,
         )  # fmt: skip
 
     def workers(self, plan: Plan, folder: Path) -> contextlib.AbstractContextManager[Workers]:

@@ -203,8 +203,8 @@ def _scripted(world: World, models: schema.Models, toolbox: Toolbox) -> Provider
 def _window(models: schema.Models, prices: Prices, model: str) -> int | None:
     """Return the context window that a scenario declares for a model, or that of the price list."""
     price, server = prices.find(model), models.simulated.server
-    known = [window for window in (price and price.context, server and server.context) if window is not None]
-    return min(known, default=None)
+    windows = (None if price is None else price.context, None if server is None else server.context)
+    return min((window for window in windows if window is not None), default=None)
 
 
 def _aside(world: World, models: schema.Models, toolbox: Toolbox) -> Mapping[str, Provider]:

@@ -28,6 +28,7 @@ _ARM = click.option(
 _TO = click.option("--to", type=PATH, metavar="FOLDER", help="With --arm. Default: experiments/NAME-NUMBER.")
 _COMPARISON = (
     "count", "first_seed", "share", "most_seeds", "outcomes", "answers", "record", "jobs", "on", "to",
+    "ceiling", "ceiling_tokens",
 )  # fmt: skip
 """The options that compare arms."""
 
@@ -94,13 +95,14 @@ def command(
         if allow:
             allow_imports()
         jobs, on, to = (comparison.pop(name) for name in ("jobs", "on", "to"))
+        ceilings = {name: comparison.pop(name) for name in ("ceiling", "ceiling_tokens")}
         plan = make_arms(
             folder, at=at, arms=arms_of(arms), until=until, allow=allow,
             allow_change=allow_change, **chosen(comparison),
         )  # fmt: skip
         hosting = hosting_of(
             plan, options, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env, other_endpoint=other_endpoint,
-            allow_change=allow_change,
+            allow_change=allow_change, **ceilings,
         )  # fmt: skip
         check_workers(plan, jobs, on)
         with contextlib.closing(begin(plan, to)) as results:

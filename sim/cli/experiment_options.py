@@ -9,6 +9,7 @@ from sim.cli.mcp_options import servers_of
 from sim.cli.model_options import access_of
 from sim.cli.run import MAX_SEED
 from sim.experiments.plan import Hosting, Plan, Precision
+from sim.resources import to_micro
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -27,6 +28,11 @@ _SEEDS = (
     ),
     click.option("--record", is_flag=True, default=None, help="Record each trial, in `runs` of the results."),
 )  # fmt: skip
+_CEILINGS = (
+    click.option("--ceiling", type=click.FloatRange(0), metavar="MONEY",
+                 help="What the models of all trials may cost; no trial begins after that."),
+    click.option("--ceiling-tokens", type=click.IntRange(0), metavar="N", help="The same for their tokens."),
+)  # fmt: skip
 _WORKERS = (
     click.option("--jobs", type=click.IntRange(1, 1024), help="Parallel processes. Default: one per core."),
     click.option(
@@ -43,8 +49,8 @@ def seed_options(command: Command) -> Command:
 
 
 def worker_options(command: Command) -> Command:
-    """Add the options that say where trials are run to a command."""
-    for option in reversed(_WORKERS):
+    """Add the options that say where trials are run, and what they may spend, to a command."""
+    for option in reversed((*_WORKERS, *_CEILINGS)):
         command = option(command)
     return command
 
@@ -58,7 +64,8 @@ def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def hosting_of(
     plan: Plan, endpoint: dict[str, Any], *, allow_commands: bool, mcp: tuple[str, ...], mcp_env: tuple[str, ...],
-    other_endpoint: bool = False, allow_change: bool = False,
+    other_endpoint: bool = False, allow_change: bool = False, ceiling: float | None = None,
+    ceiling_tokens: int | None = None,
 ) -> Hosting:  # fmt: skip
     """Return what the operator gives to the trials of a plan.
 
@@ -69,4 +76,7 @@ def hosting_of(
     if access is not None:
         access.check_key()
     servers = servers_of(mcp, mcp_env)
-    return Hosting(access, allow_commands, servers, other_endpoint, allow_change=allow_change)
+    return Hosting(
+        access, allow_commands, servers, other_endpoint, allow_change=allow_change,
+        ceiling_micro=None if ceiling is None else to_micro(ceiling), ceiling_tokens=ceiling_tokens,
+    )  # fmt: skip

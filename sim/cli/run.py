@@ -21,6 +21,7 @@ from sim.host.watchdog import Stuck
 from sim.kernel.duration import seconds_text
 from sim.runner import RunResult, run
 from sim.runner.estimate import estimate
+from sim.runner.probing import check_batches
 from sim.scenario.packaged import find_scenario
 from sim.store.summary import unread_advice
 
@@ -100,8 +101,12 @@ def command(
     if probe is not None and not only_estimate:
         raise UsageError("--probe is given without --estimate", hint="add --estimate")
     if only_estimate:
+        if probe and options["access"] is not None and options["access"].batching:
+            check_batches(options["access"])
         _estimate(scenario, options, probe or 0, as_json=as_json)
         return 0
+    if options["access"] is not None and options["access"].batching:
+        check_batches(options["access"])
     with exporting(wanted) as metrics:
         if options["access"] is not None and options["access"].outside:
             with redirect_stdout(sys.stderr):
@@ -201,7 +206,11 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
             say(f"hint: continue it with: sim resume {plain(result.run)}")
     if result.unanswered:
         say(f"sim: error: no model call was answered: all {result.unanswered} failed")
-        say("hint: list them with: sim show RUN --view llm_calls")
+        shown = Path(result.run).name if result.run else ""
+        if failures := ", ".join(f"{count} {kind}" for kind, count in result.models.get("failures", {}).items()):
+            say(f"sim: the requests ended with: {plain(failures)}")
+        if shown:
+            say(f"hint: list them with: sim show {plain(shown)} --view llm_calls")
     for line in result.never[:_MOST_WARNINGS]:
         say(f"sim: warning: {plain(line)}")
     if len(result.never) > _MOST_WARNINGS:

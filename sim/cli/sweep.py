@@ -59,7 +59,7 @@ def command(
     scenario: Path | None, *, plan_file: Path | None, resume: Path | None, again: bool,
     allow_change: bool, jobs: int | None,
     on: str | None, out: Path | None, as_json: bool, allow_commands: bool, mcp: tuple[str, ...],
-    mcp_env: tuple[str, ...], other_endpoint: bool, **options: Any,
+    mcp_env: tuple[str, ...], other_endpoint: bool, ceiling: float | None, ceiling_tokens: int | None, **options: Any,
 ) -> int:  # fmt: skip
     """Run SCENARIO with all combinations of values and several seeds, and estimate its outcomes with 95 % intervals.
 
@@ -88,7 +88,7 @@ def command(
             allow_imports(Path(plan.file).parent)
         hosting = hosting_of(
             plan, endpoint, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env, other_endpoint=other_endpoint,
-            allow_change=allow_change,
+            allow_change=allow_change, ceiling=ceiling, ceiling_tokens=ceiling_tokens,
         )  # fmt: skip
         check_workers(plan, jobs, on)
         results = results or opened.enter_context(contextlib.closing(begin(plan, out)))

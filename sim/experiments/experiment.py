@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -103,7 +104,11 @@ def carry_out(
         while wanted := [one for one in missing(results, again=again) if one not in tried]:
             done = len(results.done()) if not again else 0
             planned = done + len(wanted)
-            for job, found in pool.run(run_job, jobs_of(results.plan, wanted, hosting, by_seed=by_seed)):
+            jobs = takewhile(
+                lambda _: not hosting.is_used_up(*results.spent()),
+                jobs_of(results.plan, wanted, hosting, by_seed=by_seed),
+            )
+            for job, found in pool.run(run_job, jobs):
                 measured = _lost(job, found) if isinstance(found, Ended) else found
                 results.add(measured)
                 for one in measured:
@@ -111,6 +116,8 @@ def carry_out(
                     tried.add((one.trial.point, one.trial.seed))
                     done += 1
                     yield Progress(min(done, planned), planned, one.trial)
+            if hosting.is_used_up(*results.spent()):
+                return
 
 
 def _check_first(plan: Plan, trial: Trial, hosting: Hosting) -> bool:

@@ -50,6 +50,8 @@ class Hosting:
         answers: the file of the answers that trials share; None: they share none.
         runs: the folder for the run folders of trials; None: they are not recorded.
         allow_change: whether arms may go on from a run although its scenario or the code has changed since.
+        ceiling_micro, ceiling_tokens: what the models of all trials may take; no trial begins after that. None: no
+            limit. Trials that are under way then end, so each should have its own `models.ceiling`.
     """
 
     access: Access | None = None
@@ -60,6 +62,13 @@ class Hosting:
     answers: Path | None = None
     runs: Path | None = None
     allow_change: bool = False
+    ceiling_micro: int | None = None
+    ceiling_tokens: int | None = None
+
+    def is_used_up(self, micro: int, tokens: int) -> bool:
+        """Return whether a ceiling is reached, if so much was spent."""
+        money, most = self.ceiling_micro, self.ceiling_tokens
+        return (money is not None and micro >= money) or (most is not None and tokens >= most)
 
 
 @attrs.frozen

@@ -31,7 +31,7 @@ FILE: Final = "results.db"
 
 FIGURES: Final = (
     "status", "problem", "hash", "wall_seconds", "cpu_seconds", "sim_seconds", "stopped_by", "agents", "iterations",
-    "actions", "events", "errors", "calls", "input_tokens", "output_tokens", "reused", "run",
+    "actions", "events", "errors", "calls", "input_tokens", "output_tokens", "reused", "cost_micro", "run",
 )  # fmt: skip
 """The columns of `trials`, after `point` and `seed`."""
 
@@ -387,6 +387,13 @@ class Results:
         """Return the number of calls of models, and how many of their answers another trial had asked for."""
         ((calls, reused),) = self._execute("SELECT total(calls), total(reused) FROM trials")
         return int(calls), int(reused)
+
+    def spent(self) -> tuple[int, int]:
+        """Return what the models of all trials took: micro-units of money, without shared answers, and tokens."""
+        ((money, tokens),) = self._execute(
+            "SELECT total(cost_micro), total(input_tokens) + total(output_tokens) FROM trials"
+        )
+        return int(money), int(tokens)
 
     def written(self) -> dict[str, tuple[str, str]]:
         """Return the hash of each file that was made of these results, and that of the code of sim that made it, by

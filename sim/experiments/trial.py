@@ -39,6 +39,7 @@ class Trial:
         calls: the number of calls of language models.
         input_tokens, output_tokens: the tokens of these calls.
         reused: how many of their answers another trial had asked for.
+        cost_micro: what the other answers cost, in micro-units of money.
         in_flight: calls in flight, mean over the makespan.
         concurrency: pairs of a time in seconds and the calls in flight from that time on.
         waiting: seconds that an agent waited at barriers, mean over agents.
@@ -71,6 +72,7 @@ class Trial:
     input_tokens: int | None = None
     output_tokens: int | None = None
     reused: int | None = None
+    cost_micro: int | None = None
     in_flight: float | None = None
     concurrency: tuple[tuple[float, float], ...] = ()
     waiting: float | None = None
@@ -122,6 +124,7 @@ def figures_of(result: RunResult, cpu_seconds: float, *, with_models: bool = Tru
     plain |= {name: total.get(name, 0) for name in ("calls", "input_tokens", "output_tokens")}
     plain["run"] = None if result.run is None else result.run.replace("\\", "/").rpartition("/")[2]
     plain["reused"] = result.models.get("reused", 0)
+    plain["cost_micro"] = total.get("cost_micro", 0) - result.models.get("reused_micro", 0)
     basis: Basis = "simulated" if _takes_simulated_time(result) else "wall"
     makespan = result.sim_seconds if basis == "simulated" else result.wall_seconds
     plain |= {"basis": basis, "makespan": makespan, "cpu_seconds": cpu_seconds}

@@ -264,6 +264,11 @@ class Kernel:
         """Simulated time in seconds."""
         return to_seconds(self.now)
 
+    @property
+    def running(self) -> bool:
+        """Whether the caller is code of a step."""
+        return self._running
+
     # -- the loop
 
     def run(self, limit: int = MAX_NS, budget: int = 2**62) -> Pause:
@@ -611,7 +616,16 @@ class Kernel:
         """Call `callback` at a simulated time (nanoseconds, not before `now`) on behalf of `source`.
 
         With a negative `priority` it is called before everything else that is due in its round.
+
+        Raises:
+            UsageError: if the time or the priority is not a whole number.
+            KernelError: if the time has passed.
         """
+        if time.__class__ is not int or priority.__class__ is not int:
+            raise UsageError(
+                f"the time (ns) and the priority of a call are whole numbers, not {time!r:.60} and {priority!r:.60}",
+                hint="write round(seconds * 1e9)",
+            )
         source = source or self.acting()
         timer = Timer(self, source, callback)
         self.schedule(time - self.now, source, timer, 0, priority)
@@ -735,8 +749,11 @@ class Kernel:
         return self.current
 
     @contextlib.contextmanager
-    def acting_as(self, source: Source) -> Iterator[None]:
-        """Act on behalf of `source` within the block. A runner needs this while the kernel is paused."""
+    def acting_as(self, source: Source | None) -> Iterator[None]:
+        """Act on behalf of `source` within the block. A runner needs this while the kernel is paused.
+
+        With None, code in the block is not part of the run, and cannot change it.
+        """
         before, self.current = self.current, source
         try:
             yield
@@ -880,18 +897,20 @@ class Kernel:
         """Set the supervisor as the cause of what follows, because the entry that ran last may be arbitrary."""
         self._entry = (self.now, 0, self.supervisor.ordinal, 0, None, 0)
 
-    def apply(self, kind: str, data: object) -> None:
+    def apply(self, kind: str, data: object, applied: Callable[[object], object] | None = None) -> None:
         """Accept an input: record it with the present time and delta. Its handler runs in the next delta, as the host.
 
         Args:
             kind: the key of its handler in `inputs`.
             data: a JSON value, as recorded.
+            applied: a function that is called with the answer of the handler. It must not change the run.
         """
         handler = self.inputs[kind]
         self.recorder.input(InputRow(self.now, self.delta, kind, data))
         if kind in self.placed:
             self.placed[kind](data)
-        self.schedule(0, self.host, Timer(self, self.host, lambda: handler(data)), 0)
+        work = (lambda: handler(data)) if applied is None else (lambda: applied(handler(data)))
+        self.schedule(0, self.host, Timer(self, self.host, work), 0)
 
     def whole(self) -> bool:
         """Whether all entries of this instant have run. Inputs and outcomes are added only then."""

@@ -14,6 +14,7 @@ from sim.errors import SimError, UsageError
 from sim.llm.limits.breaker import Breaker
 from sim.llm.limits.governor import Governor, Limits, Permit
 from sim.llm.limits.retry import OVER_ADVICE, RetryPolicy
+from sim.llm.needs import lacking_in
 from sim.llm.reading import ReasoningFilter, read
 from sim.llm.router import Target, step_down, steps_down
 from sim.llm.tokens import APPROXIMATE, Tokenizer, count_request
@@ -191,7 +192,7 @@ class _Call:
 
     def _pause(self, error: ModelError, tries: int, keep: int) -> float | None:
         """Return the seconds to wait before the next request to this model, or None to give up."""
-        if len(self.attempts) + 1 + keep >= self._policy.requests:
+        if len(self.attempts) + 1 + keep >= self._policy.requests or lacking_in(error, self._request):
             return None
         pause = self._policy.pause(error, tries, self._clock.random(), immediate=self._request.immediate)
         return None if pause is None or self.spent + pause >= self._policy.deadline else pause

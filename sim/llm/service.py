@@ -28,6 +28,7 @@ from sim.llm.counts import Counts
 from sim.llm.embeddings import MOST_NUMBERS, MOST_TEXTS
 from sim.llm.limits.retry import MOST_REQUESTS
 from sim.llm.limits.spend import Bill, FundsHold, Spend, total_usage
+from sim.llm.needs import lacking_in, needs_of
 from sim.llm.prices import Prices
 from sim.llm.reading import read
 from sim.llm.router import Route, Router, Target, steps_down
@@ -68,16 +69,6 @@ class Client(Protocol):
     """A client that sends requests: it retries, waits for the limits of the endpoint, and uses fallbacks."""
 
     @property
-    def concurrency(self) -> Mapping[str, Mapping[str, float]]:
-        """Return how many requests may be in flight at each endpoint at last, and the limit of the operator."""
-        edge = None if self._access.batching else self._edge
-        found = {} if edge is None else {name: one.governor.statistics() for name, one in edge.endpoints.items()}
-        return {
-            name: {"reached": state.concurrency, "most": state.most_concurrent}
-            for name, state in found.items()
-            if math.isfinite(state.most_concurrent)
-        }
-
     def endpoints(self) -> Mapping[str, Endpoint]:
         """The endpoints, by name of the provider."""
 
@@ -136,7 +127,7 @@ class CallPlan:
         return any(target.provider not in INSIDE for target in self.route.targets)
 
 
-@attrs.frozen
+@attrs.define
 class Traced:
     """A call that has ended, for an estimate: its caller, its request, and its times in simulated nanoseconds."""
 
@@ -220,6 +211,7 @@ class Models(Service):
         self.listen: Callable[[Caller, ModelRequest, Answer | ModelError | None], None] | None = None
         self.trace: Callable[[Traced], None] | None = None
         self._answered: set[str] = set()  # endpoints that have answered
+        self._known: set[tuple[str, str, str]] = set()  # provider, model, and what it can do
         self._unreachable: set[str] = set()  # endpoints that the latest request did not reach
         self._lost: set[str] = set()  # effect keys of calls in flight when the process ended
         self._drawn: dict[tuple[str, str], int] = {}  # by agent and use: how many latencies were drawn
@@ -660,10 +652,11 @@ class Models(Service):
 
     # -- results and costs
 
-    def _note_endpoint(self, plan: CallPlan, outcome: Answer | ModelError) -> None:
+    def _note_endpoint(self, plan: CallPlan, request: ModelRequest, outcome: Answer | ModelError) -> None:
         """Note whether the endpoint can be reached. End the run if it refuses a call before it has answered any.
 
-        A wrong key, address or model name fails every call, and the agents would retry until the end of the run.
+        A wrong key, address or model name fails every call, and the agents would retry until the end of the run. The
+        same applies to tools, JSON schemas and streams, if the endpoint has not answered a call with them.
         """
         if all(target.provider in INSIDE for target in plan.route.targets) or not outcome.attempts:
             return
@@ -674,6 +667,12 @@ class Models(Service):
             self._unreachable.add(latest.provider)
         if isinstance(outcome, Answer):
             self._answered.add(latest.provider)
+            self._known.update((latest.provider, latest.model, need) for need in needs_of(request))
+            return
+        lacking = lacking_in(outcome, request)
+        if lacking and (latest.provider, latest.model, lacking) not in self._known and self.refusal is None:
+            self.refusal = f"{latest.provider}:{latest.model} cannot do {lacking}: {outcome}"[:500]
+            self._world.kernel.halt()
         elif outcome.kind in ("auth", "not_found") and latest.provider not in self._answered and self.refusal is None:
             self.refusal = f"{latest.provider}:{latest.model} refused the first call ({outcome.kind}): {outcome}"[:500]
             self._world.kernel.halt()
@@ -691,7 +690,7 @@ class Models(Service):
         if self.listen is not None:
             self.listen(agent, request, outcome)
         bills = self._bills(plan, outcome)
-        self._note_endpoint(plan, outcome)
+        self._note_endpoint(plan, request, outcome)
         self.counts.ended(bills[-1].model, to_seconds(self._world.kernel.now - started), outcome.attempts)
         for number, attempt in enumerate(outcome.attempts, start=1):
             self._emit("model.attempt", {"number": number, **_attempt(attempt)}, agent)

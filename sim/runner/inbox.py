@@ -17,7 +17,7 @@ from typing import Any, Literal, Self, get_args
 from sim.actors import Control
 from sim.errors import SimError, UsageError
 from sim.kernel.codec import decode
-from sim.runner.runner import SimulationRunner
+from sim.runner.runner import RunController
 from sim.store.inbox import INBOX, LARGEST, POLL, Answer, InboxFile, Request, Verb
 
 
@@ -30,7 +30,7 @@ class InboxReader:
         runner: the run.
     """
 
-    def __init__(self, folder: Path, epoch: int, runner: SimulationRunner) -> None:
+    def __init__(self, folder: Path, epoch: int, runner: RunController) -> None:
         self._folder = folder
         self._epoch = epoch
         self._runner = runner

@@ -6,13 +6,39 @@ import anyio
 import attrs
 
 from sim.assembly.build import build
-from sim.llm.access import INSIDE
+from sim.llm.access import INSIDE, Access
 from sim.llm.answers import check_answer
 from sim.llm.service import Models, Traced
 from sim.llm.types import Answer, Attempt, ModelError
 from sim.runner.event_loop import in_plain_code
 from sim.runner.options import RunOptions
 from sim.scenario import Scenario
+
+
+async def check_batches_async(access: Access, *, backend: str = "asyncio") -> None:
+    """Check that endpoints have batches, before an estimate is made for them. It costs nothing.
+
+    Args:
+        access: the access, with batches.
+        backend: the library of the event loop.
+
+    Raises:
+        UsageError: if an endpoint has none, or the key is missing or refused.
+        RunError: if one cannot be reached.
+    """
+    access.check_key()
+    from sim.llm.providers.openai.provider import OpenAIProvider
+
+    for name in access.providers:
+        provider = OpenAIProvider(access.at(name), name=name)
+        try:
+            await provider.probe()
+            await provider.connection.probe_batches()
+        finally:
+            await provider.aclose()
+
+
+check_batches = in_plain_code(check_batches_async)
 
 
 @attrs.frozen

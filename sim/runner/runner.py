@@ -68,7 +68,7 @@ def check_rounds(scenario: Scenario, mode: Mode, speed: float | None) -> None:
         raise UsageError(f"execution.sync: {sync} needs the virtual clock, not the wall clock", hint=hint)
 
 
-class SimulationRunner:
+class RunController:
     """Runs one simulation from its beginning.
 
     Args:
@@ -97,9 +97,9 @@ class SimulationRunner:
         until_ns: int,
         mode: Mode,
         speed: float | None = None,
-        progress: Callable[["SimulationRunner"], None] | None = None,
+        progress: Callable[["RunController"], None] | None = None,
         history: History | None = None,
-        live: Callable[["SimulationRunner", list[EffectHandle]], bool] | None = None,
+        live: Callable[["RunController", list[EffectHandle]], bool] | None = None,
     ) -> None:
         self.simulation = simulation
         self.mode = mode
@@ -299,7 +299,7 @@ class SimulationRunner:
             "unread": [attrs.asdict(row) for row in self._manager.unread()],
             "dropped": totals.dropped,
             "deadlock": self.deadlock,
-            "commonest_error": _commonest(world.errors),
+            "commonest_error": commonest(world.errors),
             "messages": world.messages,
             "kinds": done,
             "metrics": {"time": self.feed.times, **self.feed.samples} if self.feed.times else {},
@@ -330,7 +330,8 @@ class SimulationRunner:
         return {} if self.simulation.models is None else self.simulation.models.summary()
 
 
-def _commonest(errors: Mapping[str, tuple[int, str]]) -> str | None:
+def commonest(errors: Mapping[str, tuple[int, str]]) -> str | None:
+    """Return the commonest text of an error, with its count and the first agent that had it; None: no error."""
     if not errors:
         return None
     error, (count, first) = max(errors.items(), key=lambda item: item[1][0])

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from sim.kernel.duration import seconds_text
-from sim.runner.runner import SimulationRunner
+from sim.runner.runner import RunController
 from sim.text import number
 
 CIRCLE_SECONDS: Final = 10.0
@@ -40,7 +40,7 @@ class Troubles:
         self._messages = 0
         self._iterations: dict[str, int] = {}
 
-    def new(self, runner: SimulationRunner, now: float) -> Iterator[str]:
+    def new(self, runner: RunController, now: float) -> Iterator[str]:
         """Yield what has gone wrong since the last look, each in one sentence with what to do about it."""
         yield from self._of_models(runner)
         if now - self._looked >= CIRCLE_SECONDS:
@@ -53,7 +53,7 @@ class Troubles:
         self._said[trouble] = size
         return True
 
-    def _of_models(self, runner: SimulationRunner) -> Iterator[str]:
+    def _of_models(self, runner: RunController) -> Iterator[str]:
         models = runner.simulation.models
         if models is None or not models.counts.requests:
             return
@@ -77,15 +77,14 @@ class Troubles:
             most = next(iter(failures), "unknown")
             yield (
                 f"{number(total.failed)} of {number(total.calls + total.failed)} model calls failed, retries did not "
-                f"help ({number(total.attempts)} requests); most frequent: {most}; list them with: sim show RUN --view "
-                "llm_calls"
+                f"help ({number(total.attempts)} requests); most frequent: {most}"
             )
         asked = sum(all_ for all_, _ in models.counts.surveys.values())
         missing = sum(none for _, none in models.counts.surveys.values())
         if missing >= _SHARE * asked and self._is_new("surveys", missing):
             yield f"{number(missing)} of {number(asked)} answers of surveys do not have the form of their question"
 
-    def _of_circles(self, runner: SimulationRunner, seconds: float) -> Iterator[str]:
+    def _of_circles(self, runner: RunController, seconds: float) -> Iterator[str]:
         """Yield agents that answer each other while simulated time stands almost still."""
         world = runner.simulation.world
         passed, sent = world.now - self._simulated, world.messages - self._messages

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from sim.agents.toolbox import DRAWS
 from sim.errors import Problem
 from sim.events.topic import OWN_TOPICS, OWN_WORDS, matches
 from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean
@@ -14,7 +15,6 @@ from sim.kernel.calendar import Calendar
 from sim.kernel.duration import MAX_NS, to_ns, to_text
 from sim.scenario.schedule import END
 from sim.scenario.schema import Scenario
-from sim.scenario.scopes import CHANCE
 from sim.scenario.symbols import actions_of, items, mapping
 from sim.scenario.values import is_expression
 from sim.scenario.yaml_tree import Map, Mark
@@ -121,7 +121,7 @@ def _behind(scenario: Scenario, tree: Map) -> Iterator[Found]:
                 yield mark, f"{where} is never chosen: {why}", "put it before that rule, or give that rule a `when`"
             elif truth is False:
                 yield _mark(content, "when"), f"{where} is never chosen: its condition is never true", None
-            elif text in before and not rule.when.functions & CHANCE:
+            elif text in before and not rule.when.functions & DRAWS:
                 why = f"rules[{before[text]}] before it has the same condition"
                 yield mark, f"{where} is never chosen: {why}", "the first rule whose condition is true is chosen"
             if truth and always is None:

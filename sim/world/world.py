@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, Protocol
 
-from sim.errors import UsageError
+from sim.errors import NameTakenError, UsageError
 from sim.events import EventBus
 from sim.kernel import Actor, Kernel, Recorder, Stream, to_seconds
 from sim.kernel.calendar import Calendar
 from sim.kernel.codec import recordable
-from sim.kernel.ports import Intake
+from sim.kernel.ports import Call, Intake
 from sim.kernel.rng import KeyedStream
 from sim.permissions import Permission
 from sim.resources import MICRO, Budgets, Ledger, Pool, Quotas, RateTracker, Use
@@ -73,6 +73,7 @@ class World:
         actions: the kinds of action that agents can use.
         services: parts that hold state for agents of several kinds, by name.
         spawner: starts copies of an entry of a scenario, for the action `spawn`; None without a scenario.
+        loop_manager: the manager of the loops of its agents, an `AgentLoopManager`; None until there is one.
         on_hold: whether somebody outside has paused the run: its host lets no simulated time pass.
     """
 
@@ -116,6 +117,7 @@ class World:
         self.crashes = 0  # number of crashes of agents
         self.running = 0  # number of loops that were started and have not stopped
         self.on_all_stopped: Callable[[], None] | None = None
+        self.loop_manager: object = None
         self.on_hold = False
         self._intake: Intake | None = None
         self._left_at: dict[str, str] = {}  # stopped agent → its last place
@@ -173,6 +175,32 @@ class World:
             raise UsageError("there is no run to submit an input to", hint="call submit while World.run is under way")
         self._intake.submit(kind, data)
 
+    def outside(self) -> bool:
+        """Whether the caller is not part of the run: no step, but the host program, perhaps in another thread."""
+        intake = self._intake
+        return intake is not None and (self.kernel.current is None or intake.in_other_thread())
+
+    def call(self, kind: str, data: object, name: str) -> Call:
+        """Submit an input of the host program, and return its call, which can be awaited until it has taken effect.
+
+        Args:
+            kind: the kind of input.
+            data: its data, JSON-like.
+            name: what was called, for messages.
+
+        Raises:
+            UsageError, ActorError: as `submit`.
+        """
+        if self._intake is None:
+            self.kernel.acting()  # raises what to do instead
+            raise UsageError(f"there is no run to which {name} could be submitted")
+        return self._intake.call(kind, data, name)
+
+    def watch(self, name: str, register: Callable[[Callable[[Any], object]], object]) -> Call:
+        """Return a wait of the host program; `register` gets the function that the run calls with its value."""
+        assert self._intake is not None, "`outside` was true"
+        return self._intake.watch(name, register)
+
     def close(self) -> None:
         """End a run: record all effects in flight as abandoned, then stop all agents."""
         kernel = self.kernel
@@ -194,10 +222,11 @@ class World:
         """Add an agent to the world.
 
         Raises:
-            UsageError: if an agent or a group with its name exists.
+            NameTakenError: if an agent or a group with its name exists.
         """
+        self.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         if agent.agent_id in self.agents or agent.agent_id in self._groups:
-            raise UsageError(f"the name {agent.agent_id!r} is taken already")
+            raise NameTakenError(f"the name {agent.agent_id!r} is taken already")
         self.agents[agent.agent_id] = agent
         if agent.group == agent.agent_id:
             self._groups[agent.group] = _ALONE

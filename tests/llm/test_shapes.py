@@ -406,3 +406,26 @@ def test_a_bad_request_is_no_word_on_schemas():
     answers, summary, _ = surveyed(QUESTION, lambda seen: error(400, "no such model"))
     assert "no such model" in answers[0]["error"]
     assert "formats" not in summary
+
+
+# -- what an endpoint cannot do
+
+LACKING = {
+    "tools (Ollama)": ("tools: [decide]", 400, "registry.ollama.ai/library/m does not support tools", "tools"),
+    "tools (vLLM)": ("tools: [decide]", 400, '"auto" tool choice requires --enable-auto-tool-choice', "tools"),
+    "tools (OpenRouter)": ("tools: [decide]", 404, "No endpoints found that support tool use", "tools"),
+    "tools (llama.cpp)": ("tools: [decide]", 500, "tools param requires --jinja flag", "tools"),
+    "schemas": (FORM, 400, "response_format json_schema is not supported", "JSON schemas"),
+    "streams": ("stream: true", 501, "streaming is not implemented", "streams"),
+}
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_a_misfit_ends_the_run_before_anything_is_paid(name: str):
+    """An endpoint that cannot do what a call needs refuses it for free; the run ends then, with one sentence."""
+    ask, status, message, need = LACKING[name]
+    scene, seen = asked(lambda seen: error(status, message), [ask] * 3, "1")
+    assert scene.models.refusal is not None
+    assert f"openai:m cannot do {need}" in scene.models.refusal
+    assert message in scene.models.refusal
+    assert sum(map(len, seen.values())) <= 9

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sim.assembly.build import build
 from sim.events import EventBus
 from sim.kernel import Kernel, Latch, Queue, Signal, sleep
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.scenario import loads
 from sim.store import HashRecorder
 from sim.store.hashing import lane_of
@@ -53,7 +53,7 @@ def lanes(text: str) -> tuple[str, ...]:
     """Return the hashes of the lanes of a run."""
     recorder = HashRecorder()
     simulation = build(loads(text), recorder=recorder)
-    anyio.run(SimulationRunner(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous").run)
+    anyio.run(RunController(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous").run)
     recorder.flush()
     return recorder.lanes
 
@@ -97,7 +97,7 @@ def test_one_draw_more_moves_no_later_one(more):
 
     def seen(drawn: list[bool]) -> list[int]:
         simulation = build(loads(text.replace("MORE", str(drawn).lower())))
-        anyio.run(SimulationRunner(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous").run)
+        anyio.run(RunController(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous").run)
         found: list[int] = simulation.world.agents["a"].state["seen"]
         return found
 
@@ -154,7 +154,7 @@ def test_the_cause_of_a_step_is_the_event_that_woke_it():
     text = TALK.format(seed=5).replace("EXTRA", "  - {name: x, rules: [{do: {sleep: {event: 'said.**'}}}]}")
     recorder = HashRecorder(keep=True)
     simulation = build(loads(text), recorder=recorder)
-    anyio.run(SimulationRunner(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous").run)
+    anyio.run(RunController(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous").run)
     recorder.flush()
     topics = {row[3:5]: row[6] for row in recorder.rows}
     for agent, does, topic in (("x", "sleep", "said.hello"), ("friend", "publish", "message.sent")):

@@ -52,10 +52,10 @@ def system_prompt(
         hits = chats.memories.recall(user.id, incoming, kind="semantic", limit=chats.settings.memories)
         remembered = [" ".join(hit.memory.content.split()) for hit in hits]
     sections = [
-        ("time_context", time_context(world)),
         ("user_context", [f"name: {' '.join(user.shown_name.split())}", f"level: {user.permission.name.lower()}"]),
-        ("memories", remembered),
         ("conversation_summary", conversation.summary),
+        ("memories", remembered),
+        ("time_context", time_context(world)),
     ]
     return prompt(chats.settings.prompt if persona is None else persona.prompt, sections)
 

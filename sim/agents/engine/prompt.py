@@ -1,4 +1,7 @@
-"""Prompts of XML sections. Text from people, tools and models is escaped, so it cannot close or open a section."""
+"""Prompts of XML sections. Text from people, tools and models is escaped, so it cannot close or open a section.
+
+What stays the same from call to call comes first, and the time last: endpoints cache the beginnings of prompts.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final

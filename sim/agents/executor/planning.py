@@ -154,7 +154,6 @@ def situation(execution: Execution) -> str:
     left = to_seconds(execution.executors.time.left_ns(state))
     cost = (state.cost_limit_micro - state.total_cost_micro) / MICRO
     return prompt("", [
-        ("time_context", time_context(world)),
         ("task", f"{state.task_id}: {state.goal}"),
         ("acceptance_criteria", criteria_lines(state.criteria, state.metadata.get("criteria", []))),
         ("constraints", dict(state.constraints) or ""),
@@ -166,6 +165,7 @@ def situation(execution: Execution) -> str:
         ("help", meta.get("help", "") and [encode(one).decode() for one in meta["help"]]),
         ("notes_of_people", [f"{one['from']}: {one['text']}" for one in meta.get("notes", [])]),
         ("limits", f"step {state.current_step + 1} of {state.max_steps}; {left:g} s and {cost:g} left"),
+        ("time_context", time_context(world)),
     ])  # fmt: skip
 
 

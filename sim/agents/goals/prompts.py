@@ -24,8 +24,8 @@ def system_prompt(world: World, goals: Goals, record: AgentRecord, offered: list
         record: the agent.
         offered: the names of its tools.
     """
-    sections: list[tuple[str, Any]] = [("role", record.kind.role), ("time_context", time_context(world))]
-    sections += [("goal", _about(goals, record)), ("instructions", record.instructions)]
+    sections: list[tuple[str, Any]] = [("role", record.kind.role), ("instructions", record.instructions)]
+    sections += [("goal", _about(goals, record))]
     if record.kind.informed:
         sections += [("notes_context", notes_context(goals, record)), ("learnings", learnings(goals, record))]
     if record.kind.overview:
@@ -33,6 +33,7 @@ def system_prompt(world: World, goals: Goals, record: AgentRecord, offered: list
     if record.kind.archives:
         sections.append(("past_sessions", past_sessions(world, goals, record)))
     sections.append(("tools", [wire_name(tool) for tool in offered if tool in SYSTEM_TOOLS]))
+    sections.append(("time_context", time_context(world)))
     return prompt("", sections)
 
 

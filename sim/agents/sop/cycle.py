@@ -223,12 +223,12 @@ def situation(world: World, desk: Desk, seen: Survey) -> str:
     """Return the situation of an employee as a prompt: its role, its tasks, and what it remembers."""
     settings = desk.settings
     sections = [
-        ("time_context", time_context(world)),
         ("role", [f"{settings.title} ({settings.slug or desk.agent.agent_id})", *settings.capabilities]),
         ("situation", {name: value for name, value in seen.stats.items() if value is not None}),
         ("active_tasks", [f"#{task.id} {task.word}: {task.title}" for task in seen.tasks[:50]]),
         ("new_tasks", [f"#{task.id} {task.title}" for task in seen.new[:50]]),
         ("memories", "" if seen.memories is None else seen.memories.text),
+        ("time_context", time_context(world)),
     ]
     return prompt("", sections)
 

@@ -46,6 +46,10 @@ def work_on(
     else:
         _print(results, estimates)
         click.echo(f"\n{plain(page)}")
+    used_up = hosting.is_used_up(*results.spent())
+    if not whole and used_up:
+        money, tokens = results.spent()
+        say(f"sim: the ceiling of the experiment is reached: {money / 1e6:g} and {tokens:,} tokens are spent")
     if not whole:
         allow = "".join(f" --allow {name}" for name in results.plan.allow)
         options = f"{plain(results.folder)}{' --again' if again else ''}{plain(allow)}"
@@ -97,7 +101,7 @@ def _carry_out(results: Results, workers: AbstractContextManager[Workers], hosti
                 continue
             following = time.monotonic() + PLAIN_SECONDS
             line.show(plain(_told(results, progress, progress.done - first, time.monotonic() - began)))
-        ended = True
+        ended = not hosting.is_used_up(*results.spent())
     line.clear()
     return ended or not missing(results, again=again)
 

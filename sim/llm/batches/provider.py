@@ -132,6 +132,7 @@ class BatchProvider:
     async def probe(self) -> None:
         """Check that the endpoint can be reached: see `Connection.probe`."""
         await self._online.probe()
+        await self._online.connection.probe_batches()
 
     async def aclose(self) -> None:
         """Close all connections. Batches under way stay at the endpoint."""

@@ -38,6 +38,9 @@ PROBE_TIMEOUT: Final = 10.0
 
 _MODELS: Final = "/models"
 
+_ABSENT: Final = (404, 405, 501)
+"""How servers answer at a path that they do not have."""
+
 _KEY_HINT: Final = "set the key in OPENAI_API_KEY, or in a header"
 
 _DEAD_HINT: Final = "check that the server is running and that the base URL is right"
@@ -175,6 +178,28 @@ class Connection:
                 failure = RunError(f"{self._here} cannot be reached: {said}", hint=_DEAD_HINT)
         if failure is not None:
             raise failure
+
+    async def probe_batches(self) -> None:
+        """Check that the endpoint has batches, by a request for their list, which is free of charge.
+
+        Raises:
+            UsageError: if it has none.
+        """
+        import httpx2
+        import openai
+
+        status = 0
+        try:
+            pool = self._pool = self._pool or self._connect()
+            await self._list_models(pool, "/batches?limit=1")
+        except openai.APIStatusError as error:
+            status = error.status_code
+        except (openai.APIError, httpx2.HTTPError, ValueError, RecursionError):
+            pass  # it says nothing about batches
+        if status in _ABSENT:
+            raise UsageError(
+                f"{self._here} has no batches: it answers GET /batches with {status}", hint="leave --batch out"
+            )
 
     @property
     def _here(self) -> str:

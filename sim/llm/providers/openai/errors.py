@@ -29,7 +29,7 @@ _BUSY: Final = ("overloaded", "capacity", "server is busy")
 
 _BY_STATUS: Final[Mapping[int, ErrorClass]] = {
     401: "auth", 402: "quota", 403: "auth", 404: "not_found", 408: "timeout", 409: "server", 413: "context_length",
-    429: "rate_limit", 503: "overload", 504: "timeout", 529: "overload",
+    429: "rate_limit", 501: "bad_request", 503: "overload", 504: "timeout", 529: "overload",
 }  # fmt: skip
 
 _RETRY_IN = re.compile(r"(?:try again|retry) in ((?:\d+(?:\.\d+)? ?(?:ms|s|m|h)(?![a-z]))+)", re.IGNORECASE)
