@@ -52,10 +52,10 @@ class Draft:
             if sys.platform != "win32":
                 fcntl.flock(self._lock, fcntl.LOCK_EX)
             (self.folder / _NEW_LOCK).rename(self.folder / LOCK)  # so that no other process finds it free
-        except OSError:
+            reach("draft.made")
+        except BaseException:  # also the one by which SIGTERM ends the process
             self.close()
             raise
-        reach("draft.made")
 
     def close(self) -> None:
         """Remove it, with what is left in it. A second call, or one in a copy of the process, is a no-op."""
