@@ -12,9 +12,10 @@ import attrs
 from sim.actors.mailbox import Mailbox
 from sim.errors import UsageError
 from sim.events import Event
-from sim.kernel import Stream
+from sim.kernel import Source
 from sim.kernel.codec import recordable
 from sim.kernel.ports import DONE, Call
+from sim.kernel.rng import Draws
 from sim.permissions import Permission
 from sim.world import Action, ActionResult, Message, Sharing, World
 
@@ -142,9 +143,12 @@ class Agent(ABC):
     # -- methods and properties that subclasses use
 
     @property
-    def rng(self) -> Stream:
-        """The random stream of this agent."""
-        return self.world.stream(self.agent_id)
+    def rng(self) -> Draws:
+        """The random draws of this agent at the present moment: the time, and the iteration if it drew before.
+
+        The number of draws at one moment does not affect the draws at others.
+        """
+        return self.world.draws_now(self.agent_id, turn=0 if self._loop is None else self._loop.iteration_count)
 
     @property
     def loop(self) -> "AgentLoop":
@@ -152,6 +156,11 @@ class Agent(ABC):
         if self._loop is None:
             raise RuntimeError(f"{self.agent_id} has no loop yet: AgentLoopManager.create_loop makes it")
         return self._loop
+
+    @property
+    def source(self) -> Source | None:
+        """The source of what this agent causes: the actor of its loop; None if it has no loop."""
+        return None if self._loop is None else self._loop.actor
 
     @property
     def alive(self) -> bool:

@@ -13,6 +13,7 @@ import attrs
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.wake import WakeCondition
 from sim.errors import TransitionError, UsageError
+from sim.events.topic import check_free
 from sim.kernel import Actor, Outcome, to_duration
 from sim.kernel.codec import freeze
 from sim.kernel.effects import EffectHandle
@@ -50,7 +51,8 @@ class Inputs:
         self._manager = manager
         self._effects = manager.world.kernel.effects
         world = manager.world
-        for kind in ("publish", "send", "tell", "person", "create_loop", "spawn", "remove_loop"):
+        world.on_input("publish", self.publish, _check_event)
+        for kind in ("send", "tell", "person", "create_loop", "spawn", "remove_loop"):
             world.on_input(kind, getattr(self, kind))
         for kind in ("pause_all", "resume_all", "stop_all", "stop_at"):
             world.on_input(kind, getattr(self, kind))
@@ -59,10 +61,12 @@ class Inputs:
         for kind in ("effect.doubt", "effect.decision"):
             world.on_input(kind, getattr(self, kind.rpartition(".")[2]))
         world.kernel.placed["effect.doubt"] = self.hold
+        world.kernel.addressee = _addressee
 
     def publish(self, data: Mapping[str, Any]) -> str | None:
-        """Publish an event, unless it has too much data."""
+        """Publish an event, unless it has too much data, or its topic is reserved for the simulation."""
         try:
+            _check_event(data)
             self._manager.world.event_bus.publish(data["topic"], data["data"])
         except UsageError as error:
             return str(error)
@@ -258,3 +262,27 @@ class Inputs:
 
     def _ticket(self, data: Mapping[str, Any]) -> EffectHandle | None:
         return self._effects.in_flight.get((data["actor"], data["ordinal"]))
+
+
+def _check_event(data: Any) -> None:
+    """Check the data of an input `publish`.
+
+    Raises:
+        UsageError: if it is not a topic with data, or the topic is reserved for the simulation.
+    """
+    if not isinstance(data, Mapping) or {*data} != {"topic", "data"} or not isinstance(data["topic"], str):
+        raise UsageError(
+            f"the input 'publish' is a mapping with topic and data, not {data!r:.100}",
+            hint='write submit("publish", {"topic": "rain.begins", "data": None})',
+        )
+    check_free(data["topic"])
+
+
+def _addressee(kind: str, data: Any) -> str:
+    """Return the agent that an input concerns, or its topic, so that inputs for others change no order key of it."""
+    if not isinstance(data, Mapping):
+        return ""
+    if kind == "person":
+        return _addressee(data.get("kind", ""), data.get("data"))
+    known = data.get("agent") or data.get("actor") or data.get("topic")
+    return known if isinstance(known, str) else ""

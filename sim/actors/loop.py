@@ -266,6 +266,7 @@ class AgentLoop(Lifecycle):
             log_failure(self.agent_id, self.world, error, raised)
         finally:
             self._phase = _OUTSIDE
+            bus.marks.pop(self.agent_id, None)
         if error is None:
             error = self._find_state_fault() if agent.state else None
         self.last_beat = now = kernel.now

@@ -170,9 +170,12 @@ class AgentLoopManager:
 
     def check_states(self) -> None:
         """Count values that are not JSON in agents' states as failures, before the final state is recorded."""
+        kernel = self.world.kernel
+        kernel.begin_anew()
         for loop in self._loops.values():
             if loop.agent.state:
-                loop.check_state()
+                with kernel.acting_as(loop.actor):
+                    loop.check_state()
 
     async def start_all(self, *, alive: bool = False) -> None:
         """Start all stopped loops, in the order of their creation, in the mode of this run.
@@ -181,8 +184,13 @@ class AgentLoopManager:
             alive: leave out agents that were shut down.
         """
         for loop in list(self._loops.values()):
-            if loop.stopped and (loop.agent.alive or not alive):
-                await loop.start() if self.world.outside() else self.start(loop)
+            if not loop.stopped or (alive and not loop.agent.alive):
+                continue
+            if self.world.outside():
+                await loop.start()
+            else:
+                with self.world.kernel.acting_as(loop.actor):  # so that no key tells how many others there are
+                    self.start(loop)
 
     async def stop_all(self, timeout: Duration = 10.0) -> None:
         """Stop all loops at one instant; current iterations have `timeout` (simulated) to end, then are cancelled.

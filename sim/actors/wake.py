@@ -489,7 +489,7 @@ class EventCondition(ConditionType):
         missed = bus.missed_event(id, condition.value, test)
         if missed is not None:
             armed(missed)
-        elif bus.overtaken(id):
+        elif bus.overtaken(id, condition.value):
             armed.fire("event")  # the bus no longer has all events since then: wake rather than miss one
         else:
             armed.keep(bus.subscribe(condition.value, filter=test, callback=armed))

@@ -17,8 +17,8 @@ from sim.agents.reading import Functions, Reader, Reading
 from sim.agents.toolbox import Toolbox
 from sim.events import Event, Subscription
 from sim.expressions import Expression
-from sim.kernel import Stream, to_seconds
-from sim.kernel.rng import KeyedStream
+from sim.kernel import to_seconds
+from sim.kernel.rng import Draws
 from sim.permissions import Permission
 from sim.world import Action, ActionResult, Message, Sharing, World
 
@@ -161,18 +161,15 @@ class PolicyAgent(Agent):
         self._seen = 0  # sequence number of the event that woke the agent last
         self._patterns = subscribe
         self._subscriptions: tuple[Subscription, ...] = ()
-        self._draws: KeyedStream | None = None
-        self._drawn_for = -1  # the iteration to which `_draws` belongs
+        self._draws: Draws | None = None
 
     @property
-    def rng(self) -> Stream:
-        """The random draws of this iteration. The number of draws in one iteration does not affect later iterations."""
-        iteration = 0 if self._loop is None else self._loop.iteration_count
+    def rng(self) -> Draws:
+        """The random draws of the rules at the present moment; see `Agent.rng`."""
         draws = self._draws
-        if draws is None or self._drawn_for != iteration:
-            draws = self._draws = self.world.draws(self.agent_id, "rules", iteration)
-            self._drawn_for = iteration
-        return draws
+        if draws is None:
+            draws = self._draws = self.world.draws_now(self.agent_id, "rules")
+        return draws.moment(self.world.kernel.now, 0 if self._loop is None else self._loop.iteration_count)
 
     async def decide_action(self) -> Action | None:
         """Return the action of the first rule that applies, or None."""

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from sim.agents.conversation.records import VISIBLE
 from sim.agents.conversation.service import Conversations
 from sim.expressions import PURE_FUNCTIONS, ExpressionError, did_you_mean
-from sim.kernel import Stream
+from sim.kernel.rng import Draws
 from sim.resources import MICRO
 from sim.world import World
 from sim.world.calendar import calendar_functions
@@ -25,7 +25,7 @@ class User(Protocol):
     agent_id: str
 
     @property
-    def rng(self) -> Stream:
+    def rng(self) -> Draws:
         """The random draws of the agent."""
 
 
@@ -50,7 +50,7 @@ class Toolbox:
         return self._functions
 
     @property
-    def _rng(self) -> Stream:
+    def _rng(self) -> Draws:
         assert self._user is not None, "functions are handed out by used_by"
         return self._user.rng
 
@@ -63,17 +63,17 @@ class Toolbox:
 
     def chance(self, probability: float) -> bool:
         """Return True with this probability."""
-        return self._rng.random() < probability
+        return self._rng.chance(probability)
 
     def uniform(self, low: float, high: float) -> float:
         """Return a uniformly distributed number between `low` and `high`."""
-        return low + (high - low) * self._rng.random()
+        return self._rng.uniform(low, high)
 
     def exponential(self, mean: float) -> float:
         """Return an exponentially distributed number with this mean."""
         if mean <= 0:
             raise ExpressionError(f"the mean of exponential must be above 0, not {mean:g}")
-        return self._rng.expovariate(1 / mean)
+        return self._rng.exponential(mean)
 
     def gauss(self, mean: float, deviation: float) -> float:
         """Return a normally distributed number with mean `mean` and standard deviation `deviation`."""

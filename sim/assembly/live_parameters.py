@@ -67,7 +67,8 @@ class LiveParameters:
         self._simulation = simulation
         self._world = simulation.world
         self._others: tuple[Override, ...] = ()
-        self._times: Counter[str] = Counter()  # by key of a change: how often it was made, for its random draws
+        self._times: Counter[str] = Counter()  # by key of a change: how often it was made at this time, for its draws
+        self._time = -1  # the time from which the last change holds
         self._known: dict[tuple[tuple[tuple[str, ...], str], ...], schema.Scenario] = {}
 
     def check(self, overrides: Iterable[Override], when: str = "during a run", *, now: bool = True) -> None:
@@ -100,11 +101,14 @@ class LiveParameters:
         Raises:
             UsageError: if it is not possible, as `check`; or a value cannot be evaluated.
         """
-        return self.apply(self.prepare(overrides, among), first=first)
+        return self.apply(self.prepare(overrides, among, first=first), first=first)
 
-    def prepare(self, overrides: Iterable[Override], among: Collection[str] | None = None) -> PreparedChange:
+    def prepare(
+        self, overrides: Iterable[Override], among: Collection[str] | None = None, *, first: bool = False
+    ) -> PreparedChange:
         """Return a change that can be applied now; see `change`. Nothing changes yet."""
         changes = read_changes(self._simulation.scenario, overrides)
+        self._begin(self._world.kernel.now + (not first))
         assignments = [one for change in changes.states for one in self._assignments(change, among)]
         keys = tuple(f"{change.name}.{change.key}" for change in changes.states)
         others, scenario = self._others, self.scenario
@@ -176,10 +180,16 @@ class LiveParameters:
                 continue
             try:
                 key = f"{change.name}.{change.key}"
-                value = self._evaluate(agent, change.value, key, self._times[key])
+                value = self._evaluate(agent, change.value, key, self._time, self._times[key])
             except UsageError as error:
                 raise change.override.error(str(error), error.hint) from error
             yield agent, change.key, value
+
+    def _begin(self, time: int) -> None:
+        """Begin a change that holds from a time (nanoseconds) on; a branch makes it 1 ns before that."""
+        if time != self._time:
+            self._time = time
+            self._times.clear()
 
     def _targets(self, change: StateChange, agents: Mapping[str, Any]) -> list[Agent]:
         """Return the existing agents that have a variable.

@@ -205,12 +205,7 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
         if result.run and not result.doubts:
             say(f"hint: continue it with: sim resume {plain(result.run)}")
     if result.unanswered:
-        say(f"sim: error: no model call was answered: all {result.unanswered} failed")
-        shown = Path(result.run).name if result.run else ""
-        if failures := ", ".join(f"{count} {kind}" for kind, count in result.models.get("failures", {}).items()):
-            say(f"sim: the requests ended with: {plain(failures)}")
-        if shown:
-            say(f"hint: list them with: sim show {plain(shown)} --view llm_calls")
+        _say_unanswered(result)
     for line in result.never[:_MOST_WARNINGS]:
         say(f"sim: warning: {plain(line)}")
     if len(result.never) > _MOST_WARNINGS:
@@ -222,3 +217,13 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
         say(f"sim: warning: {plain(result.deadlock)}")
     if result.commonest_error:
         say(f"sim: warning: {result.errors} errors of agents; most frequent: {plain(result.commonest_error)}")
+
+
+def _say_unanswered(result: RunResult) -> None:
+    """Say that no model call was answered, and with what the requests ended."""
+    say(f"sim: error: no model call was answered: all {result.unanswered} failed")
+    shown = Path(result.run).name if result.run else ""
+    if failures := ", ".join(f"{count} {kind}" for kind, count in result.models.get("failures", {}).items()):
+        say(f"sim: the requests ended with: {plain(failures)}")
+    if shown:
+        say(f"hint: list them with: sim show {plain(shown)} --view llm_calls")

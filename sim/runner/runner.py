@@ -173,10 +173,11 @@ class RunController:
         self.feed.start()
         self.interventions.start()
         for loop, delay_ns in self.simulation.starts:
-            if self.mode == "tick":
-                loop.start_ticking(delay_ns=delay_ns)
-            else:
-                loop.start_now(delay_ns=delay_ns)
+            with self._world.kernel.acting_as(loop.actor):  # so that no key tells how many others there are
+                if self.mode == "tick":
+                    loop.start_ticking(delay_ns=delay_ns)
+                else:
+                    loop.start_now(delay_ns=delay_ns)
         if self.sync is not None:
             self.sync.start()
         elif self.mode == "tick":
@@ -265,8 +266,7 @@ class RunController:
         """
         kernel = self._world.kernel
         if status == "finished":
-            with kernel.acting_as(kernel.supervisor):
-                self._manager.check_states()
+            self._manager.check_states()
         states, digest = self._manager.states(), self._world.digest()
         self._world.on_all_stopped = None
         if status == "finished":

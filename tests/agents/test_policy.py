@@ -172,9 +172,9 @@ def toolbox() -> tuple[Lab, Toolbox]:
 
 
 def test_chance(toolbox: tuple[Lab, Toolbox]) -> None:
-    """Random functions draw for the agent and its iteration, and keep their bounds."""
+    """Random functions draw for the agent and the moment, and keep their bounds."""
     _, box = toolbox
-    other = Streams(3).at("p", "rules", 0)
+    other = Streams(3).draws("p", "rules").moment(0, 0)
     assert [box.chance(0.5) for _ in range(20)] == [other.random() < 0.5 for _ in range(20)]
     assert all(2 <= box.uniform(2, 3) < 3 for _ in range(100))
     assert {box.randint(1, 3) for _ in range(100)} == {1, 2, 3}

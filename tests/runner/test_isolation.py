@@ -13,7 +13,7 @@ from sim.kernel import Kernel, Latch, Queue, Signal, sleep
 from sim.runner import RunController
 from sim.scenario import loads
 from sim.store import HashRecorder
-from sim.store.hashing import lane_of
+from sim.store.lanes import Lanes
 
 TALK = """
 name: talk
@@ -71,7 +71,7 @@ def test_one_agent_more_changes_its_own_lane_alone(does):
     text = TALK.format(seed=5)
     count = 7
     extra = f"  - {{name: extra, count: {count}, {EXTRAS[does]}}}"
-    own = {lane_of(f"extra-{number}") for number in range(1, count + 1)}
+    own = {Lanes().of(f"extra-{number}") for number in range(1, count + 1)}
     found = changed(lanes(text.replace("EXTRA", "")), lanes(text.replace("EXTRA", extra)))
     assert found == own
 
@@ -82,7 +82,7 @@ def test_any_agents_more_change_their_own_lanes_alone(seed, kinds, shuffled):
     """The same for any of them together, any seed, and a shuffled order."""
     text = TALK.format(seed=seed) + ("execution: {ties: shuffled}\n" if shuffled else "")
     extra = "\n".join(f"  - {{name: x{number}, {EXTRAS[does]}}}" for number, does in enumerate(kinds))
-    own = {lane_of(f"x{number}") for number in range(len(kinds))}
+    own = {Lanes().of(f"x{number}") for number in range(len(kinds))}
     assert changed(lanes(text.replace("EXTRA", "")), lanes(text.replace("EXTRA", extra))) <= own
 
 
