@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
     from sim.analysis import open as open  # noqa: A004
     from sim.compare.comparison import Comparison
-    from sim.errors import Interrupt, NameTakenError, ScenarioError, SimError, UsageError
+    from sim.errors import Interrupt, NameTakenError, RecordWarning, ScenarioError, SimError, UsageError
     from sim.events import Event, EventBus
     from sim.experiments.scoring import ScoreCost, Scores, score, score_async
     from sim.kernel import (
@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     )
     from sim.scenario import Scenario, load
     from sim.standalone import World
+    from sim.store.integrity import Integrity
     from sim.tools import Tool, Tools, tool
     from sim.world import Action, ActionResult, Message, Service
 
@@ -101,14 +102,14 @@ __version__ = "0.1.0"
 __all__ = [
     "Action", "ActionResult", "Actor", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager", "AgentRecord",
     "AgentRecords", "AgentState", "Chart", "Comparison", "Container", "Control", "Effect", "Event", "EventBus",
-    "Experiment", "Interrupt", "Kernel", "Latch", "Message", "NameTakenError", "Outcome", "PauseReason", "Preempted",
-    "PreemptiveResource", "PriorityResource", "Question", "Queue", "RateTracker", "ReplayResult", "Resource", "Run",
-    "RunController", "RunList", "RunResult", "RunSummary", "Scenario", "ScenarioError", "ScoreCost", "Scores",
-    "Service", "Signal", "SimError", "SimulationRunner", "Store", "Survey", "SurveyAnswer", "SurveyCost", "Tool",
-    "Tools", "UsageError", "WakeCondition", "World", "all_of", "arms", "arms_async", "ask", "ask_async", "branch",
-    "branch_async", "diff", "first_of", "interview", "interview_prompt", "join", "load", "perform", "record_answer",
-    "replay", "replay_async", "resume", "resume_async", "run", "run_async", "run_until", "runs", "score", "score_async",
-    "sleep", "sweep", "sweep_async", "tool",
+    "Experiment", "Integrity", "Interrupt", "Kernel", "Latch", "Message", "NameTakenError", "Outcome", "PauseReason",
+    "Preempted", "PreemptiveResource", "PriorityResource", "Question", "Queue", "RateTracker", "RecordWarning",
+    "ReplayResult", "Resource", "Run", "RunController", "RunList", "RunResult", "RunSummary", "Scenario",
+    "ScenarioError", "ScoreCost", "Scores", "Service", "Signal", "SimError", "SimulationRunner", "Store", "Survey",
+    "SurveyAnswer", "SurveyCost", "Tool", "Tools", "UsageError", "WakeCondition", "World", "all_of", "arms",
+    "arms_async", "ask", "ask_async", "branch", "branch_async", "diff", "first_of", "interview", "interview_prompt",
+    "join", "load", "perform", "record_answer", "replay", "replay_async", "resume", "resume_async", "run", "run_async",
+    "run_until", "runs", "score", "score_async", "sleep", "sweep", "sweep_async", "tool",
 ]  # fmt: skip
 """The public names but `open`, so that `from sim import *` does not hide the built-in function."""
 
@@ -117,7 +118,7 @@ _HOMES = {
     "agents.interview": "Question SurveyAnswer interview interview_prompt record_answer",
     "analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async diff open runs sweep sweep_async",
     "compare.comparison": "Comparison",
-    "errors": "Interrupt NameTakenError ScenarioError SimError UsageError",
+    "errors": "Interrupt NameTakenError RecordWarning ScenarioError SimError UsageError",
     "events": "Event EventBus",
     "experiments.scoring": "ScoreCost Scores score score_async",
     "kernel": "Actor Effect Kernel Latch Outcome Queue Signal all_of first_of join perform run_until sleep",
@@ -127,6 +128,7 @@ _HOMES = {
     "resume run ask_async branch_async replay_async resume_async run_async",
     "scenario": "Scenario load",
     "standalone": "World",
+    "store.integrity": "Integrity",
     "tools": "Tool Tools tool",
     "world": "Action ActionResult Message Service",
 }

@@ -27,10 +27,23 @@ Point = Literal[
     "resume.live",  # the whole record has been replayed
     "run.finishing",  # before the end of the run is written
     "run.finished",  # the end is written, but the write-ahead log is not merged
+    "draft.made",  # an empty draft of an experiment, an archive or a page is there, and locked
+    "files.drafted",  # files are whole, in a draft
+    "files.replaced",  # one of them has its final name
+    "results.drafted",  # the results of an experiment have their tables, in a draft
+    "results.created",  # they have their final name
+    "results.added",  # a trial is on record
+    "archive.drafted",  # an archive is whole, in a draft
+    "archive.created",  # it has its final name
+    "archive.unpacked",  # a file of an archive is unpacked, in a draft
 ]
 
-POINTS: Final[tuple[Point, ...]] = tuple(point for point in get_args(Point) if not point.startswith("batch."))
-"""The crash points that do not need batches of model calls."""
+_OTHERS: Final = ("batch.", "draft.", "files.", "results.", "archive.")
+POINTS: Final[tuple[Point, ...]] = tuple(point for point in get_args(Point) if not point.startswith(_OTHERS))
+"""The crash points of a run that do not need batches of model calls."""
+
+FILE_POINTS: Final[tuple[Point, ...]] = tuple(point for point in get_args(Point) if point.startswith(_OTHERS[1:]))
+"""The crash points of experiments, archives and pages."""
 
 hook: Callable[[Point], None] | None = None
 """Called at each crash point. It can kill the process, wait, or raise. Only tests set it."""

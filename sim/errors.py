@@ -32,6 +32,10 @@ class NameTakenError(UsageError, ValueError):
     """An agent has the same name as another one, or already has a loop."""
 
 
+class RecordWarning(UserWarning):
+    """The record that is read has lost its end, or a file of it was changed. What is read may not be what happened."""
+
+
 class RunError(SimError):
     """A run failed, or its file cannot be used (command line: exit code 1)."""
 

@@ -13,6 +13,7 @@ from sim.experiments.designs import Design, varied
 from sim.experiments.experiment import PointEstimates, carry_out, differences, evaluate, missing, reach, without_effect
 from sim.experiments.figures import difference_drawing, outcome_drawings, reach_drawing
 from sim.experiments.folder import PAGE, begin, go_on, write
+from sim.experiments.integrity import check_experiment
 from sim.experiments.plan import Hosting, Mode, Plan, make_sweep
 from sim.experiments.points import as_number
 from sim.experiments.results import Results
@@ -26,6 +27,7 @@ from sim.scenario.overrides import value_text
 from sim.store import run_folder
 from sim.store.archive import is_archive, unpacked_experiment
 from sim.store.frames import Frame, Library, frame
+from sim.store.integrity import Integrity
 from sim.text import plain
 
 Values = str | Iterable[Any]
@@ -46,6 +48,7 @@ class Experiment:
     Attributes:
         folder: the folder with all files of the experiment.
         plan: the plan. `plan.id` can be cited.
+        hash: the hash of the results, which can be cited: whoever carries out the same plan gets the same.
         complete: whether no trial is missing.
         estimates: the outcomes over seeds, for each combination or arm.
         differences: the differences between the arms and the baseline; empty for a sweep.
@@ -56,7 +59,7 @@ class Experiment:
 
     def __init__(self, results: Results) -> None:
         self.folder = results.folder
-        self.plan = results.plan
+        self.plan, self.hash = results.plan, results.hash()
         self.estimates: tuple[PointEstimates, ...] = tuple(evaluate(results))
         self.complete = not missing(results)
         self.differences = tuple(differences(results))
@@ -70,11 +73,20 @@ class Experiment:
 
         Raises:
             UsageError: if there is none, or it is still carried out.
-            RunError: if its file, or the archive, is damaged.
+            RunError: if its results were changed, or the archive is damaged. Damage to the table, the page, the plan,
+                or runs that it refers to is a `RecordWarning`.
         """
         path = Path(folder)
-        with contextlib.closing(Results(unpacked_experiment(path) if is_archive(path) else path)) as results:
-            return cls(results)
+        place = unpacked_experiment(path) if is_archive(path) else path
+        with contextlib.closing(Results(place)) as results:
+            found = cls(results)
+        found.integrity.warn()
+        return found
+
+    @property
+    def integrity(self) -> Integrity:
+        """Whether the experiment is complete and unchanged, as `sim verify` checks it; see `Integrity`."""
+        return check_experiment(self.folder).integrity
 
     def resume(self, *, again: bool = False, **options: Unpack[WorkerKeywords]) -> Self:
         """Run the trials that are missing, and return the experiment with them.
@@ -120,7 +132,6 @@ class Experiment:
 
     def _trials(self) -> tuple[list[str], list[tuple[Any, ...]]]:
         with contextlib.closing(Results(self.folder)) as results:
-            results.finish()
             return results.rows()
 
     def _estimates(self) -> tuple[list[str], list[tuple[Any, ...]]]:

@@ -20,6 +20,7 @@ from sim.store import StoredRun, run_folder, summary
 from sim.store.files import Database
 from sim.store.frames import Frame, Library, frame
 from sim.store.reader import QUERY_SECONDS
+from sim.text import plain
 
 
 class Run(StoredRun):
@@ -31,6 +32,7 @@ class Run(StoredRun):
     Attributes:
         info: name, seed, status, hash and so on.
         path: the folder of the run.
+        integrity: whether the record is whole, what it has lost, and what was changed; see `Integrity`.
     """
 
     def __init__(self, path: Path, database: Database) -> None:
@@ -165,10 +167,16 @@ class Run(StoredRun):
         return str(self.path)
 
     def __repr__(self) -> str:
-        return f"<Run {self.info.id}: {summary.sentence(summary.fields_of(self.info))}>"
+        damage = "".join(f"; {plain(problem)}" for problem in self._told())
+        return f"<Run {self.info.id}: {summary.sentence(summary.fields_of(self.info))}{damage}>"
 
     def _repr_html_(self) -> str:
-        return summary.html(summary.pairs(summary.fields_of(self.info)), self.metrics)
+        problems = [("damaged", problem) for problem in self._told()]
+        return summary.html((*problems, *summary.pairs(summary.fields_of(self.info))), self.metrics)
+
+    def _told(self) -> Sequence[str]:
+        """Return what is wrong with the record, if it was checked."""
+        return () if self._integrity is None else self._integrity.problems
 
 
 def open(  # noqa: A001 - always used as `sim.open`
@@ -184,7 +192,9 @@ def open(  # noqa: A001 - always used as `sim.open`
         run: the name of a scenario (its latest run; `NAME~1` is the run before it), the beginning of the name of a run
             as `sim list` shows it, a run folder, its `run.db`, a zip archive of a run, or the result of a run.
         out: the folder with the run folders, in which names are looked up.
-        verify: whether to check all hashes first. This takes about half a second for a million events.
+        verify: whether to check the record first, as `sim verify` does. This takes about half a second for a million
+            events. A file beside the database that was changed, and lost records, are a `RecordWarning`;
+            `Run.integrity` has all that was found.
         seconds: the time limit of a query, in real seconds.
 
     Raises:

@@ -9,11 +9,12 @@ Modules:
     odd         a description after the ODD protocol, filled from the scenario
     check       whether an archive is complete and unchanged, and unpacking it
     fresh       repeats the run of an archive in a new environment
+    compare     whether the repetition of an experiment has the same results
 """
 
 from sim.archives.check import Checked, check_archive
 from sim.archives.crate import Author, Details
-from sim.archives.fresh import Repeated, repeat
+from sim.archives.fresh import Repeated, repeat, sim_in, use_own_sim
 from sim.archives.write import Archive, archive_experiment, archive_run
 
 __all__ = [
@@ -26,4 +27,6 @@ __all__ = [
     "archive_run",
     "check_archive",
     "repeat",
+    "sim_in",
+    "use_own_sim",
 ]

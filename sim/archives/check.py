@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from sim.archives.crate import METADATA, read_metadata
+from sim.crashpoints import reach
 from sim.errors import UsageError
 from sim.store.archive import EXPERIMENT, UNREADABLE, check_space, is_known, members_of, open_archive, unreadable
 from sim.store.files import DATABASE
@@ -107,4 +108,5 @@ def _unpack(opened: zipfile.ZipFile, member: zipfile.ZipInfo, to: Path) -> tuple
                 size += len(block)
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError):  # its check sum is wrong, or it is damaged
         return size, ""
+    reach("archive.unpacked")
     return size, digest.hexdigest()

@@ -1,26 +1,26 @@
 """Edge: repeats the run or the experiment of an archive in a new environment, with the software that it brings."""
 
-import csv
 import json
 import os
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
+from sim.archives.compare import results_difference
 from sim.archives.processes import building_variables, fetching_variables, run, running_variables
 from sim.archives.software import MODULES, VERSIONS
+from sim.archives.wheels import SIM, wheel_of
 from sim.errors import RunError, UsageError
-from sim.experiments.folder import PLAN, TABLE
+from sim.experiments.folder import PLAN
+from sim.store.drafts import draft_folder
 from sim.store.files import SCENARIO
 from sim.text import of_error
 
-_OF_ITS_OWN: Final = ("wall_seconds", "cpu_seconds", "run")
 _SECONDS: Final = 3600.0  # real time that a step may take
 _PINNED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]*")
 _VERSION: Final = re.compile(r"3(\.\d{1,3}){1,2}")
@@ -61,15 +61,48 @@ def repeat(files: Path, replay: Mapping[str, Any], python: str | None, environme
     if "experiment" in replay and replay.get("asks"):
         raise UsageError("the experiment asks language models at an endpoint, so it cannot be repeated the same way")
     allowed = [word for name in allow for word in ("--allow", name)]
-    with tempfile.TemporaryDirectory(prefix="sim-replay-", ignore_cleanup_errors=True) as folder:
-        new = _Environment(files, environment, Path(folder))
+    with draft_folder(None, "sim-replay") as folder:
+        new = _Environment(files, environment, folder / "new")
+        new.folder.mkdir()
         version = new.set_up(python)
         if "experiment" not in replay:
             return _replayed(new, version, allowed)
         try:
             return _carried_out(new, version, allowed)
-        except (LookupError, TypeError, ValueError, OSError, csv.Error, RecursionError) as error:
-            raise UsageError(f"the plan or the table in the archive cannot be used: {of_error(error):.200}") from error
+        except (LookupError, TypeError, ValueError, OSError, RecursionError) as error:
+            raise UsageError(f"the plan in the archive cannot be used: {of_error(error):.200}") from error
+
+
+def sim_in(files: Path) -> tuple[str, bool] | None:
+    """Return the file of the sim in an archive, and whether it is the one that is installed here, byte by byte.
+
+    Args:
+        files: the folder of its unpacked files.
+
+    Returns:
+        None if it has none, or several.
+    """
+    wheels = sorted((files / "software").glob(f"{SIM.replace('-', '_')}-*.whl"))
+    if len(wheels) != 1:
+        return None
+    try:
+        own = wheel_of(SIM)
+    except RunError:  # it runs from a source tree that is not installed
+        return wheels[0].name, False
+    return wheels[0].name, (wheels[0].name, wheels[0].read_bytes()) == own
+
+
+def use_own_sim(files: Path) -> None:
+    """Put the sim that is installed here in the place of the one that an archive brings.
+
+    Args:
+        files: the folder of its unpacked files.
+    """
+    software = files / "software"
+    for wheel in software.glob(f"{SIM.replace('-', '_')}-*.whl"):
+        wheel.unlink()
+    name, content = wheel_of(SIM)
+    (software / name).write_bytes(content)
 
 
 def _is_name(name: object) -> bool:
@@ -95,22 +128,8 @@ def _carried_out(new: "_Environment", version: str, allowed: Sequence[str]) -> R
             raise UsageError("the plan in the archive refers to a run outside of it")
     given.write_text(json.dumps(plan), encoding="utf-8")
     new.sim("sweep", "--plan", str(given), "--to", str(again), *allowed)
-    difference = _difference(_table(folder / TABLE), _table(again / TABLE))
+    difference = results_difference(folder, again)
     return Repeated(difference is None, version, difference)
-
-
-def _table(path: Path) -> list[dict[str, str]]:
-    """Return the lines of a table of results, without what no two experiments have in common."""
-    with path.open(encoding="utf-8", newline="") as stream:
-        return [{key: cell for key, cell in line.items() if key not in _OF_ITS_OWN} for line in csv.DictReader(stream)]
-
-
-def _difference(was: Sequence[Mapping[str, str]], found: Sequence[Mapping[str, str]]) -> str | None:
-    for number, (one, other) in enumerate(zip(was, found, strict=False), 2):
-        for key in one:
-            if one[key] != other.get(key):
-                return f"{key} in line {number} of {TABLE} is {other.get(key)!r:.100}, and was {one[key]!r:.100}"
-    return None if len(was) == len(found) else f"{TABLE} has {len(found)} trials, and had {len(was)}"
 
 
 def _pinned(path: Path) -> Path:

@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import shutil
 import sqlite3
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -17,16 +16,20 @@ from sim.archives.crate import CITATION, METADATA, Details, Study, citation_of, 
 from sim.archives.odd import odd_description
 from sim.archives.software import Software, named_software, software_of
 from sim.archives.wheels import entry
+from sim.crashpoints import reach
 from sim.errors import UsageError
 from sim.experiments.folder import PAGE, PLAN, TABLE
+from sim.experiments.integrity import check_whole
 from sim.experiments.plan import Plan, check_scenario
+from sim.experiments.recorded import RUNS
 from sim.experiments.results import FILE, Results
 from sim.kernel.codec import encode
 from sim.scenario import load
 from sim.scenario.load import read_text
 from sim.scenario.yaml_tree import read_tree
 from sim.store import StoredRun, open_run, run_folder
-from sim.store.archive import EXPERIMENT, RUN_FILES, check_not_archived
+from sim.store.archive import EXPERIMENT, MOST_FILES, RUN_FILES, check_not_archived
+from sim.store.drafts import draft_folder, open_new, sync_folder
 from sim.store.files import DATABASE, LOCK, PLACES, SCENARIO, failure, is_settled, versions
 from sim.text import plain
 
@@ -35,6 +38,8 @@ EXPERIMENT_FOLDER: Final = EXPERIMENT.rpartition("/")[0] + "/"
 DESCRIPTION: Final = "ODD.md"
 PAST: Final = "past/"
 """The folder of the run from which the arms of an experiment go on."""
+
+_OTHER_FILES: Final = 1100  # of an archive: the code of agents, the software, descriptions
 
 Files = Mapping[str, bytes | Path]
 
@@ -47,12 +52,14 @@ class Archive:
         path: its file.
         files: the number of files in it.
         size: its size in bytes.
+        sha256: the hash of the file, by which it is cited.
         notes: what its readers may miss, one sentence each.
     """
 
     path: Path
     files: int
     size: int
+    sha256: str
     notes: tuple[str, ...]
 
 
@@ -74,10 +81,11 @@ def archive_run(run: str | Path, target: Path, details: Details | None = None, *
     _check(target, given, force=force)
     folder = run_folder(run)
     check_not_archived(folder, "it need not be archived again")
-    with open_run(folder) as stored:
+    with open_run(folder, verify=False) as stored:
         info = stored.info
         if info.status == "running" or not (is_settled(folder / DATABASE) or info.status == "killed"):
             raise UsageError(f"{folder} is still running", hint="archive it when it has ended: sim stop ends it")
+        stored.integrity.check()
         software = software_of(info.versions, info.code)
         text = read_text(folder / SCENARIO)
         study = _study_of_run(stored, text, given)
@@ -102,24 +110,25 @@ def archive_experiment(folder: Path, target: Path, details: Details | None = Non
     """
     given = details or Details()
     _check(target, given, force=force)
-    with contextlib.closing(Results(folder)) as results:
-        plan = results.plan
-    for name in (TABLE, PAGE):
-        if not (folder / name).is_file():
-            raise UsageError(f"{folder} is not complete: it has no {name}", hint=f"go on: sim sweep --resume {folder}")
+    with contextlib.closing(Results(folder)) as results:  # which also merges the log of one that was killed
+        plan, whole = results.plan, bool(results.written())
+    checked = check_whole(folder)
+    if checked.missing or not whole:
+        raise UsageError(f"{folder} is not complete: {checked.notes[0]}")
     check_scenario(plan, Path(plan.file))
     scenario = load(plan.file, plan.overrides)  # without `allow`: no code of agents is run to pack it
     software = software_of(*named_software(plan.allow))
     text = read_text(Path(plan.file))
-    with tempfile.TemporaryDirectory(prefix="sim-") as draft:
+    with draft_folder(None, "sim-portable") as draft:
         files: dict[str, bytes | Path] = {f"{EXPERIMENT_FOLDER}{name}": folder / name for name in (TABLE, PAGE)}
-        files |= _portable(plan, folder, Path(draft))
+        files |= _portable(plan, folder, draft)
         files[f"{EXPERIMENT_FOLDER}{SCENARIO}"] = text.encode()
         graph = scenario.recorded_places()
         if graph is not None:
             files[f"{EXPERIMENT_FOLDER}{PLACES}"] = graph
         if plan.past is not None:
             files |= _run_files(PAST, Path(plan.past.run))
+        files |= _trials(folder)
         study = _study_of_plan(plan, scenario.description, folder, given)
         return _write(target, files, software, odd_description(text, plan.overrides, _facts(plan)), study, given)
 
@@ -133,6 +142,25 @@ def _portable(plan: Plan, folder: Path, draft: Path) -> dict[str, bytes | Path]:
     with contextlib.closing(sqlite3.connect(copy)) as connection, connection:
         connection.execute("UPDATE plan SET text = ?", (moved.decode(),))
     return {f"{EXPERIMENT_FOLDER}{PLAN}": moved + b"\n", f"{EXPERIMENT_FOLDER}{FILE}": copy}
+
+
+def _trials(folder: Path) -> dict[str, bytes | Path]:
+    """Return the files of the runs of recorded trials.
+
+    Raises:
+        UsageError: if an archive cannot have so many.
+    """
+    with contextlib.closing(Results(folder)) as results:
+        names = sorted({figures["run"] for _, _, figures, *_ in results.trials() if figures["run"]})
+    files: dict[str, bytes | Path] = {}
+    for name in names:
+        files |= _run_files(f"{EXPERIMENT_FOLDER}{RUNS}/", folder / RUNS / Path(name).name)
+    if len(files) > MOST_FILES - _OTHER_FILES:
+        raise UsageError(
+            f"{folder} has {len(files):,} files of {len(names):,} recorded trials, and an archive at most"
+            f" {MOST_FILES:,} files", hint="carry the plan out again without `record`, or in parts",
+        )  # fmt: skip
+    return files
 
 
 def _facts(plan: Plan) -> dict[str, Any]:
@@ -191,19 +219,23 @@ def _write(target: Path, own: Files, software: Software, description: str, study
         **own, **software.files, DESCRIPTION: description.encode(), CITATION: citation_of(study, details),
     }  # fmt: skip
     try:
-        with tempfile.TemporaryDirectory(prefix=".archive-", dir=target.parent) as folder:
-            draft = Path(folder) / target.name
-            with draft.open("xb") as stream:
-                draft.chmod(0o600)
+        with draft_folder(target.parent, ".archive") as folder:
+            draft = folder / target.name
+            with open_new(draft) as stream:
                 _pack(stream, files, study, details)
+            reach("archive.drafted")
             draft.replace(target)
+            reach("archive.created")
+        sync_folder(target.parent)
         size = target.stat().st_size
+        with target.open("rb") as written:
+            sha256 = hashlib.file_digest(written, "sha256").hexdigest()
     except OSError as error:
         raise failure(target, error) from error
     missing = (f"it lacks {one}" for one in software.missing)
     unnamed = [] if details.authors else ["it names no author: give --author"]
     unnamed += [] if details.licence else ["it states no licence: give --licence"]
-    return Archive(target, len(files) + 1, size, (*missing, *unnamed))
+    return Archive(target, len(files) + 1, size, sha256, (*missing, *unnamed))
 
 
 def _pack(stream: BinaryIO, files: Files, study: Study, details: Details) -> None:

@@ -16,6 +16,7 @@ from sim.errors import UsageError
 from sim.experiments.folder import new_folder
 from sim.experiments.points import Point
 from sim.experiments.trial import Trial
+from sim.store.drafts import replace_files
 from sim.store.export import csv_cell
 from sim.store.files import DATABASE, failure, private_file
 
@@ -67,11 +68,10 @@ def write(bench: Bench, folder: Path) -> None:
         RunError: if a file cannot be written.
     """
     texts = {DATA: json.dumps(to_json(bench)), TABLE: to_csv(bench), PAGE: render(bench)}
-    for name, text in texts.items():
-        try:
-            private_file(folder / name, text.encode())
-        except OSError as error:
-            raise failure(folder / name, error) from error
+    try:
+        replace_files(folder, {name: text.encode() for name, text in texts.items()})
+    except OSError as error:
+        raise failure(folder / DATA, error) from error
     (folder / TRIALS).unlink(missing_ok=True)
 
 

@@ -19,7 +19,7 @@ from typing import NoReturn
 import click
 
 from sim import __version__
-from sim.cli.render.output import INTERRUPTED, complain, still, tolerate_all_text
+from sim.cli.render.output import INTERRUPTED, complain, still, telling_of_records, tidy_at_sigterm, tolerate_all_text
 
 VERBS = {
     "new": "Write a small scenario to start from.",
@@ -97,7 +97,7 @@ class Verbs(click.Group):
 
     Each command has its own help: sim run --help.
 
-    Exit codes: 0 success, 1 a run or a check failed, 2 wrong usage or input.""",
+    Exit codes: 0 success, 1 a run or a check failed or a record is damaged, 2 wrong usage or input.""",
 )
 @click.version_option(__version__, message="sim %(version)s")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
@@ -116,7 +116,10 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     tolerate_all_text()
     logging.getLogger("sim.actors").addHandler(logging.NullHandler())  # the summary counts failures
     try:
-        code = verbs.main(given, prog_name="sim", standalone_mode=False) or 0
+        with tidy_at_sigterm(), telling_of_records() as told:
+            code = verbs.main(given, prog_name="sim", standalone_mode=False) or 0
+        if told and not flags & {"--allow-change", "--allow-loss"}:
+            code = code or 1  # what was read may not be what happened
         sys.stdout.flush()
     except BrokenPipeError:
         code = still()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sim.cli.render.output import OUT, PATH, common, plain, print_json, say, tidy_at_sigterm
+from sim.cli.render.output import OUT, PATH, common, plain, print_json, say
 from sim.cli.run import allow_imports
 from sim.errors import UsageError
 
@@ -45,15 +45,22 @@ def command(
 
     details = Details([Author.of(text) for text in authors], licence, date, title)
     allow_imports()
-    with tidy_at_sigterm():
-        if (Path(run) / FILE).is_file():
-            written = archive_experiment(Path(run), target, details, force=force)
-        else:
-            written = archive_run(_found(run, out), target, details, force=force)
-    if as_json:
-        print_json({"file": target, "files": written.files, "bytes": written.size, "notes": written.notes})
+    if (Path(run) / FILE).is_file():
+        written = archive_experiment(Path(run), target, details, force=force)
     else:
-        click.echo(f"{plain(target)}: {written.files} files, {written.size:,} bytes")
+        written = archive_run(_found(run, out), target, details, force=force)
+    if as_json:
+        print_json(
+            {
+                "file": target,
+                "files": written.files,
+                "bytes": written.size,
+                "sha256": written.sha256,
+                "notes": written.notes,
+            }
+        )
+    else:
+        click.echo(f"{plain(target)}: {written.files} files, {written.size:,} bytes, sha256 {written.sha256}")
     for note in written.notes:
         say(f"sim: note: {plain(note)}")
 

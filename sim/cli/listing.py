@@ -51,8 +51,8 @@ def command(out: Path, tags: tuple[str, ...], as_json: bool) -> None:
     elif runs:
         print_table(*run_table(runs))
         for info in runs:
-            if info.problem or info.lost:
-                click.echo(f"{plain(info.id)}: {plain(info.problem or info.lost or '')}")
+            if problem := info.problem or info.lost or info.damaged:
+                click.echo(f"{plain(info.id)}: {plain(problem)}")
     else:
         click.echo(f"no runs in {plain(out)}{' with this tag' if tags else ''}")
 

@@ -118,7 +118,7 @@ def command(
             columns, rows = stored.table(sql)
             _rows(columns, rows[:first], len(rows), as_json)
         else:
-            fields = timed_fields_of(stored.info)
+            fields = {**timed_fields_of(stored.info), "damaged": list(stored.integrity.damaged)}
             print_json(fields) if as_json else print_summary(fields)
 
 

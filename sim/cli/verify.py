@@ -1,18 +1,24 @@
-"""`sim verify`: verify the record of a run against its hashes, and an archive against its metadata."""
+"""`sim verify`: verify the record of a run or an experiment against its hashes, and an archive against its metadata."""
 
+import hashlib
 import os
-import tempfile
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import attrs
 import click
 
-from sim.cli.render.output import OUT, common, plain, print_json, say, tidy_at_sigterm
-from sim.errors import RunError, UsageError
-from sim.store import StoredRun, find_run, open_run
-from sim.store.archive import is_archive
+from sim import __version__
+from sim.cli.render.output import OUT, common, plain, print_json, say
+from sim.errors import UsageError
+from sim.store import find_run
+from sim.store.archive import EXPERIMENT, is_archive
 from sim.store.audit_chain import AuditHead
+from sim.store.drafts import draft_folder
 from sim.store.files import DATABASE
+from sim.store.integrity import integrity_of
+from sim.store.reader import RESULTS
 
 
 @click.command(
@@ -22,6 +28,7 @@ from sim.store.files import DATABASE
     \b
       sim verify queue
       sim verify queue-1-3f --json
+      sim verify experiments/contagion-1
       sim verify contagion.zip --replay --python 3.13
       sim verify support --audit-head 12:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08""",
 )
@@ -33,116 +40,155 @@ from sim.store.files import DATABASE
 )
 @click.option(
     "--replay", "again", is_flag=True,
-    help="Of an archive: also repeat the run in a new environment, with the code in the archive. This runs that code.",
+    help="Of an archive: also repeat it in a new environment, with the code in the archive. This runs that code.",
 )  # fmt: skip
+@click.option(
+    "--own", is_flag=True, help="With --replay: with the sim that is installed here, not the one in the archive."
+)
 @click.option(
     "--python", metavar="VERSION|PATH", help="The Python of this environment, such as 3.13. Default: this one."
 )
 @OUT
 @common
-def command(run: str, out: Path, *, audit_head: str | None, again: bool, python: str | None, as_json: bool) -> int:
+def command(
+    run: str, out: Path, *, audit_head: str | None, again: bool, own: bool, python: str | None, as_json: bool
+) -> int:  # fmt: skip
     """Verify that the record of RUN is complete and unchanged: all events, effects, inputs, figures and audit records.
 
-    RUN can also be an archive that `sim archive` has written: all of its files are compared with its metadata. The exit
-    code is 1 if a record or a file was changed, removed, added or lost; the first such record is printed.
+    RUN can also be the folder of an experiment, whose table and page are derived from its results and compared; or an
+    archive that `sim archive` has written: all of its files are compared with its metadata, and what is in it is
+    verified in the same way. The exit code is 1 if anything was changed, removed, added or lost; it is printed.
     """
     known = None if audit_head is None else _parse(audit_head)
     if is_archive(Path(run)):
-        return _verify_archive(Path(run), known, again=again, python=python, as_json=as_json)
-    if again or python is not None:
-        raise UsageError("--replay and --python are for archives", hint=f"sim replay {run} replays a run")
-    fields, problems = _verified(find_run(out, run), known)
+        _check_options(again=again, own=own, python=python)
+        report = _verify_archive(Path(run), known, again=again, own=own, python=python)
+    elif again or own or python is not None:
+        raise UsageError("--replay, --own and --python are for archives", hint=f"sim replay {run} replays a run")
+    elif (Path(run) / RESULTS).is_file():
+        if known is not None:
+            raise UsageError(f"{run} is an experiment, and --audit-head is about a run")
+        report = _experiment(Path(run))
+    else:
+        report = _run(find_run(out, run), known)
     if as_json:
-        print_json({**fields, "intact": not problems, "problems": problems})
-    elif not problems:
-        click.echo(_intact(fields))
-    _say(problems)
-    return 1 if problems else 0
+        print_json({**report.fields, "intact": not report.problems, "problems": report.problems})
+    elif not report.problems:
+        for line in report.lines:
+            click.echo(line)
+    for note in report.notes:
+        say(f"sim: note: {plain(note)}")
+    for problem in report.problems:
+        say(f"sim: {plain(problem)}")
+    return 1 if report.problems else 0
 
 
-def _verify_archive(archive: Path, known: AuditHead | None, *, again: bool, python: str | None, as_json: bool) -> int:
-    from sim.archives import check_archive, repeat  # `sim verify` of a run needs none of it
+@attrs.define
+class _Report:
+    """What was found: fields for JSON, lines for people, notes, and problems."""
 
-    if python is not None and not again:
-        raise UsageError("--python is for --replay", hint="add --replay, if you trust the code in the archive")
+    fields: dict[str, object] = attrs.field(factory=dict)
+    lines: list[str] = attrs.field(factory=list)
+    notes: list[str] = attrs.field(factory=list)
+    problems: list[str] = attrs.field(factory=list)
+
+    def take(self, other: "_Report", folder: Path, archive: Path) -> None:
+        """Add what was found in an archive that was unpacked into a folder."""
+        self.fields |= other.fields
+        self.lines += other.lines
+        self.notes += [note.replace(str(folder), str(archive)) for note in other.notes]
+        self.problems += [problem.replace(str(folder), str(archive)) for problem in other.problems]
+
+
+def _check_options(*, again: bool, own: bool, python: str | None) -> None:
+    if (own or python is not None) and not again:
+        which = "--own" if own else "--python"
+        raise UsageError(f"{which} is for --replay", hint="add --replay, if you trust the code in the archive")
     if python is not None and (not python or python.startswith("-")):
         raise UsageError(f"{python[:80]!r} is neither a version nor a path of a Python", hint="such as --python 3.13")
-    with tidy_at_sigterm(), tempfile.TemporaryDirectory(prefix="sim-verify-") as folder:
-        checked = check_archive(archive, Path(folder))
-        problems = list(checked.problems)
+
+
+def _verify_archive(archive: Path, known: AuditHead | None, *, again: bool, own: bool, python: str | None) -> _Report:
+    from sim.archives import check_archive, sim_in  # `sim verify` of a run needs none of it
+
+    with draft_folder(None, "sim-verify") as draft:
+        folder = draft / "files"
+        folder.mkdir()
+        checked = check_archive(archive, folder)
         if known is not None and "experiment" in checked.replay:
             raise UsageError(f"{archive} is the archive of an experiment, and --audit-head is about a run")
-        fields: dict[str, object] = {"archive": archive, "title": checked.title, "files": checked.files}
-        for run in sorted(record.parent for record in Path(folder).glob(f"run/*/{DATABASE}")):
-            record, found = _verified(run, known)
-            fields |= {**record, "run": run.name}
-            problems += [problem.replace(str(run), str(archive)) for problem in found]
-        if again and not problems:
-            trials = _trials(Path(folder))
-            much = f" ({trials:,} trials: this takes about as long as the experiment took)" if trials else ""
-            say(f"sim: repeating it in a new environment{much}")
-            repeated = repeat(Path(folder), checked.replay, python, os.environ)
-            fields |= {"replayed": repeated.same, "python": repeated.python}
-            if not repeated.same:
-                problems.append(f"repeated on Python {repeated.python}, it differs: {repeated.difference}")
-    if as_json:
-        print_json({**fields, "intact": not problems, "problems": problems})
-    elif not problems:
-        click.echo(f"{plain(archive)}: {checked.files} files as in its metadata")
-        if "events" in fields:
-            click.echo(_intact(fields))
-        click.echo(
-            f"repeated on Python {fields['python']}: the same" if again else
-            "not repeated: --replay runs the code in the archive in a new environment"
-        )  # fmt: skip
-    _say(problems)
-    return 1 if problems else 0
+        with archive.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        report = _Report({"archive": archive, "title": checked.title, "files": checked.files, "sha256": sha256})
+        report.lines = [f"{plain(archive)}: {checked.files} files as in its metadata", f"sha256 {sha256}: cite it"]
+        report.problems += checked.problems
+        for run in sorted(record.parent for record in folder.glob(f"run/*/{DATABASE}")):
+            report.take(_run(run, known), run, archive)
+            report.fields["run"] = run.name
+        if (folder / EXPERIMENT).is_file() and (folder / EXPERIMENT).with_name(RESULTS).is_file():
+            report.take(_experiment((folder / EXPERIMENT).parent), folder, archive)
+        if again and not report.problems:
+            _repeat(report, folder, checked.replay, own=own, python=python)
+        elif not again:
+            who = f"; {_vouching(found)}" if (found := sim_in(folder)) else ""
+            report.lines.append(f"not repeated: --replay runs the code in the archive in a new environment{who}")
+        return report
 
 
-def _trials(folder: Path) -> int:
-    """Return how many trials the experiment of an unpacked archive has; 0 if it has a run."""
-    tables = list(folder.glob("experiment/results.csv"))
-    return sum(table.read_bytes().count(b"\n") - 1 for table in tables)
+def _repeat(report: _Report, folder: Path, replay: Mapping[str, Any], *, own: bool, python: str | None) -> None:
+    """Repeat the run or the experiment of an archive, and say who vouches for the code that did it."""
+    from sim.archives import repeat, sim_in, use_own_sim
+
+    found = sim_in(folder)
+    if found is None:
+        raise UsageError("the archive does not have one wheel of sim, so it cannot be repeated")
+    if own:
+        use_own_sim(folder)
+    who = f"by the sim that is installed here ({__version__})" if own else _vouching(found)
+    trials = report.fields.get("trials", 0)
+    much = f" ({trials:,} trials: this takes about as long as the experiment took)" if trials else ""
+    say(f"sim: repeating it in a new environment{much}")
+    repeated = repeat(folder, replay, python, os.environ)
+    report.fields |= {"replayed": repeated.same, "python": repeated.python, "sim": found[0], "own": own or found[1]}
+    if repeated.same:
+        report.lines.append(f"repeated on Python {repeated.python}: the same; {plain(who)}")
+    else:
+        report.problems.append(f"repeated on Python {repeated.python}, it differs: {repeated.difference}; {who}")
 
 
-def _say(problems: list[str]) -> None:
-    for problem in problems:
-        say(f"sim: {plain(problem)}")
+def _vouching(found: tuple[str, bool]) -> str:
+    """Return who vouches for what a repetition says: the one from whom the sim comes that carries it out."""
+    wheel, same = found
+    if same:
+        return f"the sim in it ({wheel}) is, byte by byte, the one that is installed here"
+    return (
+        f"the sim in it ({wheel}) is not the one that is installed here, so the authors of the archive vouch for it;"
+        " --replay --own repeats it with the installed one"
+    )
 
 
-def _verified(folder: Path, known: AuditHead | None) -> tuple[dict[str, object], list[str]]:
-    """Verify the record in a run folder, and return what was found, and the problems."""
-    problems: list[str] = []
+def _experiment(folder: Path) -> _Report:
+    """Verify the experiment in a folder."""
+    from sim.experiments.integrity import check_experiment  # `sim verify` of a run needs none of it
+
+    found = check_experiment(folder)
     fields: dict[str, object] = {
-        "run": str(folder), "status": None, "events": None, "effects": None, "commits": None, "audit": None,
+        "experiment": found.id, "trials": found.trials, "missing": found.missing, "recorded": found.runs,
+        "results": found.hash, "sealed": found.sealed, "notes": list(found.notes),
     }  # fmt: skip
-
-    def check_audit(stored: StoredRun) -> None:
-        found = stored.audit(known)
-        fields["audit"] = {"records": found.head.n, "head": found.head.hash}
-        if found.problem is not None:
-            problems.append(f"{folder} is damaged: {found.problem}")
-
-    def count(stored: StoredRun) -> None:
-        fields.update(stored.counts())
-
-    try:
-        with open_run(folder, verify=False) as stored:
-            fields["status"] = stored.info.status
-            problems += stored.problems()
-            for step in (check_audit, StoredRun.verify, count):
-                _try(step, stored, problems)
-    except RunError as error:
-        problems.append(str(error))
-    return fields, problems
+    lines = []
+    if found.id is not None:
+        recorded = f", the runs of {found.runs:,} of them" if found.runs else ""
+        lines = [f"intact: plan {found.id}, {found.trials:,} trials{recorded}; results {found.hash}"]
+    return _Report(fields, lines, list(found.notes), list(found.integrity.problems))
 
 
-def _try(step: Callable[[StoredRun], None], stored: StoredRun, problems: list[str]) -> None:
-    """Run one part of the check; damage that it finds must not hide what the other parts find."""
-    try:
-        step(stored)
-    except RunError as error:
-        problems.append(str(error))
+def _run(folder: Path, known: AuditHead | None) -> _Report:
+    """Verify the record in a run folder."""
+    found, facts = integrity_of(folder, known)
+    audit = None if found.audit is None else {"records": found.audit.n, "head": found.audit.hash}
+    fields: dict[str, object] = {"run": str(folder), **facts, "audit": audit}
+    return _Report(fields, [_intact(fields)] if found.whole else [], [], list(found.problems))
 
 
 def _intact(fields: dict[str, object]) -> str:

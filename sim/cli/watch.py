@@ -13,7 +13,7 @@ from sim.cli.render.output import OUT, common, print_json
 from sim.cli.render.progress import PLAIN_SECONDS
 from sim.cli.render.summary import print_summary
 from sim.cli.show import timed_fields_of
-from sim.store import find_run
+from sim.store import find_run, open_run
 
 
 @click.command(
@@ -40,7 +40,9 @@ def command(run: str, every: float | None, out: Path, as_json: bool) -> int:
 
     With --json, print one snapshot and end.
     """
-    follower = Follower(find_run(out, run, running=True))
+    with open_run(find_run(out, run, running=True)) as stored:
+        folder = stored.path
+    follower = Follower(folder)
     if as_json:
         look, _ = follower.look()
         print_json(attrs.asdict(look))

@@ -247,7 +247,7 @@ def check_past(plan: Plan, *, allow_change: bool = False) -> None:
     """
     if plan.past is None:
         return
-    with open_run(Path(plan.past.run), verify=False) as stored:
+    with open_run(Path(plan.past.run)) as stored:
         if stored.info.uid != plan.past.uid:
             raise UsageError(f"{plan.past.run} is not the run of this plan", hint="make a new plan")
         if not allow_change:

@@ -316,7 +316,7 @@ def to_json(results: Results, estimates: Sequence[PointEstimates]) -> dict[str, 
     """Return the results of an experiment as JSON."""
     plan = results.plan
     found: dict[str, Any] = {
-        "folder": str(results.folder), "id": plan.id, "plan": plan.to_json(),
+        "folder": str(results.folder), "id": plan.id, "hash": results.hash(), "plan": plan.to_json(),
         "rows": [attrs.asdict(one) for one in estimates],
         "without_value": [
             {"outcome": name, "trials": count, "of": of} for name, count, of in results.without_value()

@@ -1,19 +1,25 @@
 """The folder of an experiment: its results, its plan, a table and a page."""
 
 import csv
+import errno
+import hashlib
 import io
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Final
 
-from sim.errors import UsageError
+from sim.crashpoints import reach
+from sim.errors import RunError, UsageError
 from sim.experiments.arms import check_past
 from sim.experiments.experiment import PointEstimates
-from sim.experiments.page import render
+from sim.experiments.page import page_style, render
 from sim.experiments.plan import Plan, check_scenario
-from sim.experiments.results import FILE, Results
+from sim.experiments.results import FILE, Results, create_results, is_half_made
 from sim.kernel.codec import encode
+from sim.pages import document
+from sim.runner.fingerprint import code_hashes
+from sim.store.drafts import draft_folder, replace_files, sync_folder
 from sim.store.export import csv_cell
 from sim.store.files import failure, private_file, slug
 
@@ -26,6 +32,9 @@ PLAN, TABLE, PAGE = "plan.json", "results.csv", "results.html"
 def begin(plan: Plan, out: Path | None = None) -> Results:
     """Return the results of a new experiment.
 
+    All files are made in a draft, so that a process that is killed leaves either a whole experiment without trials,
+    which can be resumed, or none.
+
     Args:
         plan: the plan.
         out: its folder; None: the next free `experiments/NAME-NUMBER`.
@@ -35,18 +44,64 @@ def begin(plan: Plan, out: Path | None = None) -> Results:
         RunError: if the folder cannot be created or written. No part of the experiment is left in it.
     """
     for name in (FILE, PLAN):
-        if out is not None and (out / name).exists():
+        if out is not None and (out / name).exists() and not (name == FILE and is_half_made(out / name)):
             raise UsageError(f"{out} already contains {name}", hint="choose another folder")
-    folder = new_folder(FOLDER, slug(plan.name), out)
-    results = Results(folder, plan)
+    parent, inside = (FOLDER, False) if out is None else (out, True) if out.is_dir() else (out.parent, False)
     try:
-        private_file(folder / PLAN, encode(plan.to_json()) + b"\n")
+        parent.mkdir(parents=True, exist_ok=True)
+        with draft_folder(parent, ".experiment") as draft:
+            new = draft / "new"
+            new.mkdir(mode=0o700)
+            create_results(new / FILE, plan)
+            private_file(new / PLAN, _plan_text(plan))
+            sync_folder(new)
+            reach("results.drafted")
+            folder = _moved(new, parent) if inside else _named(new, plan, out)
+        sync_folder(parent)
+        reach("results.created")
     except OSError as error:
-        results.remove()
-        if not isinstance(error, FileExistsError):
-            (folder / PLAN).unlink(missing_ok=True)
-        raise failure(folder / PLAN, error) from error
-    return results
+        raise failure((parent if out is None else out) / PLAN, error) from error
+    return Results(folder)
+
+
+def _plan_text(plan: Plan) -> bytes:
+    return encode(plan.to_json()) + b"\n"
+
+
+def _moved(new: Path, folder: Path) -> Path:
+    """Move the files of a new experiment into a folder that exists, the results first: `go_on` adds the plan."""
+    if (folder / FILE).exists():  # half made, see `begin`
+        for ending in ("", "-wal", "-shm"):
+            (folder / f"{FILE}{ending}").unlink(missing_ok=True)
+    for name in (FILE, PLAN):
+        _place(new / name, folder / name)
+        reach("files.replaced")
+    return folder
+
+
+def _place(draft: Path, path: Path) -> None:
+    """Give a file its final name, unless another process has made one of that name meanwhile."""
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        raise UsageError(f"{path.parent} already contains {path.name}", hint="choose another folder") from None
+    except OSError:  # a file system without such links
+        draft.rename(path)
+
+
+def _named(new: Path, plan: Plan, out: Path | None) -> Path:
+    """Give the folder of a new experiment its final name: the given one, or the next free `experiments/NAME-NUMBER`."""
+    if out is not None:
+        return new.rename(out)
+    for number in count(1):
+        folder = FOLDER / f"{slug(plan.name)}-{number}"
+        if not folder.exists():
+            try:
+                return new.rename(folder)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # another process was faster
+                    raise
+    raise AssertionError("numbers do not end")
 
 
 def go_on(folder: Path, *, allow_change: bool = False) -> Results:
@@ -58,9 +113,14 @@ def go_on(folder: Path, *, allow_change: bool = False) -> Results:
 
     Raises:
         UsageError: if there are none, or the scenario or the run has changed.
+        RunError: if a file of the experiment was changed.
     """
     results = Results(folder)
     try:
+        if not (folder / PLAN).exists():  # its creation was killed
+            replace_files(folder, {PLAN: _plan_text(results.plan)})
+        elif (problem := plan_problem(results)) is not None:
+            raise RunError(problem, hint="remove it, and it is written again")
         if results.plan.past is None or not allow_change:
             check_scenario(results.plan, Path(results.plan.file))
         check_past(results.plan, allow_change=allow_change)
@@ -68,6 +128,16 @@ def go_on(folder: Path, *, allow_change: bool = False) -> Results:
         results.close()
         raise
     return results
+
+
+def plan_problem(results: Results) -> str | None:
+    """Return what is wrong with the plan beside the results, in one sentence; None if nothing is."""
+    path = results.folder / PLAN
+    try:
+        same = path.read_bytes() == _plan_text(results.plan)
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror}"
+    return None if same else f"{path} is not the plan of {FILE}: it was changed"
 
 
 def new_folder(parent: Path, name: str, given: Path | None) -> Path:
@@ -97,17 +167,27 @@ def write(results: Results, estimates: Sequence[PointEstimates]) -> Path:
     Raises:
         RunError: if a file cannot be written.
     """
-    results.finish()
+    files = derived(results, estimates)
+    try:
+        replace_files(results.folder, files)
+    except OSError as error:
+        raise failure(results.folder / PAGE, error) from error
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    results.note_written(hashes, own_code())
+    return results.folder / PAGE
+
+
+def derived(results: Results, estimates: Sequence[PointEstimates]) -> dict[str, bytes]:
+    """Return the files that follow from the results: the table and the page, by name."""
     columns, lines = results.rows()
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(map(csv_cell, columns))
     writer.writerows([list(map(csv_cell, line)) for line in lines])
-    for name, content in ((TABLE, text.getvalue()), (PAGE, render(results, estimates))):
-        path = results.folder / name
-        try:
-            path.unlink(missing_ok=True)  # of an earlier part of the experiment
-            private_file(path, content.encode())
-        except OSError as error:
-            raise failure(path, error) from error
-    return results.folder / PAGE
+    return {TABLE: text.getvalue().encode(), PAGE: render(results, estimates).encode()}
+
+
+def own_code() -> str:
+    """Return the hash of what a page is made with: the code of sim, and the style."""
+    made = f"{code_hashes(())['sim']} {document('', '', style=page_style())}"
+    return hashlib.sha256(made.encode()).hexdigest()

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -41,12 +42,18 @@ def run_job(job: TrialJob) -> list[Measured]:
             watch = _Watch(job.plan.past is not None, None if book is None else SharedAnswers(book, _scope(job)))
             trial = attempt(Trial(index, job.seed, job.plan.mode, 0), partial(_figures, job, point, watch))
             if trial.status != "measured":
-                trial = attrs.evolve(trial, run=watch.run(job.hosting.runs))
+                run = watch.run(job.hosting.runs)
+                trial = attrs.evolve(trial, run=run, problem=_without_folder(trial.problem, job))
             trace = watch.trace() if trial.status == "measured" else None
             own = None if trace is None or trial.sim_seconds is None else (trace, trial.sim_seconds)
             found.append(Measured(trial, {} if baseline is None or own is None else _reached(baseline, own)))
             baseline = own if index == 0 else baseline
     return found
+
+
+def _without_folder(problem: str | None, job: TrialJob) -> str | None:
+    """Return why a trial failed without the folder of the scenario, so that it is the same wherever it is repeated."""
+    return problem and problem.replace(f"{Path(job.plan.file).parent}{os.sep}", "")
 
 
 def _reached(baseline: tuple[Trace, float], arm: tuple[Trace, float]) -> dict[str, float]:

@@ -19,7 +19,6 @@ _CARDS, _LINES, _AGENTS = 40, 500, 20
 def render(results: Results, estimates: Sequence[PointEstimates]) -> str:
     """Return the page."""
     plan = results.plan
-    style = (files("sim.experiments") / "web" / "style.css").read_text(encoding="utf-8")
     names = list(dict.fromkeys(name for row in estimates for name in row.outcomes))
     cards = [drawing.card(name, note) for name in names for note, drawing in outcome_drawings(estimates, name)]
     shown = tag("section", tag("h2", "Outcomes"), tag("div", cards[:_CARDS], class_="cards wide")) if cards else None
@@ -28,7 +27,12 @@ def render(results: Results, estimates: Sequence[PointEstimates]) -> str:
     table = tag("section", tag("h2", heading), tag("p", note, class_="note"), _table(estimates, names, plan))
     compared = (_differences(results), _reach(results)) if plan.arms else ()
     main = tag("main", _head(plan), compared, shown, table, _without_value(results), _problems(results))
-    return document(f"{plan.name}: {'arms' if plan.arms else 'sweep'}", main, style=style)
+    return document(f"{plan.name}: {'arms' if plan.arms else 'sweep'}", main, style=page_style())
+
+
+def page_style() -> str:
+    """Return the style of the page."""
+    return (files("sim.experiments") / "web" / "style.css").read_text(encoding="utf-8")
 
 
 def _head(plan: Plan) -> Markup:

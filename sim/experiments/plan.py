@@ -172,10 +172,15 @@ class Plan:
 
     @property
     def id(self) -> str:
-        """The first 12 hex digits of the hash of the plan, without paths: for citations."""
+        """The first 12 hex digits of the hash of the plan: for citations."""
+        return self.sha[:12]
+
+    @property
+    def sha(self) -> str:
+        """The hash (64 hex digits) of the plan, without paths."""
         given = self.to_json()
         past = given["past"] and {**given["past"], "run": ""}
-        return hashlib.sha256(encode({**given, "file": "", "past": past})).hexdigest()[:12]
+        return hashlib.sha256(encode({**given, "file": "", "past": past})).hexdigest()
 
     def label(self, point: int) -> str:
         """Return the name of a combination or an arm; empty if nothing is varied."""

@@ -1,26 +1,31 @@
 """The results of an experiment: an SQLite file to which each trial is written as soon as it is done.
 
-Tables: `plan` (as JSON), `points` (point, key, value), `trials` (point, seed, figures), `outcomes` (point, seed, name,
-value), `reached` (point, seed, agent, seconds), of arms. The view `results` has one line for each trial that was
-measured, with columns for varied keys, or the name of the arm, and outcomes.
+Tables: `plan` (as JSON), `points` (point, key, value), `trials` (point, seed, figures, seal), `outcomes` (point, seed,
+name, value), `reached` (point, seed, agent, seconds), of arms, and `written` (the hashes of the files made of these).
+The seal of a trial is a hash of all that is on record of it, and of the plan. The view `results` has one line for each
+trial that was measured, with columns for varied keys, or the name of the arm, and outcomes.
 """
 
 import contextlib
+import hashlib
 import json
 import math
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
+from sim.crashpoints import reach
 from sim.errors import RunError, UsageError
 from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan
 from sim.experiments.points import short
 from sim.experiments.recorded import RUNS, remove_others, remove_replaced
-from sim.store.files import failure, private_file
+from sim.kernel.codec import encode
+from sim.store.drafts import sync_file
+from sim.store.files import failure, is_settled, private_file
 
 FILE: Final = "results.db"
 
@@ -30,13 +35,19 @@ FIGURES: Final = (
 )  # fmt: skip
 """The columns of `trials`, after `point` and `seed`."""
 
+OF_ITS_OWN: Final = ("wall_seconds", "cpu_seconds", "run")
+"""Those that differ whenever the same trial is carried out."""
+
+Facts = tuple[int, int, dict[str, Any], list[Any], list[Any]]
+"""What is on record of a trial: combination, seed, figures, outcomes and whether they are its own, reached agents."""
+
 _TEXTS: Final = ("status", "problem", "hash", "stopped_by", "run")
 _TABLES: Final = f"""
     CREATE TABLE plan (text TEXT NOT NULL);
     CREATE TABLE points (point INTEGER, key TEXT, value NUMERIC, PRIMARY KEY (point, key)) WITHOUT ROWID;
     CREATE TABLE trials (
         point INTEGER, seed INTEGER, {", ".join(f"{n} {'TEXT' if n in _TEXTS else 'NUMERIC'}" for n in FIGURES)},
-        PRIMARY KEY (point, seed)
+        seal TEXT, PRIMARY KEY (point, seed)
     ) WITHOUT ROWID;
     CREATE TABLE outcomes (
         point INTEGER, seed INTEGER, name TEXT, value REAL, own INTEGER, PRIMARY KEY (point, seed, name)
@@ -44,96 +55,208 @@ _TABLES: Final = f"""
     CREATE TABLE reached (
         point INTEGER, seed INTEGER, agent TEXT, seconds REAL, PRIMARY KEY (point, seed, agent)
     ) WITHOUT ROWID;
+    CREATE TABLE written (name TEXT PRIMARY KEY, sha256 TEXT, code TEXT) WITHOUT ROWID;
 """
 
 
+def create_results(path: Path, plan: Plan) -> None:
+    """Create the file of the results of a new experiment, with no trial in it. It is on disk when this returns.
+
+    Raises:
+        RunError: if it cannot be created.
+    """
+    try:
+        private_file(path)
+        with contextlib.closing(_writing_connection(path)) as database:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("BEGIN IMMEDIATE")
+            _create_tables(database, plan)
+            database.execute("COMMIT")
+        sync_file(path)
+    except (sqlite3.Error, OSError) as error:
+        raise failure(path, error) from error
+
+
+def _create_tables(database: sqlite3.Connection, plan: Plan) -> None:
+    for statement in _TABLES.split(";"):
+        database.execute(statement)
+    database.execute("INSERT INTO plan VALUES (?)", (json.dumps(plan.to_json()),))
+    database.executemany("INSERT INTO points VALUES (?, ?, ?)", _points(plan))
+
+
+def _points(plan: Plan) -> list[tuple[int, str, str]]:
+    return [(number, *pair) for number, point in enumerate(plan.points) for pair in point.items()]
+
+
+def is_half_made(path: Path) -> bool:
+    """Return whether a file of results has no tables at all: whatever began to make it was killed."""
+    try:
+        with contextlib.closing(read_connection(path)) as database:
+            return bool(database.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,))
+    except sqlite3.Error:
+        return False
+
+
+def is_unsealed(path: Path) -> bool:
+    """Return whether an older version of sim wrote the results, which did not seal them."""
+    sql = "SELECT m.name, t.name FROM sqlite_schema AS m, pragma_table_info(m.name) AS t WHERE m.type = 'table'"
+    try:
+        with contextlib.closing(read_connection(path)) as database:
+            found = set(database.execute(sql))
+    except sqlite3.Error:
+        return False
+    tables = {name for name, _ in found}
+    return {"plan", "trials", "outcomes"} <= tables and "written" not in tables and ("trials", "seal") not in found
+
+
 class Results:
-    """The results of one experiment. Only one process can have them open.
+    """The results of one experiment. Only one process can have them open, but for `read_only`.
 
     Args:
         folder: the folder of the experiment.
-        plan: the plan, for new results; None: they exist.
+        read_only: whether they are only read, as those of others are: nothing in the folder is changed.
 
     Raises:
-        UsageError: if there are none, another process writes them, or they exist already.
+        UsageError: if there are none, or another process writes them.
         RunError: if the file is damaged or cannot be written.
     """
 
-    def __init__(self, folder: Path, plan: Plan | None = None) -> None:
+    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
         path = folder / FILE
-        if (plan is None) != path.exists():
-            where = f"{folder} already contains {FILE}" if plan is not None else f"there is no experiment in {folder}"
-            raise UsageError(where, hint="choose another folder" if plan is not None else f"it has a file {FILE}")
+        if not path.exists():
+            raise UsageError(f"there is no experiment in {folder}", hint=f"it has a file {FILE}")
+        if is_half_made(path):
+            hint = f"begin it again, with --to {folder}"
+            raise UsageError(f"there is no experiment in {folder}: its creation was cut short", hint=hint)
         with contextlib.ExitStack() as opened:
             try:
-                if plan is not None:
-                    private_file(path)
-                    opened.callback(_remove, path)
-                self._database = sqlite3.connect(path, isolation_level=None, timeout=1)
+                self._database = read_connection(path) if read_only else _writing_connection(path)
                 opened.callback(self._database.close)
-                text = self._begin(path, plan)
+                if not read_only:
+                    self._claim(path)
+                self._check_layout(path)
+                plans = self._database.execute("SELECT text FROM plan").fetchall()
             except (sqlite3.Error, OSError) as error:
                 if "locked" in str(error):
                     raise UsageError(f"another process writes {path}", hint="wait until it has ended") from error
                 raise failure(path, error) from error
-            self.plan = Plan.from_json(text)
+            if len(plans) != 1:
+                raise RunError(f"{path} is damaged: it has {len(plans)} plans, not one")
+            self.plan = Plan.from_json(str(plans[0][0]))
+            self.folder, self._plan_sha = folder, self.plan.sha
+            self._check_trials()
             opened.pop_all()
-        self.folder = folder
         self._runs = folder.resolve() / RUNS  # an agent may change the current folder
 
-    def _begin(self, path: Path, plan: Plan | None) -> str:
-        """Lock the file, make its tables if it is new, and return the plan that it has."""
+    def _claim(self, path: Path) -> None:
+        """Lock the file for writing."""
         execute = self._database.execute
         path.chmod(0o600)
         execute("PRAGMA locking_mode = EXCLUSIVE")
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = NORMAL")  # a kill loses nothing; a power cut the last trials
         execute("BEGIN IMMEDIATE")
-        if plan is not None:
-            self._create(plan)
         execute("COMMIT")
-        self._check_layout(path)
-        plans = execute("SELECT text FROM plan").fetchall()
-        if len(plans) != 1:
-            raise RunError(f"{path} is damaged: it has {len(plans)} plans, not one")
-        return str(plans[0][0])
 
     def _check_layout(self, path: Path) -> None:
-        """Check that the tables are those of this version.
+        """Check that the file has the tables of this version, and beside the view `results` nothing else.
 
         Raises:
-            RunError: if they are not.
+            RunError: if it has not.
         """
-        sql = "SELECT m.name, t.name FROM sqlite_schema AS m, pragma_table_info(m.name) AS t WHERE m.type = 'table'"
+        sql = "SELECT type, name, sql FROM sqlite_schema WHERE (type, name) <> ('view', 'results')"
         with contextlib.closing(sqlite3.connect(":memory:")) as fresh:
             fresh.executescript(_TABLES)
             if set(fresh.execute(sql)) != set(self._database.execute(sql)):
                 hint = "carry out its plan again: sim sweep --plan plan.json"
                 raise RunError(f"{path} has other tables than this version of sim writes", hint=hint)
 
-    def _create(self, plan: Plan) -> None:
-        for statement in _TABLES.split(";"):
-            self._database.execute(statement)
-        self._database.execute("INSERT INTO plan VALUES (?)", (json.dumps(plan.to_json()),))
-        pairs = ((number, *pair) for number, point in enumerate(plan.points) for pair in point.items())
-        self._database.executemany("INSERT INTO points VALUES (?, ?, ?)", pairs)
+    def _check_trials(self) -> None:
+        """Check each trial against its seal, and the values of the combinations against the plan.
+
+        Raises:
+            RunError: if one was changed.
+        """
+        if self._execute("SELECT point, key, CAST(value AS TEXT) FROM points ORDER BY 1, 2") != self._fresh_points():
+            raise self._damaged("the values of its combinations are not those of its plan")
+        seals = {(point, seed): seal for point, seed, seal in self._execute("SELECT point, seed, seal FROM trials")}
+        for facts in self._facts():
+            point, seed = facts[:2]
+            if seals[point, seed] != self._seal_of(facts):
+                what = f"the trial of combination {point}, seed {seed} was changed since it was recorded"
+                raise self._damaged(what, "remove that line of `trials`, and go on with: sim sweep --resume FOLDER")
+
+    def _fresh_points(self) -> list[tuple[Any, ...]]:
+        """Return the combinations of the plan as SQLite gives them back."""
+        with contextlib.closing(sqlite3.connect(":memory:")) as fresh:
+            fresh.execute("CREATE TABLE points (point INTEGER, key TEXT, value NUMERIC)")
+            fresh.executemany("INSERT INTO points VALUES (?, ?, ?)", _points(self.plan))
+            return fresh.execute("SELECT point, key, CAST(value AS TEXT) FROM points ORDER BY 1, 2").fetchall()
+
+    def _facts(self, where: str = "", values: Sequence[Any] = ()) -> Iterator[Facts]:
+        """Yield all that is on record of each trial, in order."""
+        figures = self._execute(f"SELECT point, seed, {', '.join(FIGURES)} FROM trials {where} ORDER BY 1, 2", values)  # noqa: S608
+        others = [
+            iter(self._execute(f"SELECT point, seed, {columns} FROM {table} {where} ORDER BY 1, 2, 3", values))  # noqa: S608
+            for table, columns in (("outcomes", "name, value, own"), ("reached", "agent, seconds"))
+        ]
+        waiting = [next(rows, None) for rows in others]
+        for row in figures:
+            parts: list[list[Any]] = [[], []]
+            for which, rows in enumerate(others):
+                while (ahead := waiting[which]) is not None and ahead[:2] <= row[:2]:
+                    if ahead[:2] == row[:2]:
+                        parts[which].append(list(ahead[2:]))
+                    waiting[which] = next(rows, None)
+            yield (*row[:2], dict(zip(FIGURES, row[2:], strict=True)), *parts)
+
+    def _seal_of(self, facts: Facts) -> str:
+        """Return the hash of all that is on record of a trial, and of the plan; empty if a value is of a wrong kind."""
+        try:
+            return hashlib.sha256(encode((self._plan_sha, *facts))).hexdigest()
+        except (TypeError, ValueError, OverflowError):
+            return ""
+
+    def hash(self) -> str:
+        """Return the hash (64 hex digits) of the results, which can be cited.
+
+        It covers the plan without paths and all values of all trials, but for the real time that they took and the
+        names of their run folders. Whoever carries out the same plan gets the same hash.
+        """
+        whole = hashlib.sha256(self._plan_sha.encode())
+        for facts in self._facts():
+            whole.update(encode(repeatable(facts)) + b"\n")
+        return whole.hexdigest()
+
+    def trials(self) -> Iterator[Facts]:
+        """Yield all that is on record of each trial that was done, in order."""
+        return self._facts()
+
+    def orphans(self) -> int:
+        """Return how many outcomes and reached agents belong to no trial."""
+        parts = (
+            f"(SELECT count(*) FROM {table} AS t WHERE NOT EXISTS"  # noqa: S608 - constants
+            " (SELECT 1 FROM trials WHERE trials.point = t.point AND trials.seed = t.seed))"
+            for table in ("outcomes", "reached")
+        )
+        return int(self._execute(f"SELECT {' + '.join(parts)}")[0][0])
+
+    def _damaged(self, what: str, hint: str | None = None) -> RunError:
+        return RunError(f"{self.folder / FILE} is damaged: {what}", hint=hint or "use a copy of it")
 
     def close(self) -> None:
         """Close the file."""
         self._database.close()
-
-    def remove(self) -> None:
-        """Close and remove the file, of an experiment that cannot begin."""
-        self.close()
-        _remove(self.folder / FILE)
 
     def add(self, found: Sequence[Measured]) -> None:
         """Write the trials of a job; those with the same combination and seed are replaced, with their run folders."""
         sql = "SELECT run FROM trials WHERE point = ? AND seed = ?"
         before = {run for one in found for (run,) in self._execute(sql, (one.trial.point, one.trial.seed))}
         with self._transaction() as execute:
+            execute("DELETE FROM written")  # the table and the page do not have these trials
             for measured in found:
                 self._add(execute, measured)
+        reach("results.added")
         remove_replaced(self.plan, self._runs, before - {one.trial.run for one in found} - {None})
 
     @contextlib.contextmanager
@@ -153,8 +276,8 @@ class Results:
         trial = measured.trial
         where = trial.point, trial.seed
         figures = attrs.asdict(trial, recurse=False)
-        marks = ", ".join("?" * (len(FIGURES) + 2))
-        values = (*where, *(figures[name] for name in FIGURES))
+        marks = ", ".join("?" * (len(FIGURES) + 3))
+        values = (*where, *(figures[name] for name in FIGURES), "")
         execute(f"INSERT OR REPLACE INTO trials VALUES ({marks})", values)  # noqa: S608 - marks
         for table in ("outcomes", "reached"):
             execute(f"DELETE FROM {table} WHERE point = ? AND seed = ?", where)  # noqa: S608 - constants
@@ -164,6 +287,8 @@ class Results:
         )
         reached = ((*where, agent, seconds) for agent, seconds in measured.reached.items())
         self._database.executemany("INSERT INTO reached VALUES (?, ?, ?, ?)", reached)
+        for facts in self._facts("WHERE point = ? AND seed = ?", where):  # as SQLite gives them back
+            execute("UPDATE trials SET seal = ? WHERE point = ? AND seed = ?", (self._seal_of(facts), *where))
 
     def _execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self._telling():  # a damaged page, or a text that is none, is found only when its line is read
@@ -270,8 +395,31 @@ class Results:
         )
         return int(money), int(tokens)
 
-    def finish(self) -> None:
-        """Make the view `results`. Names that differ in case alone, or are those of figures, get a prefix."""
+    def written(self) -> dict[str, tuple[str, str]]:
+        """Return the hash of each file that was made of these results, and that of the code of sim that made it, by
+        name; empty if trials were added since.
+        """
+        return {name: (sha256, code) for name, sha256, code in self._execute("SELECT name, sha256, code FROM written")}
+
+    def note_written(self, hashes: Mapping[str, str], code: str) -> None:
+        """Note the hashes of the files that were made of these results, and make the view `results`."""
+        with self._transaction() as execute:
+            execute("DROP VIEW IF EXISTS results")
+            execute(f"CREATE VIEW results AS {self.select()}")
+            execute("DELETE FROM written")
+            for name, sha256 in hashes.items():
+                execute("INSERT INTO written VALUES (?, ?, ?)", (name, sha256, code))
+
+    def view(self) -> str | None:
+        """Return the SELECT of the view `results` in the file, which people read; None if there is none."""
+        rows = self._execute("SELECT sql FROM sqlite_schema WHERE (type, name) = ('view', 'results')")
+        return str(rows[0][0]).partition(" AS ")[2] if rows else None
+
+    def select(self) -> str:
+        """Return the SELECT for a line for each trial that was measured.
+
+        Names that differ in case alone, or are those of figures, get a prefix.
+        """
         figures = [name for name in FIGURES if name not in ("status", "problem")]
         columns, arms, taken = ["point", "seed"], self.plan.arms, {"point", "seed", "arm", *figures}
         if arms:
@@ -282,22 +430,40 @@ class Results:
             columns += [_column("points", {"key": key}, _free(short(key, first), "key.", taken)) for key in first]
         columns += [_column("outcomes", {"name": one}, _free(one, "outcome.", taken)) for one in self.own()]
         columns += figures
-        self._execute("DROP VIEW IF EXISTS results")
-        self._execute(
-            f"CREATE VIEW results AS SELECT {', '.join(columns)} FROM trials WHERE status = 'measured'"  # noqa: S608
-        )
+        return f"SELECT {', '.join(columns)} FROM trials WHERE status = 'measured'"  # noqa: S608 - quoted
 
     def rows(self) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Return the columns and the lines of the view `results`."""
+        """Return the columns and the lines of the table of trials, which the view `results` has, too."""
         with self._telling():
-            cursor = self._database.execute("SELECT * FROM results ORDER BY point, seed")
+            cursor = self._database.execute(f"{self.select()} ORDER BY point, seed")
             return [column[0] for column in cursor.description], cursor.fetchall()
 
 
-def _remove(path: Path) -> None:
-    """Remove an SQLite file, with what SQLite leaves beside it if the disk is full."""
-    for ending in ("", "-wal", "-shm"):
-        path.with_name(path.name + ending).unlink(missing_ok=True)
+def repeatable(facts: Facts) -> Facts:
+    """Return what is on record of a trial without what no two experiments have in common."""
+    point, seed, figures, outcomes, reached = facts
+    return point, seed, {name: value for name, value in figures.items() if name not in OF_ITS_OWN}, outcomes, reached
+
+
+def _writing_connection(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None, timeout=1)
+
+
+def read_connection(path: Path) -> sqlite3.Connection:
+    """Return a connection to a file of results that only reads, and trusts no definition in the file.
+
+    Raises:
+        sqlite3.Error: if it cannot be opened.
+    """
+    whole = "&immutable=1" if is_settled(path) else ""
+    database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro{whole}", uri=True, isolation_level=None, timeout=1)
+    try:
+        database.execute("PRAGMA query_only = ON")
+        database.execute("PRAGMA trusted_schema = OFF")
+    except BaseException:
+        database.close()
+        raise
+    return database
 
 
 def _column(table: str, which: dict[str, str], name: str) -> str:

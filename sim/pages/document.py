@@ -5,7 +5,7 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -23,13 +23,15 @@ _PAGE = """<!doctype html>
 <style>{style}</style>
 </head>
 <body>
-{body}
+{alerts}{body}
 </body>
 </html>
 """
 
 
-def document(title: str, body: str, *, style: str = "", script: str = "", connects: bool = False) -> str:
+def document(
+    title: str, body: str, *, style: str = "", script: str = "", connects: bool = False, alerts: Iterable[str] = ()
+) -> str:  # fmt: skip
     """Return a page.
 
     Its content security policy contains the hashes of its own style and script. No other script runs, and nothing is
@@ -41,6 +43,7 @@ def document(title: str, body: str, *, style: str = "", script: str = "", connec
         style: CSS in addition to the common style.
         script: JavaScript for the end of the body; empty: the policy allows no script.
         connects: whether the script may ask the server of the page.
+        alerts: what is wrong with the record that the page is about, any text: a red line each, above all else.
     """
     style = _base() + style
     sources = [f"style-src {_source(style)}"]
@@ -50,7 +53,8 @@ def document(title: str, body: str, *, style: str = "", script: str = "", connec
     if connects:
         sources.append("connect-src 'self'")
     policy = "; ".join(["default-src 'none'", *sources, "base-uri 'none'", "form-action 'none'"])
-    return _PAGE.format(policy=policy, title=html.escape(plain(title)), style=style, body=body)
+    red = "".join(f'<p class="alert" role="alert">{html.escape(plain(one))}</p>\n' for one in alerts)
+    return _PAGE.format(policy=policy, title=html.escape(plain(title)), style=style, alerts=red, body=body)
 
 
 def embedded(data: Any) -> str:

@@ -7,7 +7,7 @@ and style, so that no other script runs and nothing is loaded from the network.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -42,18 +42,19 @@ def write_report(stored: StoredRun, target: Path | None = None, *, force: bool =
         UsageError: if the target exists, or is in the folder of another run.
         RunError: if the run is damaged, or the file cannot be written.
     """
-    text = render(collect(stored))
+    text = render(collect(stored), stored.integrity.told_in(stored.path))
     with page_file(stored.path, REPORT, target, suffix=".html", force=force) as (file, draft):
         draft.write(text)
     return file
 
 
-def render(data: Mapping[str, Any]) -> str:
-    """Return the page for the data from `collect`."""
+def render(data: Mapping[str, Any], alerts: Iterable[str] = ()) -> str:
+    """Return the page for the data from `collect`, with red lines for what is wrong with the record."""
     style, script = _resources()
     run = data["run"]
     title = f"{run['name']} (seed {run['seed']}): report"
-    return document(title, _BODY.format(data=embedded(_harmless(data))), style=style, script=script)
+    body = _BODY.format(data=embedded(_harmless(data)))
+    return document(title, body, style=style, script=script, alerts=alerts)
 
 
 def _harmless(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The scenario of a recorded run, for pages about it."""
+"""The scenario of a recorded run, for pages about it. One that was edited since is not told as the one that was run."""
 
 from sim.errors import SimError
 from sim.scenario import Scenario
@@ -8,7 +8,9 @@ from sim.store.files import SCENARIO
 
 
 def recorded_scenario(stored: StoredRun) -> Scenario | None:
-    """Return the scenario as run, with the changes of a branch; None if it is missing or no longer valid."""
+    """Return the scenario as run, with the changes of a branch; None if it is missing, changed or no longer valid."""
+    if stored.scenario_problem() is not None or stored.places_problem() is not None:
+        return None
     changes = (stored.info.origin or {}).get("set", ())
     try:
         return loads_branch(
@@ -19,7 +21,9 @@ def recorded_scenario(stored: StoredRun) -> Scenario | None:
 
 
 def recorded_text(stored: StoredRun) -> str:
-    """Return the text of the scenario as run; empty if it cannot be read."""
+    """Return the text of the scenario as run; empty if it cannot be read, or was changed."""
+    if stored.scenario_problem() is not None:
+        return ""
     try:
         return (stored.path / SCENARIO).read_text(encoding="utf-8", errors="replace")
     except OSError:

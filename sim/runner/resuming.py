@@ -79,6 +79,7 @@ async def _resume(
                 " each unsafe effect that may have been executed",
             )
         stored.unsafe_lost()  # report damage before anything is written
+        stored.check(lost=False)
     recorder = RunRecorder(folder, resumed=True, take_over=take_over)
     with recorder, open_run(folder) as stored:
         again = with_batches(stored, again)

@@ -10,8 +10,10 @@ Modules, from the lowest layer to the highest:
     seal                a hash over all rows of a run file
     head                the files beside the database that reveal lost records
     audit_chain         the hash chain of audit records, and the file beside the database that repeats its hashes
+    drafts              edge: what is not complete has no final name
     files               edge: run folders, private files, read-only connections, error texts
     writer              edge: the thread that owns the only writing connection
+    integrity           the one judgement of a record: whole, lost or damaged
     reader              `open_run`, `list_runs`, `find_run`, `run_folder`
     summary             what matters most about a run, as text, as HTML and as a chart
     recorder            `HashRecorder` (without a file) and `RunRecorder`
@@ -25,6 +27,7 @@ Modules, from the lowest layer to the highest:
 from sim.store.export import export
 from sim.store.files import RunHeader, create_run
 from sim.store.hashing import final_hash
+from sim.store.integrity import Integrity
 from sim.store.reader import RunInfo, StoredRun, find_run, list_runs, open_run, run_folder
 from sim.store.recorder import HashRecorder, RunRecorder
 from sim.store.views import VIEWS
@@ -32,6 +35,7 @@ from sim.store.views import VIEWS
 __all__ = [
     "VIEWS",
     "HashRecorder",
+    "Integrity",
     "RunHeader",
     "RunInfo",
     "RunRecorder",

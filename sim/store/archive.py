@@ -9,7 +9,6 @@ import lzma
 import re
 import shutil
 import stat
-import tempfile
 import unicodedata
 import zipfile
 import zlib
@@ -22,6 +21,7 @@ import attrs
 
 from sim.errors import RunError, SimError, UsageError
 from sim.store.audit_chain import AUDIT
+from sim.store.drafts import Draft
 from sim.store.files import DATABASE, LOCK, PLACES, SCENARIO
 from sim.store.head import HEAD, UNSAFE
 
@@ -223,10 +223,10 @@ def _leads_elsewhere(name: str) -> bool:
 
 
 def _new_folder() -> Path:
-    """Return a new folder, which is removed when the process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="sim-archive-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    """Return a new folder, which is removed when the process ends, or by the next process if it is killed."""
+    draft = Draft(None, "sim-archive")
+    atexit.register(draft.close)
+    return draft.folder
 
 
 def _unpack_experiment(archive: Path) -> Path:

@@ -3,7 +3,6 @@
 import csv
 import glob
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +10,7 @@ from typing import Any, Literal
 from sim.errors import RunError, UsageError
 from sim.extras import need
 from sim.kernel.codec import encode
+from sim.store.drafts import draft_folder, sync_file
 from sim.store.files import DATABASE, failure
 from sim.store.frames import json_rows
 from sim.store.reader import StoredRun
@@ -71,10 +71,11 @@ def export(
     if target.exists() and not force:
         raise UsageError(f"{target} exists already", hint="choose another name, or allow its replacement (--force)")
     try:
-        with tempfile.TemporaryDirectory(prefix=".export-", dir=target.parent) as folder:
-            draft = Path(folder) / "draft"
+        with draft_folder(target.parent, ".export") as folder:
+            draft = folder / "draft"
             count = write(draft, columns, run.stream(view) if rows is None else rows)
             draft.chmod(0o600)  # DuckDB has replaced the file
+            sync_file(draft)
             draft.replace(target)
     except OSError as error:
         raise failure(target, error) from error

@@ -334,10 +334,10 @@ class Database:
         self._deadline: float | None = None
         self._in_snapshot = False
         self._closed = False
+        self._uri = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if immutable else ''}"
         try:
-            uri = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if immutable else ''}"
             self._connection = sqlite3.connect(  # the garbage collector may close it, in any thread
-                uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False
+                self._uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False
             )
             self._prepare()
         except sqlite3.Error as error:
@@ -352,6 +352,21 @@ class Database:
     def pragma(self, name: str) -> int:
         """Return the value of a pragma that is a number. Allowed only before `seal`."""
         return int(self.rows(f"PRAGMA {name}")[0][0])
+
+    def damaged_page(self) -> str | None:
+        """Return what SQLite finds wrong with the pages and the indexes of the file; None if nothing is.
+
+        An index that contradicts its table would hide rows from some queries, and not from others.
+        """
+        try:
+            with closing(sqlite3.connect(self._uri, uri=True, timeout=BUSY_SECONDS)) as connection:
+                connection.text_factory = lambda raw: raw.decode(errors="replace")
+                connection.execute("PRAGMA trusted_schema = OFF")
+                rows = connection.execute("PRAGMA integrity_check(1)").fetchall()
+        except sqlite3.Error as error:
+            raise failure(self._path, error) from error
+        found = " ".join(str(rows[0][0]).split()) if rows else "it cannot be checked"
+        return None if found == "ok" else found
 
     def seal(self) -> None:
         """Refuse all statements but SELECT from now on, including ATTACH and PRAGMA."""

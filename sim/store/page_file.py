@@ -1,6 +1,5 @@
 """Pages about a run, as files in its folder or elsewhere."""
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import TextIO
 
 from sim.errors import UsageError
 from sim.store.archive import archive_of
+from sim.store.drafts import draft_folder, sync_file
 from sim.store.files import DATABASE, failure
 
 
@@ -37,11 +37,12 @@ def page_file(
         if file.exists() and not force:
             raise UsageError(f"{file} exists", hint="choose another name, or replace the file with --force")
     try:
-        with tempfile.TemporaryDirectory(prefix=".page-", dir=file.parent) as place:
-            draft = Path(place) / "draft"
+        with draft_folder(file.parent, ".page") as place:
+            draft = place / "draft"
             draft.touch(0o600)
             with draft.open("w", encoding="utf-8") as opened:
                 yield file, opened
+            sync_file(draft)
             draft.replace(file)
     except OSError as error:
         raise failure(file, error) from error

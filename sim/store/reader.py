@@ -24,6 +24,7 @@ from sim.store.contents import content_hash, join
 from sim.store.files import DATABASE, PLACES, SCENARIO, Database, Table, being_written, is_settled, recover
 from sim.store.hashing import RunHash, arrival_hash, final_hash, result_hash
 from sim.store.head import HEAD, UNSAFE, UnsafeEffect, read_head, read_unsafe, unsafe_size
+from sim.store.integrity import Integrity, judge
 from sim.store.schema import APPLICATION, SCHEMA, TABLES
 from sim.store.seal import FACTS, RUN_COLUMNS, Seal, commit_hash, run_row_hash
 from sim.store.views import VIEWS
@@ -41,6 +42,8 @@ class RunInfo:
         status: running, finished, interrupted, failed, killed (its writer does not exist any more) or unreadable.
         problem: why it is unreadable, else None.
         lost: one sentence about committed records that are missing, or None.
+        damaged: in a list of runs, one sentence about a file beside the database that was changed, or None. The
+            database itself is not checked for a list; `StoredRun.integrity` checks all.
         uid: the original name of the run folder. The idempotency keys of effects are derived from it.
     """
 
@@ -49,6 +52,7 @@ class RunInfo:
     status: str
     problem: str | None = None
     lost: str | None = None
+    damaged: str | None = None
     uid: str = ""
     name: str = ""
     seed: int = 0
@@ -77,10 +81,11 @@ class RunInfo:
         return f"<RunInfo {plain(self.id)}: {plain(self.problem or self.status)}>"
 
 
+_COPY = "use a copy of it, or run the scenario again"
 _LISTS = ("set", "allow", "model", "tags")  # options that are lists
 _MAX_PARTS = 10_000_000  # maximum length in bytes of the list of the parts of a request
 
-_COLUMNS = [field.name for field in attrs.fields(RunInfo)][5:]
+_COLUMNS = [field.name for field in attrs.fields(RunInfo)][6:]
 _JSON = {"versions", "options", "code", "origin", "digest", "summary"}
 
 
@@ -90,6 +95,7 @@ class StoredRun:
     def __init__(self, path: Path, database: Database) -> None:
         self.path = path
         self._database = database
+        self._integrity: Integrity | None = None
         self._head = read_head(path)  # read before the database, because a writer writes it after the database
         with database.snapshot():
             self.info = self._read_info()
@@ -107,11 +113,32 @@ class StoredRun:
             _check_kind(file, database)
             run = cls(file.parent, database)
             if verify:
-                run.verify()
+                run.check()
         except BaseException:
             database.close()
             raise
         return run
+
+    def check(self, *, lost: bool = True) -> None:
+        """Warn of what is wrong with the record, and refuse it if its events cannot be trusted.
+
+        Args:
+            lost: whether to warn of lost records, too.
+
+        Raises:
+            RunError: if they cannot.
+        """
+        found = self.integrity
+        if found.unusable is not None:
+            raise RunError(found.unusable, hint=_COPY)
+        (found if lost else attrs.evolve(found, lost=None)).warn()
+
+    @property
+    def integrity(self) -> Integrity:
+        """Whether the record is complete and unchanged, as it was when this was asked first."""
+        if self._integrity is None:
+            self._integrity = judge(self)
+        return self._integrity
 
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a SELECT over the views and tables of the run.
@@ -164,6 +191,8 @@ class StoredRun:
         Raises:
             RunError: if one does not match. The message names the first such chunk or part.
         """
+        if (page := self._database.damaged_page()) is not None:
+            raise self._damaged(f"its pages contradict each other ({page[:200]})")
         try:
             with self._database.snapshot():
                 self._verify()
@@ -201,7 +230,7 @@ class StoredRun:
     def counts(self) -> dict[str, int]:
         """Return the numbers of events, effects and commits on record."""
         sql = "(SELECT coalesce(sum(count), 0) FROM chunks), (SELECT count(*) FROM effects), number"
-        ((events, effects, commits),) = self._database.rows(f"SELECT {sql} FROM commits")  # noqa: S608 - constant
+        ((events, effects, commits),) = self._database.rows(f"SELECT {sql} FROM commits WHERE id = 1")  # noqa: S608 - constant
         return {"events": events, "effects": effects, "commits": commits}
 
     def unsafe_lost(self) -> list[UnsafeEffect]:
@@ -221,25 +250,26 @@ class StoredRun:
         there = set(self._database.rows("SELECT actor, ordinal FROM effects WHERE safety = 'unsafe'"))
         return [effect for effect in effects if (effect.actor, effect.ordinal) not in there]
 
-    def problems(self) -> list[str]:
-        """Return one sentence for each problem with the files beside the database."""
-        found = [] if self.info.lost is None else [self.info.lost]
-        if self._head.problem is not None and self._head.problem not in "".join(found):
+    def damage_beside(self) -> list[str]:
+        """Return one sentence for each file beside the database that was changed or is missing; `run.audit` apart."""
+        found: list[str] = []
+        if self._head.problem is not None and self._head.problem not in (self.info.lost or ""):
             found.append(f"{self.path} is damaged: {self._head.problem}")
         try:
             self.unsafe_lost()
         except RunError as error:
             found.append(str(error))
-        scenario = self.path / SCENARIO
+        found += filter(None, (self.scenario_problem(), self.places_problem()))
+        return found
+
+    def scenario_problem(self) -> str | None:
+        """Return what is wrong with the recorded scenario, beside the database; None if nothing is."""
+        path = self.path / SCENARIO
         try:
-            same = hashlib.sha256(scenario.read_bytes()).hexdigest() == self.info.scenario_hash
+            same = hashlib.sha256(path.read_bytes()).hexdigest() == self.info.scenario_hash
         except OSError as error:
-            found.append(f"{scenario} cannot be read: {error.strerror}")
-        else:
-            if not same:
-                found.append(f"{scenario} is not the scenario that was run: it was changed")
-        places = self.places_problem()
-        return found if places is None else [*found, places]
+            return f"{path} cannot be read: {error.strerror}"
+        return None if same else f"{path} is not the scenario that was run: it was changed"
 
     def places_problem(self) -> str | None:
         """Return what is wrong with the recorded graph of the places, beside the database; None if nothing is."""
@@ -265,7 +295,7 @@ class StoredRun:
         lines, whole = read_lines(self.path)  # before the database, because a writer writes it after the database
         head, status = self._head.head, self.info.status
         with self._database.snapshot():
-            ((number,),) = self._database.rows("SELECT number FROM commits")
+            ((number,),) = self._database.rows("SELECT number FROM commits WHERE id = 1")
             behind = head is not None and head.commit < number
             may_lag = status == "running" or (status != "finished" and behind)
             found = check_chain(
@@ -295,7 +325,11 @@ class StoredRun:
         for actor, ordinal, kind, hash in self._database.stream(
             "SELECT actor, ordinal, kind, request_hash FROM effects"
         ):
-            if hash_request(kind, encode(self.request(actor, ordinal))) != hash:
+            try:
+                request = self.request(actor, ordinal)
+            except UsageError:  # the index does not know a row of the table
+                raise self._damaged(f"effect {ordinal} of {actor} is not found") from None
+            if hash_request(kind, encode(request)) != hash:
                 raise self._damaged(f"the request of effect {ordinal} of {actor} does not match its hash")
 
     def request(self, actor: str, ordinal: int) -> Any:
@@ -383,7 +417,7 @@ class StoredRun:
         lost = self._lost(known["uid"], number, whole, ended=status == "finished")
         if status == "running" and not being_written(path):
             status = "killed"
-        return RunInfo(path.name, path, status, None, lost, **known)
+        return RunInfo(path.name, path, status, None, lost, None, **known)
 
     def _lost(self, uid: str, number: int, whole: str, *, ended: bool) -> str | None:
         """Return one sentence about commits that are missing in the database, or None.
@@ -411,7 +445,7 @@ class StoredRun:
         return None
 
     def _damaged(self, what: str) -> RunError:
-        return RunError(f"{self.path} is damaged: {what}", hint="use a copy of it, or run the scenario again")
+        return RunError(f"{self.path} is damaged: {what}", hint=_COPY)
 
 
 def _audit_head(digest: Mapping[str, Any] | None) -> AuditHead | None:
@@ -428,12 +462,13 @@ def open_run(path: str | PathLike[str], *, verify: bool = True, seconds: float =
 
     Args:
         path: the run folder, or its `run.db`.
-        verify: whether to check all hashes first. This takes about half a second for a million events.
+        verify: whether to check the record first; see `StoredRun.integrity`. This takes about half a second for a
+            million events. Damage to files beside the database, and lost records, are a `RecordWarning`.
         seconds: the time limit of a query.
 
     Raises:
         UsageError: if there is no run, or another version of sim, with other tables, wrote it.
-        RunError: if it is damaged or cannot be read.
+        RunError: if its database is damaged or cannot be read.
     """
     return StoredRun.open(path, verify=verify, seconds=seconds)
 
@@ -460,7 +495,7 @@ def run_folder(run: str | PathLike[str], root: str | PathLike[str] = "runs") -> 
     return unpacked_run(path) if is_archive(path) else path
 
 
-_RESULTS = "results.db"
+RESULTS = "results.db"
 """The file by which the folder of an experiment is told from that of a run."""
 
 
@@ -484,8 +519,8 @@ def find_run(root: str | PathLike[str], text: str, *, running: bool = False) -> 
         return path
     if path.name == DATABASE and path.is_file():
         return path.parent
-    if (path / _RESULTS).is_file():
-        hint = "read its results.html; `sim archive` packs it, and `sim verify` checks the archive"
+    if (path / RESULTS).is_file():
+        hint = "read its results.html; `sim verify` checks it, and `sim archive` packs it"
         raise UsageError(f"{text} is the folder of an experiment, not of a run", hint=hint)
     folders = {folder.name: folder for folder in root.glob("[!.]*/") if folder.is_dir()}
     if text in folders:
@@ -523,7 +558,7 @@ def _back(root: Path, names: list[str], name: str, back: int) -> Path:
 def _info(folder: Path) -> RunInfo:
     try:
         with open_run(folder, verify=False) as run:
-            return run.info
+            return attrs.evolve(run.info, damaged=next(iter(run.damage_beside()), None))
     except SimError as error:
         return RunInfo(folder.name, folder, "unreadable", str(error))
     except OSError as error:

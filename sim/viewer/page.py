@@ -80,7 +80,9 @@ def shell(stored: StoredRun, *, follows: bool) -> str:
     """
     style, script = _resources()
     title = f"{stored.info.name} (seed {stored.info.seed}): view"
-    return document(title, _BODY, style=style, script=script, connects=follows)
+    return document(
+        title, _BODY, style=style, script=script, connects=follows, alerts=stored.integrity.told_in(stored.path)
+    )
 
 
 def about_element(about: Mapping[str, Any]) -> str:

@@ -92,10 +92,11 @@ class View:
     def _run(self) -> dict[str, Any]:
         info = self.info
         told = [[name, without_folder(info, text)] for name, text in pairs({**fields_of(info), "run": info.id})]
-        error, lost = (text and without_folder(info, text) for text in ((info.summary or {}).get("error"), info.lost))
+        error = (info.summary or {}).get("error")
+        error = error and without_folder(info, error)
         return {
             "id": info.id, "name": info.name, "seed": str(info.seed), "status": info.status,
-            "error": error, "lost": lost, "hash": info.hash, "told": told,
+            "error": error, "hash": info.hash, "told": told,
             "description": self._description,
         }  # fmt: skip
 

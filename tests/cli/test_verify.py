@@ -71,11 +71,14 @@ def test_no_run(sim, tiny):
 
 
 def test_a_copy_of_the_database_alone(sim, run, tmp_path):
-    """The database of a finished run can be shown alone; what cannot be checked without the other files is said."""
+    """The database of a finished run can be shown alone; what cannot be checked without the other files is said, and is
+    as much a failed check for a reader as it is for `verify`.
+    """
     (tmp_path / "alone").mkdir()
     shutil.copy(run / "run.db", tmp_path / "alone")
 
-    assert sim("show", tmp_path / "alone").code == 0
+    shown = sim("show", tmp_path / "alone")
+    assert (shown.code, "run.head is missing" in shown.err) == (1, True)
     assert sim("verify", tmp_path / "alone").code == 1
 
 

@@ -657,6 +657,7 @@ def test_an_input_that_is_not_known_any_more_is_named(record):
 # -- what has changed since
 
 
+@pytest.mark.filterwarnings("ignore::sim.errors.RecordWarning")
 def test_a_scenario_that_was_changed_is_refused(record, snapshots):
     """A changed scenario is another run: it is refused, unless one insists, and then checked against the record."""
     copy = snapshots(record)[-1]

@@ -440,6 +440,7 @@ def test_a_branch_that_lacks_an_effect_is_refused(record, monkeypatch, tmp_path)
     assert [*(tmp_path / "runs").iterdir()] == [folder]
 
 
+@pytest.mark.filterwarnings("ignore::sim.errors.RecordWarning")
 @pytest.mark.parametrize("at", [0, 1e-9, 5])
 def test_a_scenario_that_was_edited_is_refused_at_any_time(record, at):
     """A branch is a branch of the run, and not of what its scenario file has become, at 0 too."""

@@ -300,6 +300,7 @@ def test_a_run_needs_the_file_no_more(tmp_path, monkeypatch):
         assert sim.replay(branched.run).same
 
 
+@pytest.mark.filterwarnings("ignore::sim.errors.RecordWarning")
 def test_a_changed_record_is_noticed(tmp_path):
     """A recorded graph that was edited or lost is no base for a replay."""
     (tmp_path / "net.edgelist").write_text(EDGES)
@@ -308,7 +309,7 @@ def test_a_changed_record_is_noticed(tmp_path):
     places = Path(run, "places.json")
     places.write_text(places.read_text().replace('"a"', '"z"'))
     with open_run(run) as stored:
-        assert len(stored.problems()) == 1
+        assert len(stored.integrity.problems) == 1
     with pytest.raises(RunError, match=r"places.json is not the graph of places that was used: it was changed"):
         sim.replay(run)
     places.unlink()

@@ -20,6 +20,8 @@ from sim.store.hashing import RunHash, final_hash
 from tests.helpers import wait_until_durable
 from tests.store import resealed
 
+pytestmark = pytest.mark.filterwarnings("ignore::sim.errors.RecordWarning")  # runs are damaged on purpose
+
 Start = Callable[..., RunRecorder]
 Row = list[Any]
 

@@ -17,6 +17,8 @@ from sim.store.audit_chain import AUDIT, TOPIC
 from sim.store.schema import TABLES
 from tests.store.test_audit_chain import Start, add, problem, rechained, rewrite, rows
 
+pytestmark = pytest.mark.filterwarnings("ignore::sim.errors.RecordWarning")  # runs are damaged on purpose
+
 RECORDS = 12
 FILES = ("run.db", "run.head", AUDIT, "scenario.yaml")
 

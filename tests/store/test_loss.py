@@ -18,6 +18,8 @@ from sim.store import RunHeader, RunRecorder, create_run, list_runs, open_run
 from sim.store.schema import TABLES
 from tests.helpers import wait_until_durable
 
+pytestmark = pytest.mark.filterwarnings("ignore::sim.errors.RecordWarning")  # runs are damaged on purpose
+
 EFFECTS = 40
 
 
@@ -79,7 +81,7 @@ def test_what_a_kill_leaves_is_whole(killed):
     """A killed run has lost nothing: all that was acknowledged is there."""
     with open_run(killed) as run:
         assert (run.info.status, run.info.lost) == ("killed", None)
-        assert run.problems() == []
+        assert run.integrity.problems == ()
         assert run.unsafe_lost() == []
 
 
@@ -153,7 +155,7 @@ def test_one_damaged_copy_of_the_head_is_bridged_or_said(killed, slot):
     newest = (EFFECTS + 1) % 2
 
     with open_run(killed) as run:
-        assert "run.head is damaged" in "".join(run.problems())
+        assert "run.head is damaged" in "".join(run.integrity.problems)
         assert run.info.lost is None if slot == newest else "is not known" in (run.info.lost or "")
 
 

@@ -21,6 +21,8 @@ from sim.store.schema import TABLES
 from tests.helpers import wait_until_durable
 from tests.store import resealed
 
+pytestmark = pytest.mark.filterwarnings("ignore::sim.errors.RecordWarning")  # runs are damaged on purpose
+
 
 def change(folder: Path, sql: str) -> None:
     """Change a run file from outside."""

@@ -13,8 +13,9 @@ import click
 
 from sim.cli.render.output import PATH, plain, say
 from sim.errors import UsageError
+from sim.store.drafts import replace_files
 from sim.store.export import csv_cell
-from sim.store.files import failure, private_file
+from sim.store.files import failure
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -79,7 +80,7 @@ def write_rows(to: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any
         writer.writerows([csv_cell(row[name]) for name in columns] for row in rows)
         text = stream.getvalue()
     try:
-        private_file(to, text.encode())
+        replace_files(to.parent, {to.name: text.encode()})
     except OSError as error:
         raise failure(to, error) from error
 

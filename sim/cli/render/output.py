@@ -5,7 +5,9 @@ import math
 import os
 import signal
 import sys
+import threading
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from sim.errors import Problem, RunError, ScenarioError, SimError, UsageError
+from sim.errors import Problem, RecordWarning, RunError, ScenarioError, SimError, UsageError
 from sim.text import plain as plain  # re-exported for the commands
 
 if TYPE_CHECKING:
@@ -42,7 +44,10 @@ INTERRUPTED = RunError("interrupted")
 
 @contextmanager
 def tidy_at_sigterm() -> Iterator[None]:
-    """End the process at SIGTERM as if it had been told to exit, so that temporary files are removed."""
+    """End the process at SIGTERM as if it had been told to exit, so that drafts are removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         yield
@@ -64,7 +69,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def reading(out: Path, run: str, *, verify: bool = True) -> Iterator["StoredRun"]:
-    """Open a run for reading. Warn on stderr if its last records are lost: the rest is correct but not complete.
+    """Open a run for reading. Warn if its record is not whole; without `verify`, only if its end is lost.
 
     Args:
         out: the folder of the runs.
@@ -74,9 +79,28 @@ def reading(out: Path, run: str, *, verify: bool = True) -> Iterator["StoredRun"
     from sim.store import find_run, open_run  # `sim --help` needs no database
 
     with open_run(find_run(out, run), verify=verify) as stored:
-        if stored.info.lost is not None:
-            say(f"sim: warning: {plain(stored.info.lost)}")
+        if not verify and stored.info.lost is not None:
+            warnings.warn(stored.info.lost, RecordWarning, stacklevel=3)
         yield stored
+
+
+@contextmanager
+def telling_of_records() -> Iterator[set[str]]:
+    """Write each warning about a record that is not whole to stderr, once, and yield the set of them."""
+    told: set[str] = set()
+
+    def tell(message: Warning | str, category: type[Warning], *others: Any, **more: Any) -> None:
+        if not issubclass(category, RecordWarning):
+            before(message, category, *others, **more)
+        elif str(message) not in told:
+            told.add(str(message))
+            say(f"sim: warning: {plain(str(message))}")
+
+    with warnings.catch_warnings():
+        before = warnings.showwarning
+        warnings.simplefilter("always", RecordWarning)
+        warnings.showwarning = tell
+        yield told
 
 
 def print_json(value: Any) -> None:

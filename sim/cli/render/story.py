@@ -1,6 +1,5 @@
 """Tasks of executors as stories, and the files of their workspaces, for `sim show` and `sim export`."""
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from sim.errors import RunError, UsageError
 from sim.expressions import did_you_mean
 from sim.kernel.codec import decode
 from sim.store import StoredRun
+from sim.store.drafts import draft_folder
 from sim.tools.process import check_file_name
 
 _EVENTS = """
@@ -116,8 +116,8 @@ def export_files(stored: StoredRun, target: Path) -> int:
     if target.exists():
         raise UsageError(f"{target} exists already", hint="choose another name")
     try:
-        with tempfile.TemporaryDirectory(prefix=".export-", dir=target.parent) as folder:
-            draft = Path(folder) / "draft"
+        with draft_folder(target.parent, ".export") as folder:
+            draft = folder / "draft"
             for project, name, *_, text in rows:
                 check_file_name(f"{project}/{name}")
                 path = draft / project / name

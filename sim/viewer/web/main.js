@@ -41,7 +41,7 @@ function main() {
   }
   fillColours();
 
-  const problem = ABOUT.run.error || ABOUT.run.lost;
+  const problem = ABOUT.run.error;
   document.getElementById("page").append(
     h("header", {}, h("h1", {}, ABOUT.run.name), h("span", { class: "note" }, `seed ${ABOUT.run.seed}`), status, problem && h("span", { class: "error", title: problem }, problem), h("span", { id: "told", class: "error" })),
     h("main", {},
