@@ -47,6 +47,7 @@ class Edge:
         return outcome
 
     waiting = None
+    ended: dict[str, int] = {}
 
     async def prepare(self):
         pass
