@@ -35,6 +35,7 @@ class Edge:
         self.outcomes = list(outcomes)
         self.asked = []
         self.closed = False
+        self.ended: dict[str, int] = {}
 
     async def complete(self, chain, request, *, agent, observe=None):
         self.asked.append((agent, chain, request))
@@ -47,7 +48,6 @@ class Edge:
         return outcome
 
     waiting = None
-    ended: dict[str, int] = {}
 
     async def prepare(self):
         pass
