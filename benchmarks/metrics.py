@@ -57,15 +57,15 @@ def main() -> None:
 def measure(agents: int, every: float, seconds: float, count: int) -> list[Window]:
     """Run the day until all windows are through."""
     from sim import run  # late: as in `benchmarks.day`
-    from sim.runner import SimulationRunner
+    from sim.runner import RunController
     from sim.telemetry import Address, Exporter, Server
 
     exporter = Exporter()
     windows = [Window(scraped=number % 2 == 1) for number in range(count)]
     begun = threading.Event()
-    runners: list[SimulationRunner] = []
+    runners: list[RunController] = []
 
-    def hook(runner: SimulationRunner) -> None:
+    def hook(runner: RunController) -> None:
         exporter.begun(runner)
         runners.append(runner)
         begun.set()

@@ -13,7 +13,7 @@ import anyio
 import sim
 from sim.agents.town import generate
 from sim.assembly.build import Simulation, build
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.scenario import load
 from sim.store import HashRecorder
 
@@ -193,7 +193,7 @@ def _steps(low: float, high: float, step: float) -> list[float]:
 def _ended(name: str, seconds: int) -> Simulation:
     """Return a scenario in tick mode as it is after some simulated seconds, or when it has stopped."""
     simulation = build(load(SCENARIOS / f"{name}.yaml"), recorder=HashRecorder())
-    anyio.run(SimulationRunner(simulation, until_ns=seconds * 10**9, mode="tick").run)
+    anyio.run(RunController(simulation, until_ns=seconds * 10**9, mode="tick").run)
     return simulation
 
 

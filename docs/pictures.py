@@ -25,7 +25,7 @@ from sim.experiments.figures import outcome_drawings
 from sim.experiments.folder import begin
 from sim.experiments.plan import Hosting, make_sweep
 from sim.experiments.pool import Inline
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.scenario import load
 from sim.store import HashRecorder, open_run
 from sim.viewer import write_view
@@ -114,7 +114,7 @@ def live(hours: float = 41.5, speed: float = 3600.0) -> str:
         hours: simulated.
         speed: simulated seconds a real second, for the rates: here nobody waits.
     """
-    runner = SimulationRunner(build(load(ROOT / "scenarios" / "ecology.yaml")), until_ns=48 * HOUR, mode="autonomous")
+    runner = RunController(build(load(ROOT / "scenarios" / "ecology.yaml")), until_ns=48 * HOUR, mode="autonomous")
     kernel, pulse = runner.simulation.world.kernel, RateMeter()
     kernel.recorder = HashRecorder()
     runner.begin()

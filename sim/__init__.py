@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
     from sim.analysis import open as open  # noqa: A004
     from sim.compare.comparison import Comparison
-    from sim.errors import Interrupt, ScenarioError, SimError, UsageError
+    from sim.errors import Interrupt, NameTakenError, ScenarioError, SimError, UsageError
     from sim.events import Event, EventBus
     from sim.experiments.scoring import ScoreCost, Scores, score, score_async
     from sim.kernel import (
@@ -74,7 +74,9 @@ if TYPE_CHECKING:
     )
     from sim.runner import (
         ReplayResult,
+        RunController,
         RunResult,
+        RunSummary,
         SimulationRunner,
         Survey,
         SurveyCost,
@@ -99,14 +101,14 @@ __version__ = "0.1.0"
 __all__ = [
     "Action", "ActionResult", "Actor", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager", "AgentRecord",
     "AgentRecords", "AgentState", "Chart", "Comparison", "Container", "Control", "Effect", "Event", "EventBus",
-    "Experiment", "Interrupt", "Kernel", "Latch", "Message", "Outcome", "PauseReason", "Preempted",
+    "Experiment", "Interrupt", "Kernel", "Latch", "Message", "NameTakenError", "Outcome", "PauseReason", "Preempted",
     "PreemptiveResource", "PriorityResource", "Question", "Queue", "RateTracker", "ReplayResult", "Resource", "Run",
-    "RunList", "RunResult", "Scenario", "ScenarioError", "ScoreCost", "Scores", "Service", "Signal", "SimError",
-    "SimulationRunner", "Store", "Survey", "SurveyAnswer", "SurveyCost", "Tool", "Tools", "UsageError",
-    "WakeCondition", "World", "all_of", "arms", "arms_async", "ask", "ask_async", "branch", "branch_async", "diff",
-    "first_of", "interview", "interview_prompt", "join", "load", "perform", "record_answer", "replay", "replay_async",
-    "resume", "resume_async", "run", "run_async", "run_until", "runs", "score", "score_async", "sleep", "sweep",
-    "sweep_async", "tool",
+    "RunController", "RunList", "RunResult", "RunSummary", "Scenario", "ScenarioError", "ScoreCost", "Scores",
+    "Service", "Signal", "SimError", "SimulationRunner", "Store", "Survey", "SurveyAnswer", "SurveyCost", "Tool",
+    "Tools", "UsageError", "WakeCondition", "World", "all_of", "arms", "arms_async", "ask", "ask_async", "branch",
+    "branch_async", "diff", "first_of", "interview", "interview_prompt", "join", "load", "perform", "record_answer",
+    "replay", "replay_async", "resume", "resume_async", "run", "run_async", "run_until", "runs", "score", "score_async",
+    "sleep", "sweep", "sweep_async", "tool",
 ]  # fmt: skip
 """The public names but `open`, so that `from sim import *` does not hide the built-in function."""
 
@@ -115,14 +117,14 @@ _HOMES = {
     "agents.interview": "Question SurveyAnswer interview interview_prompt record_answer",
     "analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async diff open runs sweep sweep_async",
     "compare.comparison": "Comparison",
-    "errors": "Interrupt ScenarioError SimError UsageError",
+    "errors": "Interrupt NameTakenError ScenarioError SimError UsageError",
     "events": "Event EventBus",
     "experiments.scoring": "ScoreCost Scores score score_async",
     "kernel": "Actor Effect Kernel Latch Outcome Queue Signal all_of first_of join perform run_until sleep",
     "pages": "Chart",
     "resources": "Container Preempted PreemptiveResource PriorityResource RateTracker Resource Store",
-    "runner": "ReplayResult RunResult SimulationRunner Survey SurveyCost ask branch replay resume run "
-    "ask_async branch_async replay_async resume_async run_async",
+    "runner": "ReplayResult RunResult RunController RunSummary SimulationRunner Survey SurveyCost ask branch replay "
+    "resume run ask_async branch_async replay_async resume_async run_async",
     "scenario": "Scenario load",
     "standalone": "World",
     "tools": "Tool Tools tool",

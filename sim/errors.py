@@ -28,6 +28,10 @@ class UsageError(SimError):
     """The request of the caller is not valid (command line: exit code 2)."""
 
 
+class NameTakenError(UsageError, ValueError):
+    """An agent has the same name as another one, or already has a loop."""
+
+
 class RunError(SimError):
     """A run failed, or its file cannot be used (command line: exit code 1)."""
 

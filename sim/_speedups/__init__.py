@@ -8,7 +8,8 @@ Without the C code, the functions in Python run instead: slower, but in the same
 PEP 399, each function in Python defines the correct behaviour.
 
 C files: `module` (the module and `take_over`), `core` and `layout` (declarations), `loop` (the main loop), `calls`
-(`wake`, `emit`, `put_nowait`), `wait` (waits), `slots` (slots of resources), `reader` (an iterator), `sort` (sorting).
+(`wake`, `emit`, `put_nowait`), `wait` (waits), `slots` (slots of resources), `reader` (an iterator), `sort` (sorting),
+`draws` (keyed draws).
 """
 
 import importlib

@@ -58,8 +58,8 @@ typedef struct {
     Py_ssize_t index;  /* of the entry that is read next */
 } Reader;
 
-extern PyTypeObject *Reader_type, *Wait_type;
-extern PyType_Spec reader_spec, wait_spec;
+extern PyTypeObject *Reader_type, *Wait_type, *Seed_type;
+extern PyType_Spec reader_spec, wait_spec, seed_spec, generator_spec;
 
 /* The state of a wait. */
 typedef enum { TO_GET, TO_WAIT, TO_ACQUIRE, TO_PAUSE, PAUSED, ARMED, IN_LINE, LEFT_TO_PYTHON, DONE } State;

@@ -21,7 +21,7 @@ REPLACED(DEFINE_REPLACED)
 NAMES(DEFINE_NAME)
 
 PyObject *armed, *budget_is_spent, *cancelled, *zero, *one;
-PyTypeObject *Reader_type, *Wait_type;
+PyTypeObject *Reader_type, *Wait_type, *Seed_type;
 static PyObject *describe; /* see `described` in __init__.py */
 
 static PyMethodDef method_run_some = {"_run_some", run_some, METH_O};
@@ -176,14 +176,23 @@ make_type(PyObject *module, PyType_Spec *spec)
 static int
 fill(PyObject *module)
 {
+    PyTypeObject *Generator_type;
     if (armed != NULL || zero != NULL) {
         PyErr_SetString(PyExc_ImportError, "sim._speedups works in one interpreter per process, and is loaded already");
         return -1;
     }
     Reader_type = make_type(module, &reader_spec);
     Wait_type = Reader_type == NULL ? NULL : make_type(module, &wait_spec);
-    return Wait_type == NULL || make_constants() < 0 ? -1
-                                                     : PyModule_AddObjectRef(module, "Reader", (PyObject *)Reader_type);
+    Seed_type = Wait_type == NULL ? NULL : make_type(module, &seed_spec);
+    Generator_type = Seed_type == NULL ? NULL : make_type(module, &generator_spec);
+    if (Generator_type == NULL || make_constants() < 0) {
+        return -1;
+    }
+    return PyModule_AddObjectRef(module, "Reader", (PyObject *)Reader_type) < 0 ||
+                   PyModule_AddObjectRef(module, "Seed", (PyObject *)Seed_type) < 0 ||
+                   PyModule_AddObjectRef(module, "Generator", (PyObject *)Generator_type) < 0
+               ? -1
+               : 0;
 }
 
 /* Offsets of slots and replaced functions are kept in static variables, because the functions are methods of Python

@@ -3,7 +3,8 @@
 Modules: `agent` (the base class of agents), `loop` (the loop of one agent), `lifecycle` (start, stop, sleep and pause),
 `state` (the state machine), `wake` (wake conditions), `actions` (`spawn`, `stop`, `sleep` and `rest`), `config`,
 `mailbox`, `supervisor` (the restart limit), `manager` (all loops of a world), `health` (the health monitor), `control`
-(calls of the host program), `inputs` (applies these calls inside the run).
+(calls of the host program), `inputs` (applies these calls inside the run), `error_reports` (logs what fails),
+`result_checks` (what agents return).
 """
 
 from sim.actors.agent import Agent

@@ -12,8 +12,10 @@ import attrs
 from sim.actors.mailbox import Mailbox
 from sim.errors import UsageError
 from sim.events import Event
-from sim.kernel import Stream
+from sim.kernel import Source
 from sim.kernel.codec import recordable
+from sim.kernel.ports import DONE, Call
+from sim.kernel.rng import Draws
 from sim.permissions import Permission
 from sim.world import Action, ActionResult, Message, Sharing, World
 
@@ -93,6 +95,7 @@ class Agent(ABC):
         self.kind = ""
         self.part = ""
         self._alive = True
+        self._alive_asked: tuple[bool, Call] | None = None  # what a host program has set, and the call that does it
         self.state: dict[str, Any] = {}
         self.mailbox = Mailbox(world.kernel, 100, "block")
         self.woken_event: Event | None = None
@@ -140,9 +143,12 @@ class Agent(ABC):
     # -- methods and properties that subclasses use
 
     @property
-    def rng(self) -> Stream:
-        """The random stream of this agent."""
-        return self.world.stream(self.agent_id)
+    def rng(self) -> Draws:
+        """The random draws of this agent at the present moment: the time, and the iteration if it drew before.
+
+        The number of draws at one moment does not affect the draws at others.
+        """
+        return self.world.draws_now(self.agent_id, turn=0 if self._loop is None else self._loop.iteration_count)
 
     @property
     def loop(self) -> "AgentLoop":
@@ -152,20 +158,44 @@ class Agent(ABC):
         return self._loop
 
     @property
+    def source(self) -> Source | None:
+        """The source of what this agent causes: the actor of its loop; None if it has no loop."""
+        return None if self._loop is None else self._loop.actor
+
+    @property
     def alive(self) -> bool:
-        """Whether the agent has not been shut down."""
-        return self._alive
+        """Whether the agent has not been shut down. A host program reads at once what it has set."""
+        asked = self._alive_asked
+        if asked is None or asked[1].done or not self.loop.world.outside():
+            return self._alive
+        return asked[0]
 
     @alive.setter
     def alive(self, alive: bool) -> None:
-        self.world.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
-        self._alive = alive
-        if not alive and self._loop is not None:
-            self._loop.request_stop("shutdown")
+        self._set_alive(bool(alive))
 
-    def shutdown(self) -> None:
-        """Stop the agent after the current iteration; between two iterations, stop at once."""
-        self.alive = False
+    def shutdown(self) -> Call:
+        """Stop the agent after the current iteration; between two iterations, stop at once.
+
+        Returns:
+            A call that need not be awaited. For a host program, whose call is an input, awaiting it waits until the
+            agent is told; `loop.join` waits until it has stopped.
+        """
+        return self._set_alive(False)
+
+    def _set_alive(self, alive: bool) -> Call:
+        loop = self._loop
+        world = self.world if loop is None else loop.world  # not that of an agent that runs ahead, which has less
+        if loop is not None and world.outside():
+            data = {"agent": self.agent_id, "alive": alive}
+            call = world.call("alive", data, f"{'start of life' if alive else 'shutdown'} of {self.agent_id}")
+            self._alive_asked = (alive, call)
+            return call
+        world.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
+        self._alive = alive
+        if not alive and loop is not None:
+            loop.request_stop("shutdown")
+        return DONE
 
     # -- methods that the world calls
 

@@ -36,7 +36,7 @@ class AgentLoopConfig:
             `min_loop_delay`.
         mailbox_size: maximum number of messages in the mailbox.
         mailbox_policy: what happens to a message for a full mailbox.
-        unmatched: what happens to a message that no rule of a policy agent uses. Such messages are counted.
+        unmatched: what happens to a message that no rule of a policy agent would use. Such messages are counted.
 
     Attributes:
         min_delay_ns, max_delay_ns: `min_loop_delay` and `max_loop_delay` in nanoseconds, computed once for all loops
@@ -56,7 +56,7 @@ class AgentLoopConfig:
     heartbeat_timeout: Duration | None = None
     mailbox_size: int = 100
     mailbox_policy: MailboxPolicy = "block"
-    unmatched: Unmatched = "drop"
+    unmatched: Unmatched = "keep"
     min_delay_ns: int = attrs.field(init=False, eq=False, repr=False)
     max_delay_ns: int = attrs.field(init=False, eq=False, repr=False)
 

@@ -8,6 +8,7 @@ from sim.actors.loop import AgentLoop
 from sim.actors.manager import AgentLoopManager
 from sim.actors.state import AgentState
 from sim.kernel import Actor
+from sim.kernel.actor import MONITOR
 from sim.kernel.effects import EffectHandle
 from sim.kernel.waits import sleep_ns
 
@@ -77,7 +78,8 @@ class HealthMonitor:
 
     def start(self) -> Actor:
         """Start the actor that checks the loops, and return it."""
-        actor = self._kernel.spawn("health-monitor", self._watch())
+        actor = Actor("health-monitor", MONITOR)
+        self._kernel.begin(actor, self._watch())
         self._manager.on_forgotten = self._forgotten
 
         def late(handle: EffectHandle) -> None:  # a later step, so that the monitor is the source of the alert

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from sim.actors.state import AgentState, PauseReason
-from sim.errors import UsageError
-from sim.kernel import Outcome
+from sim.actors.wake import WakeCondition
+from sim.errors import TransitionError, UsageError
+from sim.events.topic import check_free
+from sim.kernel import Actor, Outcome, to_duration
 from sim.kernel.codec import freeze
 from sim.kernel.effects import EffectHandle
 from sim.world import Message
@@ -49,17 +51,22 @@ class Inputs:
         self._manager = manager
         self._effects = manager.world.kernel.effects
         world = manager.world
-        for kind in ("publish", "send", "tell", "person", "create_loop", "spawn", "remove_loop"):
+        world.on_input("publish", self.publish, _check_event)
+        for kind in ("send", "tell", "person", "create_loop", "spawn", "remove_loop"):
             world.on_input(kind, getattr(self, kind))
-        for kind in ("pause_all", "resume_all", "stop_all"):
+        for kind in ("pause_all", "resume_all", "stop_all", "stop_at"):
             world.on_input(kind, getattr(self, kind))
-        for kind in ("wake", "pause", "resume", "start", "stop", "effect.doubt", "effect.decision"):
+        for kind in ("wake", "sleep", "alive", "pause", "resume", "start", "stop"):
+            world.on_input(kind, getattr(self, kind))
+        for kind in ("effect.doubt", "effect.decision"):
             world.on_input(kind, getattr(self, kind.rpartition(".")[2]))
         world.kernel.placed["effect.doubt"] = self.hold
+        world.kernel.addressee = _addressee
 
     def publish(self, data: Mapping[str, Any]) -> str | None:
-        """Publish an event, unless it has too much data."""
+        """Publish an event, unless it has too much data, or its topic is reserved for the simulation."""
         try:
+            _check_event(data)
             self._manager.world.event_bus.publish(data["topic"], data["data"])
         except UsageError as error:
             return str(error)
@@ -69,6 +76,25 @@ class Inputs:
         """Wake a sleeping agent."""
         if loop := self._loop(data["agent"]):
             loop.wake()
+
+    def sleep(self, data: Mapping[str, Any]) -> str | None:
+        """Put an agent to sleep."""
+        loop = self._loop(data["agent"])
+        if loop is None or loop.state in _ENDED:
+            return self._gone(data["agent"])
+        try:
+            loop.sleep(WakeCondition.from_record(data["condition"]))
+        except (UsageError, TransitionError) as error:
+            return str(error)
+        return None
+
+    def alive(self, data: Mapping[str, Any]) -> str | None:
+        """Set whether an agent is alive, which stops it if it is not."""
+        loop = self._loop(data["agent"])
+        if loop is None:
+            return self._gone(data["agent"])
+        loop.agent.alive = data["alive"]
+        return None
 
     def pause(self, data: Mapping[str, Any]) -> str | None:
         """Pause an agent until `resume`."""
@@ -83,7 +109,7 @@ class Inputs:
         loop = self._loop(data["agent"])
         if loop is None or loop.state in _ENDED:
             return self._gone(data["agent"])
-        if loop.resume():
+        if loop.try_resume():
             return None
         if loop.pause_reason is PauseReason.RESOURCES:
             return f"{loop.agent_id} waits for resources, and goes on when they are there"
@@ -104,23 +130,40 @@ class Inputs:
             ended |= loop.end_pause()
         return None if ended else "nothing is paused"
 
-    def stop_all(self, _: object) -> None:
-        """Stop all agents, each after its current iteration, if there is one."""
-        self._manager.world.on_hold = False  # otherwise an iteration that takes time would never end
-        self._manager.request_stop_all()
+    def stop_all(self, data: Mapping[str, Any] | None) -> Actor | None:
+        """Stop all agents, each after its current iteration, if there is one; with a timeout, return who waits."""
+        world = self._manager.world
+        world.on_hold = False  # otherwise an iteration that takes time would never end
+        if data is None:
+            self._manager.request_stop_all()
+            return None
+        return world.spawn("stop all", self._manager.stop_all(to_duration(data["timeout_ns"])))
+
+    def stop_at(self, data: Mapping[str, Any]) -> None:
+        """Begin to stop all agents at a simulated time."""
+        self._manager.request_stop_at(data["time_ns"])
 
     def start(self, data: Mapping[str, Any]) -> None:
-        """Start a stopped agent; one that is stopping starts when it has stopped."""
-        if loop := self._loop(data["agent"]):
-            if loop.state is AgentState.STOPPING:
-                loop.on_stopped = partial(self._start_stopped, loop.on_stopped)
-            else:
-                self._start_stopped(loop.on_stopped, loop)
+        """Start a stopped agent; one that is stopping starts when it has stopped.
 
-    def _start_stopped(self, on_stopped: "Callable[[AgentLoop], None] | None", loop: "AgentLoop") -> None:
+        With a delay it is `AgentLoop.start`, which leaves an agent that is not alive as it is.
+        """
+        if loop := self._loop(data["agent"]):
+            delay_ns = data.get("delay_ns")
+            if loop.state is AgentState.STOPPING:
+                loop.on_stopped = partial(self._start_stopped, loop.on_stopped, delay_ns)
+            else:
+                self._start_stopped(loop.on_stopped, delay_ns, loop)
+
+    def _start_stopped(
+        self, on_stopped: "Callable[[AgentLoop], None] | None", delay_ns: int | None, loop: "AgentLoop"
+    ) -> None:
         loop.on_stopped = on_stopped
-        loop.agent.alive = True
-        self._manager.start(loop)
+        if delay_ns is None:
+            loop.agent.alive = True
+        else:
+            loop.warn_if_started()
+        self._manager.start(loop, delay_ns=delay_ns or 0)
 
     def create_loop(self, data: Mapping[str, Any]) -> None:
         """Create an agent of a registered kind and start it; record a refusal with its reason."""
@@ -168,9 +211,14 @@ class Inputs:
         why = world.kernel.inputs[data["kind"]](data["data"])
         self._manager.answers[data["row"]] = PersonAnswer(world.kernel.now, why if isinstance(why, str) else None)
 
-    def stop(self, data: Mapping[str, Any]) -> str | None:
-        """Stop an agent after its current iteration, if there is one."""
+    def stop(self, data: Mapping[str, Any]) -> Actor | str | None:
+        """Stop an agent after its current iteration, if there is one; with a timeout, return who waits for it."""
         loop = self._loop(data["agent"])
+        if "timeout_ns" in data:
+            if loop is None or loop.stopped:
+                return None
+            stopping = loop.stop(to_duration(data["timeout_ns"]))
+            return self._manager.world.spawn(f"stop {loop.agent_id}", stopping)
         if loop is None or loop.state in _ENDED:
             return self._gone(data["agent"])
         loop.agent.shutdown()
@@ -214,3 +262,27 @@ class Inputs:
 
     def _ticket(self, data: Mapping[str, Any]) -> EffectHandle | None:
         return self._effects.in_flight.get((data["actor"], data["ordinal"]))
+
+
+def _check_event(data: Any) -> None:
+    """Check the data of an input `publish`.
+
+    Raises:
+        UsageError: if it is not a topic with data, or the topic is reserved for the simulation.
+    """
+    if not isinstance(data, Mapping) or {*data} != {"topic", "data"} or not isinstance(data["topic"], str):
+        raise UsageError(
+            f"the input 'publish' is a mapping with topic and data, not {data!r:.100}",
+            hint='write submit("publish", {"topic": "rain.begins", "data": None})',
+        )
+    check_free(data["topic"])
+
+
+def _addressee(kind: str, data: Any) -> str:
+    """Return the agent that an input concerns, or its topic, so that inputs for others change no order key of it."""
+    if not isinstance(data, Mapping):
+        return ""
+    if kind == "person":
+        return _addressee(data.get("kind", ""), data.get("data"))
+    known = data.get("agent") or data.get("actor") or data.get("topic")
+    return known if isinstance(known, str) else ""

@@ -7,10 +7,12 @@ from typing import Any
 
 from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
+from sim.actors.error_reports import log_failure
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.wake import Registration, WakeCondition, arm, check
 from sim.errors import OutOfMemoryError, RunError
-from sim.kernel import Actor, Duration, Exit, Fired, Latch, Signal, first_of
+from sim.kernel import Actor, Duration, Exit, Fired, Latch, Signal, first_of, to_ns
+from sim.kernel.ports import DONE, Call
 from sim.text import of_error
 from sim.world import World
 
@@ -54,6 +56,7 @@ class Lifecycle(ABC):
         "_state",
         "_stop_reason",
         "_stopped",
+        "_watchers",
         "actor",
         "agent",
         "agent_id",
@@ -97,6 +100,7 @@ class Lifecycle(ABC):
         self._pause_wanted: PauseReason | None = None
         self._paused_ns = 0  # when the latest pause began
         self._stop_reason = ""
+        self._watchers: list[Callable[[str], object]] = []  # of the host program; they change nothing in the run
 
     @property
     def state(self) -> AgentState:
@@ -142,7 +146,14 @@ class Lifecycle(ABC):
 
         It is cancelled between two steps, so no step is left half done. Returns after the loop has stopped. If the
         agent itself calls it, it returns at once and the loop ends after the iteration.
+
+        A host program can call it as well: it is then an input, which is recorded. While no run is under way, the call
+        itself runs the world until the loop has stopped.
         """
+        if self.world.outside():
+            data = {"agent": self.agent_id, "timeout_ns": to_ns(timeout)}
+            await self.world.call("stop", data, f"stop of {self.agent_id}")
+            return
         self.request_stop("stop")
         if self._state is _S.STOPPED or self._kernel.current is self.actor:
             return
@@ -161,9 +172,25 @@ class Lifecycle(ABC):
         return self._stopped
 
     async def join(self) -> str:
-        """Wait until the loop has stopped and return the reason; return at once if it is stopped or never started."""
+        """Wait until the loop has stopped and return the reason; return at once if it is stopped or never started.
+
+        A host program can call it as well. Beside a run, it waits for that run; while none is under way, it runs the
+        world itself.
+
+        Raises:
+            UsageError: in a host program, if the run ends before the loop stops, or the loop can never stop.
+        """
+        if self.world.outside():
+            return str(await self.world.watch(f"join of {self.agent_id}", self._watch_stop))
         reason: str = await self.when_stopped().wait()
         return reason
+
+    def _watch_stop(self, stopped: Callable[[str], object]) -> None:
+        """Call `stopped` with the reason once the loop has stopped; at once if it is stopped."""
+        if self.stopped:
+            stopped(self._stop_reason)
+        else:
+            self._watchers.append(stopped)
 
     def interrupt(self, cause: object = None) -> bool:
         """Wake the agent if it sleeps; otherwise raise `Interrupt(cause)` where its iteration waits.
@@ -175,6 +202,7 @@ class Lifecycle(ABC):
             Whether the agent was interrupted. It is not interrupted while it is stopped, stopping, paused, or between
             two iterations.
         """
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         if self._state is _S.SLEEPING and self._phase is Phase.OUTSIDE:
             self._woken("interrupt")
             return True
@@ -211,18 +239,26 @@ class Lifecycle(ABC):
         if self.actor.coro is not None:
             self._kernel.cancel(self.actor)
 
-    def sleep(self, condition: WakeCondition) -> None:
+    def sleep(self, condition: WakeCondition) -> Call:
         """Put the agent to sleep until `condition` is met; in an iteration this takes effect at once.
 
         Events since the begin of the iteration can meet the condition, and so can anything from now on, even before
         the iteration has ended. For a sleeping agent the new condition replaces the old one. A stopping agent does not
         fall asleep.
 
+        Returns:
+            A call that need not be awaited. For a host program, whose call is an input, awaiting it waits until the
+            agent sleeps.
+
         Raises:
             UsageError: if the condition cannot be armed in this world; the state of the agent does not change.
         """
+        if self.world.outside():
+            check(condition, self.world)
+            data = {"agent": self.agent_id, "condition": condition.recorded()}
+            return self.world.call("sleep", data, f"sleep of {self.agent_id}")
         if self._state is _S.STOPPING:
-            return
+            return DONE
         check(condition, self.world)
         if self._state is _S.SLEEPING:
             self._settle()
@@ -234,21 +270,43 @@ class Lifecycle(ABC):
         armed = arm(condition, self.world, self.agent, self._woken)
         if self._state is _S.SLEEPING:  # otherwise the condition was met at once
             self._ending = armed
+        return DONE
 
-    def wake(self) -> None:
-        """Wake a sleeping agent; has no effect on an agent that does not sleep."""
+    def wake(self) -> Call:
+        """Wake a sleeping agent; has no effect on an agent that does not sleep. The call need not be awaited."""
+        if self.world.outside():
+            return self.world.call("wake", {"agent": self.agent_id}, f"wake of {self.agent_id}")
         if self._state is _S.SLEEPING:
             self._woken("wake")
+        return DONE
 
-    def pause(self, reason: PauseReason = PauseReason.OPERATOR) -> None:
-        """Pause the agent until `resume`: at once, or as soon as it is running and between two iterations."""
+    def pause(self, reason: PauseReason = PauseReason.OPERATOR) -> Call:
+        """Pause the agent until `resume`: at once, or as soon as it is running and between two iterations.
+
+        A host program pauses it as the operator. The call need not be awaited.
+        """
+        if self.world.outside():
+            return self.world.call("pause", {"agent": self.agent_id}, f"pause of {self.agent_id}")
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         if self._state is _S.RUNNING and self._phase is Phase.OUTSIDE:
             self._pause(reason)
         elif self._state.live or self._state is _S.STARTING:
             self._pause_wanted = reason
+        return DONE
 
-    def resume(self) -> bool:
+    def resume(self) -> Call:
         """End a pause for errors, operator or approval. A pause for resources ends only when there is capacity.
+
+        The call need not be awaited.
+        """
+        if self.world.outside():
+            return self.world.call("resume", {"agent": self.agent_id}, f"resume of {self.agent_id}")
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
+        self.try_resume()
+        return DONE
+
+    def try_resume(self) -> bool:
+        """Do as `resume`, inside the run.
 
         Returns:
             Whether a pause has ended, or one that was about to begin was called off.
@@ -265,7 +323,7 @@ class Lifecycle(ABC):
     def end_pause(self) -> bool:
         """End a pause by the operator only, and return as `resume`."""
         if self._state is _S.PAUSED and self.pause_reason is PauseReason.OPERATOR:
-            return self.resume()
+            return self.try_resume()
         wanted, self._pause_wanted = self._pause_wanted is not None, None
         return wanted
 
@@ -352,18 +410,19 @@ class Lifecycle(ABC):
         if exit.kind == "crashed":
             assert exit.error is not None, "a crash has an error"
             self.crash_reason = of_error(exit.error)
-            self._count_failure(self.crash_reason)
+            self._count_failure(self.crash_reason, exit.error)
         elif exit.kind == "abandoned":
             self.crash_reason = str(exit.error)
-            self._count_failure(self.crash_reason)
+            self._count_failure(self.crash_reason, exit.error)
         if self._state is not _S.STOPPING:
             self._settle()
             self._stop_reason = "crashed" if exit.kind in ("crashed", "abandoned") else self._stop_reason or "done"
             self._change(_S.STOPPING, self._stop_reason)
         self._finish()
 
-    def _count_failure(self, error: str) -> None:
-        """Record and count an error outside an iteration."""
+    def _count_failure(self, error: str, raised: BaseException | None = None) -> None:
+        """Record, log and count an error outside an iteration."""
+        log_failure(self.agent_id, self.world, error, raised)
         self.failures += 1
         self.world.count_error(error, self.agent_id)
         self._kernel.emit("agent.error", {"error": error[:500]}, self.agent_id)
@@ -377,7 +436,7 @@ class Lifecycle(ABC):
         except MemoryError as error:
             raise OutOfMemoryError(self.agent_id, str(error)) from error  # otherwise the error would name the caller
         except BaseException as error:
-            self._count_failure(f"on_stop: {of_error(error)}")
+            self._count_failure(f"on_stop: {of_error(error)}", error)
         self.world.crashes += reason == "crashed"
         dead = self.agent.mailbox.close()
         self.pause_reason = self._pause_wanted = None
@@ -387,6 +446,8 @@ class Lifecycle(ABC):
             self._kernel.emit("mailbox.dead_letters", {"count": dead}, self.agent_id)
         if self._stopped is not None:
             self._stopped.set(reason)
+        while self._watchers:
+            self._watchers.pop()(reason)
         self.world.running -= 1
         if self.on_stopped is not None:
             self.on_stopped(self)  # this can start the loop again

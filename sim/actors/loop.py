@@ -4,6 +4,7 @@ The same class serves both modes. In autonomous mode, `start` starts an actor th
 calls `turn` once per tick. Sleeping and paused agents are not polled: a registered callback ends the sleep or pause.
 """
 
+import logging
 import math
 import types
 from collections.abc import Awaitable, Generator, Mapping
@@ -11,17 +12,20 @@ from typing import Any, Protocol
 
 from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
+from sim.actors.error_reports import log_failure
 from sim.actors.error_text import failure_text
 from sim.actors.lifecycle import Lifecycle, Phase
 from sim.actors.mailbox import Mailbox
+from sim.actors.result_checks import check_decision, check_result
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.supervisor import RestartLimit
 from sim.actors.wake import WakeCondition
 from sim.errors import CausalityError, Interrupt, LimitError, RunError
 from sim.kernel import Actor, Duration, Exit, to_ns
 from sim.kernel.codec import NOT_JSON_HINT, json_fault
+from sim.kernel.ports import Call
 from sim.text import of_error
-from sim.world import Action, World
+from sim.world import Action, ActionResult, World
 
 
 class Gate(Protocol):
@@ -35,6 +39,7 @@ class Gate(Protocol):
         """Wait until the action is allowed to execute."""
 
 
+_LOG = logging.getLogger("sim.actors")
 _S = AgentState
 _PLAIN = frozenset((bool, int, str, type(None), list, tuple, dict))
 _RUNNING, _STOPPING = AgentState.RUNNING, AgentState.STOPPING
@@ -100,12 +105,24 @@ class AgentLoop(Lifecycle):
         return f"<AgentLoop {self.agent_id} {self._state} iterations={self.iteration_count}>"
 
     async def start(self, *, delay: Duration = 0) -> None:
-        """Start the loop; has no effect on a loop that is not stopped.
+        """Start the loop. A loop that is not stopped is left as it is, and a warning is logged.
+
+        A host program can call it as well, before a run, between two runs and beside one.
 
         Args:
             delay: simulated time before the first iteration.
         """
+        if self.world.outside():
+            data = {"agent": self.agent_id, "delay_ns": to_ns(delay)}
+            await self.world.call("start", data, f"start of {self.agent_id}")
+            return
+        self.warn_if_started()
         self.start_now(delay_ns=to_ns(delay))
+
+    def warn_if_started(self) -> None:
+        """Log a warning if the loop is not stopped, because a start then has no effect."""
+        if self._state is not _S.STOPPED:
+            _LOG.warning("%s is %s already, so that starting it has no effect", self.agent_id, self._state)
 
     def start_now(self, *, delay_ns: int = 0) -> None:
         """Start the loop like `start`, for code that cannot await."""
@@ -215,6 +232,8 @@ class AgentLoop(Lifecycle):
         error: str | None = None
         try:
             first = action = await agent.decide_action()
+            if action is not None and action.__class__ is not Action:
+                check_decision(agent, action)
             if self._gate is not None:
                 await self._at_gate(self._gate, action)
             while action is not None and agent.alive:
@@ -230,18 +249,26 @@ class AgentLoop(Lifecycle):
                     result = world.dispatcher.apply(agent, action, handler)
                 else:
                     result = await agent.execute_action(action)
+                    if result.__class__ is not ActionResult:
+                        check_result(agent, result)
                 if not (result.success or result.skipped):
                     error = result.error or "the action failed"
+                    log_failure(self.agent_id, world, f"{action.kind}: {error}", None)
                 if not (agent.has_more and result.success) or self._state is _STOPPING:
                     break
                 action = agent.next_action()
+                if action is not None and action.__class__ is not Action:
+                    check_decision(agent, action, "next_action")
         except (MemoryError, RunError):
             raise  # these concern the process or the run, not this agent
         except (Exception, SystemExit) as raised:
             error = failure_text(raised)
+            log_failure(self.agent_id, self.world, error, raised)
         finally:
             self._phase = _OUTSIDE
-        error = error or (self._find_state_fault() if agent.state else None)
+            bus.marks.pop(self.agent_id, None)
+        if error is None:
+            error = self._find_state_fault() if agent.state else None
         self.last_beat = now = kernel.now
         if error is None:
             if self.consecutive_errors:
@@ -308,7 +335,7 @@ class AgentLoop(Lifecycle):
             )
         super().request_stop(reason)
 
-    def sleep(self, condition: WakeCondition) -> None:
+    def sleep(self, condition: WakeCondition) -> Call:
         """Put the agent to sleep, as `Lifecycle.sleep`.
 
         Raises:
@@ -320,7 +347,7 @@ class AgentLoop(Lifecycle):
                 f"{self.agent_id} falls asleep while it runs ahead of others",
                 hint="return Action('sleep', ...) or Action('rest', ...) from decide_action",
             )
-        super().sleep(condition)
+        return super().sleep(condition)
 
     def _waits_for(self, resource: str) -> bool:
         """Return whether the agent must wait for capacity of `resource` before an action."""
@@ -357,7 +384,9 @@ class AgentLoop(Lifecycle):
         except (KeyboardInterrupt, MemoryError, RunError):
             raise  # these concern the process or the run, not this agent
         except BaseException as fault:
-            self._kernel.emit("agent.error", {"error": f"on_error: {of_error(fault)}"[:500]}, self.agent_id)
+            text = f"on_error: {of_error(fault)}"
+            log_failure(self.agent_id, self.world, text, fault)
+            self._kernel.emit("agent.error", {"error": text[:500]}, self.agent_id)
         finally:
             self._phase = _OUTSIDE
 

@@ -1,11 +1,14 @@
 """Mailboxes: bounded queues of the messages to one agent."""
 
 import types
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Literal
+from itertools import takewhile
+from operator import itemgetter
+from typing import Any, Final, Literal
 
 from sim.errors import ClosedError
-from sim.kernel import Actor, Kernel, Queue
+from sim.kernel import Actor, Kernel, Queue, to_seconds
 from sim.kernel.waits import NOTHING, Waiters
 from sim.world import Message
 
@@ -13,7 +16,14 @@ MailboxPolicy = Literal["block", "drop_oldest", "fail"]
 """What happens to a message for a full mailbox: its sender waits, the oldest message is dropped, or it is refused."""
 
 Unmatched = Literal["keep", "drop", "fail"]
-"""What happens to a message that no rule uses: it is kept for the next iteration, dropped, or the iteration fails."""
+"""What happens to a message that no rule of a policy agent would use.
+
+`keep`: it waits until a rule reads it, and the agent can read later ones meanwhile. `drop`: it is dropped. `fail`: the
+iteration fails.
+"""
+
+MOST_TOPICS: Final = 50
+"""The most topics by which a mailbox counts unread messages; those of further topics are counted together."""
 
 
 _NOBODY: dict["Watcher", None] = {}  # shared by all mailboxes without watchers, to save memory; never modified
@@ -109,6 +119,67 @@ class Watcher:
         self._mailbox.watchers.pop(self, None)
 
 
+class Pending:
+    """A message that was offered to rules, and that no rule has read so far.
+
+    Attributes:
+        message: the message.
+        refusals: how many rules will never read it.
+    """
+
+    __slots__ = ("_names", "message", "refusals")
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+        self.refusals = 0
+        self._names: dict[str, Any] | None = None
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """What `message` is in expressions."""
+        if self._names is None:
+            self._names = message_names(self.message)
+        return self._names
+
+
+def message_names(message: Message) -> dict[str, Any]:
+    """Return what `message` is in expressions."""
+    return {
+        "sender": message.sender, "topic": message.topic, "data": message.data, "time": to_seconds(message.time),
+    }  # fmt: skip
+
+
+class Offered:
+    """The messages of a mailbox that were offered to the rules of an agent, and that no rule has read so far.
+
+    A message that a rule may still read *waits*, and takes a place in the mailbox. A message that no rule can ever read
+    is *set aside*: it takes no place, so that it cannot keep out others. Of these, at most as many are kept as the
+    mailbox has places, for the case that a branch gives the agent other rules; all are counted.
+
+    Attributes:
+        offered: the number of messages that were offered.
+        waiting: the messages that wait, by a number that increases with each message.
+        aside: the messages that were set aside, with their numbers.
+        unread: how many messages no rule used, by topic.
+        left: how many messages waited when the agent stopped, by topic.
+    """
+
+    __slots__ = ("aside", "left", "offered", "unread", "waiting")
+
+    def __init__(self, size: int) -> None:
+        self.offered = 0
+        self.waiting: OrderedDict[int, Pending] = OrderedDict()
+        self.aside: deque[tuple[int, Pending]] = deque(maxlen=size)
+        self.unread: dict[str, int] = {}
+        self.left: dict[str, int] = {}
+
+
+def count_topic(counts: dict[str, int], topic: str, number: int = 1) -> None:
+    """Add to the count of a topic; beyond `MOST_TOPICS` topics, to that of the topic `...`."""
+    key = topic if topic in counts or len(counts) < MOST_TOPICS else "..."
+    counts[key] = counts.get(key, 0) + number
+
+
 class Mailbox:
     """The mailbox of one agent.
 
@@ -118,14 +189,17 @@ class Mailbox:
         policy: what happens to a message when the mailbox is full.
 
     Attributes:
-        queue: the messages; a wait of the kernel.
+        queue: the messages that were not offered to rules; a wait of the kernel. Other agents than policy agents take
+            them from here.
+        offered: the messages that were offered to rules and not read; None if there was none.
+        size: the maximum number of messages.
         dropped: number of messages that were dropped to accept newer ones.
         dead: number of dead letters: messages that were left when the agent stopped, or arrived later.
-        unmatched: number of messages that were dropped, or made an iteration fail, because no rule used them.
+        unmatched: number of messages that no rule used: that were set aside or dropped, or made an iteration fail.
         watchers: callbacks for each accepted message, in order.
     """
 
-    __slots__ = ("_room", "dead", "dropped", "policy", "queue", "unmatched", "watchers")
+    __slots__ = ("_room", "dead", "dropped", "offered", "policy", "queue", "size", "unmatched", "watchers")
 
     def __init__(self, kernel: Kernel, size: int, policy: MailboxPolicy) -> None:
         if policy == "block":
@@ -136,13 +210,21 @@ class Mailbox:
             self.queue = Queue(kernel, size)
             self._room = None
         self.policy: MailboxPolicy = policy
+        self.size = size
+        self.offered: Offered | None = None
         self.dropped = 0
         self.dead = 0
         self.unmatched = 0
         self.watchers: dict[Watcher, None] = _NOBODY
 
     def __len__(self) -> int:
-        return len(self.queue)
+        offered = self.offered
+        return len(self.queue) + (0 if offered is None else len(offered.waiting) + len(offered.aside))
+
+    @property
+    def waiting(self) -> int:
+        """The number of messages that an agent can still read."""
+        return len(self.queue) + (0 if self.offered is None else len(self.offered.waiting))
 
     def offer(self, message: Message) -> str | None:
         """Accept a message and return None, or return the reason for refusing it."""
@@ -152,13 +234,92 @@ class Mailbox:
         if not self.queue.put_nowait(message):
             if self.policy != "drop_oldest":
                 return f"the mailbox of {message.to} is full"
-            self.queue.take()
-            self.dropped += 1
+            self._drop_oldest()
             self.queue.put_nowait(message)
+        self.notify()
+        return None
+
+    def notify(self) -> None:
+        """Call the watchers: there is a message to read."""
         if self.watchers:
             for watcher in list(self.watchers):
                 watcher.callback()
-        return None
+
+    def _drop_oldest(self) -> None:
+        self.dropped += 1
+        if self.offered is not None and self.offered.waiting:  # these are older than those in the queue
+            self.read(next(iter(self.offered.waiting)))
+        else:
+            self.queue.take()
+
+    # -- selective receive, for agents with rules
+
+    def hold(self) -> int:
+        """Move the oldest message of the queue to those that wait, and return its number.
+
+        It keeps its place: the queue and its limit both get shorter by one, so that no sender is admitted.
+        """
+        offered = self._offers()
+        self.queue.limit -= 1
+        offered.offered += 1
+        offered.waiting[offered.offered] = Pending(self.queue.take())
+        return offered.offered
+
+    def pending(self, number: int) -> Pending:
+        """Return the waiting message with a number."""
+        return self._offers().waiting[number]
+
+    def is_pending(self, number: int) -> bool:
+        """Return whether the message with a number still waits."""
+        return number in self._offers().waiting
+
+    def pending_after(self, number: int) -> list[int]:
+        """Return the numbers of the waiting messages that were offered after the one with `number`, oldest first."""
+        newest = takewhile(lambda later: later > number, reversed(self._offers().waiting))
+        return list(newest)[::-1]
+
+    def read(self, number: int) -> Message:
+        """Remove a waiting message and return it, because a rule reads it."""
+        message = self._offers().waiting.pop(number).message
+        self.queue.limit += 1
+        if self._room is not None:
+            self._room.admit()
+        return message
+
+    def set_aside(self, number: int) -> None:
+        """Free the place of a waiting message, because no rule can ever read it."""
+        offered = self._offers()
+        offered.aside.append((number, offered.waiting[number]))
+        self.discard(number)
+
+    def discard(self, number: int) -> Message:
+        """Remove a waiting message because no rule uses it, count it, and return it."""
+        message = self.read(number)
+        self.unmatched += 1
+        count_topic(self._offers().unread, message.topic)
+        return message
+
+    def offer_again(self) -> None:
+        """Offer all messages to other rules than before; those that were set aside wait again, in order of arrival.
+
+        They can be more than the mailbox has places; then senders wait until enough of them were read.
+        """
+        offered = self.offered
+        if offered is None:
+            return
+        self.unmatched -= len(offered.aside)
+        self.queue.limit -= len(offered.aside)
+        for _, pending in offered.aside:
+            count_topic(offered.unread, pending.message.topic, -1)
+        offered.waiting = OrderedDict(sorted((*offered.aside, *offered.waiting.items()), key=itemgetter(0)))
+        offered.aside.clear()
+        for pending in offered.waiting.values():
+            pending.refusals = 0
+
+    def _offers(self) -> Offered:
+        if self.offered is None:
+            self.offered = Offered(self.size)
+        return self.offered
 
     def watch(self, callback: Callable[[], None]) -> Watcher:
         """Call `callback` after each accepted message, until the returned watcher is cancelled."""
@@ -194,8 +355,16 @@ class Mailbox:
 
     def close(self) -> int:
         """Refuse further messages, end all waits, and return the number of messages that were left."""
-        left = len(self.queue.close())
+        left = len(self)
         self.dead += left
+        queued = self.queue.close()
+        if queued or self.offered is not None:
+            offered = self._offers()
+            for message in (*(pending.message for pending in offered.waiting.values()), *queued):
+                count_topic(offered.left, message.topic)
+            offered.waiting.clear()
+            offered.aside.clear()
+            self.queue.limit = self.size
         if self._room is not None:
             self._room.close()
         return left

@@ -1,7 +1,7 @@
 """The manager of all agent loops of a world."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -10,9 +10,11 @@ from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
 from sim.actors.inputs import Inputs, PersonAnswer
 from sim.actors.loop import AgentLoop
+from sim.actors.mailbox import Unmatched
 from sim.actors.state import AgentState
-from sim.errors import UsageError
-from sim.kernel import Duration, to_duration, to_ns
+from sim.errors import NameTakenError, UsageError
+from sim.kernel import Duration, Timer, to_duration, to_ns
+from sim.kernel.ports import DONE, Call
 from sim.world import World
 from sim.world.action import near
 
@@ -56,44 +58,81 @@ class Totals:
         )
 
 
+Why = Literal["no rule", "dropped", "failed", "waiting"]
+"""Why messages were not read: no rule can read them, `unmatched: drop` or `fail`, or they waited to the end."""
+
+MOST_UNREAD: Final = 100
+"""The most rows of unread messages; further ones are counted in one row."""
+
+
+@attrs.frozen
+class UnreadMessages:
+    """Messages of one topic that the agents of one entry did not read.
+
+    Attributes:
+        agent: the scenario entry of the agents, or the name of an agent without one; `...`: of several.
+        topic: their topic; `...`: of several.
+        count: how many they are.
+        why: why they were not read.
+    """
+
+    agent: str
+    topic: str
+    count: int
+    why: Why
+
+
 class AgentLoopManager:
     """Creates, starts and stops the loops of a world, and registers the actions `sleep`, `rest` and `stop`."""
 
     def __init__(self, world: World) -> None:
+        if world.loop_manager is not None:
+            raise UsageError("this world already has a manager of loops", hint="AgentLoopManager.of(world) returns it")
         self.world = world
         self.ticking = False  # whether loops that are created during the run start in tick mode
         self.kinds: dict[str, Callable[[str, World], Agent]] = {}  # name → constructor, for `Control.create_loop`
         self.entries: dict[str, Callable[[int, Mapping[str, Any]], object]] = {}  # name → spawner, for `Control.spawn`
         self.check_set: Callable[[Mapping[str, Any]], object] | None = None  # checks values, for `Control.set`
         self.ended: dict[str, Totals] = {}  # group → counts of its removed loops
+        self._unread: dict[tuple[str, str, Why], int] = {}  # what removed loops did not read
         self.answers: dict[str, PersonAnswer] = {}  # by row of the inbox: what came of what a person asked for
         self.on_forgotten: Callable[[AgentLoop], None] | None = None  # called with each loop that is removed
         self._loops: dict[str, AgentLoop] = {}
         self._made = 0
+        self._stop_timer: Timer | None = None
         for handler in (actions.sleep, actions.rest, actions.stop):
             world.actions.register(handler)
         Inputs(self)
+        world.loop_manager = self
+
+    @classmethod
+    def of(cls, world: World) -> "AgentLoopManager":
+        """Return the manager of a world; make one if it has none."""
+        manager = world.loop_manager
+        return manager if isinstance(manager, cls) else cls(world)
 
     def create_loop(self, agent: Agent, config: AgentLoopConfig | None = None) -> AgentLoop:
         """Create the loop of an agent and add the agent to the world.
 
         Raises:
-            UsageError: if this agent, or another agent with the same name, already has a loop.
+            NameTakenError: if this agent, or another agent with the same name, already has a loop.
         """
+        self.world.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         if agent.agent_id in self._loops:
-            raise UsageError(f"there is a loop for agent {agent.agent_id!r} already")
-        self.world.add(agent)
+            raise NameTakenError(f"there is a loop for agent {agent.agent_id!r} already")
+        if self.world.agents.get(agent.agent_id) is not agent:  # else a program has added it without a loop
+            self.world.add(agent)
         loop = AgentLoop(agent, self.world, config or AgentLoopConfig())
         self._loops[agent.agent_id] = loop
         self._made += 1
         return loop
 
-    def start(self, loop: AgentLoop) -> None:
-        """Start a loop in the mode of this run."""
-        loop.start_ticking() if self.ticking else loop.start_now()
+    def start(self, loop: AgentLoop, *, delay_ns: int = 0) -> None:
+        """Start a loop in the mode of this run, `delay_ns` simulated nanoseconds before its first iteration."""
+        loop.start_ticking(delay_ns=delay_ns) if self.ticking else loop.start_now(delay_ns=delay_ns)
 
-    def remove_loop(self, agent_id: str) -> None:
-        """Stop an agent and remove it from the world; only its counts are kept.
+    def remove_loop(self, agent_id: str) -> Call:
+        """Stop an agent and remove it from the world; only its counts are kept. The call need not be awaited.
 
         Raises:
             UsageError: if there is no agent with this name.
@@ -101,11 +140,15 @@ class AgentLoopManager:
         loop = self._loops.get(agent_id)
         if loop is None:
             raise UsageError(f"there is no agent {agent_id!r} to remove{near(agent_id, self._loops)}")
+        if self.world.outside():
+            return self.world.call("remove_loop", {"agent": agent_id}, f"removal of {agent_id}")
+        self.world.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         if loop.stopped:
             self._forget(loop)
         else:
             loop.on_stopped = self._forget
             loop.request_stop("removed")
+        return DONE
 
     def request_stop_all(self) -> None:
         """Begin to stop all loops: at once between two iterations, otherwise after the current iteration."""
@@ -115,34 +158,71 @@ class AgentLoopManager:
     def start_spawned(self, loop: AgentLoop, delay_ns: int) -> None:
         """Start a loop that was created during the run; when it stops, it is removed and only its counts are kept."""
         loop.on_stopped = self._forget
-        loop.start_ticking(delay_ns=delay_ns) if self.ticking else loop.start_now(delay_ns=delay_ns)
+        self.start(loop, delay_ns=delay_ns)
 
     def _forget(self, loop: AgentLoop) -> None:
         del self._loops[loop.agent_id]
         self.world.forget(loop.agent)
+        _count_unread(self._unread, loop)
         self.ended[loop.agent.group] = self.ended.get(loop.agent.group, Totals()).plus(loop)
         if self.on_forgotten is not None:
             self.on_forgotten(loop)
 
     def check_states(self) -> None:
         """Count values that are not JSON in agents' states as failures, before the final state is recorded."""
+        kernel = self.world.kernel
+        kernel.begin_anew()
         for loop in self._loops.values():
             if loop.agent.state:
-                loop.check_state()
+                with kernel.acting_as(loop.actor):
+                    loop.check_state()
 
-    async def start_all(self) -> None:
-        """Start all stopped loops, in the order of their creation."""
+    async def start_all(self, *, alive: bool = False) -> None:
+        """Start all stopped loops, in the order of their creation, in the mode of this run.
+
+        Args:
+            alive: leave out agents that were shut down.
+        """
         for loop in list(self._loops.values()):
-            await loop.start()
+            if not loop.stopped or (alive and not loop.agent.alive):
+                continue
+            if self.world.outside():
+                await loop.start()
+            else:
+                with self.world.kernel.acting_as(loop.actor):  # so that no key tells how many others there are
+                    self.start(loop)
 
     async def stop_all(self, timeout: Duration = 10.0) -> None:
-        """Stop all loops at one instant; current iterations have `timeout` (simulated) to end, then are cancelled."""
+        """Stop all loops at one instant; current iterations have `timeout` (simulated) to end, then are cancelled.
+
+        A host program can call it as well, as `AgentLoop.stop`.
+        """
+        if self.world.outside():
+            await self.world.call("stop_all", {"timeout_ns": to_ns(timeout)}, "stop of all agents")
+            return
+        if self._stop_timer is not None:
+            self._stop_timer.cancel()
+            self._stop_timer = None
         loops = [loop for loop in self._loops.values() if loop.state is not AgentState.STOPPED]
         deadline = self.world.kernel.now + to_ns(timeout)
         for loop in loops:
             loop.request_stop("stop")
         for loop in loops:
             await loop.stop(to_duration(max(0, deadline - self.world.kernel.now)))
+
+    async def stop_at(self, time_ns: int) -> None:
+        """Begin to stop all loops at a simulated time (nanoseconds), before anything else that is due then.
+
+        An earlier `stop_all` calls it off.
+        """
+        if self.world.outside():
+            await self.world.call("stop_at", {"time_ns": time_ns}, "stop of all agents")
+        else:
+            self.request_stop_at(time_ns)
+
+    def request_stop_at(self, time_ns: int) -> None:
+        """Do as `stop_at`, inside the run."""
+        self._stop_timer = self.world.kernel.call_at(time_ns, self.request_stop_all, priority=-1)
 
     def get_loop(self, agent_id: str) -> AgentLoop | None:
         """Return the loop of an agent, or None."""
@@ -174,6 +254,18 @@ class AgentLoopManager:
             totals = totals.plus(loop)
         return totals
 
+    def unread(self) -> list[UnreadMessages]:
+        """Return the messages that agents did not read, the most frequent first, also of removed loops."""
+        counts = dict(self._unread)
+        for loop in self._loops.values():
+            _count_unread(counts, loop)
+        rows = [UnreadMessages(agent, topic, count, why) for (agent, topic, why), count in counts.items() if count]
+        rows.sort(key=lambda row: (-row.count, row.agent, row.topic, row.why))
+        shown, others = rows[:MOST_UNREAD], rows[MOST_UNREAD:]
+        for why in dict.fromkeys(row.why for row in others):
+            shown.append(UnreadMessages("...", "...", sum(row.count for row in others if row.why == why), why))
+        return shown
+
     def due_in_ticks(self, *, refreshed: bool) -> bool:
         """Return whether a tick, now or later, begins an iteration of any agent.
 
@@ -189,3 +281,22 @@ class AgentLoopManager:
         for loop in self._loops.values():
             counts[loop.state] += 1
         return {str(state): count for state, count in counts.items()}
+
+
+_WHY: Final[Mapping[Unmatched, Why]] = {"keep": "no rule", "drop": "dropped", "fail": "failed"}
+
+
+def _count_unread(counts: dict[tuple[str, str, Why], int], loop: AgentLoop) -> None:
+    """Add the messages that the agent of a loop did not read, by entry, topic and reason."""
+    offered = loop.agent.mailbox.offered
+    if offered is None:
+        return
+    agent = loop.agent.entry or loop.agent_id
+    reasons: tuple[tuple[Why, dict[str, int]], ...] = (
+        (_WHY[loop.config.unmatched], offered.unread),
+        ("waiting", offered.left),
+    )
+    for why, topics in reasons:
+        for topic, count in topics.items():
+            key: tuple[str, str, Why] = (agent, topic, why)
+            counts[key] = counts.get(key, 0) + count

@@ -130,7 +130,7 @@ class WakeCondition:
 
     @classmethod
     def message(cls, *, timeout: Duration | None = None) -> "WakeCondition":
-        """Wake when a message is in the mailbox."""
+        """Wake when a message is in the mailbox that the agent has not left unread before."""
         return cls("message", timeout_ns=_timeout(timeout))
 
     @classmethod
@@ -166,6 +166,37 @@ class WakeCondition:
         if given.get("timeout") is not None:
             condition = attrs.evolve(condition, timeout_ns=to_ns(given["timeout"]))
         return condition
+
+    def recorded(self) -> Any:
+        """Return the condition as a JSON-like value, from which `from_record` makes it again.
+
+        Raises:
+            ActorError: if a value in it is not JSON-like.
+        """
+        parts = self.value if isinstance(self.value, tuple) else ()
+        compound = bool(parts) and all(isinstance(part, WakeCondition) for part in parts)
+        return {
+            "type": self.condition_type,
+            **({"parts": [part.recorded() for part in parts]} if compound else {"value": decode(encode(self.value))}),
+            **({"where": self.where.text} if self.where else {}),
+            **({"given": decode(encode(self.given))} if self.given else {}),
+            **({"timeout_ns": self.timeout_ns} if self.timeout_ns is not None else {}),
+            **({"after": True} if self.after else {}),
+        }
+
+    @classmethod
+    def from_record(cls, data: Mapping[str, Any]) -> "WakeCondition":
+        """Return the condition of which `recorded` has returned `data`."""
+        value = data.get("value")
+        if "parts" in data:
+            value = tuple(cls.from_record(part) for part in data["parts"])
+        elif isinstance(value, list):
+            value = tuple(value)
+        given = data.get("given", {})
+        return cls(
+            data["type"], value, _filter(data.get("where"), given), data.get("timeout_ns"), data.get("after", False),
+            given,
+        )  # fmt: skip
 
     @property
     def ends_in_time(self) -> bool:
@@ -458,7 +489,7 @@ class EventCondition(ConditionType):
         missed = bus.missed_event(id, condition.value, test)
         if missed is not None:
             armed(missed)
-        elif bus.overtaken(id):
+        elif bus.overtaken(id, condition.value):
             armed.fire("event")  # the bus no longer has all events since then: wake rather than miss one
         else:
             armed.keep(bus.subscribe(condition.value, filter=test, callback=armed))
@@ -515,9 +546,9 @@ class MessageCondition(ConditionType):
         return WakeCondition.message()
 
     def arm(self, armed: Armed, condition: WakeCondition) -> None:
-        """Fire if the mailbox has a message; otherwise watch the mailbox."""
+        """Fire if the mailbox has a message that was not offered to rules before; otherwise watch the mailbox."""
         mailbox = armed.sleeper.mailbox
-        if len(mailbox):
+        if len(mailbox.queue):
             armed.fire("message")
         else:
             armed.keep(mailbox.watch(lambda: armed.fire("message")))

@@ -11,13 +11,14 @@ from typing import Any, Protocol
 import attrs
 
 from sim.actors import Agent
+from sim.actors.mailbox import message_names
 from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
+from sim.agents.reading import Functions, Reader, Reading
 from sim.agents.toolbox import Toolbox
-from sim.errors import ActorError
 from sim.events import Event, Subscription
 from sim.expressions import Expression
-from sim.kernel import Stream, to_seconds
-from sim.kernel.rng import KeyedStream
+from sim.kernel import to_seconds
+from sim.kernel.rng import Draws
 from sim.permissions import Permission
 from sim.world import Action, ActionResult, Message, Sharing, World
 
@@ -79,13 +80,15 @@ class PolicyRule:
     actions: tuple[PolicyAction, ...]
     set: Mapping[str, Value]
     record: Mapping[str, Value]
-    uses_message: bool = attrs.field(init=False)  # whether the rule uses the name `message`
+    reading: Reading | None = attrs.field(init=False)  # how `when` depends on messages; None: `message` is not used
 
-    @uses_message.default
-    def _uses_message(self) -> bool:
+    @reading.default
+    def _reading(self) -> Reading | None:
         given = (value for action in self.actions for value in action.arguments.values())
         values = (*given, *self.set.values(), *self.record.values())
-        return (self.when is not None and "message" in self.when.names) or any("message" in v.names for v in values)
+        if (self.when is not None and "message" in self.when.names) or any("message" in v.names for v in values):
+            return Reading.of(self.when)
+        return None
 
 
 class RuleSet:
@@ -154,44 +157,59 @@ class PolicyAgent(Agent):
         self.rule_set = rule_set
         self._chosen: PolicyRule | None = None
         self._taken = 0  # number of actions of the chosen rule that were returned so far
-        self._kept = False  # whether `message` is kept for a later iteration because no rule used it
+        self._reader: Reader | None = None  # made with the first message
         self._seen = 0  # sequence number of the event that woke the agent last
         self._patterns = subscribe
         self._subscriptions: tuple[Subscription, ...] = ()
-        self._draws: KeyedStream | None = None
-        self._drawn_for = -1  # the iteration to which `_draws` belongs
+        self._draws: Draws | None = None
 
     @property
-    def rng(self) -> Stream:
-        """The random draws of this iteration. The number of draws in one iteration does not affect later iterations."""
-        iteration = 0 if self._loop is None else self._loop.iteration_count
+    def rng(self) -> Draws:
+        """The random draws of the rules at the present moment; see `Agent.rng`."""
         draws = self._draws
-        if draws is None or self._drawn_for != iteration:
-            draws = self._draws = self.world.draws(self.agent_id, "rules", iteration)
-            self._drawn_for = iteration
-        return draws
+        if draws is None:
+            draws = self._draws = self.world.draws_now(self.agent_id, "rules")
+        return draws.moment(self.world.kernel.now, 0 if self._loop is None else self._loop.iteration_count)
 
     async def decide_action(self) -> Action | None:
         """Return the action of the first rule that applies, or None."""
-        if not self._kept:
-            self.message = self.mailbox.take()
+        self.message = None
         self.event = self._next_event()
         self.woken_by, self.loop.woken_by = self.loop.woken_by, ""  # only for the first iteration after the wake-up
         scope = Scope(self)
         functions = self._toolbox.used_by(self)
-        for rule in self.rule_set.rules:
-            if rule.when is None or rule.when.evaluate(scope, functions):
-                self._chosen = rule
-                if self.message is not None:
-                    self._account(rule.uses_message)
-                self.has_more = len(rule.actions) > 1
-                self._taken = 1
-                first = rule.actions[0]
-                return first.constant or first.on(scope, functions)
         self._chosen = None
-        if self.message is not None:
-            self._account(used=False)
+        rule = self._chosen = self._choose(scope, functions)
+        if rule is None:
+            return None
+        self.has_more = len(rule.actions) > 1
+        self._taken = 1
+        first = rule.actions[0]
+        return first.constant or first.on(scope, functions)
+
+    def _choose(self, scope: Scope, functions: Functions) -> PolicyRule | None:
+        """Return the first rule that applies, and take the message that it reads."""
+        rules, mailbox = self.rule_set.rules, self.mailbox
+        if self._may_read():
+            place, number = self._reads().choose(scope, functions, self.loop.config.unmatched)
+            self.message = mailbox.read(number) if number else None
+            return None if place is None else rules[place]
+        for rule in rules:
+            if rule.when is None or rule.when.evaluate(scope, functions):
+                return rule
         return None
+
+    def _may_read(self) -> bool:
+        """Return whether there is a message that waits, or may wait because the rules were replaced."""
+        reader = self._reader
+        return self.mailbox.waiting > 0 or (reader is not None and reader.rules is not self.rule_set.rules)
+
+    def _reads(self) -> Reader:
+        """Return what chooses messages for the present rules."""
+        reader, rules = self._reader, self.rule_set.rules
+        if reader is None or reader.rules is not rules:
+            reader = self._reader = Reader(self.mailbox, rules)
+        return reader
 
     async def execute_action(self, action: Action) -> ActionResult:
         """Execute an action; after the last action of a rule succeeds, record observations and update the state."""
@@ -199,7 +217,22 @@ class PolicyAgent(Agent):
         result = self.result = await self.world.execute(self, action)
         if result.success and rule is not None and (rule.set or rule.record) and not self.has_more:
             self._conclude(rule)
+        if not self.has_more:
+            self.look_again()
         return result
+
+    def look_again(self) -> None:
+        """Wake the agent if it sleeps until a message, and would now read one that waits.
+
+        A message that it would not read must not wake it: it would wake again at once, for as long as that message
+        waits. Called when the agent may have fallen asleep, and when its state or its rules were changed from outside.
+        """
+        mailbox = self.mailbox
+        if mailbox.watchers and self._may_read():
+            scope = Scope(self)
+            scope.update(event=None, woken_by="message")
+            if self._reads().would_read(scope, self._toolbox.used_by(self)):
+                mailbox.notify()
 
     def next_action(self) -> Action:
         """Return the next action of the chosen rule, with its arguments computed now."""
@@ -215,26 +248,11 @@ class PolicyAgent(Agent):
         self._subscriptions = tuple(self.world.event_bus.subscribe(pattern) for pattern in self._patterns)
 
     def on_stop(self) -> None:
-        """Cancel the subscriptions, and count a kept message as a dead letter."""
+        """Cancel the subscriptions."""
         for subscription in self._subscriptions:
             subscription.cancel()
         self._subscriptions = ()
-        if self._kept:
-            self._kept, self.message = False, None
-            self.mailbox.dead += 1
-
-    def _account(self, used: bool) -> None:
-        """Apply the policy `unmatched` to a message that the chosen rule does not use."""
-        policy = self.loop.config.unmatched
-        self._kept = not used and policy == "keep"
-        if used or self._kept:
-            return
-        self.mailbox.unmatched += 1
-        if policy == "fail" and self.message is not None:
-            raise ActorError(
-                f"no rule of {self.agent_id} uses the message {self.message.topic!r} from {self.message.sender}",
-                hint="add a rule that reads `message`, or set unmatched: keep or drop",
-            )
+        self._reader = self.message = None
 
     def _conclude(self, rule: PolicyRule) -> None:
         scope = Scope(self)  # a new scope, because time may have passed and the world has changed since the decision
@@ -268,9 +286,12 @@ def _message(agent: PolicyAgent) -> Any:
     message = agent.message
     if message is None:
         return None
-    return {
-        "sender": message.sender, "topic": message.topic, "data": message.data, "time": to_seconds(message.time),
-    }  # fmt: skip
+    return message_names(message)
+
+
+def _messages(agent: PolicyAgent) -> int:
+    reads = any(rule.reading is not None for rule in agent.rule_set.rules)
+    return agent.mailbox.waiting if reads else len(agent.mailbox)
 
 
 def _result(agent: PolicyAgent) -> Any:
@@ -288,7 +309,7 @@ _COMPUTED: dict[str, Callable[[PolicyAgent], Any]] = {
     "iteration": lambda agent: agent.loop.iteration_count,
     "event": _event,
     "message": _message,
-    "messages": lambda agent: len(agent.mailbox),
+    "messages": _messages,
     "result": _result,
     "woken_by": lambda agent: agent.woken_by,
     "pi": lambda agent: math.pi,

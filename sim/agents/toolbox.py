@@ -5,15 +5,18 @@ A world has one toolbox. An evaluation never waits, so the functions act for the
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from sim.agents.conversation.records import VISIBLE
 from sim.agents.conversation.service import Conversations
 from sim.expressions import PURE_FUNCTIONS, ExpressionError, did_you_mean
-from sim.kernel import Stream
+from sim.kernel.rng import Draws
 from sim.resources import MICRO
 from sim.world import World
 from sim.world.calendar import calendar_functions
+
+DRAWS: Final = frozenset({"chance", "uniform", "exponential", "gauss", "randint", "choice"})
+"""Functions that draw random numbers; draws depend on the seed, the agent and its iteration."""
 
 
 class User(Protocol):
@@ -22,7 +25,7 @@ class User(Protocol):
     agent_id: str
 
     @property
-    def rng(self) -> Stream:
+    def rng(self) -> Draws:
         """The random draws of the agent."""
 
 
@@ -33,10 +36,9 @@ class Toolbox:
         self._world = world
         self._user: User | None = None
         names = (
-            "chance", "uniform", "exponential", "gauss", "randint", "choice", "neighbours", "nearby", "adjacent",
-            "attribute", "free_places", "richest", "stock", "state_of", "agents", "remaining", "usage", "budget",
-            "exists", "content", "level", "queue", "in_sight", "position", "holds", "conversation",
-            "open_conversations", "my_tasks", "task",
+            *sorted(DRAWS), "neighbours", "nearby", "adjacent", "attribute", "free_places", "richest", "stock",
+            "state_of", "agents", "remaining", "usage", "budget", "exists", "content", "level", "queue", "in_sight",
+            "position", "holds", "conversation", "open_conversations", "my_tasks", "task",
         )  # fmt: skip
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         own |= calendar_functions(world)
@@ -48,7 +50,7 @@ class Toolbox:
         return self._functions
 
     @property
-    def _rng(self) -> Stream:
+    def _rng(self) -> Draws:
         assert self._user is not None, "functions are handed out by used_by"
         return self._user.rng
 
@@ -61,17 +63,17 @@ class Toolbox:
 
     def chance(self, probability: float) -> bool:
         """Return True with this probability."""
-        return self._rng.random() < probability
+        return self._rng.chance(probability)
 
     def uniform(self, low: float, high: float) -> float:
         """Return a uniformly distributed number between `low` and `high`."""
-        return low + (high - low) * self._rng.random()
+        return self._rng.uniform(low, high)
 
     def exponential(self, mean: float) -> float:
         """Return an exponentially distributed number with this mean."""
         if mean <= 0:
             raise ExpressionError(f"the mean of exponential must be above 0, not {mean:g}")
-        return self._rng.expovariate(1 / mean)
+        return self._rng.exponential(mean)
 
     def gauss(self, mean: float, deviation: float) -> float:
         """Return a normally distributed number with mean `mean` and standard deviation `deviation`."""

@@ -94,7 +94,7 @@ def _carried_out(new: "_Environment", version: str, allowed: Sequence[str]) -> R
         if not Path(plan["past"]["run"]).is_relative_to(new.files.resolve()):
             raise UsageError("the plan in the archive refers to a run outside of it")
     given.write_text(json.dumps(plan), encoding="utf-8")
-    new.sim("sweep", "--plan", str(given), "--out", str(again), *allowed)
+    new.sim("sweep", "--plan", str(given), "--to", str(again), *allowed)
     difference = _difference(_table(folder / TABLE), _table(again / TABLE))
     return Repeated(difference is None, version, difference)
 

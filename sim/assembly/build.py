@@ -17,7 +17,8 @@ from sim.assembly.sync_checks import check_sync, reach_of
 from sim.assembly.world_builder import furnish, limits_per_tick, to_rate
 from sim.errors import LimitError, ScenarioError, UsageError
 from sim.expressions import Expression, did_you_mean
-from sim.kernel import Recorder, Stream, to_duration, to_ns
+from sim.kernel import Recorder, to_duration, to_ns
+from sim.kernel.rng import Draws
 from sim.llm import Access, Models
 from sim.llm.service_time import ServiceTime
 from sim.resources import to_micro
@@ -252,12 +253,18 @@ class AgentFactory:
             raise Refused(f"{count} more agents would make more than {_MAX_SPAWNED}")
         key = (parent, agent)
         first = self._spawned.get(key, 0) + 1
+        newborns: list[AgentSpec] = []
+        name = ""
         try:  # all or none: every check is done before the first copy enters the world
-            newborns = [
-                self._conceive(entry, f"{agent}-{parent}-{number}", number - 1, state)
-                for number in range(first, first + count)
-            ]
+            for number in range(first, first + count):
+                name = f"{agent}-{parent}-{number}"
+                self._check_free(name)
+                self._world.is_born(name, self._birth(parent, agent))
+                newborns.append(self._conceive(entry, name, number - 1, state))
         except (UsageError, LimitError) as error:
+            self._world.is_born(name, None)
+            for newborn in newborns:
+                self._world.is_born(newborn.agent.agent_id, None)
             raise Refused(str(error)) from error
         self._spawned[key] = first + count - 1
         if Tools.name in self._world.services and parent in self._world.agents:
@@ -274,6 +281,8 @@ class AgentFactory:
     ) -> "AgentSpec":
         """Evaluate the start values of an agent, without changing anything.
 
+        Their draws depend on the seed, the value and the agent only; see `World.is_born`.
+
         Args:
             entry: its entry of the scenario.
             name: its name.
@@ -285,13 +294,15 @@ class AgentFactory:
             UsageError: if a value cannot be evaluated or used, or the name is taken.
         """
         world = self._world
-        if name in world.agents or name in world.ledger:
-            raise UsageError(f"the name {name!r} is taken already")
+        self._check_free(name)
         agent = self._instance(entry, name, index)
         agent.entry, agent.kind, agent.part = entry.name, entry.kind, part
-        names, functions = self._names(entry, name, index), self._functions(agent)
+        names = self._names(entry, name, index)
 
         def start(key: str, value: ValueTemplate, use: Callable[[Any], Any] = lambda result: result) -> Any:
+            if value.constant:
+                return computed(entry, key, name, lambda: use(value.evaluate({}, {})))
+            functions = self._functions(Subject(name, world.draws(name, "start", key)))
             return computed(entry, key, name, lambda: use(value.evaluate(names, functions)))
 
         agent.state.update({key: start(f"state.{key}", value) for key, value in entry.state.items()})
@@ -302,6 +313,16 @@ class AgentFactory:
         if entry.position is not None:
             position = start("position", entry.position)
         return AgentSpec(entry, agent, micro, place, position, start("start", entry.start, to_ns))
+
+    def _birth(self, parent: str, entry: str) -> str:
+        """Return what tells apart an agent that is created now from all others: not its name, which counts the agents
+        that its parent created before.
+        """
+        return f"{self._world.draws_now(parent, f'birth {entry}').getrandbits(64):016x}"
+
+    def _check_free(self, name: str) -> None:
+        if name in self._world.agents or name in self._world.ledger:
+            raise UsageError(f"the name {name!r} is taken already")
 
     def _admit(self, newborn: "AgentSpec") -> AgentLoop:
         """Add an agent to the world."""
@@ -382,10 +403,10 @@ def computed(entry: schema.Agent, key: str, name: str, compute: Callable[[], Any
 
 @attrs.define
 class Subject:
-    """For whom an expression is evaluated. It has draws of its own, so that none of the agent moves."""
+    """For whom an expression is evaluated, and the draws that it uses, which are not those of the agent's rules."""
 
     agent_id: str
-    rng: Stream
+    rng: Draws
 
 
 def _money(value: Any) -> int:

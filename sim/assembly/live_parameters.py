@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from sim.actors import Agent
+from sim.agents import PolicyAgent
 from sim.assembly.build import Simulation, Subject
 from sim.assembly.models import latency_of
 from sim.assembly.world_builder import set_limits, set_prices, to_rate
@@ -66,7 +67,8 @@ class LiveParameters:
         self._simulation = simulation
         self._world = simulation.world
         self._others: tuple[Override, ...] = ()
-        self._times: Counter[str] = Counter()  # by key of a change: how often it was made, for its random draws
+        self._times: Counter[str] = Counter()  # by key of a change: how often it was made at this time, for its draws
+        self._time = -1  # the time from which the last change holds
         self._known: dict[tuple[tuple[tuple[str, ...], str], ...], schema.Scenario] = {}
 
     def check(self, overrides: Iterable[Override], when: str = "during a run", *, now: bool = True) -> None:
@@ -99,11 +101,14 @@ class LiveParameters:
         Raises:
             UsageError: if it is not possible, as `check`; or a value cannot be evaluated.
         """
-        return self.apply(self.prepare(overrides, among), first=first)
+        return self.apply(self.prepare(overrides, among, first=first), first=first)
 
-    def prepare(self, overrides: Iterable[Override], among: Collection[str] | None = None) -> PreparedChange:
+    def prepare(
+        self, overrides: Iterable[Override], among: Collection[str] | None = None, *, first: bool = False
+    ) -> PreparedChange:
         """Return a change that can be applied now; see `change`. Nothing changes yet."""
         changes = read_changes(self._simulation.scenario, overrides)
+        self._begin(self._world.kernel.now + (not first))
         assignments = [one for change in changes.states for one in self._assignments(change, among)]
         keys = tuple(f"{change.name}.{change.key}" for change in changes.states)
         others, scenario = self._others, self.scenario
@@ -127,7 +132,16 @@ class LiveParameters:
                 listener(change.scenario, self._world.kernel.now - first)
         else:
             simulation.nursery.begin_with(change.scenario)
+        self._show_messages(change)
         return len({agent.agent_id for agent, _, _ in change.assignments})
+
+    def _show_messages(self, change: PreparedChange) -> None:
+        """Let agents that sleep until a message look again at those that wait, because they may read them now."""
+        loops = self._simulation.manager.loops.values() if change.whole else ()
+        changed = {agent.agent_id: agent for agent, _, _ in change.assignments}
+        for agent in (changed | {loop.agent_id: loop.agent for loop in loops}).values():
+            if isinstance(agent, PolicyAgent):
+                agent.look_again()
 
     # -- agents
 
@@ -166,10 +180,16 @@ class LiveParameters:
                 continue
             try:
                 key = f"{change.name}.{change.key}"
-                value = self._evaluate(agent, change.value, key, self._times[key])
+                value = self._evaluate(agent, change.value, key, self._time, self._times[key])
             except UsageError as error:
                 raise change.override.error(str(error), error.hint) from error
             yield agent, change.key, value
+
+    def _begin(self, time: int) -> None:
+        """Begin a change that holds from a time (nanoseconds) on; a branch makes it 1 ns before that."""
+        if time != self._time:
+            self._time = time
+            self._times.clear()
 
     def _targets(self, change: StateChange, agents: Mapping[str, Any]) -> list[Agent]:
         """Return the existing agents that have a variable.

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sim.actors import AgentLoopManager, AgentState
-from sim.expressions import PURE_FUNCTIONS, ExpressionError
+from sim.errors import RunError
+from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.kernel import to_seconds
 from sim.world import World
 from sim.world.calendar import calendar_functions
@@ -35,6 +36,32 @@ class MetricFunctions:
     def names(self) -> Mapping[str, object]:
         """Return the names of world expressions."""
         return {"now": to_seconds(self._world.kernel.now), "pi": PI}
+
+    def value_of(self, name: str, expression: Expression, *, lenient: bool = False) -> float | None:
+        """Return the value of a metric, which may have none (`lenient`), or of the stop condition, which must have one.
+
+        Args:
+            name: its name, for errors.
+            expression: the expression.
+            lenient: whether None is a value.
+
+        Raises:
+            RunError: if it cannot be evaluated, or is no number.
+        """
+        try:
+            value = expression.evaluate(self.names(), self.functions, lenient=lenient)
+        except ExpressionError as error:
+            raise RunError(f"{name} cannot be evaluated: {error}", hint=error.hint) from error
+        if value is None and lenient:
+            return None
+        if value is None:
+            raise RunError(
+                f"{name}: {expression.text!r} has no value (null), so it neither holds nor does not",
+                hint="compare it, for example with `is not None`",
+            )
+        if not isinstance(value, bool | int | float):
+            raise RunError(f"{name} must be a number or a truth value, not {value!r}")
+        return value
 
     def count(self, group: str, key: str | None = None, value: Any = None) -> int:
         """Number of agents of a group that have not stopped; with a key, of all its agents whose variable has the

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from sim.kernel import to_seconds
 from sim.llm.counts import Counts
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 
 PARTS = 200
 """The number of equal parts of the time."""
@@ -17,7 +17,7 @@ class Concurrency(Counts):
         runner: the runner, before its first step.
     """
 
-    def __init__(self, runner: SimulationRunner) -> None:
+    def __init__(self, runner: RunController) -> None:
         self._kernel = runner.simulation.world.kernel
         self._calls = 0
         self._changes: list[tuple[int, int]] = [(self._kernel.now, 0)]

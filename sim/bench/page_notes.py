@@ -1,6 +1,7 @@
 """The sections of the page that explain the modes, the measurement, and its limits."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from sim.bench.page_parts import section
 from sim.bench.rows import Bench
@@ -22,7 +23,7 @@ def about(bench: Bench) -> Markup:
     """Return the settings of the measurement, and its limits."""
     plan, machine, versions = bench.plan, bench.about["machine"], bench.about["versions"]
     facts = {
-        "scenario": str(plan.file),
+        "scenario": Path(plan.file).name,  # pages are shared, and the folder is of this machine
         "seeds": ", ".join(map(str, plan.seeds[:50])) + (" ..." if len(plan.seeds) > 50 else ""),
         "overrides": ", ".join(plan.overrides),
         "started": f"{bench.about['began']}, {bench.about['seconds']:.1f} s",

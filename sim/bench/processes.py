@@ -17,7 +17,7 @@ from sim.errors import UsageError
 from sim.experiments.measure import attempt
 from sim.experiments.pool import Ended, Pool, cores
 from sim.experiments.trial import Trial, figures_of
-from sim.runner import SimulationRunner, run
+from sim.runner import RunController, run
 
 Seen = dict[tuple[str, int], tuple[str, ...]]
 """The agents that an agent saw, by agent and tick."""
@@ -37,9 +37,9 @@ class _Meter:
     with_models: bool = False
     began: float = 0.0
     concurrency: Concurrency | None = None
-    runner: SimulationRunner | None = None
+    runner: RunController | None = None
 
-    def __call__(self, runner: SimulationRunner) -> None:
+    def __call__(self, runner: RunController) -> None:
         self.runner = runner
         if runner.sync is not None and self.study:
             runner.sync.study()

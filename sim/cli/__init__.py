@@ -9,6 +9,7 @@
   `snapshot` (the state of a running run), `live` (a live display), `follower` (a run of another process).
 """
 
+import logging
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -113,6 +114,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     given = list(sys.argv[1:] if args is None else args)
     flags = set(takewhile(lambda arg: arg != "--", given))  # needed also if the arguments cannot be parsed
     tolerate_all_text()
+    logging.getLogger("sim.actors").addHandler(logging.NullHandler())  # the summary counts failures
     try:
         code = verbs.main(given, prog_name="sim", standalone_mode=False) or 0
         sys.stdout.flush()

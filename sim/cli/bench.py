@@ -54,7 +54,7 @@ _WITH_INTERVAL = ("makespan", "speed_up", "outcome_distance")
     \b
       sim bench scenarios/ecology.yaml
       sim bench scenarios/queue.yaml --mode tick-parallel --mode autonomous --seeds 10
-      sim bench scenarios/contagion.yaml --vary agents.person.state.beta=0.1,0.2,0.4 --out beta""",
+      sim bench scenarios/contagion.yaml --vary agents.person.state.beta=0.1,0.2,0.4 --to beta""",
 )
 @click.argument("scenario", type=PATH)
 @click.option(
@@ -74,7 +74,7 @@ _WITH_INTERVAL = ("makespan", "speed_up", "outcome_distance")
 )  # fmt: skip
 @ALLOW
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Number of parallel processes. Default: one per core.")
-@click.option("--out", type=PATH, metavar="FOLDER", help="Folder for the results. Default: bench/NAME-NUMBER.")
+@click.option("--to", "out", type=PATH, metavar="FOLDER", help="Folder for the results. Default: bench/NAME-NUMBER.")
 @common
 def command(scenario: Path, *, jobs: int | None, out: Path | None, as_json: bool, **options: Any) -> int:
     """Run SCENARIO in several modes with the same seeds, and compare durations and outcomes.

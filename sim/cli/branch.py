@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options
 from sim.cli.model_options import access_of, endpoint_options
@@ -87,7 +88,8 @@ def command(
             "--effect": decisions,
             "--max-wall": max_wall,
             "--tag": tags,
-            "--backend": backend if backend != "asyncio" else None,
+            "--backend": _given("backend", backend),
+            "--quiet": quiet or None,
         }
         _refuse(single, "is for a single branch", "give each change to an arm: --arm NAME:KEY=VALUE")
         if allow:
@@ -121,6 +123,12 @@ def _named(options: dict[str, Any]) -> dict[str, Any]:
     """Return options by their names on the command line."""
     names = {str(option.name): option.opts[0] for option in command.params}
     return {names[name]: value for name, value in options.items()}
+
+
+def _given(name: str, value: object) -> object:
+    """Return the value of an option, or None if it is the default."""
+    default = click.get_current_context().get_parameter_source(name) is ParameterSource.DEFAULT
+    return None if default else value
 
 
 def _refuse(options: dict[str, Any], what: str, hint: str) -> None:

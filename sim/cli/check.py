@@ -9,9 +9,10 @@ import click
 from sim.assembly.build import build, check_families
 from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, print_problems, problem_json
 from sim.cli.run import found
-from sim.errors import Problem, ScenarioError, UsageError
+from sim.errors import Problem, RunError, ScenarioError, UsageError
 from sim.kernel.duration import to_text
 from sim.scenario import Scenario, load
+from sim.scenario.never import never_happens
 
 
 @click.command(
@@ -25,7 +26,10 @@ from sim.scenario import Scenario, load
 @ALLOW
 @common
 def command(scenarios: tuple[Path, ...], allow: tuple[str, ...], as_json: bool) -> int:
-    """Check SCENARIOS without running them. The exit code is 2 if one is not valid."""
+    """Check SCENARIOS without running them. The exit code is 2 if one is not valid.
+
+    Warnings name what is valid and cannot happen, such as an event that is due after the end of the run.
+    """
     results = [_check(path, allow) for path in scenarios]
     valid = all(result["ok"] for result in results)
     if as_json:
@@ -35,6 +39,10 @@ def command(scenarios: tuple[Path, ...], allow: tuple[str, ...], as_json: bool) 
         if result["ok"]:
             end = "without a time limit" if result["until"] is None else f"until {result['until']}"
             click.echo(f"{plain(result['file'])}: ok: {_count(result['agents'])}, {end}")
+            if result["warnings"]:
+                count = len(result["warnings"])
+                click.echo(f"  {count} warning{'s' * (count != 1)}: what cannot happen")
+                print_problems([Problem(**problem) for problem in result["warnings"]], sys.stdout)
         else:
             click.echo(f"{plain(result['file'])}: not valid")
             print_problems([Problem(**problem) for problem in result["problems"]], sys.stdout)
@@ -52,15 +60,17 @@ def _check(given: Path, allow: tuple[str, ...]) -> dict[str, Any]:
         scenario = load(path, (), allow)
         check_families(scenario)
         _start_values(scenario)
+        never = never_happens(scenario)
     except ScenarioError as error:
         return {
             "file": str(given),
             "ok": False,
             "problems": [problem_json(problem) for problem in error.problems],
+            "warnings": [],
         }
     except UsageError as error:
         problem = Problem(str(path), 1, 1, str(error), error.hint)
-        return {"file": str(given), "ok": False, "problems": [problem_json(problem)]}
+        return {"file": str(given), "ok": False, "problems": [problem_json(problem)], "warnings": []}
     agents = sum(entry.count for entry in scenario.agents if not entry.template)
     until = None if scenario.until is None else to_text(scenario.until)
     return {
@@ -70,10 +80,22 @@ def _check(given: Path, allow: tuple[str, ...]) -> dict[str, Any]:
         "agents": agents,
         "until": until,
         "problems": [],
+        "warnings": [problem_json(problem) for problem in never],
     }
 
 
 def _start_values(scenario: Scenario) -> None:
-    """Compute the initial values of agents: a valid expression can still fail. Imported agent code is not run."""
-    if all(entry.kind == "policy" for entry in scenario.agents):
-        build(scenario)
+    """Compute the initial values of agents, and the metrics and the stop condition on them.
+
+    A valid expression can still fail. Imported agent code is not run.
+    """
+    if any(entry.kind != "policy" for entry in scenario.agents):
+        return
+    census = build(scenario).census
+    found = [(f"metrics.values.{name}", one, True) for name, one in scenario.metrics.values.items()]
+    found += [] if scenario.stop is None else [("stop.when", scenario.stop.when, False)]
+    for where, expression, lenient in found:
+        try:
+            census.value_of(where, expression, lenient=lenient)
+        except RunError as error:
+            raise scenario.located(UsageError(f"{error} at the start of the run", hint=error.hint)) from error

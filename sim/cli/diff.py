@@ -40,7 +40,7 @@ _LABELS = {
 @click.argument("left", metavar="RUN")
 @click.argument("right", metavar="RUN")
 @click.option(
-    "--limit", type=click.IntRange(0), default=5, show_default=True,
+    "--limit", type=click.IntRange(0, 2**63 - 1), default=5, show_default=True,
     help="Events of each run after the first difference; 0: all.",
 )  # fmt: skip
 @OUT

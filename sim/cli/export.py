@@ -23,7 +23,7 @@ _FORMATS = {f".{name}": name for name in ("csv", "parquet", "json")}
 
     \b
       sim export queue-1 observations --to waits.csv
-      sim export software-team-1 files --to team""",
+      sim export software_team-1 files --to team""",
 )
 @click.argument("run")
 @click.argument("view")

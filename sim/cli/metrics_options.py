@@ -13,7 +13,7 @@ import click
 from sim.cli.render.output import PATH, plain, say
 from sim.errors import RunError, UsageError
 from sim.host.watchdog import Stuck
-from sim.runner import RunResult, SimulationRunner
+from sim.runner import RunController, RunResult
 
 if TYPE_CHECKING:
     from sim.telemetry import Exporter, Server
@@ -58,7 +58,7 @@ class Metrics:
         self._file = file
         self._linger = linger
 
-    def begun(self, runner: SimulationRunner) -> None:
+    def begun(self, runner: RunController) -> None:
         """Note that the run begins."""
         if self._exporter is not None:
             self._exporter.begun(runner)

@@ -32,5 +32,6 @@ def command(run: str, values: tuple[str, ...], out: Path, *, wait: float, no_wai
     """
     given = {override.key: plain(override.value) for override in parse_all(values)}
     return ask_run(
-        find_run(out, run), "set", f"{', '.join(given)} set", wait=wait, no_wait=no_wait, as_json=as_json, values=given
+        find_run(out, run, running=True), "set",
+        f"{', '.join(given)} set", wait=wait, no_wait=no_wait, as_json=as_json, values=given
     )  # fmt: skip

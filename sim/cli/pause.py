@@ -28,7 +28,7 @@ def command(run: str, agent: str | None, out: Path, *, wait: float, no_wait: boo
     While the run is paused, simulated time stands still. While one agent is paused, the others go on, and so does time.
     An agent that sleeps is paused when it wakes, and one that is at work after its present iteration.
     """
-    folder = find_run(out, run)
+    folder = find_run(out, run, running=True)
     if agent is None:
         return ask_run(folder, "pause_all", "the run pauses", wait=wait, no_wait=no_wait, as_json=as_json)
     return ask_run(

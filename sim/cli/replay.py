@@ -48,4 +48,6 @@ def command(
     print_json(result.to_json()) if as_json else click.echo(result.sentence(timed=True))
     if result.code_changed:
         say(f"sim: note: code that changed since the run: {plain(', '.join(result.code_changed))}")
+    elif result.cause:
+        say(f"hint: {plain(result.cause)}")
     return 0 if result.same else 1

@@ -23,6 +23,7 @@ from sim.runner import RunResult, run
 from sim.runner.estimate import estimate
 from sim.runner.probing import check_batches
 from sim.scenario.packaged import find_scenario
+from sim.store.summary import unread_advice
 
 MAX_SEED = 2**63 - 1
 
@@ -181,6 +182,9 @@ def allow_imports(*folders: Path) -> None:
     sys.path += [*map(str, folders), str(Path.cwd())]
 
 
+_MOST_WARNINGS = 5
+
+
 def exit_code(result: RunResult) -> int:
     """Return 0 for a finished run. Return 1 otherwise, or if no call to an endpoint was answered."""
     return 0 if result.status == "finished" and not result.unanswered else 1
@@ -201,13 +205,25 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
         if result.run and not result.doubts:
             say(f"hint: continue it with: sim resume {plain(result.run)}")
     if result.unanswered:
-        say(f"sim: error: no model call was answered: all {result.unanswered} failed")
-        shown = Path(result.run).name if result.run else ""
-        if failures := ", ".join(f"{count} {kind}" for kind, count in result.models.get("failures", {}).items()):
-            say(f"sim: the requests ended with: {plain(failures)}")
-        if shown:
-            say(f"hint: list them with: sim show {plain(shown)} --view llm_calls")
+        _say_unanswered(result)
+    for line in result.never[:_MOST_WARNINGS]:
+        say(f"sim: warning: {plain(line)}")
+    if len(result.never) > _MOST_WARNINGS:
+        say(f"sim: warning: {len(result.never) - _MOST_WARNINGS} more things cannot happen; sim check lists them")
+    for told, hint in unread_advice(fields):
+        say(f"sim: warning: {plain(told)}")
+        say(f"hint: {plain(hint)}")
     if result.deadlock:
         say(f"sim: warning: {plain(result.deadlock)}")
     if result.commonest_error:
         say(f"sim: warning: {result.errors} errors of agents; most frequent: {plain(result.commonest_error)}")
+
+
+def _say_unanswered(result: RunResult) -> None:
+    """Say that no model call was answered, and with what the requests ended."""
+    say(f"sim: error: no model call was answered: all {result.unanswered} failed")
+    shown = Path(result.run).name if result.run else ""
+    if failures := ", ".join(f"{count} {kind}" for kind, count in result.models.get("failures", {}).items()):
+        say(f"sim: the requests ended with: {plain(failures)}")
+    if shown:
+        say(f"hint: list them with: sim show {plain(shown)} --view llm_calls")

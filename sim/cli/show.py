@@ -30,7 +30,7 @@ from sim.store.files import limit_memory
 from sim.store.frames import json_rows
 from sim.store.summary import fields_of
 
-_COUNT = click.IntRange(0)
+_COUNT = click.IntRange(0, 2**63 - 1)  # as SQLite and Python count
 
 
 @click.command(
@@ -47,7 +47,7 @@ _COUNT = click.IntRange(0)
       sim show office-1 --task 3
       sim show office-1 --channel '#ops-log'
       sim show houston-1 --thread goal-user-1-1
-      sim show software-team-1 --files textkit
+      sim show software_team-1 --files textkit
       sim show queue-1 --sql 'SELECT kind, count(*) FROM actions GROUP BY kind'""",
 )
 @click.argument("run")
@@ -64,7 +64,9 @@ _COUNT = click.IntRange(0)
 @click.option("--history", metavar="AGENT", help="What the model of a goal, task or user agent sees, entry by entry.")
 @click.option("--runtime", metavar="AGENT", help="The runtime state, the tools and the runs of such an agent.")
 @click.option("--sql", metavar="QUERY", help="A SELECT over the views.")
-@click.option("--task", type=int, metavar="ID", help="A task: what it is, and its history; of executors, as a story.")
+@click.option(
+    "--task", type=_COUNT, metavar="ID", help="A task: what it is, and its history; of executors, as a story."
+)
 @click.option("--files", metavar="PROJECT", help="The files of a project of executors; list: their names.")
 @REPEAT
 @ALLOW

@@ -28,7 +28,7 @@ def command(run: str, agent: str | None, out: Path, *, wait: float, no_wait: boo
     A run that ended like this has finished: it has a result, and cannot be resumed. To interrupt it so that it can be
     resumed, press Ctrl-C where it runs, or pause it.
     """
-    folder = find_run(out, run)
+    folder = find_run(out, run, running=True)
     if agent is None:
         return ask_run(folder, "stop_all", "all agents stop", wait=wait, no_wait=no_wait, as_json=as_json)
     return ask_run(

@@ -51,7 +51,9 @@ from sim.experiments.workers import check_workers, workers_of
 @MODEL
 @endpoint_options
 @worker_options
-@click.option("--out", type=PATH, metavar="FOLDER", help="Folder for the results. Default: experiments/NAME-NUMBER.")
+@click.option(
+    "--to", "out", type=PATH, metavar="FOLDER", help="Folder for the results. Default: experiments/NAME-NUMBER."
+)
 @common
 def command(
     scenario: Path | None, *, plan_file: Path | None, resume: Path | None, again: bool,

@@ -34,12 +34,13 @@ from sim.store import find_run
 @OUT
 @common
 def command(run: str, every: float | None, out: Path, as_json: bool) -> int:
-    """Follow RUN until it ends, and print its summary. RUN is a folder, or the beginning of a name in `sim list`. The
-    run is only read and not affected. Ctrl-C ends this command, not the run.
+    """Follow RUN until it ends, and print its summary. RUN is a folder, or the beginning of a name in `sim list`; the
+    name of a scenario stands for its latest run that is under way. The run is only read and not affected. Ctrl-C ends
+    this command, not the run.
 
     With --json, print one snapshot and end.
     """
-    follower = Follower(find_run(out, run))
+    follower = Follower(find_run(out, run, running=True))
     if as_json:
         look, _ = follower.look()
         print_json(attrs.asdict(look))

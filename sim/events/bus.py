@@ -7,7 +7,7 @@ Mailboxes carry messages to one agent. The bus carries events, which have no add
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Literal
 
 import attrs
@@ -24,15 +24,17 @@ MAX_DATA_BYTES = 2_000_000
 """Default maximum length in bytes, as JSON, of the data of an event and of the arguments of an action."""
 
 RECENT = 4096
-"""Number of recent events that are kept for agents that decide to sleep while others publish."""
+"""Number of events of a topic that are kept for agents that decide to sleep while others publish."""
 
 DEFAULT_LIMIT = 1000
 """Default maximum number of events in the queue of a subscription."""
 
 _TOPICS = 65536  # maximum number of topics whose matching patterns are cached
 
-_Past = tuple[int, str, str, Raw | Fact, tuple[int, int]]
-"""(time, source, topic, data, identity) of a recent event. An `Event` is created from it only if it is needed."""
+_TIDY = 1024  # minimum number of publications before events that nobody can miss any more are removed
+
+_Past = tuple[int, int, str, Raw | Fact, tuple[int, int]]
+"""(sequence, time, source, data, identity) of a recent event. An `Event` is created from it only if it is needed."""
 
 Filter = Callable[[Event], bool]
 
@@ -137,8 +139,8 @@ class EventBus:
 
     Attributes:
         sequence: the number of events that were published so far.
-        marks: by agent, the value of `sequence` at the beginning of its present iteration. `has_event` examines the
-            events since then.
+        marks: by agent in an iteration, the value of `sequence` at its beginning. `has_event` examines the events since
+            then.
         counts: the number of published events by topic.
         max_data_bytes: the maximum length in bytes, as JSON, of the data of an event and of the arguments of an action.
     """
@@ -151,6 +153,7 @@ class EventBus:
         "_number",
         "_recent",
         "_subscriptions",
+        "_tidy_at",
         "_wild",
         "counts",
         "kernel",
@@ -166,7 +169,8 @@ class EventBus:
         self._wild: dict[str, tuple[str, ...]] = {}  # by topic: the patterns with stars that match it
         self._audience: dict[str, tuple[Subscription, ...]] = {}  # by topic: its subscriptions, in order of delivery
         self._number = 0
-        self._recent: deque[_Past] = deque(maxlen=RECENT)
+        self._recent: dict[str, deque[_Past]] = {}  # by topic: its events that an agent in an iteration can miss
+        self._tidy_at = _TIDY
         self.marks: dict[str, int] = {}
         self._delivered = 0
         self._dropped = 0
@@ -193,7 +197,7 @@ class EventBus:
         identity = kernel.emit(topic, raw)
         self.counts[topic] = count + 1
         self.sequence += 1
-        self._recent.append((kernel.now, source, topic, raw, identity))
+        self._keep(topic, (self.sequence, kernel.now, source, raw, identity))
         event = Event(self.sequence, kernel.now, source, topic, raw, identity)
         audience = self._audience.get(topic)
         if audience is None:
@@ -230,9 +234,30 @@ class EventBus:
         kernel = self.kernel  # the hot path: like the beginning of `publish`, for a topic that was checked before
         kept = data if isinstance(data, Fact) else freeze(data)
         source = (kernel.current or kernel.acting()).name
-        self._recent.append((kernel.now, source, topic, kept, kernel.emit(topic, kept)))
+        identity = kernel.emit(topic, kept)
         self.counts[topic] += 1
         self.sequence += 1
+        self._keep(topic, (self.sequence, kernel.now, source, kept, identity))
+
+    def _keep(self, topic: str, past: _Past) -> None:
+        """Keep an event for the agents in an iteration, which may decide to sleep until it."""
+        recent = self._recent.get(topic)
+        if recent is None:
+            recent = self._recent[topic] = deque(maxlen=RECENT + 1)
+        recent.append(past)
+        if self.sequence >= self._tidy_at:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove the events that precede every iteration under way. This changes no answer, only the memory."""
+        oldest, kept = min(self.marks.values(), default=self.sequence), 0
+        for topic, recent in list(self._recent.items()):
+            while recent and recent[0][0] <= oldest:
+                recent.popleft()
+            kept += len(recent)
+            if not recent:
+                del self._recent[topic]
+        self._tidy_at = self.sequence + max(_TIDY, kept)
 
     def next_number(self) -> int:
         """Return the number for a new subscription. Events are delivered in the order of these numbers."""
@@ -286,32 +311,50 @@ class EventBus:
                 subscription.queue.close()
 
     def forget(self, agent_id: str) -> None:
-        """Remove the mark of an agent that has left."""
+        """Remove the mark of an agent that has left, or whose iteration has ended."""
         self.marks.pop(agent_id, None)
 
     def has_event(self, agent_id: str, pattern: str, filter: Filter | None = None) -> bool:
         """Return whether a matching event of another source was published since the agent began its present iteration.
 
         Without this check, an agent would miss an event between its decision to sleep and the start of its sleep. The
-        result is True if there were more events than are kept: a spurious wake-up is better than a missed one.
+        result is True if a matching topic had more events than are kept: better a spurious wake-up than a missed one.
         """
-        return self.missed_event(agent_id, pattern, filter) is not None or self.overtaken(agent_id)
+        return self.missed_event(agent_id, pattern, filter) is not None or self.overtaken(agent_id, pattern)
 
-    def overtaken(self, agent_id: str) -> bool:
-        """Return whether more events than are kept were published since the agent began its present iteration."""
+    def overtaken(self, agent_id: str, pattern: str) -> bool:
+        """Return whether a matching topic had more events than are kept since the agent began its present iteration.
+
+        Events of other topics do not count: what an agent does not wait for must not wake it.
+        """
         since = self.marks.get(agent_id, self.sequence)
-        return since < self.sequence - RECENT
+        return any(len(recent) > RECENT and recent[0][0] > since for _, recent in self._missable(pattern, since))
+
+    def _missable(self, pattern: str, since: int) -> Iterator[tuple[str, deque[_Past]]]:
+        """Yield the matching topics with an event since a sequence number."""
+        if since == self.sequence:
+            return
+        if "*" not in pattern:
+            recent = self._recent.get(pattern)
+            if recent is not None and recent[-1][0] > since:
+                yield pattern, recent
+            return
+        for topic, recent in self._recent.items():
+            if recent[-1][0] > since and matches(pattern, topic):
+                yield topic, recent
 
     def missed_event(self, agent_id: str, pattern: str, filter: Filter | None = None) -> Event | None:
         """Return the first event that matches in the sense of `has_event`, or None if none is kept."""
         since = self.marks.get(agent_id, self.sequence)
         found = None
-        for sequence, past in zip(range(self.sequence, since, -1), reversed(self._recent), strict=False):
-            time, source, topic, data, identity = past
-            if source != agent_id and matches(pattern, topic):
-                event = Event(sequence, time, source, topic, freeze(data), identity)
-                if filter is None or self._passes(filter, event):
-                    found = event
+        for topic, recent in self._missable(pattern, since):
+            for sequence, time, source, data, identity in reversed(recent):
+                if sequence <= since:
+                    break
+                if source != agent_id:
+                    event = Event(sequence, time, source, topic, freeze(data), identity)
+                    if (filter is None or self._passes(filter, event)) and (found is None or sequence < found.sequence):
+                        found = event
         return found
 
     def published(self, pattern: str) -> int:

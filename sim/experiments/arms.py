@@ -16,12 +16,13 @@ import attrs
 
 from sim.errors import RunError, ScenarioError, UsageError
 from sim.experiments.estimate import Estimate, least_effect
+from sim.experiments.outcomes import KnownOutcomes
 from sim.experiments.plan import SEEDS, Answers, Mode, Past, Plan, Precision, check_seeds, check_trials
 from sim.kernel import Duration, to_ns, to_text
 from sim.runner.branching import end_of
 from sim.runner.fingerprint import code_hashes
 from sim.runner.rebuild import check_not_running, models_asked
-from sim.scenario import loads
+from sim.scenario import Scenario, loads
 from sim.scenario.live_changes import check_state_variables, read_changes
 from sim.scenario.overrides import FILE, parse_all
 from sim.store import RunInfo, StoredRun, open_run
@@ -151,9 +152,11 @@ def make_arms(
     file = run / SCENARIO
     text = file.read_text(encoding="utf-8")
     own, ends = tuple(info.options.get("set", ())), until or info.options.get("until")
+    variants = []
     for name, overrides in arms.items():
         with _naming_the_arm(name):
-            _check_arm(text, file, own, overrides, tuple(allow), at_ns, ends)
+            variants.append(_check_arm(text, file, own, overrides, tuple(allow), at_ns, ends))
+    KnownOutcomes.of(variants).check(outcomes, allow)
     first = info.seed if first_seed is None else first_seed
     check_seeds(first, count, precision)
     names = (BASELINE, *(name for name in arms if name != BASELINE))
@@ -198,17 +201,18 @@ def _naming_the_arm(name: str) -> Iterator[None]:
 def _check_arm(
     text: str, file: Path, own: tuple[str, ...], overrides: Sequence[str], allow: tuple[str, ...], at_ns: int,
     until: Duration | None,
-) -> None:  # fmt: skip
-    """Check when an arm ends, and what it changes: at time 0 anything, later live parameters."""
+) -> Scenario:  # fmt: skip
+    """Check when an arm ends, and what it changes: at time 0 anything, later live parameters; return the scenario."""
     scenario = loads(text, str(file), own if at_ns else (*own, *overrides), allow)
     end_ns = scenario.end_ns if until is None else to_ns(until)
     if end_ns <= at_ns:
         raise UsageError(f"it would end at {to_text(end_ns)}, and begin at {to_text(at_ns)}", hint="give --until")
     if not at_ns:
         check_state_variables(loads(text, str(file), own, allow), parse_all(overrides))
-        return
+        return scenario
     changes = read_changes(scenario, parse_all(overrides), f"at {to_text(at_ns)}")
     scenario.source.load(changes.others)
+    return scenario
 
 
 def _check_names(arms: Mapping[str, Sequence[str]]) -> None:

@@ -4,6 +4,7 @@ A full factorial tries all combinations. A Latin hypercube (McKay et al. 1979) a
 the scrambling of Owen 1998) spread a given number of combinations over the ranges; scipy computes them.
 """
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,6 +50,9 @@ class Variable:
         return _number(self.low + share * (self.high - self.low))
 
 
+_QUOTED = ("[", "{", '"', "'")  # how a list, a mapping or a quoted text begins
+
+
 def variable(text: str) -> Variable:
     """Return a variable from `key=a,b,c`, `key=low..high:n` or, for designs that sample, `key=low..high`.
 
@@ -62,12 +66,31 @@ def variable(text: str) -> Variable:
         raise UsageError(f"{text!r:.80} does not say how to vary a key", hint=hint)
     if key == "seed":
         raise UsageError("the seed cannot be varied: each combination is run with all seeds", hint="use --seeds")
-    if ".." in rest:
+    values = _values(rest)
+    if any(".." in one and one[0] not in _QUOTED for one in values if one):
         return _range(key, rest, hint)
-    values = tuple(one.strip() for one in rest.split(","))
     if len(set(values)) < len(values) or "" in values:
         raise UsageError(f"{text!r:.80} has a value twice, or an empty one", hint=hint)
     return Variable(key, values)
+
+
+def _values(text: str) -> tuple[str, ...]:
+    """Return the values that commas separate; those inside of brackets and quotes belong to a list, mapping or text."""
+    values: list[str] = []
+    begin, depth, quote = 0, 0, ""
+    for place, sign in enumerate(text):
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "\"'" and text[begin:place].rstrip()[-1:] in ("", *"[{,:"):
+            quote = sign
+        elif sign in "[{":
+            depth += 1
+        elif sign in "]}":
+            depth -= 1
+        elif sign == "," and depth <= 0:
+            values.append(text[begin:place])
+            begin = place + 1
+    return tuple(one.strip() for one in (*values, text[begin:]))
 
 
 def varied(keys: Mapping[str, str | Iterable[Any]]) -> tuple[str, ...]:
@@ -86,12 +109,17 @@ def varied(keys: Mapping[str, str | Iterable[Any]]) -> tuple[str, ...]:
             continue
         if not isinstance(values, Iterable):
             raise UsageError(f"{key} is varied by {values!r:.60}", hint="give a list, or a text such as 0.02..0.2:4")
-        texts = [value_text(value) for value in values]
-        for text in texts:
-            if "," in text or ".." in text:
-                raise UsageError(f"{text:.60} cannot be one of several values of {key}", hint="use sim.arms for it")
-        found.append(f"{key}={','.join(texts)}")
+        found.append(f"{key}={','.join(_separable(value_text(value)) for value in values)}")
     return tuple(found)
+
+
+def _separable(text: str) -> str:
+    """Return the text of a value so that it can stand among others."""
+    return (
+        text
+        if (_values(text) == (text,) and ".." not in text) or text[0] in _QUOTED
+        else json.dumps(text, ensure_ascii=False)
+    )
 
 
 def _range(key: str, rest: str, hint: str) -> Variable:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import takewhile
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import attrs
@@ -10,12 +11,14 @@ import attrs
 from sim.experiments.arms import ArmReach, Difference, differences_of, reach_of
 from sim.experiments.estimate import Estimate
 from sim.experiments.measure import Measured, run_job
+from sim.experiments.outcomes import COUNTS, KnownOutcomes, is_count
 from sim.experiments.plan import Hosting, Plan, TrialJob, jobs_of
-from sim.experiments.points import Point
+from sim.experiments.points import Point, overrides_of
 from sim.experiments.pool import Ended
 from sim.experiments.recorded import RUNS
 from sim.experiments.results import Results
-from sim.experiments.trial import COUNTS, Trial
+from sim.experiments.trial import Trial
+from sim.scenario import load
 from sim.store.answer_book import ANSWERS
 
 FEWEST_SEEDS: Final = 10
@@ -85,8 +88,12 @@ def carry_out(
         workers: who runs them.
         hosting: what the operator gives to the trials.
         again: whether trials that failed are tried again.
+
+    Raises:
+        UsageError: if the first trial does not have an outcome that matters; see `KnownOutcomes.check_first`.
     """
     tried: set[tuple[int, int]] = set()
+    checked = not results.plan.outcomes
     folder = results.folder.resolve()  # an agent may change the current folder of its worker
     if hosting.access is not None and hosting.access.outside:
         hosting = attrs.evolve(hosting, answers=folder / ANSWERS)
@@ -105,11 +112,23 @@ def carry_out(
                 measured = _lost(job, found) if isinstance(found, Ended) else found
                 results.add(measured)
                 for one in measured:
+                    checked = checked or _check_first(results.plan, one.trial, hosting)
                     tried.add((one.trial.point, one.trial.seed))
                     done += 1
                     yield Progress(min(done, planned), planned, one.trial)
             if hosting.is_used_up(*results.spent()):
                 return
+
+
+def _check_first(plan: Plan, trial: Trial, hosting: Hosting) -> bool:
+    """Check the names of the outcomes that matter with a trial; return False if it measured nothing."""
+    if trial.status != "measured":
+        return False
+    if not set(plan.outcomes) <= trial.outcomes.keys():
+        given = (*plan.overrides, *overrides_of(plan.points[trial.point]))
+        scenario = load(Path(plan.file), given if plan.past is None else (), plan.allow, hosting.kinds)
+        KnownOutcomes.of((scenario,), hosting.kinds).check_first(plan.outcomes, trial.outcomes)
+    return True
 
 
 def _lost(job: TrialJob, ended: Ended) -> list[Measured]:
@@ -174,20 +193,15 @@ def _values(results: Results) -> dict[int, dict[str, dict[int, float]]]:
     found: dict[int, dict[str, dict[int, float]]] = {}
     own, known = results.own(), results.names()
     names = list(results.plan.outcomes) or own
-    counts = [name for name in names if name.startswith(COUNTS) and name in known and name not in own]
+    counts = [
+        name for name in names if name not in own and (is_count(name) or (name.startswith(COUNTS) and name in known))
+    ]
     for (point, seed), status in results.done().items() if counts else ():
         for name in counts if status == "measured" else ():
             found.setdefault(point, {}).setdefault(name, {})[seed] = 0.0
     for point, seed, name, value in results.values(names):
         found.setdefault(point, {}).setdefault(name, {})[seed] = value
     return found
-
-
-def unknown_outcomes(results: Results) -> list[str]:
-    """Return the outcomes that matter and that no trial has, though some were measured: probably misspelled."""
-    known = {name for by_name in _values(results).values() for name in by_name} | set(results.names())
-    measured = any(status == "measured" for status in results.done().values())
-    return [name for name in results.plan.outcomes if name not in known] if measured else []
 
 
 def _before(values: Values, seed: int) -> Values:

@@ -19,7 +19,7 @@ from sim.experiments.points import Point, overrides_of
 from sim.experiments.reach import Trace, TraceRecorder, reached
 from sim.experiments.trial import Status, Trial, figures_of, sentence
 from sim.llm.shared_answers import SharedAnswers
-from sim.runner import RunResult, SimulationRunner, branch, run
+from sim.runner import RunController, RunResult, branch, run
 from sim.runner.options import HostKeywords, OnInterrupt
 from sim.store.answer_book import AnswerBook
 
@@ -109,7 +109,7 @@ class _Watch:
     recorder: TraceRecorder | None = None
     name: str = ""
 
-    def __call__(self, runner: SimulationRunner) -> None:
+    def __call__(self, runner: RunController) -> None:
         if self.traced:
             kernel = runner.simulation.world.kernel
             kernel.recorder = self.recorder = TraceRecorder(kernel.recorder)

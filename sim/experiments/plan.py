@@ -8,12 +8,13 @@ from typing import Any, Final, Literal
 import attrs
 
 from sim.assembly.build import Kinds, check_families, check_kinds
-from sim.errors import UsageError
+from sim.errors import ScenarioError, UsageError
 from sim.experiments.designs import Design, points_of, variable
+from sim.experiments.outcomes import KnownOutcomes
 from sim.experiments.points import Point, label_of, overrides_of
 from sim.kernel.codec import decode_as, encode
 from sim.llm import Access
-from sim.scenario import load
+from sim.scenario import Scenario, load
 from sim.scenario.live_changes import check_state_variables
 from sim.scenario.overrides import FILE, parse_all
 from sim.scenario.packaged import find_scenario
@@ -293,7 +294,8 @@ def make_sweep(
 
     Raises:
         ScenarioError: if the scenario is not valid.
-        UsageError: if the arguments contradict each other, there are too many trials, or a kind of agent is not known.
+        UsageError: if the arguments contradict each other, there are too many trials, or a kind of agent or an outcome
+            is not known.
     """
     file, allow = find_scenario(file, allow)
     variables = [variable(text) for text in vary]
@@ -304,19 +306,29 @@ def make_sweep(
     check_trials(len(points), count, precision)
     check_seeds(first, count, precision)
     try:
+        variants = [_variant(file, given, point, allow, kinds) for point in points[:_CHECKED]]
         check_state_variables(scenario, parse_all(overrides_of(points[0])))
-        for point in points[:_CHECKED]:
-            variant = load(file, (*given, *overrides_of(point)), allow, kinds)
+        for variant in variants:
             check_kinds(variant, tuple(allow), kinds)
             check_families(variant)
     except UsageError as error:
         raise UsageError(str(error).removeprefix(f"{FILE} "), hint=error.hint) from error
+    KnownOutcomes.of((scenario, *variants), kinds).check(outcomes, allow)
     own: Mode = "autonomous" if scenario.execution.use_autonomous_loops else "tick"
     digest = scenario_digest(file)
     return Plan(
         str(file.resolve()), digest, scenario.name, tuple(vary), design, samples, first, points, (first, count),
         precision, tuple(outcomes), mode or own, until, tuple(overrides), tuple(allow), tuple(models), answers, record,
     )  # fmt: skip
+
+
+def _variant(file: Path, given: Sequence[str], point: Point, allow: Sequence[str], kinds: Kinds | None) -> Scenario:
+    """Return the scenario of a combination; errors in its values name `--vary`, where they come from."""
+    try:
+        return load(file, (*given, *overrides_of(point)), allow, kinds)
+    except ScenarioError as error:
+        problems = [attrs.evolve(one, file="--vary") if one.file == FILE else one for one in error.problems]
+        raise ScenarioError(problems) from error
 
 
 def check_seeds(first: int, count: int, precision: Precision | None) -> None:

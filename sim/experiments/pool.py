@@ -1,6 +1,7 @@
 """Jobs in long-lived worker processes, or in this one (edge)."""
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -173,6 +174,7 @@ def _do(work: Callable[[Job], Result], job: Job) -> Result:
 def _begin() -> None:
     """Prepare a worker: Ctrl-C is for the main process, and output of agents is not part of a result."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.getLogger("sim.actors").addHandler(logging.NullHandler())  # results count what fails
     sys.stdout = sys.stderr
     os.dup2(2, 1)  # also that of agents in C, or of programs that they start
     parent = parent_process()

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from sim.errors import ScenarioError
+from sim.experiments.outcomes import COUNTS
 from sim.runner import RunResult
 
 Status = Literal["measured", "refused", "failed"]
@@ -81,10 +82,6 @@ class Trial:
     run: str | None = None
     outcomes: Mapping[str, float | None] = attrs.field(factory=dict)
     own: tuple[str, ...] = ()
-
-
-COUNTS: Final = ("done_", "refused_", "agents_")
-"""How the names of counts begin. A count that a trial does not have is 0."""
 
 
 def outcomes_of(result: RunResult) -> tuple[Mapping[str, float | None], tuple[str, ...]]:

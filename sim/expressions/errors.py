@@ -8,6 +8,8 @@ from sim.errors import UsageError
 MAX_CANDIDATES = 500
 """With more names there is no search: a large file full of mistakes must not take minutes to refuse."""
 
+_ALIKE = 0.61  # at 0.6, `usage` is near to `range`
+
 
 class ExpressionError(UsageError):
     """An expression is not allowed, or could not be evaluated."""
@@ -18,7 +20,9 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     candidates = list(known)
     if len(candidates) > MAX_CANDIDATES:
         return None
-    matches = difflib.get_close_matches(word[:100], sorted(candidates), n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(
+        word[:100], sorted(candidates), n=1, cutoff=0.61
+    )  # 0.6 takes `usage` for `range`
     return matches[0] if matches else None
 
 

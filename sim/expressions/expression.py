@@ -8,7 +8,7 @@ import ast
 import functools
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 from simpleeval import (  # type: ignore[import-untyped]  # it ships no types
@@ -21,6 +21,23 @@ from sim.expressions.errors import ExpressionError, did_you_mean
 from sim.expressions.functions import OPERATORS, PURE_FUNCTIONS
 from sim.expressions.grammar import Grammar, Literal, read
 from sim.expressions.missing import LENIENT, ORDERINGS, lacks_value
+
+INSTEAD: Final[Mapping[str, str]] = {
+    "range": "a loop goes over a list: [x * 2 for x in items]",
+    "list": "write [x for x in items], or sorted(items)",
+    "set": "write a list, and `x in items`",
+    "dict": "write {key: value}",
+    "map": "write [x * 2 for x in items]",
+    "filter": "write [x for x in items if x > 0]",
+    "enumerate": "a loop goes over a list: [x * 2 for x in items]",
+    "zip": "a loop goes over a list: [x * 2 for x in items]",
+    "pow": "write x ** y",
+    "random": "write uniform(0, 1), or chance(0.5)",
+    "normal": "write gauss(mean, deviation)",
+    "isinstance": "a missing value is found by `x is None`",
+    "print": "an agent records a number with `record`",
+}
+"""Functions of Python that expressions do not have, and what to write instead."""
 
 MAX_RESULT = 100_000
 """The most values in a result, counted at any depth: repeating x = `[x, x]` doubles the size each time."""
@@ -70,6 +87,16 @@ class Expression:
             _require("function", grammar.functions, functions)
         return cls(text, grammar.names, grammar.functions, grammar.literals, grammar.members, grammar.tree)
 
+    def conjuncts(self) -> tuple["Expression", ...]:
+        """Return the parts that `and` joins at the top level, in order; the expression itself if there is no `and`."""
+        if not (isinstance(self._tree, ast.BoolOp) and isinstance(self._tree.op, ast.And)):
+            return (self,)
+        try:
+            parts = tuple(type(self).parse(ast.unparse(part)) for part in self._tree.values)
+        except ExpressionError:  # written out with all its brackets, a part can be longer than the limit
+            return (self,)
+        return tuple(inner for part in parts for inner in part.conjuncts())
+
     def evaluate(
         self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]], *, lenient: bool = False
     ) -> Any:
@@ -106,7 +133,7 @@ def _read(text: str) -> Grammar:
 def _require(what: str, used: frozenset[str], known: Collection[str]) -> None:
     for name in sorted(used):
         if name not in known:
-            hint = did_you_mean(name, known)
+            hint = (INSTEAD.get(name) if what == "function" else None) or did_you_mean(name, known)
             raise ExpressionError(f"there is no {what} {name!r} here", hint=hint)
 
 

@@ -7,8 +7,8 @@ its place, and then continues live.
 """
 
 import secrets
-import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from threading import get_ident
 from typing import Any, Self
 
 import anyio
@@ -16,6 +16,7 @@ import anyio.lowlevel
 
 from sim.crashpoints import reach
 from sim.errors import Cancelled, UsageError
+from sim.host.calls import HostCall, HostCalls
 from sim.host.effect_tasks import EffectTasks
 from sim.host.inbox import Inbox
 from sim.host.pacing import MonotonicClock, Pacer
@@ -44,8 +45,12 @@ class Host:
         live: a function that is called at the end of the history, before any effect starts, with the effects in doubt.
             If it returns True, the run continues live. Without it, or if it returns False, the run is suspended.
         held: a function that returns whether somebody has paused the run. While it does, simulated time stands still.
+        drives: whether a wait for a call of the host program runs the kernel itself while no run is under way.
+        strict: whether a step that is more than one simulated second late is an error; see `Pacer`.
 
     Attributes:
+        calls: the calls of the host program.
+        held: returns whether somebody has paused the run.
         pacer: the pace of simulated time against real time.
         lost: a function that returns whether an effect may have been carried out according to a lost record, or None.
         hold: a function that is called with such an effect when it starts in the live part, or None.
@@ -62,18 +67,21 @@ class Host:
         history: History | None = None,
         live: Callable[[list[EffectHandle]], bool] | None = None,
         held: Callable[[], bool] | None = None,
+        drives: bool = False,
+        strict: bool = False,
     ) -> None:
         self.kernel = kernel
         self._clock = clock or MonotonicClock()
-        self.pacer = Pacer(kernel, self._clock, speed)
+        self.pacer = Pacer(kernel, self._clock, speed, strict=strict)
         self._progress = progress
         self._on_live = live
-        self._held = held or _never
+        self.held = held or _never
         self._inbox = Inbox(kernel)
         self._suspend = False
         self._holds: Callable[[], object] | None = None
+        self._patient: Callable[[], bool] = _never
         self._failure: Exception | None = None
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
         self._news = anyio.Event()
         self._told = 0
         self._blocked = False  # whether the kernel waits for an outcome that is due
@@ -86,30 +94,52 @@ class Host:
         self._tasks = EffectTasks(
             kernel, measured=self._arrived, news=self._notify, settled=self._note_idle, failed=self._failed
         )
+        self.calls = HostCalls(self, (lambda holds: self.run(MAX_NS, holds)) if drives else None)
         kernel.effects.performer = self
         if not kernel.effects.namespace:  # the run has no record, but its idempotency keys must be unique
             kernel.effects.namespace = secrets.token_hex(8)
 
     # -- calls from any thread
 
-    def submit(self, kind: str, data: object) -> None:
+    def submit(self, kind: str, data: object, applied: Callable[[object], object] | None = None) -> None:
         """Queue an input. It is placed at the end of an instant, recorded, and then applied inside the run.
+
+        Args:
+            kind: the kind of input.
+            data: its data, JSON-like.
+            applied: a function that is called in the run with the answer of its handler. It must not change the run.
 
         Raises:
             UsageError: if the kernel has no input of this kind.
             ActorError: if the data is not JSON.
         """
-        self._inbox.add_input(kind, data)
+        self._inbox.add_input(kind, data, applied)
         self._notify()
+
+    def call(self, kind: str, data: object, name: str) -> HostCall:
+        """Queue an input as `submit` does, and return its call, which can be awaited."""
+        return self.calls.submit(kind, data, name)
+
+    def watch(self, name: str, register: Callable[[Callable[[Any], object]], object]) -> HostCall:
+        """Return a wait for something in the run; see `HostCalls.watch`."""
+        return self.calls.watch(name, register)
+
+    def in_other_thread(self) -> bool:
+        """Whether the caller runs in another thread than the run."""
+        return get_ident() != self._thread
 
     def suspend(self) -> None:
         """Make `run` return at the end of the present instant. The state of agents does not change."""
         self._suspend = True
         self._notify()
 
+    def look_up(self) -> None:
+        """Make a run that waits look at `holds` again."""
+        self._notify()
+
     def _notify(self) -> None:
         door = self._tasks.door
-        if door is None or threading.get_ident() == self._thread:
+        if door is None or get_ident() == self._thread:
             self._news.set()
         else:
             door.call(lambda: self._news.set())
@@ -143,7 +173,7 @@ class Host:
 
     async def __aenter__(self) -> Self:
         """Enter the host: effects in flight survive from one `run` to the next, until the host is left."""
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
         await self._tasks.open()
         return self
 
@@ -151,7 +181,9 @@ class Host:
         """Cancel the tasks of effects in flight. The code that ends the run records them as abandoned."""
         await self._tasks.close()
 
-    async def run(self, until: int, holds: Callable[[], object] | None = None) -> Pause:
+    async def run(
+        self, until: int, holds: Callable[[], object] | None = None, *, patient: Callable[[], bool] | None = None
+    ) -> Pause:
         """Run the kernel until a simulated time, and return why it stopped.
 
         Effects in flight continue after the return only if the host was entered (`async with`). Otherwise they are
@@ -160,6 +192,7 @@ class Host:
         Args:
             until: the time (nanoseconds, exclusive).
             holds: a function that is called after each instant. If it returns True, the run is halted.
+            patient: a function that returns whether to wait for inputs when no event is due any more.
 
         Returns:
             `LIMIT` if the time was reached or no event can happen any more, `HALTED` if a step or `holds` asked for it,
@@ -168,7 +201,7 @@ class Host:
         Raises:
             DivergenceError: if the replay differs from the record.
         """
-        self._holds = holds
+        self._holds, self._patient = holds, patient or _never
         if self._tasks.door is not None:
             return await self._run(until)
         try:
@@ -181,11 +214,13 @@ class Host:
         pause = await self._remake(until) or await self._drive(until)
         if pause is Pause.BUDGET:
             self._suspend = False
+        self.pacer.report_lag()
         return pause
 
     async def _drive(self, until: int) -> Pause:
         self._news = anyio.Event()
         flushed = self._clock.now()
+        steps = self.kernel.steps
         self.pacer.anchor()
         while True:
             pause = self._take_in(until)
@@ -193,6 +228,9 @@ class Host:
                 await self._commit()
             if pause is None:
                 pause = self._slicer.run(self._limit(until))
+            if self.kernel.steps != steps:
+                steps = self.kernel.steps
+                self.pacer.check_lag()
             if not self._suspend:
                 self._tasks.launch()
             if self._failure is not None:
@@ -221,13 +259,15 @@ class Host:
 
     def _finished(self, pause: Pause, until: int) -> bool:
         """Return whether there is nothing left to do before `until`. If so, advance simulated time to it."""
-        if self._held() or (self._inbox and self._stamp() < until):
+        if self.held() or (self._inbox and self._stamp() < until):
             return False
         if self.kernel.effects.pending and pause is not Pause.LIMIT:
             return False
+        due = self.kernel.next_time()
+        if due is None and until == MAX_NS:
+            return not self._patient()
         if self._limit(until) < until:
             return False
-        due = self.kernel.next_time()
         if due is not None and due < until:
             return False
         if until < MAX_NS:
@@ -238,7 +278,7 @@ class Host:
         """Return the simulated time (nanoseconds, exclusive) up to which the kernel may run now."""
         if self._suspend:
             return min(until, self.kernel.now + 1)
-        if self._held():
+        if self.held():
             self.pacer.anchor()  # real time that passes now never becomes simulated time
             return min(until, self.kernel.now + 1)
         if self._replayer is not None and (known := self._replayer.late()) is not None:
@@ -252,7 +292,7 @@ class Host:
         due = self.kernel.next_time()
         target = until if due is None else min(due, until)
         seconds: float | None = None
-        held, paced = self._held(), self.pacer.paced
+        held, paced = self.held(), self.pacer.paced
         if held:
             pass  # until an arrival
         elif paced and pause is not Pause.BLOCKED and target < MAX_NS:
@@ -288,6 +328,20 @@ class Host:
 
     # -- arrivals
 
+    def apply_now(self) -> None:
+        """Apply the queued arrivals at the present instant, between two runs, with all that they cause at this instant.
+
+        What is due at this instant runs first. If an outcome is missing for it, the next run applies the arrivals.
+        """
+        while (pause := self._slicer.run_through(self.kernel.now, blocked=True)) is Pause.BUDGET:
+            pass
+        if pause is not None and not self._stands_in_doubt(pause):
+            return
+        self._inbox.place()
+        self._inbox.commit_now()
+        while self._slicer.run(self.kernel.now + 1) is Pause.BUDGET:
+            pass
+
     def _take_in(self, until: int) -> Pause | None:
         """Place the arrivals at the end of the present instant. Run the entries due until then first, in slices.
 
@@ -319,7 +373,7 @@ class Host:
 
     def _stamp(self) -> int:
         """Return the simulated time (nanoseconds) of an arrival that comes now."""
-        return self.kernel.now if self._suspend or self._held() else self.pacer.stamp()
+        return self.kernel.now if self._suspend or self.held() else self.pacer.stamp()
 
     async def _commit(self) -> None:
         await self._inbox.commit(self._tasks.when_durable)

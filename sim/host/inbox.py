@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 
 import anyio
 
@@ -31,18 +32,20 @@ class Inbox:
     def __bool__(self) -> bool:
         return bool(self._arrivals)
 
-    def add_input(self, kind: str, data: object) -> None:
-        """Queue an input, from any thread.
+    def add_input(self, kind: str, data: object, applied: Callable[[object], object] | None = None) -> None:
+        """Queue an input, from any thread; `applied` is called with the answer of its handler.
 
         Raises:
             UsageError: if the kernel has no input of this kind.
             ActorError: if the data is not JSON.
         """
         inputs = self._kernel.inputs
+        if not inputs:
+            raise UsageError("this run takes nothing in from outside", hint="a run with execution.sync cannot")
         if kind not in inputs:
             raise UsageError(f"there is no input {kind!r}", hint=f"use one of {', '.join(sorted(inputs))}")
         kept = decode(encode(data))
-        self._arrivals.append(lambda: self._kernel.apply(kind, kept))
+        self._arrivals.append(lambda: self._kernel.apply(kind, kept, applied))
 
     def add_outcome(self, handle: EffectHandle, outcome: Outcome) -> None:
         """Queue the outcome of an effect with measured latency."""
@@ -74,6 +77,19 @@ class Inbox:
         await durable.wait()
         self.uncommitted = False
         reach("arrivals.durable")
+
+    def commit_now(self) -> None:
+        """Wait as `commit`, in plain code: the thread is blocked.
+
+        Raises:
+            Exception: the error of the recorder.
+        """
+        told: Future[Exception | None] = Future()
+        self._kernel.recorder.durable(told.set_result)
+        error = told.result()
+        self.uncommitted = False
+        if error is not None:
+            raise error
 
     def release(self) -> None:
         """End the wait of `commit`, because the recorder failed."""

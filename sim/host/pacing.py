@@ -1,11 +1,27 @@
 """Edge: the pace of simulated time against real time."""
 
+import logging
 import time
 
-from sim.errors import UsageError
-from sim.kernel.duration import MAX_NS, NS
+from sim.errors import RunError, UsageError
+from sim.kernel.duration import MAX_NS, NS, to_text
 from sim.kernel.kernel import Kernel
 from sim.kernel.ports import Clock
+
+_LOG = logging.getLogger("sim.host")
+
+_NOTICED = 0.01 * NS
+"""From how many real nanoseconds on a delay is reported: event loops are late by some milliseconds."""
+
+
+def check_speed(speed: float) -> None:
+    """Check simulated seconds per real second.
+
+    Raises:
+        UsageError: if it is not a number above 0 and below 1e9.
+    """
+    if speed.__class__ not in (int, float) or not 0 < speed < 1e9:  # also true for NaN
+        raise UsageError(f"the speed is simulated seconds per real second, a number above 0, not {speed!r:.60}")
 
 
 class MonotonicClock:
@@ -26,18 +42,22 @@ class Pacer:
         kernel: the kernel whose time is paced.
         clock: the clock for real time.
         speed: simulated seconds per real second, or None.
+        strict: whether a step that is more than one simulated second late is an error.
 
     Attributes:
         lag_ns: how late the latest paced step was, in nanoseconds of simulated time. A metric, not part of the state.
+        worst_ns: how late a step of the present run was at worst, in nanoseconds of simulated time.
 
     Raises:
         UsageError: if the speed is out of range.
     """
 
-    def __init__(self, kernel: Kernel, clock: Clock, speed: float | None) -> None:
-        if speed is not None and not 0 < speed < 1e9:
-            raise UsageError(f"the speed must be above 0, not {speed}")
+    def __init__(self, kernel: Kernel, clock: Clock, speed: float | None, *, strict: bool = False) -> None:
+        if speed is not None:
+            check_speed(speed)
         self.lag_ns = 0
+        self.worst_ns = 0
+        self._strict = strict
         self._kernel = kernel
         self._clock = clock
         self._speed = speed
@@ -67,6 +87,35 @@ class Pacer:
         """Return the real seconds until simulated time may reach `target` (nanoseconds)."""
         ahead = target - self._simulated() + 1
         return max(0.0, ahead / NS / (self._speed or 1.0))
+
+    def check_lag(self) -> None:
+        """Measure how late the step is that ran last, if there is a speed.
+
+        Raises:
+            RunError: if it is too late, and the pace is strict. SimPy's real time has the same limit.
+        """
+        if self._speed is None:
+            return
+        late = self._simulated() - 1 - self._kernel.now
+        self.worst_ns = max(self.worst_ns, late)
+        if self._strict and late > NS:
+            raise RunError(
+                f"the run cannot keep up with the wall clock: {self._text(late)} late at {to_text(self._kernel.now)}",
+                hint="lower the speed, or run without strict",
+            )
+
+    def report_lag(self) -> None:
+        """Say how late the run was at worst, if it could not keep up, and begin to measure again."""
+        worst, self.worst_ns = self.worst_ns, 0
+        if self._speed is not None and worst > NS and worst / self._speed > _NOTICED:
+            _LOG.warning(
+                "the run could not keep up with the wall clock: at worst it was %s late; a lower speed helps",
+                self._text(worst),
+            )
+
+    def _text(self, late: int) -> str:
+        assert self._speed is not None, "without a speed nothing is late"
+        return f"{late / NS:.3g} simulated seconds ({late / NS / self._speed:.3g} s of real time)"
 
     def note_lag(self, due: int) -> None:
         """Measure how late a step is that was due at a simulated time."""

@@ -5,8 +5,14 @@ from typing import Any, Literal
 
 import attrs
 
-HOST, SCENARIO, SUPERVISOR, INTERVENTION, STOP_CONDITION = 0, 1, 2, 3, 4
+HOST, SCENARIO, SUPERVISOR, STOP_CONDITION = 0, 1, 2, 4
 """The reserved ordinals. Actors that are declared before the run count from `FIRST_ACTOR`, in order of declaration."""
+
+TICK, MONITOR = 2**31, 2**31 + 1
+"""The reserved ordinals of actors that run after all declared ones: the ticks, and the health monitor."""
+
+_ENTRIES = -(2**20)  # the entries of the lists of a scenario have the ordinals from here on
+_OWNED = -(2**20) - 1  # sources of one owner have ordinals below, by hash
 
 FIRST_ACTOR = 16
 FIRST_DERIVED = 2**40  # ordinals that are derived by hash are above all declared ones
@@ -21,6 +27,25 @@ class Source:
         self.name = name
         self.ordinal = ordinal
         self.counter = 0
+
+
+def entry_source(name: str, kind: int, place: int) -> Source:
+    """Return the source of an entry in a list of the scenario.
+
+    Each entry has its own, so that its counter tells nothing about others. At one instant they run in the order of the
+    list, before all actors.
+
+    Args:
+        name: the name of the source.
+        kind: which list: 0 to 3.
+        place: the place in the list, from 0.
+    """
+    return Source(name, _ENTRIES + 4 * place + kind)
+
+
+def owned_ordinal(hash: int) -> int:
+    """Return the ordinal of a source that acts for one owner, from a hash of its label (64 bits)."""
+    return _OWNED - (hash >> 16)
 
 
 @attrs.frozen

@@ -36,7 +36,17 @@ from sim.errors import (
     RunError,
     UsageError,
 )
-from sim.kernel.actor import FIRST_ACTOR, FIRST_DERIVED, HOST, SCENARIO, SUPERVISOR, Actor, Exit, Source
+from sim.kernel.actor import (
+    FIRST_ACTOR,
+    FIRST_DERIVED,
+    HOST,
+    SCENARIO,
+    SUPERVISOR,
+    Actor,
+    Exit,
+    Source,
+    owned_ordinal,
+)
 from sim.kernel.duration import MAX_NS, to_seconds
 from sim.kernel.effects import Effects
 from sim.kernel.future_events import NEVER, Entry, FutureEvents
@@ -176,6 +186,7 @@ class Kernel:
         steps: the number of entries that have run.
         inputs: the handler of each kind of input.
         placed: by kind of input, a function that is called when the input is accepted, before its handler runs.
+        addressee: returns whom an input (kind, data) concerns, or an empty text.
     """
 
     __slots__ = (
@@ -191,12 +202,15 @@ class Kernel:
         "_limit",
         "_max_deltas",
         "_midway",
+        "_names",
+        "_owned",
         "_purge_at",
         "_reached",
         "_running",
         "_shuffled",
         "_stale",
         "actors",
+        "addressee",
         "calendar",
         "crowded",
         "current",
@@ -251,6 +265,9 @@ class Kernel:
         self.effects = Effects(self)
         self.inputs: dict[str, Callable[[Any], object]] = {}
         self.placed: dict[str, Callable[[Any], object]] = {}
+        self.addressee: Callable[[str, Any], str] = lambda kind, data: ""
+        self._owned: dict[tuple[object, ...], Source] = {}
+        self._names: dict[int, str] = {}  # by ordinal: the names of the actors, for shuffled ties
         self._declared = 0
         self._children: dict[int, int] = {}  # by ordinal of the parent: the number of actors it made during the run
         self.throws = 0  # the number of errors that were raised in actors
@@ -263,6 +280,11 @@ class Kernel:
     def seconds(self) -> float:
         """Simulated time in seconds."""
         return to_seconds(self.now)
+
+    @property
+    def running(self) -> bool:
+        """Whether the caller is code of a step."""
+        return self._running
 
     # -- the loop
 
@@ -422,7 +444,8 @@ class Kernel:
         bucket[start:end] = batch
 
     def _ties(self, ordinal: int) -> int:
-        return derive(self.seed, self.now, self.delta, ordinal)
+        """Return the place of a source among ties, by its name: its ordinal tells how many others there are."""
+        return derive(self.seed, self.now, self.delta, self._names.get(ordinal, ordinal))
 
     def _missing(self, time: int) -> bool:
         self._blocked_from = self.first_missing()
@@ -573,6 +596,8 @@ class Kernel:
         actor.coro = coro
         actor.cancelling = False
         self.actors[actor.ordinal] = actor
+        if self._shuffled:
+            self._names[actor.ordinal] = actor.name
 
     def begin_now(self, actor: Actor, coro: Coroutine[Any, Any, Any]) -> None:
         """Give `actor` a coroutine and run its first step immediately, within the present step."""
@@ -611,10 +636,25 @@ class Kernel:
         """Call `callback` at a simulated time (nanoseconds, not before `now`) on behalf of `source`.
 
         With a negative `priority` it is called before everything else that is due in its round.
+
+        Raises:
+            UsageError: if the time or the priority is not a whole number.
+            KernelError: if the time has passed.
         """
+        if time.__class__ is not int or priority.__class__ is not int:
+            raise UsageError(
+                f"the time (ns) and the priority of a call are whole numbers, not {time!r:.60} and {priority!r:.60}",
+                hint="write round(seconds * 1e9)",
+            )
         source = source or self.acting()
         timer = Timer(self, source, callback)
         self.schedule(time - self.now, source, timer, 0, priority)
+        return timer
+
+    def call_for(self, owner: Source, time: int, callback: Callable[[], object], source: Source) -> Timer:
+        """Call `callback` as `call_at`; `source` gives the order key, and what the callback does, `owner` causes."""
+        timer = Timer(self, owner, callback)
+        self.schedule(time - self.now, source, timer, 0)
         return timer
 
     def call_last(self, callback: Callable[[], object], source: Source) -> Timer:
@@ -735,8 +775,11 @@ class Kernel:
         return self.current
 
     @contextlib.contextmanager
-    def acting_as(self, source: Source) -> Iterator[None]:
-        """Act on behalf of `source` within the block. A runner needs this while the kernel is paused."""
+    def acting_as(self, source: Source | None) -> Iterator[None]:
+        """Act on behalf of `source` within the block. A runner needs this while the kernel is paused.
+
+        With None, code in the block is not part of the run, and cannot change it.
+        """
         before, self.current = self.current, source
         try:
             yield
@@ -876,22 +919,42 @@ class Kernel:
         self.ready.extend(entries)
         self.crowded = True  # the entries may include a WakeBatch
 
-    def begin_anew(self) -> None:
-        """Set the supervisor as the cause of what follows, because the entry that ran last may be arbitrary."""
-        self._entry = (self.now, 0, self.supervisor.ordinal, 0, None, 0)
+    def begin_anew(self, source: Source | None = None, counter: int = 0) -> None:
+        """Set the cause of what follows, by default the supervisor: the entry that ran last may be arbitrary."""
+        self._entry = (self.now, 0, (source or self.supervisor).ordinal, counter, None, 0)
 
-    def apply(self, kind: str, data: object) -> None:
+    def source_for(self, owner: str, name: str = "supervisor", purpose: str = "") -> Source:
+        """Return the source that acts for one owner, the same at each call.
+
+        What is done for other owners does not change its counter. At one instant such sources run before all actors.
+
+        Args:
+            owner: the name of the agent for which it acts, or of another owner.
+            name: the name under which its events are recorded: of the part of the simulation that acts.
+            purpose: the purpose for which it acts.
+        """
+        label = (name, purpose, owner)
+        source = self._owned.get(label)
+        if source is None:
+            source = self._owned[label] = Source(name, owned_ordinal(derive("source", *label)))
+        return source
+
+    def apply(self, kind: str, data: object, applied: Callable[[object], object] | None = None) -> None:
         """Accept an input: record it with the present time and delta. Its handler runs in the next delta, as the host.
 
         Args:
             kind: the key of its handler in `inputs`.
             data: a JSON value, as recorded.
+            applied: a function that is called with the answer of the handler. It must not change the run.
         """
         handler = self.inputs[kind]
         self.recorder.input(InputRow(self.now, self.delta, kind, data))
         if kind in self.placed:
             self.placed[kind](data)
-        self.schedule(0, self.host, Timer(self, self.host, lambda: handler(data)), 0)
+        concerned = self.addressee(kind, data)
+        source = self.source_for(concerned, "host") if concerned else self.host
+        work = (lambda: handler(data)) if applied is None else (lambda: applied(handler(data)))
+        self.schedule(0, source, Timer(self, source, work), 0)
 
     def whole(self) -> bool:
         """Whether all entries of this instant have run. Inputs and outcomes are added only then."""

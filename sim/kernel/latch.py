@@ -61,8 +61,13 @@ class Latch:
         """Set the latch to failed: `error` is raised in all actors that wait for it, now and later.
 
         Raises:
-            UsageError: if it is set already.
+            UsageError: if it is set already, or `error` is not an exception.
         """
+        given: object = error
+        if not isinstance(given, Exception):
+            raise UsageError(
+                f"a latch fails with an exception, not {given!r:.60}", hint="write latch.fail(ValueError(text))"
+            )
         self._happen()
         self._error = error
         with self._kernel.one_event():

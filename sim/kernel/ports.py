@@ -3,7 +3,7 @@
 The kernel depends on these protocols only. `NullRecorder` stores nothing, so that the kernel can be used alone.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Protocol
 
 import attrs
@@ -94,11 +94,50 @@ class Background(Protocol):
         """
 
 
+class Call(Protocol):
+    """A call on a run. It takes effect without `await`, and can be awaited until it has.
+
+    Attributes:
+        done: whether it has taken effect, or was refused.
+    """
+
+    @property
+    def done(self) -> bool:
+        """Whether it has taken effect, or was refused."""
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        """Wait until it has taken effect, and return its value, or raise why it was refused."""
+
+
+class _Done:
+    """A call from inside the run, which has taken effect when it returns."""
+
+    __slots__ = ()
+    done = True
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return
+        yield
+
+
+DONE: Call = _Done()
+"""The call from inside the run."""
+
+
 class Intake(Protocol):
     """Accepts inputs from outside a run; the host is one."""
 
     def submit(self, kind: str, data: object, /) -> None:
         """Queue an input. Safe to call from any thread."""
+
+    def call(self, kind: str, data: object, name: str, /) -> Call:
+        """Queue an input and return its call; `name` is for messages. Safe to call from any thread."""
+
+    def watch(self, name: str, register: Callable[[Callable[[Any], object]], object], /) -> Call:
+        """Return a wait for something in the run; `register` gets the function to call with its value."""
+
+    def in_other_thread(self) -> bool:
+        """Whether the caller runs in another thread than the run."""
 
 
 @attrs.frozen

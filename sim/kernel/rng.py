@@ -1,15 +1,17 @@
-"""Random streams, one for each (run seed, owner, purpose), and keyed draws.
+"""Random streams, one for each (run seed, owner, purpose), and the draws of a run.
 
 The seed of a stream is a hash of these three values. A further owner therefore changes no other stream. A stream is
-created on first use, because a `random.Random` takes 2.5 KB. This is the only module that imports `random`.
+created on first use, because a `random.Random` takes 2.5 KB. Keyed draws (see `draws`) take 100 bytes.
+This is the only module that imports `random`.
 """
 
 import hashlib
+import math
 import random
-from typing import Any, Final, Self
+from collections.abc import Sequence
+from typing import Any, NoReturn, Self
 
-_MASK: Final = 2**64 - 1
-_GAMMA: Final = 0x9E3779B97F4A7C15
+from sim.kernel.draws import Generator, Item, Seed, keys_of
 
 
 def derive(*parts: object) -> int:
@@ -36,7 +38,7 @@ class Stream(random.Random):
         super().__init__(seed)
         self._origin = origin or (seed,)
 
-    def at(self, *key: object) -> "KeyedStream":
+    def at(self, *key: object) -> "Draws":
         """Return keyed draws: they depend on the origin of this stream and on `key` only, not on other draws.
 
         One more draw for one key does not change the draws for other keys. Runs that differ in one parameter therefore
@@ -45,7 +47,8 @@ class Stream(random.Random):
         Args:
             key: what the draws are for, such as `("infection", 12)`. Parts with equal text count as equal.
         """
-        return KeyedStream(derive("at", *self._origin, *key), *self._origin, *key)
+        seed, *purpose = self._origin
+        return Draws(_seed(seed), *keys_of(*purpose, *key))
 
     def renew(self, seed: int, *origin: object) -> None:
         """Restart the stream with another seed and origin."""
@@ -53,37 +56,77 @@ class Stream(random.Random):
         self._origin = origin
 
 
-class KeyedStream(Stream):
-    """The draws for one key. Creating this object is much cheaper than creating a `random.Random`.
+class Draws(Generator):
+    """The draws of one owner for one purpose: `random`, `randint`, `choice`, `sample`, `shuffle`, `gauss`, ...
 
-    The generator is SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+    `Streams` makes them. They have no state beyond the present moment; see `moment`.
     """
 
-    def seed(self, a: Any = 0, version: int = 2) -> None:
-        """Set the state to a 64-bit number."""
-        self._state = int(a) & _MASK
-        self.gauss_next = None
+    __slots__ = ()
 
-    def random(self) -> float:
-        """Return a random number in [0, 1)."""
-        return (self._next() >> 11) * 2.0**-53
+    def at(self, *key: object) -> "Draws":
+        """Return draws that depend on the seed, the owner, the purpose and `key` only, at whatever moment.
+
+        Args:
+            key: what the draws are for, such as `("infection", 12)`. Parts with equal text count as equal.
+        """
+        return Draws(self.seed, *keys_of(self.key, self.gamma, *key))
+
+    def split(self) -> "Draws":
+        """Return draws that continue from the next draw, whatever is drawn from this object later."""
+        return Draws(Seed(0), self.next(), self.next() | 1)
 
     def getrandbits(self, k: int, /) -> int:
         """Return `k` random bits."""
         bits = 0
         for _ in range(0, k, 64):
-            bits = bits << 64 | self._next()
+            bits = bits << 64 | self.next()
         return bits >> (-k % 64)
 
-    def getstate(self) -> Any:
-        """Raise `NotImplementedError`: the draws follow from the key, so there is no state to save."""
-        raise NotImplementedError("keyed draws have no state to save: call `at` with the same key again")
+    def sample(self, population: Sequence[Item], k: int) -> list[Item]:
+        """Return `k` elements of `population` in random order, none of them twice.
 
-    def _next(self) -> int:
-        self._state = mixed = (self._state + _GAMMA) & _MASK
-        mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _MASK
-        mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _MASK
-        return mixed ^ mixed >> 31
+        Raises:
+            ValueError: if there are fewer.
+        """
+        size = len(population)
+        if not 0 <= k <= size:
+            raise ValueError(f"sample needs k from 0 to {size}, the number of items, not {k}")
+        chosen, moved = [], dict[int, int]()  # the shuffle from the first to the last, without a copy of all places
+        for place in range(k):
+            other = place + self.below(size - place)
+            chosen.append(population[moved.get(other, other)])
+            moved[other] = moved.get(place, place)
+        return chosen
+
+    def expovariate(self, lambd: float = 1.0) -> float:
+        """Return an exponentially distributed number with the rate `lambd`, as `random.Random.expovariate`."""
+        return -math.log(1.0 - self.random()) / lambd
+
+    def normalvariate(self, mu: float = 0.0, sigma: float = 1.0) -> float:
+        """Return a normally distributed number; the same as `gauss`."""
+        return self.gauss(mu, sigma)
+
+    # Rare distributions, as `random.Random` computes them from the draws above. It has them as plain functions.
+    _randbelow = Generator.below
+    betavariate: Any = random.Random.betavariate
+    choices: Any = random.Random.choices
+    gammavariate: Any = random.Random.gammavariate
+    lognormvariate: Any = random.Random.lognormvariate
+    paretovariate: Any = random.Random.paretovariate
+    randbytes: Any = random.Random.randbytes
+    randrange: Any = random.Random.randrange
+    triangular: Any = random.Random.triangular
+    vonmisesvariate: Any = random.Random.vonmisesvariate
+    weibullvariate: Any = random.Random.weibullvariate
+
+    def __reduce__(self) -> NoReturn:
+        """Raise `TypeError`: the draws follow from their key, so there is no state to save or copy."""
+        raise TypeError("keyed draws have no state to save or copy: go to the same moment again")
+
+
+def _seed(seed: object) -> Seed:
+    return Seed(derive("seed", seed))
 
 
 class Streams:
@@ -91,7 +134,10 @@ class Streams:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
+        self._base = _seed(seed)
         self._streams: dict[tuple[str, str], Stream] = {}
+        self._draws: dict[tuple[str, str], Draws] = {}
+        self._purposes: dict[str, None] = {}  # of draws, of any owner
 
     def get(self, owner: str, purpose: str = "") -> Stream:
         """Return the stream of `owner` for `purpose`, the same object at each call."""
@@ -101,14 +147,27 @@ class Streams:
             stream = self._streams[owner, purpose] = Stream(derive("stream", *origin), *origin)
         return stream
 
-    def at(self, owner: str, purpose: str, *key: object) -> KeyedStream:
+    def draws(self, owner: str, purpose: str) -> Draws:
+        """Return the draws of `owner` for `purpose`, the same object at each call. Go to a moment first."""
+        draws = self._draws.get((owner, purpose))
+        if draws is None:
+            self._purposes[purpose] = None
+            draws = self._draws[owner, purpose] = Draws(self._base, *keys_of(owner, purpose))
+        return draws
+
+    def at(self, owner: str, purpose: str, *key: object) -> Draws:
         """Return the draws of `owner` for `purpose` and `key`: those of `get(owner, purpose).at(*key)`."""
-        origin = self.seed, owner, purpose, *key
-        return KeyedStream(derive("at", *origin), *origin)
+        return Draws(self._base, *keys_of(owner, purpose, *key))
+
+    def forget(self, owner: str) -> None:
+        """Forget the draws of an owner that has left."""
+        for purpose in self._purposes:
+            self._draws.pop((owner, purpose), None)
 
     def reseed(self, seed: int) -> None:
-        """Restart all streams as if the run had this seed. References to existing streams stay valid."""
+        """Restart all streams and draws as if the run had this seed. References to existing ones stay valid."""
         self.seed = seed
+        self._base.value = _seed(seed).value
         for (owner, purpose), stream in self._streams.items():
             stream.renew(derive("stream", seed, owner, purpose), seed, owner, purpose)
 

@@ -189,8 +189,8 @@ class Queue:
     __slots__ = ("_getters", "_kernel", "_putters", "closed", "items", "limit")
 
     def __init__(self, kernel: Kernel, limit: int) -> None:
-        if limit < 1:
-            raise UsageError(f"the limit of a queue must be at least 1, not {limit}")
+        if limit.__class__ not in (int, float) or not limit >= 1:  # NaN is not, either
+            raise UsageError(f"the limit of a queue must be a number from 1, not {limit!r:.60}")
         self._kernel = kernel
         self.limit = limit
         self.items: deque[Any] | None = None

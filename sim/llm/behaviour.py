@@ -10,6 +10,7 @@ import attrs
 
 from sim.errors import UsageError
 from sim.kernel import Stream
+from sim.kernel.rng import Draws
 from sim.llm.types import ErrorClass
 
 _Z95 = 1.6448536269514722  # the 95th percentile of the standard normal distribution
@@ -52,7 +53,7 @@ class Draw:
         """Return the lognormal distribution with this median and 95th percentile, as latencies and lengths have."""
         return cls("lognormal", median, p95)
 
-    def sample(self, stream: Stream) -> float:
+    def sample(self, stream: Stream | Draws) -> float:
         """Draw a number."""
         if self.kind == "uniform":
             return self.a + (self.b - self.a) * stream.random()

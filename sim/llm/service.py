@@ -220,7 +220,6 @@ class Models(Service):
         self._known: set[tuple[str, str, str]] = set()  # provider, model, and what it can do
         self._unreachable: set[str] = set()  # endpoints that the latest request did not reach
         self._lost: set[str] = set()  # effect keys of calls in flight when the process ended
-        self._drawn: dict[tuple[str, str], int] = {}  # by agent and use: how many latencies were drawn
         self._world = world
         self._router = router
         self._core = core
@@ -620,8 +619,7 @@ class Models(Service):
         """Draw the latency of the next call of an agent for a use, or return None if it is measured."""
         if self.latency is None:
             return None
-        number = self._drawn[agent_id, use] = self._drawn.get((agent_id, use), 0) + 1
-        draws = self._world.kernel.streams.at(agent_id, "llm.latency", use, number)
+        draws = self._world.draws_now(agent_id, f"llm.latency {use}")
         return round(min(self.latency.sample(draws), _LONGEST_LATENCY) * NS)
 
     async def _at_edge(

@@ -58,7 +58,7 @@ class CoreClock:
 
     Args:
         kernel: the kernel that gives the time.
-        purpose: the purpose of the random streams; each agent has its own.
+        purpose: the purpose of the random draws; each agent has its own.
     """
 
     def __init__(self, kernel: Kernel, purpose: str = "llm.client") -> None:
@@ -80,8 +80,9 @@ class CoreClock:
         return CoreWake(self._kernel)
 
     def random(self) -> float:
-        """Return a number in [0, 1) from the stream of the acting agent, so that agents do not affect each other."""
-        return self._kernel.streams.get(self._kernel.acting().name, self._purpose).random()
+        """Return a number in [0, 1) from the draws of the acting agent, so that agents do not affect each other."""
+        kernel = self._kernel
+        return kernel.streams.draws(kernel.acting().name, self._purpose).moment(kernel.now).random()
 
     async def within(self, seconds: float, work: Callable[[], Any]) -> Any:
         """Await `work()` in the acting agent for at most `seconds` of simulated time.

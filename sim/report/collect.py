@@ -22,6 +22,7 @@ from sim.runner.branching import end_of
 from sim.runner.recorded import recorded_scenario, recorded_text
 from sim.scenario.groups import Groups
 from sim.store import StoredRun
+from sim.store.summary import without_folder
 from sim.world.service import rows_of
 
 _LONGEST_SCENARIO = 50_000
@@ -133,10 +134,11 @@ class _Collector:
         """Return the settings of the run."""
         info = self.stored.info
         given = {name: value for name, value in info.options.items() if value not in (None, [], "")}
+        error = (info.summary or {}).get("error")
         return {
             "id": info.id, "name": info.name, "seed": str(info.seed), "mode": info.mode, "backend": info.backend,
             "status": info.status, "started": info.started_at, "ended": info.ended_at, "hash": info.hash,
-            "stopped_by": (info.summary or {}).get("stopped_by"), "error": (info.summary or {}).get("error"),
+            "stopped_by": (info.summary or {}).get("stopped_by"), "error": error and without_folder(info, error),
             "versions": dict(info.versions), "options": given, "origin": info.origin,
             "description": "" if self.scenario is None else self.scenario.description,
             "scenario": recorded_text(self.stored)[:_LONGEST_SCENARIO].split("\n"),

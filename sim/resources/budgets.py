@@ -84,6 +84,7 @@ class Budgets:
         Raises:
             UsageError: if the amount is not a whole number from 0, or the period is not above 0.
         """
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         check_amount(amount_micro)
         if reset_ns is not None and (reset_ns.__class__ is not int or reset_ns <= 0):
             raise UsageError(f"a period must be a whole number of nanoseconds above 0, not {reset_ns!r}")
@@ -105,6 +106,7 @@ class Budgets:
 
     def spend(self, agent_id: str, name: str, micro: int) -> bool:
         """Spend micro-units if enough are left. Return whether they were spent."""
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         check_amount(micro)
         if micro > self.remaining(agent_id, name):
             return False
@@ -117,6 +119,7 @@ class Budgets:
         Raises:
             LimitError: if not enough are left.
         """
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         if not self.spend(agent_id, name, micro):
             raise self._short(agent_id, name, micro)
         return Earmark(agent_id, name, micro, self._period(name))
@@ -130,6 +133,7 @@ class Budgets:
         Raises:
             UsageError: if the earmark was settled or released before.
         """
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         check_amount(actual)
         self._end(earmark)
         change = actual - earmark.micro
@@ -144,6 +148,7 @@ class Budgets:
         Raises:
             UsageError: if the earmark was settled or released before.
         """
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         self.settle(earmark, 0)
 
     def lacking(self, agent_id: str, needs: Mapping[str, int]) -> str | None:

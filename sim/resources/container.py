@@ -9,7 +9,7 @@ from sim.errors import Cancelled, LimitError, UsageError
 from sim.kernel import Actor, Kernel
 from sim.kernel.waits import NOTHING
 from sim.resources.amounts import Amount, exact, minus, plus, shown
-from sim.resources.pool import Line, Pool
+from sim.resources.pool import Line, Pool, check_number
 
 
 class Container(Pool):
@@ -27,6 +27,8 @@ class Container(Pool):
     """
 
     def __init__(self, kernel: Kernel, capacity: float = math.inf, level: float = 0) -> None:
+        check_number(capacity, "the capacity of a container")
+        check_number(level, "the level of a container")
         if not 0 <= level <= capacity or not capacity > 0 or level == math.inf:
             raise UsageError(f"a container needs 0 <= level <= capacity, not {level} in {capacity}")
         self._getters = Line()
@@ -91,6 +93,8 @@ class Container(Pool):
         return False
 
     def _checked(self, amount: float) -> float:
+        if amount.__class__ not in (int, float):
+            check_number(amount, "an amount")
         if not 0 < amount < math.inf:
             raise UsageError(f"an amount must be above 0 and finite, not {amount}")
         if amount > self.capacity:

@@ -9,13 +9,23 @@ from typing import Any
 
 import attrs
 
-from sim.errors import ClosedError
+from sim.errors import ClosedError, UsageError
 from sim.kernel import Actor, Kernel
 
 _MANY = 32  # minimum number of registrations before stale ones are removed
 
 Place = tuple[float, int, Actor, int, Any, Any]
 """(priority, arrival number, actor, token, need, wait). It is stale if the token of the actor has changed."""
+
+
+def check_number(value: object, what: str) -> None:
+    """Check that a value is a number, and not NaN, which has no order.
+
+    Raises:
+        UsageError: if it is not.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise UsageError(f"{what} must be a number (NaN is none), not {value!r:.60}")
 
 
 class Line:

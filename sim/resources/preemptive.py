@@ -10,7 +10,7 @@ import attrs
 from sim.errors import UsageError
 from sim.kernel import Actor, Kernel, to_seconds
 from sim.kernel.waits import NOTHING
-from sim.resources.pool import Line, Pool
+from sim.resources.pool import Line, Pool, check_number
 
 
 @attrs.frozen
@@ -190,8 +190,7 @@ class UseWait:
     __slots__ = ("_pool", "actor", "preempt", "priority")
 
     def __init__(self, pool: PreemptiveResource, priority: float, preempt: bool) -> None:
-        if priority != priority:
-            raise UsageError("a priority must not be NaN, because NaN has no order")
+        check_number(priority, "a priority")
         current = pool._kernel.acting()
         self._pool = pool
         self.actor = current if isinstance(current, Actor) else None

@@ -69,10 +69,12 @@ class RateTracker:
 
     def set_limit(self, resource: str, limit: Limit) -> None:
         """Set the rates of a resource. Earlier consumption still counts."""
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         self._change(lambda: self._limits.__setitem__(resource, limit))
 
     def set_agent_limit(self, agent_id: str, resource: str, rate: Rate | None) -> None:
         """Set an individual rate for one agent, which replaces `Limit.agent` of the resource. None removes it."""
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
 
         def change() -> None:
             own = self._own_rates.setdefault(agent_id, {})
@@ -85,6 +87,7 @@ class RateTracker:
 
     def refresh(self, resource: str) -> None:
         """Start a new period of a resource that is limited per tick: earlier consumption does not count any more."""
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         windows = [window for name, _, window in self._scoped() if name == resource]
 
         def clear() -> None:
@@ -95,6 +98,7 @@ class RateTracker:
 
     def set_group(self, agent_id: str, group: str | None) -> None:
         """Put an agent into a group, or None for no group. Its earlier consumption still counts for the old group."""
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
 
         def change() -> None:
             self._groups.pop(agent_id, None)
@@ -191,6 +195,8 @@ class RateTracker:
 
     def consume(self, agent_id: str, resource: str, amount: int = 1) -> bool:
         """Consume `amount` units in all windows of the agent, or none. Return whether there was capacity."""
+        if self._kernel.current is None:
+            self._kernel.acting()  # raises: the call comes from outside the run; nothing has changed yet
         if amount.__class__ is not int or amount < 0:
             check_amount(amount)
         plan = self._plans.get(agent_id)
@@ -222,6 +228,7 @@ class RateTracker:
         Raises:
             LimitError: if there is no capacity.
         """
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         if not self.has_capacity(agent_id, resource, amount):
             self._tally(resource).refused += 1
             raise LimitError(resource, amount, self.get_remaining(agent_id, resource), agent_id)
@@ -238,6 +245,7 @@ class RateTracker:
         Raises:
             UsageError: if the reservation was settled or released before, or holds several resources.
         """
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         check_amount(actual)
         self._check_open(reservation)
         if len(reservation.costs) != 1:
@@ -256,6 +264,7 @@ class RateTracker:
         Raises:
             UsageError: if it was settled or released before.
         """
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         self._check_open(reservation)
         self._line.give_back(reservation)
 

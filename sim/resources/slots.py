@@ -10,7 +10,7 @@ from sim.errors import Cancelled, LimitError, UsageError
 from sim.kernel import Actor, Kernel
 from sim.kernel.kernel import ARMED
 from sim.kernel.waits import NOTHING
-from sim.resources.pool import Line, Pool
+from sim.resources.pool import Line, Pool, check_number
 
 
 class _Slots(Pool):
@@ -39,6 +39,8 @@ class _Slots(Pool):
             LimitError: if the resource has fewer slots.
             ClosedError: if the resource is closed, also while waiting.
         """
+        if amount.__class__ is not int or priority.__class__ is not int:
+            _check_request(amount, priority)
         must_wait = self._free < amount <= self.capacity and not self.closed  # the hot path
         if not must_wait and self.acquire_nowait(amount, priority):
             return
@@ -71,6 +73,8 @@ class _Slots(Pool):
             ClosedError: if the resource is closed.
             UsageError: if the amount is not above 0.
         """
+        if amount.__class__ is not int or priority.__class__ is not int:
+            _check_request(amount, priority)
         if self.closed or not 0 < amount <= self.capacity:
             self._refuse(amount)
         if amount > self._free or (self._line.places and self._line.comes_first(priority)):
@@ -122,14 +126,24 @@ class _Slots(Pool):
         raise UsageError(f"a number of slots must be above 0, not {amount}")
 
 
+def _check_request(amount: object, priority: object) -> None:
+    """Check the kinds of numbers in a request.
+
+    Raises:
+        UsageError: if the amount is not a whole number, or the priority not a number.
+    """
+    if amount.__class__ is not int:
+        raise UsageError(f"a number of slots must be whole, not {amount!r:.60}")
+    check_number(priority, "a priority")
+
+
 class SlotWait:
     """A wait for slots. Its value is the number of slots."""
 
     __slots__ = ("_amount", "_pool", "_priority")
 
     def __init__(self, pool: _Slots, amount: int, priority: float) -> None:
-        if priority != priority:
-            raise UsageError("a priority must not be NaN, because NaN has no order")
+        _check_request(amount, priority)
         self._pool = pool
         self._amount = amount
         self._priority = priority

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from sim.errors import UsageError
 from sim.kernel import Actor, Kernel
 from sim.kernel.waits import NOTHING
-from sim.resources.pool import Line, Pool
+from sim.resources.pool import Line, Pool, check_number
 
 T = TypeVar("T")
 
@@ -23,6 +23,7 @@ class Store(Pool, Generic[T]):
     """
 
     def __init__(self, kernel: Kernel, capacity: float = math.inf) -> None:
+        check_number(capacity, "the capacity of a store")
         if not capacity >= 1:
             raise UsageError(f"the capacity of a store must be at least 1, not {capacity}")
         self._items: deque[tuple[int, T]] = deque()  # numbered, so that an item can return to its old position

@@ -26,7 +26,7 @@ from sim.runner.branching import end_of
 from sim.runner.event_loop import in_plain_code
 from sim.runner.options import ReplayKeywords, ReplayOptions
 from sim.runner.rebuild import RebuiltSimulation, check_endpoint, check_not_running
-from sim.runner.runner import SimulationRunner
+from sim.runner.runner import RunController
 from sim.store import HashRecorder
 from sim.store.answer_book import ANSWERS, AnswerBook
 from sim.store.frames import Frame, Library, frame
@@ -188,7 +188,7 @@ class _Survey:
         )
 
     def _begin(
-        self, rebuilt: RebuiltSimulation, models: tuple[str, ...], runner: SimulationRunner, _: list[EffectHandle]
+        self, rebuilt: RebuiltSimulation, models: tuple[str, ...], runner: RunController, _: list[EffectHandle]
     ) -> bool:
         """Have the questions asked when the replay has reached its moment; return whether there is anything to ask."""
         if models:
@@ -204,7 +204,7 @@ class _Survey:
         self._ask(runner, prompts)
         return True
 
-    def _ask(self, runner: SimulationRunner, prompts: Sequence[Prompt]) -> None:
+    def _ask(self, runner: RunController, prompts: Sequence[Prompt]) -> None:
         """Start the actors that ask; the last one ends the run."""
         world, kernel = runner.simulation.world, runner.simulation.world.kernel
         world.on_hold = True  # no simulated time passes, so no agent does anything
@@ -226,7 +226,7 @@ class _Survey:
             for number in range(left):
                 kernel.spawn(f"survey:{number}", ask_some(), on_exit=ended)
 
-    def _prompts(self, runner: SimulationRunner) -> list[Prompt]:
+    def _prompts(self, runner: RunController) -> list[Prompt]:
         world = runner.simulation.world
         respondents = self._respondents(runner)
         if (count := len(respondents) * len(self.questions)) > MOST_ANSWERS:
@@ -240,7 +240,7 @@ class _Survey:
         )  # fmt: skip
         return prompts
 
-    def _respondents(self, runner: SimulationRunner) -> list[Agent]:
+    def _respondents(self, runner: RunController) -> list[Agent]:
         """Return the agents that are asked.
 
         Raises:

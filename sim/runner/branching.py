@@ -27,7 +27,7 @@ from sim.runner.rebuild import (
     with_batches,
 )
 from sim.runner.result import RunResult
-from sim.runner.runner import SimulationRunner
+from sim.runner.runner import RunController
 from sim.runner.running import run_from
 from sim.scenario.overrides import parse_all
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
@@ -135,7 +135,7 @@ async def _branch(
         history = RunHistory(stored, at_ns)
         gone_live = False
 
-        def live(runner: SimulationRunner, doubtful: list[EffectHandle]) -> bool:
+        def live(runner: RunController, doubtful: list[EffectHandle]) -> bool:
             nonlocal gone_live
             runner.live.prepare(parse_all(overrides))  # nothing is kept of a branch that is not possible
             if overrides or seed is not None or models:  # else the branch must have the record of the original run

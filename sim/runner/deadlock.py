@@ -4,12 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from sim.kernel import Timer
-from sim.world.dispatcher import PendingAction
+from sim.world.deadlock import deadlock
 from sim.world.world import World
-
-_NAMED = 5
-_AIMS = ("pool", "to")
-"""Arguments of an action that name what it waits for."""
 
 
 class DeadlockDetector:
@@ -35,16 +31,4 @@ class DeadlockDetector:
 
     def deadlock(self) -> str | None:
         """Return which agents are blocked forever, in one sentence; None if all of them wait for work."""
-        blocked = list(self._world.pending.items())
-        if all(pending.handler.awaits_work for _, pending in blocked):
-            return None
-        named = ", ".join(f"{agent} on {_aim(pending)}" for agent, pending in blocked[:_NAMED])
-        more = f" and {len(blocked) - _NAMED} more" if len(blocked) > _NAMED else ""
-        count = "1 agent is" if len(blocked) == 1 else f"{len(blocked)} agents are"
-        return f"deadlock: {count} blocked: {named}{more}"
-
-
-def _aim(pending: PendingAction) -> str:
-    action = pending.action
-    aims = [action.arguments[name] for name in _AIMS if name in action.arguments]
-    return f"{action.kind} `{aims[0]}`" if aims else str(action.kind)
+        return deadlock(self._world)

@@ -23,7 +23,7 @@ from sim.llm.types import TokenUsage
 from sim.runner.options import RunKeywords, RunOptions
 from sim.runner.probing import Probe
 from sim.runner.probing import probe as measure
-from sim.runner.runner import SimulationRunner
+from sim.runner.runner import RunController
 from sim.runner.running import run
 from sim.scenario import Scenario, load
 from sim.scenario.packaged import find_scenario
@@ -130,7 +130,7 @@ def estimate(scenario: Scenario | str | Path, *, probe: int = 0, **options: Unpa
     )
     trace = _Trace()
 
-    def begun(runner: SimulationRunner) -> None:
+    def begun(runner: RunController) -> None:
         if runner.simulation.models is not None:
             runner.simulation.models.trace = trace.add
 

@@ -10,7 +10,7 @@ from sim.kernel.codec import decode
 from sim.kernel.duration import MAX_NS
 from sim.kernel.effects import EffectHandle
 from sim.runner.result import InDoubtEffect
-from sim.runner.runner import SimulationRunner
+from sim.runner.runner import RunController
 from sim.store.head import UnsafeEffect
 from sim.store.reader import StoredRun
 from sim.store.writer import shortened
@@ -61,12 +61,12 @@ class InDoubtEffects:
                 raise UsageError(f"effect {id} is not in doubt", hint=hint)
         self._decided = {id: _decision(id, text) for id, text in decisions.items()}
 
-    def attach(self, runner: SimulationRunner) -> None:
+    def attach(self, runner: RunController) -> None:
         """Tell the run which of its effects may have been executed in the lost part of the record."""
         if self._lost:
             runner.host.lost = self._is_lost
 
-    def settle(self, runner: SimulationRunner, handles: list[EffectHandle]) -> bool:
+    def settle(self, runner: RunController, handles: list[EffectHandle]) -> bool:
         """Hold the in-doubt effects of the run, apply the decisions, and return whether the run may continue live.
 
         If a required decision is missing, it may not, and no decision is applied: they are applied together or not at
@@ -89,7 +89,7 @@ class InDoubtEffects:
             runner.host.hold = partial(self._tell, runner)
         return True
 
-    def _tell(self, runner: SimulationRunner, handle: EffectHandle) -> None:
+    def _tell(self, runner: RunController, handle: EffectHandle) -> None:
         """Hold an effect, and apply the decision about it.
 
         An effect whose request differs from the lost one stays held: the decision was about another request.

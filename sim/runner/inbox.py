@@ -17,7 +17,7 @@ from typing import Any, Literal, Self, get_args
 from sim.actors import Control
 from sim.errors import SimError, UsageError
 from sim.kernel.codec import decode
-from sim.runner.runner import SimulationRunner
+from sim.runner.runner import RunController
 from sim.store.inbox import INBOX, LARGEST, POLL, Answer, InboxFile, Request, Verb
 
 
@@ -30,14 +30,15 @@ class InboxReader:
         runner: the run.
     """
 
-    def __init__(self, folder: Path, epoch: int, runner: SimulationRunner) -> None:
+    def __init__(self, folder: Path, epoch: int, runner: RunController) -> None:
         self._folder = folder
         self._epoch = epoch
         self._runner = runner
         self._manager = runner.simulation.manager
         self._world = runner.simulation.world
         self._file: InboxFile | None = None
-        self._last = 0  # the id of the last row that was read
+        self._read: tuple[int, int] | None = None  # which file that was
+        self._last = 0  # the id of the last row of it that was read
         self._open: dict[str, None] = {}  # the keys of requests that were submitted and are not answered, in order
         self._fenced = False
         self._ended = threading.Event()
@@ -67,10 +68,15 @@ class InboxReader:
         if self._fenced or not self._runner.host.live:
             return
         try:
+            if self._file is not None and self._file.replaced:  # people who ask now write into another file
+                self._file.close()
+                self._file = None
             if self._file is None:
                 if not (self._folder / INBOX).exists():
                     return
                 self._file = InboxFile(self._folder)
+                if self._file.identity != self._read:
+                    self._read, self._last = self._file.identity, 0
             self._take_in(self._file)
             self._answer(self._file)
         except SimError:  # the person who asks sees the cause; here, look again later
@@ -83,6 +89,8 @@ class InboxReader:
             for request in requests:
                 if request.key in self._manager.answers or self._ended.is_set():
                     self._open[request.key] = None
+                elif request.key in self._open:
+                    pass  # it was submitted: this is a copy of the file in which it was found
                 elif request.answer is None or request.answer.time_ns is not None:  # the record may have lost it
                     wrong = self._submit(request)
                     if wrong is not None:

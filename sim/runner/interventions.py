@@ -1,10 +1,9 @@
 """The interventions of a scenario: what is done to a run from outside at given times.
 
 Each is a step of the run with a source of its own, before everything else that is due at its time. So it takes effect
-as a branch from this time would, and it takes no counter from anybody. What it did is an event that agents cannot see.
+as a branch from this time would, and it takes no counter from others. What it did is an event that agents cannot see.
 """
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -15,10 +14,10 @@ from sim.assembly.build import Simulation
 from sim.assembly.live_parameters import LiveParameters
 from sim.errors import LimitError, RunError, UsageError
 from sim.kernel import Actor, Source, Timer
-from sim.kernel.actor import INTERVENTION
+from sim.kernel.actor import entry_source
 from sim.kernel.codec import freeze
 from sim.llm.types import ChatMessage
-from sim.runner.scenario_timers import Timetable
+from sim.runner.scenario_timers import INTERVENTION, Timetable
 from sim.scenario.interventions import Intervention
 from sim.scenario.overrides import Override
 from sim.scenario.schema import Scenario
@@ -31,6 +30,9 @@ MOST_ANSWERS: Final = 10_000
 """The most answers of one survey: the prompts of all of them are made at one instant."""
 
 _ENDED = (AgentState.STOPPING, AgentState.STOPPED)
+
+_NAME: Final = "intervention"
+"""The name of the source of all interventions."""
 
 _FIRST = -1  # the priority of interventions: before everything else that is due in the round
 
@@ -51,9 +53,8 @@ class Interventions(Service):
         self._manager = simulation.manager
         self._scenario = simulation.scenario
         self._live = live
-        self._source = Source("intervention", INTERVENTION)
+        self._sources: dict[int, Source] = {}  # by place in the list
         self._counts = {"applied": 0, "refused": 0, "answers": 0}
-        self._times: Counter[int] = Counter()  # by place in the list: how often it has happened
         self._ends: dict[str, int] = {}  # agent → when the pause ends that an intervention began last
         self._asked: dict[Actor, None] = {}  # who waits for the answers of the last surveys
         self._timetable = Timetable[Intervention](self._world, self._at, self._carry_out)
@@ -70,9 +71,9 @@ class Interventions(Service):
 
     def carry_out_end(self) -> Collection[Actor]:
         """Carry out what is due at the end of the run. Return the actors that wait for the answers of its surveys."""
-        with self._kernel.acting_as(self._source):
-            for place, entry in enumerate(self._scenario.interventions):
-                if entry.at == "end":
+        for place, entry in enumerate(self._scenario.interventions):
+            if entry.at == "end":
+                with self._kernel.acting_as(self._source(place)):
                     self._carry_out(place, entry)
         return self._asked.keys()
 
@@ -96,15 +97,20 @@ class Interventions(Service):
         if scenario.interventions and self.name not in self._world.services:
             self._world.add_service(self)
 
-    def _at(self, time: int, callback: Any) -> Timer:
-        return self._kernel.call_at(max(time, self._kernel.now), callback, self._source, priority=_FIRST)
+    def _at(self, place: int, time: int, callback: Any) -> Timer:
+        return self._kernel.call_at(max(time, self._kernel.now), callback, self._source(place), priority=_FIRST)
+
+    def _source(self, place: int) -> Source:
+        source = self._sources.get(place)
+        if source is None:
+            source = self._sources[place] = entry_source(_NAME, INTERVENTION, place)
+        return source
 
     # -- what happens
 
     def _carry_out(self, place: int, intervention: Intervention) -> None:
         """Carry out an intervention, and record what it did, or why it was not possible."""
         verb, name = intervention.verb, intervention.name or f"interventions[{place}]"
-        self._times[place] += 1
         try:
             done = _VERBS[verb](self, place, name, intervention)
         except (UsageError, LimitError) as error:
@@ -116,7 +122,13 @@ class Interventions(Service):
 
     def _chosen(self, place: int, intervention: Intervention) -> list[Agent]:
         """Return the agents that an intervention concerns."""
-        return self._live.select(intervention.chosen, intervention.where, place, self._times[place])
+        where = intervention.where
+        if where is None:
+            return self._live.select(intervention.chosen)
+        whom = ", ".join(sorted(intervention.chosen))
+        label = intervention.name or f"{intervention.verb} {whom}: {where.text}"
+        draws = self._kernel.streams.draws("intervention", label).moment(self._kernel.now)  # others if it repeats now
+        return self._live.select(intervention.chosen, where, draws.getrandbits(64))
 
     def _set(self, place: int, name: str, intervention: Intervention) -> dict[str, Any]:
         values: Mapping[str, Any] = intervention.set or {}
@@ -137,7 +149,7 @@ class Interventions(Service):
         for agent in self._chosen(place, intervention):
             if not agent.alive:
                 continue
-            message = Message(self._source.name, agent.agent_id, given.topic, raw, self._kernel.now)
+            message = Message(_NAME, agent.agent_id, given.topic, raw, self._kernel.now)
             why = deliver(self._world, message)
             if why is not None:
                 note = {"to": agent.agent_id, "topic": given.topic, "reason": why}
@@ -155,7 +167,7 @@ class Interventions(Service):
         if span is not None:
             until = self._kernel.now + span
             self._ends.update((loop.agent_id, until) for loop in paused)
-            self._at(until, partial(self._resume_at, until, [loop.agent_id for loop in paused]))
+            self._at(place, until, partial(self._resume_at, until, [loop.agent_id for loop in paused]))
         return {"agents": len(paused)}
 
     def _resume_at(self, until: int, agents: Sequence[str]) -> None:

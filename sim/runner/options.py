@@ -14,13 +14,13 @@ from sim.extras import need
 from sim.host.watchdog import Stuck
 from sim.kernel import Duration, to_ns
 from sim.llm import Access
-from sim.runner.runner import Mode, SimulationRunner
+from sim.runner.runner import Mode, RunController
 from sim.tools.mcp import McpServer
 from sim.world.action import near
 
 Backend = Literal["asyncio", "trio"]
 OnInterrupt = Literal["raise", "return"]
-Watcher = Callable[[SimulationRunner], None]
+Watcher = Callable[[RunController], None]
 
 
 def _one_of(*allowed: str) -> Callable[[object, "attrs.Attribute[Any]", object], None]:

@@ -9,7 +9,7 @@ from importlib import import_module
 from sim.kernel.duration import seconds_text
 from sim.resources import MICRO
 from sim.runner.options import Watcher
-from sim.runner.runner import SimulationRunner
+from sim.runner.runner import RunController
 from sim.text import number, plain
 
 _BAR = 40  # columns
@@ -19,21 +19,21 @@ Bar = Callable[[str, str, float | None], None]
 """Shows a bar: what it is about, a text, and how much of the whole is done (0 to 1; None: that is not known)."""
 
 
-def reached(runner: SimulationRunner) -> str:
+def reached(runner: RunController) -> str:
     """Return the simulated time, and how much of the whole it is: `1h of 4h (25%)`."""
     simulated, until = runner.simulation.world.now, runner.until
     limit = "" if until is None else f" of {seconds_text(until)} ({simulated / until:.0%})"
     return f"{seconds_text(round(simulated))}{limit}"
 
 
-def activity(runner: SimulationRunner) -> str:
+def activity(runner: RunController) -> str:
     """Return the number of agents in each state, of iterations, and of failed model calls."""
     manager = runner.simulation.manager
     states = [f"{number(count)} {state}" for state, count in manager.states().items() if count]
     return ", ".join([*states, f"{number(manager.totals().iterations)} iterations"]) + failures(runner)
 
 
-def failures(runner: SimulationRunner) -> str:
+def failures(runner: RunController) -> str:
     """Return the number of failed model calls as the end of a line; empty if none failed."""
     models = runner.simulation.models
     total = None if models is None else models.spend.total
@@ -42,7 +42,7 @@ def failures(runner: SimulationRunner) -> str:
     return f", {number(total.failed)} of {number(total.calls + total.failed)} model calls failed"
 
 
-def calls(runner: SimulationRunner) -> str:
+def calls(runner: RunController) -> str:
     """Return the model calls, their timeouts and cost, and the calls that wait, as the end of a line; empty if none."""
     models = runner.simulation.models
     if models is None or not (models.spend.models or models.counts.in_flight):
@@ -72,7 +72,7 @@ def shown(progress: Watcher | bool | None) -> Iterator[Watcher | None]:
             yield None
             return
 
-        def told(runner: SimulationRunner) -> None:
+        def told(runner: RunController) -> None:
             share = None if runner.until is None else runner.simulation.world.now / runner.until
             show(runner.simulation.scenario.name, f"{reached(runner)}, {activity(runner)}", share)
 

@@ -19,7 +19,7 @@ from sim.llm.batches.settings import uses_batches
 from sim.runner.event_loop import running_on
 from sim.runner.fingerprint import code_hashes, other_packages
 from sim.runner.options import ReplayOptions, RunOptions
-from sim.runner.runner import SimulationRunner
+from sim.runner.runner import RunController
 from sim.runner.running import Session, speed_of
 from sim.scenario.live_changes import read_changes
 from sim.scenario.load import loads
@@ -113,7 +113,7 @@ class RebuiltSimulation:
         again: ReplayOptions,
         keeper: VerifyingRecorder,
         history: RunHistory,
-        live: Callable[[SimulationRunner, list[EffectHandle]], bool] | None = None,
+        live: Callable[[RunController, list[EffectHandle]], bool] | None = None,
         folder: Path | None = None,
         uid: str = "",
         epoch: int | None = None,
@@ -125,7 +125,7 @@ class RebuiltSimulation:
             inputs=self._inputs, max_wall=again.max_wall, on_interrupt=again.on_interrupt, epoch=epoch,
         )  # fmt: skip
 
-    def _inputs(self, runner: SimulationRunner) -> None:
+    def _inputs(self, runner: RunController) -> None:
         def leave(data: Mapping[str, Any]) -> None:
             """Change parameters, seed or models: from here on the branch differs from its original run."""
             if data["set"]:

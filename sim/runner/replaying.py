@@ -36,11 +36,12 @@ async def replay_async(
         history = RunHistory(stored)
         keeper = VerifyingRecorder(history, rebuilt.pause, parts=parts)
         difference: str | None = None
+        cause: str | None = None
         result: RunResult | None = None
         try:
             result = await rebuilt.session(again, keeper, history).carry_out()
         except DivergenceError as error:
-            difference = str(error)
+            difference, cause = str(error), error.hint
         info = stored.info
         complete = not history.unfinished
         same_hash = result is not None and (not complete or result.hash == info.hash or parts != PARTS)
@@ -50,6 +51,7 @@ async def replay_async(
             run=str(folder),
             same=difference is None,
             difference=difference,
+            cause=cause,
             complete=complete,
             events=keeper.compared if difference is not None else keeper.events,
             hash=None if result is None else result.hash,

@@ -2,7 +2,7 @@
 
 import statistics
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -69,6 +69,8 @@ class ReplayResult:
         run: the folder of the run.
         same: whether the replay equals the record, as far as the record goes.
         difference: the first difference, in one sentence; None if there is none.
+        cause: what probably makes it differ, and what to write instead; None if that is not known. If the code has
+            changed, see `code_changed` first.
         complete: whether the record includes the end of the run.
         events: number of replayed events that are equal.
         hash: the hash of the replay; None if it differs from the record.
@@ -90,6 +92,7 @@ class ReplayResult:
     wall_seconds: float | None
     backend: str
     code_changed: tuple[str, ...]
+    cause: str | None = None
 
     def sentence(self, *, timed: bool = False) -> str:
         """Return the result in one sentence of plain text.
@@ -134,16 +137,22 @@ class RunResult:
         wakeups: how often an agent left SLEEPING or PAUSED.
         errors: number of failed iterations, and of errors of agents outside iterations, also in `on_start` and
             `on_stop`.
-        unmatched: number of messages that no rule of their agent used.
+        unmatched: number of messages that no rule of their agent used; without those that waited at the end.
+        unread: the messages that agents did not read, as mappings: `agent` (their scenario entry, or the name of an
+            agent without one), `topic`, `count`, and `why`: `no rule` can read them, `unmatched` says `drop` or `fail`
+            (`dropped`, `failed`), or they were still `waiting` when their agent stopped, as at the end of the run.
+        dropped: number of messages that full mailboxes with the policy `drop_oldest` lost.
         deadlock: which agents were blocked forever at the end, in one sentence; None if there were none.
         commonest_error: the most frequent error, its number, and the first agent that had it; None without errors.
-        messages: number of messages that agents took from their mailboxes.
+        messages: number of messages that were delivered to mailboxes.
         kinds: successful actions by kind.
         metrics: the sampled values, and `time` in seconds; None where there is no value, as of a mean of nothing.
         observations: the distributions of the numbers that agents recorded, by name.
         overruns: ticks that began late (tick mode).
         models: calls of language models, their tokens and cost; empty if there were none.
         services: the numbers of the services of the world, such as tools and memories, by their names.
+        never: what the scenario has and could not happen, such as an event that was due after the end, in one sentence
+            each; `sim check` has the positions in the file.
         doubts: effects that wait for a decision; only after a crash. Unless the run was continued without decisions,
             it is unchanged, a branch has no run, and the other figures are those of the replay.
         service: measurements on the axis of service time (`execution.sync`), else empty: `sync`, the policy;
@@ -182,6 +191,9 @@ class RunResult:
     models: Mapping[str, Any]
     service: Mapping[str, Any]
     services: Mapping[str, Any] = attrs.field(factory=dict)
+    never: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    unread: Sequence[Mapping[str, Any]] = ()
+    dropped: int = 0
     doubts: tuple[InDoubtEffect, ...] = ()
 
     @property

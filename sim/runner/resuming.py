@@ -14,7 +14,7 @@ from sim.runner.in_doubt import InDoubtEffects
 from sim.runner.options import ReplayKeywords, ReplayOptions
 from sim.runner.rebuild import RebuiltSimulation, check_endpoint, with_batches
 from sim.runner.result import RunResult
-from sim.runner.runner import SimulationRunner
+from sim.runner.runner import RunController
 from sim.store import RunRecorder
 from sim.store.archive import check_not_archived
 from sim.store.history import RunHistory
@@ -91,7 +91,7 @@ async def _resume(
         history = RunHistory(stored)
         keeper = VerifyingRecorder(history, rebuilt.pause, recorder)
 
-        def live(runner: SimulationRunner, doubtful: list[EffectHandle]) -> bool:
+        def live(runner: RunController, doubtful: list[EffectHandle]) -> bool:
             settled = doubts.settle(runner, doubtful)
             if settled:
                 keeper.proceed()

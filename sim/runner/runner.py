@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
 
+import attrs
+
 from sim.actors import HealthMonitor
 from sim.assembly.build import Simulation
 from sim.assembly.live_parameters import LiveParameters
@@ -19,6 +21,7 @@ from sim.runner.result import Distribution, RunResult
 from sim.runner.scenario_timers import ScenarioTimers
 from sim.runner.tick import TickDriver
 from sim.scenario import Scenario
+from sim.scenario.never import never_happens
 from sim.scenario.overrides import Override
 from sim.sync.driver import SyncDriver
 from sim.sync.policies import POLICIES
@@ -65,7 +68,7 @@ def check_rounds(scenario: Scenario, mode: Mode, speed: float | None) -> None:
         raise UsageError(f"execution.sync: {sync} needs the virtual clock, not the wall clock", hint=hint)
 
 
-class SimulationRunner:
+class RunController:
     """Runs one simulation from its beginning.
 
     Args:
@@ -94,9 +97,9 @@ class SimulationRunner:
         until_ns: int,
         mode: Mode,
         speed: float | None = None,
-        progress: Callable[["SimulationRunner"], None] | None = None,
+        progress: Callable[["RunController"], None] | None = None,
         history: History | None = None,
-        live: Callable[["SimulationRunner", list[EffectHandle]], bool] | None = None,
+        live: Callable[["RunController", list[EffectHandle]], bool] | None = None,
     ) -> None:
         self.simulation = simulation
         self.mode = mode
@@ -170,10 +173,11 @@ class SimulationRunner:
         self.feed.start()
         self.interventions.start()
         for loop, delay_ns in self.simulation.starts:
-            if self.mode == "tick":
-                loop.start_ticking(delay_ns=delay_ns)
-            else:
-                loop.start_now(delay_ns=delay_ns)
+            with self._world.kernel.acting_as(loop.actor):  # so that no key tells how many others there are
+                if self.mode == "tick":
+                    loop.start_ticking(delay_ns=delay_ns)
+                else:
+                    loop.start_now(delay_ns=delay_ns)
         if self.sync is not None:
             self.sync.start()
         elif self.mode == "tick":
@@ -262,8 +266,7 @@ class SimulationRunner:
         """
         kernel = self._world.kernel
         if status == "finished":
-            with kernel.acting_as(kernel.supervisor):
-                self._manager.check_states()
+            self._manager.check_states()
         states, digest = self._manager.states(), self._world.digest()
         self._world.on_all_stopped = None
         if status == "finished":
@@ -280,6 +283,7 @@ class SimulationRunner:
             "mode": self.mode,
             "seed": self._seed,
             "status": status,
+            "never": self._never(),
             "stopped_by": self.feed.stopped_by
             or self._refusal()
             or (self.interrupted_by if status == "interrupted" else None),
@@ -292,8 +296,10 @@ class SimulationRunner:
             "wakeups": totals.wakeups,
             "errors": totals.errors,
             "unmatched": totals.unmatched,
+            "unread": [attrs.asdict(row) for row in self._manager.unread()],
+            "dropped": totals.dropped,
             "deadlock": self.deadlock,
-            "commonest_error": _commonest(world.errors),
+            "commonest_error": commonest(world.errors),
             "messages": world.messages,
             "kinds": done,
             "metrics": {"time": self.feed.times, **self.feed.samples} if self.feed.times else {},
@@ -305,6 +311,11 @@ class SimulationRunner:
             if self.sync is None
             else {"sync": self.simulation.scenario.execution.sync, **self.sync.summary()},
         }
+
+    def _never(self) -> list[str]:
+        """Return what could not happen in the run, such as an event that was due after its end."""
+        problems = never_happens(self.simulation.scenario, self.until_ns)
+        return [problem.message for problem in problems]
 
     def _refusal(self) -> str | None:
         return None if self.simulation.models is None else self.simulation.models.refusal
@@ -319,7 +330,8 @@ class SimulationRunner:
         return {} if self.simulation.models is None else self.simulation.models.summary()
 
 
-def _commonest(errors: Mapping[str, tuple[int, str]]) -> str | None:
+def commonest(errors: Mapping[str, tuple[int, str]]) -> str | None:
+    """Return the commonest text of an error, with its count and the first agent that had it; None: no error."""
     if not errors:
         return None
     error, (count, first) = max(errors.items(), key=lambda item: item[1][0])

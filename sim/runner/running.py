@@ -20,6 +20,7 @@ from sim.assembly.build import Simulation, build
 from sim.assembly.models import check_batching
 from sim.distributions import installed_version
 from sim.errors import RunError, SimError, UsageError
+from sim.host.pacing import check_speed
 from sim.host.watchdog import Stuck, Watchdog
 from sim.kernel import Duration, to_ns, to_seconds, to_text
 from sim.kernel.effects import EffectHandle
@@ -30,7 +31,7 @@ from sim.runner.inbox import InboxReader
 from sim.runner.options import Backend, OnInterrupt, RunKeywords, RunOptions, Watcher
 from sim.runner.progress import shown
 from sim.runner.result import RunResult
-from sim.runner.runner import Mode, RunSink, SimulationRunner, check_rounds
+from sim.runner.runner import Mode, RunController, RunSink, check_rounds
 from sim.scenario import Scenario, load
 from sim.scenario.packaged import find_scenario
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
@@ -115,7 +116,7 @@ run = in_plain_code(run_async)
 
 @attrs.frozen
 class Session:
-    """Everything that one run or replay needs; see `SimulationRunner` and `RunOptions`."""
+    """Everything that one run or replay needs; see `RunController` and `RunOptions`."""
 
     simulation: Simulation
     keeper: RunSink
@@ -129,8 +130,8 @@ class Session:
     stuck: Callable[[Stuck], None] | None = None
     begun: Watcher | None = None
     history: History | None = None
-    live: Callable[[SimulationRunner, list[EffectHandle]], bool] | None = None
-    inputs: Callable[[SimulationRunner], None] | None = None  # registers further kinds of input
+    live: Callable[[RunController, list[EffectHandle]], bool] | None = None
+    inputs: Callable[[RunController], None] | None = None  # registers further kinds of input
     max_wall: Duration | None = None
     on_interrupt: OnInterrupt = "raise"
     epoch: int | None = None  # that of the recorder; None if the run takes nothing in from people outside
@@ -161,7 +162,7 @@ class Session:
         kernel.recorder = self.keeper
         kernel.effects.namespace = self.uid
         started = time.monotonic()
-        runner = SimulationRunner(
+        runner = RunController(
             self.simulation, until_ns=self.until_ns, mode=self.mode, speed=self.speed, progress=watcher,
             history=self.history, live=self.live,
         )  # fmt: skip
@@ -171,7 +172,8 @@ class Session:
         if self.inputs is not None:
             self.inputs(runner)
         if self.begun is not None:
-            self.begun(runner)
+            with kernel.acting_as(None):  # calls on agents are then inputs on record, and other changes are refused
+                self.begun(runner)
         inbox = None if self.folder is None or self.epoch is None else InboxReader(self.folder, self.epoch, runner)
         try:
             with inbox or contextlib.nullcontext():
@@ -189,12 +191,13 @@ class Session:
                 self.keeper.close()
             raise
         finally:
+            runner.host.calls.close()
             if self.simulation.models is not None:
                 await self.simulation.models.aclose()
             runner.clockwork.close()
             kernel.close()
 
-    async def _until_ended(self, runner: SimulationRunner, signals: "Signals", started: float) -> RunResult:
+    async def _until_ended(self, runner: RunController, signals: "Signals", started: float) -> RunResult:
         with Watchdog(runner.clockwork, self.stuck or _ignore), _patient_collector(), self._limited(runner):
             status = await _watched(runner, signals, self.keeper)
         if status == "interrupted" and self.history is not None and not runner.host.live:
@@ -207,7 +210,7 @@ class Session:
         )  # fmt: skip
 
     @contextlib.contextmanager
-    def _limited(self, runner: SimulationRunner) -> Iterator[None]:
+    def _limited(self, runner: RunController) -> Iterator[None]:
         """Suspend the run when `max_wall` is over."""
         if self.max_wall is None:
             yield
@@ -295,11 +298,13 @@ def speed_of(scenario: Scenario, options: RunOptions) -> float | None:
     """Return the simulated seconds per real second; None if the run jumps from event to event.
 
     Raises:
-        UsageError: if a speed is given without the wall clock.
+        UsageError: if a speed is given without the wall clock, or is not a number above 0.
     """
     clock = options.clock or scenario.execution.clock
     if options.speed is not None and clock == "virtual":
         raise UsageError("a speed needs the wall clock", hint="add --clock wall")
+    if options.speed is not None:
+        check_speed(options.speed)
     return None if clock == "virtual" else options.speed or scenario.execution.speed
 
 
@@ -337,7 +342,7 @@ def _raise_for(number: int, message: str, folder: Path | None) -> NoReturn:
     raise KeyboardInterrupt(f"{message}; {kept}") from None
 
 
-async def _watched(runner: SimulationRunner, signals: Signals, keeper: RunSink) -> Literal["finished", "interrupted"]:
+async def _watched(runner: RunController, signals: Signals, keeper: RunSink) -> Literal["finished", "interrupted"]:
     """Run; the first SIGINT or SIGTERM suspends the run between two steps, the second one interrupts the step."""
     thread = threading.current_thread()
     if isinstance(thread, RunThread):
@@ -375,7 +380,7 @@ async def _watched(runner: SimulationRunner, signals: Signals, keeper: RunSink) 
             signal.signal(number, handler)
 
 
-def _suspend(runner: SimulationRunner, number: int, ended: threading.Event) -> None:
+def _suspend(runner: RunController, number: int, ended: threading.Event) -> None:
     """Suspend the run; if the current step does not end within `_GRACE`, end the process as the signal does."""
     threading.Thread(target=runner.host.suspend, daemon=True).start()  # it waits for the event loop, which may be stuck
     if not ended.wait(_GRACE):

@@ -5,14 +5,16 @@ from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
 from sim.assembly.build import Simulation
-from sim.errors import RunError
-from sim.expressions import Expression, ExpressionError
+from sim.expressions import Expression
 from sim.kernel import Source, Timer, to_seconds
-from sim.kernel.actor import STOP_CONDITION
+from sim.kernel.actor import STOP_CONDITION, entry_source
 from sim.kernel.duration import MAX_NS
 from sim.scenario.schedule import Scheduled
 from sim.scenario.schema import Event, Scenario
 from sim.world import World
+
+EVENT, INTERVENTION = 0, 1
+"""The lists of a scenario whose entries are sources."""
 
 Samples = dict[str, list[float | None]]
 
@@ -24,7 +26,7 @@ class Timetable(Generic[Entry]):
 
     Args:
         world: the world, for its time and its calendar.
-        call_at: sets a timer.
+        call_at: sets a timer of the entry at a place in the list.
         happen: has an entry happen; called with its place in the list and the entry.
 
     Attributes:
@@ -34,7 +36,7 @@ class Timetable(Generic[Entry]):
     def __init__(
         self,
         world: World,
-        call_at: Callable[[int, Callable[[], None]], Timer],
+        call_at: Callable[[int, int, Callable[[], None]], Timer],
         happen: Callable[[int, Entry], object],
     ) -> None:
         self.pending: dict[int, Timer] = {}
@@ -75,11 +77,13 @@ class Timetable(Generic[Entry]):
                 self._set_after(place, entry, time, number + 1)
 
         # also after the end: a branch may last longer, and must not differ otherwise
-        self.pending[place] = self._call_at(time, happen)
+        self.pending[place] = self._call_at(place, time, happen)
 
 
 class ScenarioTimers:
-    """The timers of the scenario. Their source is the scenario, so they fire before the agents at each instant.
+    """The timers of the scenario: each entry of `events` is a source of its own, and so are the samples.
+
+    At one instant, the events fire in the order of the list, then a sample is taken, and then the agents run.
 
     Attributes:
         times: the times of samples, in simulated seconds.
@@ -104,7 +108,8 @@ class ScenarioTimers:
         def publish(place: int, event: Event) -> None:
             bus.publish(event.topic, event.data)
 
-        self._events = Timetable(simulation.world, self._at, publish)
+        self._sources: dict[int, Source] = {}  # by place in `events`
+        self._events = Timetable(simulation.world, self._of_event, publish)
 
     def start(self) -> None:
         """Set the first timers."""
@@ -138,9 +143,10 @@ class ScenarioTimers:
 
     def publish_end(self) -> None:
         """Publish the events that the scenario has `at: end`, at the end of a run."""
-        with self._kernel.acting_as(self._kernel.scenario):
-            for event in self._scenario.events:
-                if event.at == "end":
+        self._kernel.begin_anew()
+        for place, event in enumerate(self._scenario.events):
+            if event.at == "end":
+                with self._kernel.acting_as(self._source(place)):
                     self._simulation.world.event_bus.publish(event.topic, event.data)
 
     def sample_end(self) -> None:
@@ -149,6 +155,7 @@ class ScenarioTimers:
         A sample of the same instant was taken before the agents acted; if they changed a value, this one replaces it.
         """
         kernel = self._kernel
+        kernel.begin_anew()
         with kernel.acting_as(kernel.scenario):
             if self._sampled_ns != kernel.now:
                 self.sample()
@@ -169,7 +176,7 @@ class ScenarioTimers:
                 self._kernel.call_last(self._check_stop, self._stop)
             self._sample_at(time + self._scenario.metrics.every)
 
-        self.sampler = self._at(time, look)
+        self.sampler = self._at(time, look, self._kernel.scenario)
 
     def _check_stop(self) -> None:
         """End the run if the stop condition holds, after all steps of an instant."""
@@ -182,7 +189,16 @@ class ScenarioTimers:
         """Return the time of the next timer in simulated nanoseconds; it may read any state."""
         return self._times[0] if self._times else MAX_NS
 
-    def _at(self, time: int, callback: Callable[[], None]) -> Timer:
+    def _of_event(self, place: int, time: int, callback: Callable[[], None]) -> Timer:
+        return self._at(time, callback, self._source(place))
+
+    def _source(self, place: int) -> Source:
+        source = self._sources.get(place)
+        if source is None:
+            source = self._sources[place] = entry_source("scenario", EVENT, place)
+        return source
+
+    def _at(self, time: int, callback: Callable[[], None], source: Source) -> Timer:
         time = max(time, self._kernel.now)
         heappush(self._times, time)
 
@@ -190,26 +206,7 @@ class ScenarioTimers:
             heappop(self._times)  # the timer that fires is always the earliest
             callback()
 
-        return self._kernel.call_at(time, happen, self._kernel.scenario)
+        return self._kernel.call_at(time, happen, source)
 
     def _value(self, name: str, expression: Expression, *, lenient: bool = False) -> float | None:
-        """Return the value of a metric, which may have none (`lenient`), or of the stop condition, which must have one.
-
-        Raises:
-            RunError: if it cannot be evaluated, or is no number.
-        """
-        census = self._simulation.census
-        try:
-            value = expression.evaluate(census.names(), census.functions, lenient=lenient)
-        except ExpressionError as error:
-            raise RunError(f"{name} cannot be evaluated: {error}", hint=error.hint) from error
-        if value is None and lenient:
-            return None
-        if value is None:
-            raise RunError(
-                f"{name}: {expression.text!r} has no value (null), so it neither holds nor does not",
-                hint="compare it, for example with `is not None`",
-            )
-        if not isinstance(value, bool | int | float):
-            raise RunError(f"{name} must be a number or a truth value, not {value!r}")
-        return value
+        return self._simulation.census.value_of(name, expression, lenient=lenient)

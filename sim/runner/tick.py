@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from sim.actors import AgentLoop, AgentLoopManager
 from sim.kernel import Actor, Signal, first_of
+from sim.kernel.actor import TICK
+from sim.kernel.rng import derive
 from sim.kernel.waits import sleep_ns
 
 Concurrency = Literal["sequential", "parallel"]
@@ -59,13 +61,15 @@ class TickDriver:
         self._turns = self._parallel if concurrency == "parallel" else self._sequential
         self._shuffled = shuffled
         self.refreshed = refreshed
+        self._actor = Actor("tick", TICK)
         self._effect_ended = Signal(self._kernel)
 
     def start(self) -> Actor:
         """Start ticking now; return the actor of the ticks."""
         self._manager.ticking = True
         self._kernel.effects.on_end = self._on_effect
-        return self._kernel.spawn("tick", self._run())
+        self._kernel.begin(self._actor, self._run())
+        return self._actor
 
     def _on_effect(self) -> None:
         with self._kernel.acting_as(self._kernel.supervisor):  # a measured effect ends while the kernel is paused
@@ -92,13 +96,21 @@ class TickDriver:
     def _ordered(self) -> list[AgentLoop]:
         loops = list(self._manager.loops.values())
         if self._shuffled:
-            self._manager.world.stream("tick", "order").shuffle(loops)
+            kernel = (
+                self._kernel
+            )  # by a hash of tick and agent, so that one agent more leaves the others in their order
+            loops.sort(key=lambda loop: (derive("turn", kernel.seed, self.ticks, loop.agent_id), loop.agent_id))
         return loops
 
     async def _sequential(self, loops: list[AgentLoop]) -> None:
         for loop in loops:
-            if loop.turn() and not loop.through:
+            if self._turn(loop) and not loop.through:
                 await self._settled(loop)
+
+    def _turn(self, loop: AgentLoop) -> bool:
+        """Have an agent take its turn. The cause of what it does is the number of the tick, not the turns before."""
+        self._kernel.begin_anew(self._actor, self.ticks)
+        return loop.turn()
 
     async def _parallel(self, loops: list[AgentLoop]) -> None:
         """All decide on the state at the start of the tick, then the actions apply in order."""
@@ -106,7 +118,7 @@ class TickDriver:
         for loop in loops:
             gate = _Start(self._kernel)
             loop.hold(gate)
-            if loop.turn():
+            if self._turn(loop):
                 gates.append((loop, gate))
             else:
                 loop.hold(None)  # an iteration of an earlier tick must not wait for this one

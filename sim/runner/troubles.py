@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from sim.kernel.duration import seconds_text
-from sim.runner.runner import SimulationRunner
+from sim.runner.runner import RunController
 from sim.text import number
 
 CIRCLE_SECONDS: Final = 10.0
@@ -40,7 +40,7 @@ class Troubles:
         self._messages = 0
         self._iterations: dict[str, int] = {}
 
-    def new(self, runner: SimulationRunner, now: float) -> Iterator[str]:
+    def new(self, runner: RunController, now: float) -> Iterator[str]:
         """Yield what has gone wrong since the last look, each in one sentence with what to do about it."""
         yield from self._of_models(runner)
         if now - self._looked >= CIRCLE_SECONDS:
@@ -53,7 +53,7 @@ class Troubles:
         self._said[trouble] = size
         return True
 
-    def _of_models(self, runner: SimulationRunner) -> Iterator[str]:
+    def _of_models(self, runner: RunController) -> Iterator[str]:
         models = runner.simulation.models
         outcomes = {} if models is None else models.outcomes()
         if models is None or not outcomes:
@@ -86,7 +86,7 @@ class Troubles:
         if missing >= _SHARE * asked and self._is_new("surveys", missing):
             yield f"{number(missing)} of {number(asked)} answers of surveys do not have the form of their question"
 
-    def _of_circles(self, runner: SimulationRunner, seconds: float) -> Iterator[str]:
+    def _of_circles(self, runner: RunController, seconds: float) -> Iterator[str]:
         """Yield agents that answer each other while simulated time stands almost still."""
         world = runner.simulation.world
         passed, sent = world.now - self._simulated, world.messages - self._messages

@@ -209,16 +209,25 @@ class Source:
 def _import_kinds(tree: Map, allow: Sequence[str]) -> Iterator[Problem]:
     """Import what the file names as `module:NAME`, if the module is allowed, because it says which settings there are.
 
-    What is not allowed is refused when the simulation is built.
+    What is not allowed is refused when the simulation is built. A module that cannot be imported is tried once: each
+    import would run its code again.
     """
+    failed: dict[str, UsageError] = {}
     for entry in items(tree, "agents"):
         kind = entry.get("kind")
         if not isinstance(kind, str) or not isinstance(entry, Map) or ":" not in kind:
             continue
-        if is_module_allowed(kind.partition(":")[0], allow):
+        module = kind.partition(":")[0]
+        if is_module_allowed(module, allow):
             try:
+                if module in failed:
+                    raise failed[module]
                 named_family(kind, allow)
             except UsageError as error:
+                if isinstance(error.__cause__, Exception | SystemExit) and not isinstance(
+                    error.__cause__, AttributeError
+                ):
+                    failed[module] = error
                 where = f"agents.{entry.get('name')}.kind"
                 yield entry.values_at["kind"].problem(f"{where}: {error}", error.hint)
 

@@ -112,7 +112,7 @@ class LoopConfig(f.Part):
             description="full mailbox: block: the sender waits; drop_oldest: the oldest message goes; fail: the new one"
         ),
     ] = "block"
-    unmatched: Annotated[Unmatched, Field(description="what happens to a message that no rule uses")] = "drop"
+    unmatched: Annotated[Unmatched, Field(description="what happens to a message that no rule would use")] = "keep"
     heartbeat_timeout: Annotated[
         PositiveNanoseconds | None, Field(description="null: twice the agent's own interval")
     ] = None

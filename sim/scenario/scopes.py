@@ -7,6 +7,7 @@ from typing import Any, Literal
 import attrs
 
 from sim.actors import Agent
+from sim.agents.toolbox import DRAWS
 from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean
 from sim.llm.rules import NAMES as MODEL_NAMES
 from sim.scenario.symbols import Kind, Symbols
@@ -18,9 +19,6 @@ Place = Literal[
 event condition or of an item to get, costs, the formula of an artifact, a scripted answer, the call of a tool, the work
 of an employee, an intervention (for each agent that it may concern), or a property of a place."""
 
-CHANCE = frozenset({"chance", "uniform", "exponential", "gauss", "randint", "choice"})
-"""Functions that draw random numbers; draws depend on the seed, the agent and its iteration."""
-
 AGENT_NAMES = frozenset(
     {"now", "me", "index", "group", "place", "balance", "iteration", "event", "message", "messages",
      "result", "woken_by", "pi"}
@@ -31,7 +29,7 @@ CIVIL = frozenset({"hour", "weekday", "date"})
 STOCKS = frozenset({"stock", "richest"})
 """Functions over the stocks of places."""
 
-AGENT_FUNCTIONS = CHANCE | CIVIL | {
+AGENT_FUNCTIONS = DRAWS | CIVIL | {
     "neighbours", "nearby", "adjacent", "attribute", "free_places", "richest", "stock", "state_of", "agents",
     "remaining", "usage", "budget", "exists", "content", "level",
     "queue", "in_sight", "position", "holds", "conversation", "open_conversations", "my_tasks", "task",
@@ -53,7 +51,7 @@ RESERVED = AGENT_NAMES | {"true", "false", "none", "null", "args", "caller", "si
 _PURE = frozenset(PURE_FUNCTIONS)
 _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "agent": (AGENT_NAMES, AGENT_FUNCTIONS | _PURE),
-    "start": (START_NAMES, CHANCE | CIVIL | _PURE),
+    "start": (START_NAMES, DRAWS | CIVIL | _PURE),
     "world": (frozenset({"now", "pi"}), WORLD_FUNCTIONS | _PURE),
     "where": (WHERE_NAMES | AGENT_NAMES, _PURE),
     "item": (frozenset({"item"}) | AGENT_NAMES, _PURE),

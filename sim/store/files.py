@@ -405,6 +405,8 @@ class Database:
                 return columns, fetch(cursor)
         except sqlite3.Error as error:
             raise self._failure(error) from error
+        except OverflowError as error:
+            raise UsageError(f"a parameter of the query cannot be used: {error}", hint="SQLite has 64 bits") from error
         except MemoryError as error:
             raise UsageError("the query needs more memory than there is", hint=_LESS) from error
         finally:

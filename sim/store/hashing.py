@@ -13,13 +13,10 @@ from typing import Any
 from sim.errors import ActorError, RunError
 from sim.kernel.codec import NOT_JSON_HINT, Raw, encode, json_fault, json_items
 from sim.kernel.rows import EventRow
+from sim.store.lanes import Lanes
 
 CHUNK = 4096
 """Number of events that are encoded, hashed and stored together."""
-
-
-LANES = 256
-"""Number of lanes. The events and effects of one agent are in one lane, so most other agents do not affect it."""
 
 
 class RunHash:
@@ -27,15 +24,18 @@ class RunHash:
 
     Events and requests of effects are hashed in lanes, by the agent that they concern. If two runs differ in some
     agents only, the hashes of all other lanes are equal. A subset of the agents can therefore be hashed separately.
+
+    Args:
+        lanes: decides the lane of an agent.
     """
 
-    __slots__ = ("_effects", "_events", "_lane_of", "_stream")
+    __slots__ = ("_effects", "_events", "_lanes", "_stream")
 
-    def __init__(self) -> None:
+    def __init__(self, lanes: Lanes | None = None) -> None:
+        self._lanes = lanes or Lanes()
         self._stream = hashlib.sha256()
-        self._events = [hashlib.sha256() for _ in range(LANES)]
-        self._effects = [hashlib.sha256() for _ in range(LANES)]
-        self._lane_of: dict[bytes, int] = {}  # by agent name, up to its first quotation mark
+        self._events = [hashlib.sha256() for _ in range(self._lanes.count)]
+        self._effects = [hashlib.sha256() for _ in range(self._lanes.count)]
 
     def add_events(self, body: bytes, count: int) -> None:
         """Add events in the encoding of `encode_events`.
@@ -49,19 +49,15 @@ class RunHash:
         self._stream.update(body)
         self._stream.update(b",")
         lanes = defaultdict[int, list[bytes]](list)
-        known = self._lane_of
+        lane_of = self._lanes
         for row in _split(body, count):
-            name = row.split(b'"', 2)[1]  # only numbers precede the agent's name
-            lane = known.get(name)
-            if lane is None:
-                lane = known[name] = _lane(name)
-            lanes[lane].append(row)
+            lanes[lane_of[row.split(b'"', 2)[1]]].append(row)  # only numbers precede the agent's name
         for lane, rows in lanes.items():
             self._events[lane].update(b"[" + b"],[".join(rows) + b"],")
 
     def add_effect(self, actor: str, ordinal: int, kind: str, request_hash: str) -> None:
         """Add the request of an effect. The order matters; the kernel records intents in key order."""
-        self._effects[lane_of(actor)].update(encode((actor, ordinal, kind, request_hash)) + b",")
+        self._effects[self._lanes.of(actor)].update(encode((actor, ordinal, kind, request_hash)) + b",")
 
     @property
     def stream(self) -> str:
@@ -81,16 +77,6 @@ def _split(body: bytes, count: int) -> list[bytes]:
     if len(rows) == count:  # else data holds the same characters; parsing finds the rows, and takes eight times as long
         return rows
     return [row[1:-1] for row in json_items(body)]
-
-
-def lane_of(actor: str) -> int:
-    """Return the number of the lane of an agent."""
-    return _lane(encode(actor).split(b'"', 2)[1])
-
-
-def _lane(name: bytes) -> int:
-    """Return the lane of an agent, given its name as encoded in a row, up to the first quotation mark or its escape."""
-    return hashlib.blake2b(name, digest_size=1).digest()[0]
 
 
 def encode_events(rows: Sequence[EventRow]) -> bytes:

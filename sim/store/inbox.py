@@ -109,6 +109,9 @@ class InboxFile:
         folder: the run folder.
         create: whether to create the inbox if it does not exist. Its file has mode 0600.
 
+    Attributes:
+        identity: which file it is. Another one of the same name has another identity.
+
     Raises:
         RunError: if it cannot be used.
     """
@@ -118,6 +121,7 @@ class InboxFile:
         try:
             if create and not self._path.exists():
                 _create(self._path)
+            self.identity = _identity(self._path)
             uri = f"{self._path.resolve().as_uri()}?mode=rw"
             self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS)
         except (OSError, sqlite3.Error) as error:
@@ -126,9 +130,19 @@ class InboxFile:
             with self._transaction() as execute:
                 for statement in _TABLES:  # the one who created the file may have been killed before this
                     execute(statement)
+            if self.replaced:  # before it was open
+                raise _removed(self._path)
         except BaseException:
             self.close()
             raise
+
+    @property
+    def replaced(self) -> bool:
+        """Whether the file was removed, or another one is in its place, so that no other process sees this one."""
+        try:
+            return _identity(self._path) != self.identity
+        except OSError:
+            return True
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
@@ -177,13 +191,19 @@ class InboxFile:
         return key
 
     def answer_to(self, key: str) -> Answer | None:
-        """Return the answer to a request, or None if it has none yet."""
+        """Return the answer to a request, or None if it has none yet.
+
+        Raises:
+            RunError: if the request is not in the inbox any more, or the inbox cannot be read.
+        """
         try:
             sql = "SELECT outcome, time_ns, reason, hint FROM requests WHERE key = ?"
             row = self._connection.execute(sql, (key,)).fetchone()
         except sqlite3.Error as error:
             raise failure(self._path, error) from error
-        return None if row is None else _answer(*row)
+        if row is None or self.replaced:
+            raise _removed(self._path)
+        return _answer(*row)
 
     # -- for the process of the run
 
@@ -246,6 +266,18 @@ def _create(path: Path) -> None:
         draft.unlink()
 
 
+def _identity(path: Path) -> tuple[int, int]:
+    facts = path.stat()
+    return facts.st_dev, facts.st_ino
+
+
+def _removed(path: Path) -> RunError:
+    return RunError(
+        f"{path} was removed or replaced, and with it the request; the run may have taken it in before",
+        hint="see whether it did with: sim show RUN --view inputs; otherwise ask again",
+    )
+
+
 def _answer(outcome: Outcome | None, time_ns: int | None, reason: str | None, hint: str | None) -> Answer | None:
     return None if outcome is None else Answer(outcome, time_ns, reason, hint)
 
@@ -277,6 +309,9 @@ def await_answer(folder: Path, key: str, seconds: float) -> Answer | None:
 
     Returns:
         None if there was no answer in this time, or the run ended first.
+
+    Raises:
+        RunError: if the inbox, or the request in it, was removed, so that no answer can come.
     """
     limit = time.monotonic() + seconds
     looked = time.monotonic()

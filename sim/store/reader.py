@@ -464,13 +464,14 @@ _RESULTS = "results.db"
 """The file by which the folder of an experiment is told from that of a run."""
 
 
-def find_run(root: str | PathLike[str], text: str) -> Path:
+def find_run(root: str | PathLike[str], text: str, *, running: bool = False) -> Path:
     """Return the run folder that `text` refers to.
 
     Args:
         root: the folder that contains the run folders.
         text: a path of a folder or of a zip archive, the name of a scenario (its latest run; `NAME~1` is the second
             latest), or the beginning of the name of a run folder.
+        running: whether the name of a scenario stands for its latest run that is under way, if there is one.
 
     Raises:
         UsageError: if no run, or more than one, matches, or if it is an archive with no run.
@@ -492,7 +493,9 @@ def find_run(root: str | PathLike[str], text: str) -> Path:
     name, _, back = text.partition("~")
     same = [folder for folder in folders if folder.rsplit("-", 2)[0] == name]
     if same and (back or "0").isdecimal():
-        return _back(root, sorted(same, key=lambda name: _begun(folders[name])), name, int(back or 0))
+        same.sort(key=lambda name: _begun(folders[name]))
+        live = [name for name in same if running and not back and _info(folders[name]).status == "running"]
+        return _back(root, live or same, name, int(back or 0))
     matches = sorted(name for name in folders if text and name.startswith(text))
     if len(matches) == 1:
         return folders[matches[0]]

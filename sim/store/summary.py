@@ -1,8 +1,9 @@
 """What matters most about a run, as text, as HTML and as a chart: for the command line and for notebooks."""
 
 import difflib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sim.errors import UsageError
 from sim.kernel.duration import seconds_text
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 Fields = Mapping[str, Any]
 Metrics = Mapping[str, Sequence[Any]]
 """The samples of metrics by name, and as `time` their times in simulated seconds; None stands for no value."""
+
+_UNREAD: Final = {"unread": ("no rule", "dropped", "failed"), "waiting": ("waiting",)}
+"""The lines about messages that were not read, and for which reasons."""
+
+_SHOWN = 3  # kinds of unread messages that are named
 
 
 def fields_of(info: RunInfo) -> dict[str, Any]:
@@ -37,6 +43,14 @@ def fields_of(info: RunInfo) -> dict[str, Any]:
         "versions": info.versions,
         "lost": info.lost,
     }
+
+
+def without_folder(info: RunInfo, text: str) -> str:
+    """Return a text for a page that is shared: the name of the run stands for its folder on this machine."""
+    places = {info.path, info.path.absolute(), info.path.resolve(), archive_of(info.path) or info.path}
+    for path in sorted(map(str, places), key=len, reverse=True):  # a relative path can be a part of an absolute one
+        text = text.replace(path, info.id)
+    return text
 
 
 def sentence(fields: Fields) -> str:
@@ -165,11 +179,44 @@ def _counts(fields: Fields) -> Iterator[tuple[str, str]]:
     yield "refused", _parts(sum(fields["refused"].values()), fields["refused"])
     for name, label in (("errors", "errors"), ("messages", "messages"), ("wakeups", "wake-ups")):
         yield label, number(fields[name])
-    for name in ("unmatched", "deadlock"):
-        if fields.get(name):
-            yield name, number(fields[name]) if name == "unmatched" else fields[name].removeprefix("deadlock: ")
+    for label, reasons in _UNREAD.items():
+        if rows := [row for row in fields.get("unread") or () if row["why"] in reasons]:
+            yield label, _unread(rows)
+    if fields.get("dropped"):
+        yield "lost", f"{_messages(fields['dropped'])}, dropped from full mailboxes"
+    if fields.get("deadlock"):
+        yield "deadlock", fields["deadlock"].removeprefix("deadlock: ")
     if fields.get("overruns"):
         yield "late ticks", number(fields["overruns"])
+
+
+def _unread(rows: Sequence[Fields]) -> str:
+    """Return how many messages were not read, and of which topics by which agents."""
+    shown = [f"{number(row['count'])} {row['topic'] or 'without topic'} to {row['agent']}" for row in rows[:_SHOWN]]
+    more = [f"{len(rows) - _SHOWN} more kinds"] if len(rows) > _SHOWN else []
+    return f"{_messages(sum(row['count'] for row in rows))}: {', '.join([*shown, *more])}"
+
+
+def _messages(count: int) -> str:
+    return f"{number(count)} message{'s' * (count != 1)}"
+
+
+def unread_advice(fields: Fields) -> list[tuple[str, str]]:
+    """Return a sentence for each kind of message that no rule can read, and what to write, for the most frequent."""
+    found = []
+    for row in [row for row in fields.get("unread") or () if row["why"] == "no rule"][:_SHOWN]:
+        topic, agent, one = row["topic"], row["agent"], row["count"] == 1
+        about = f"the topic {topic!r}" if topic else "no topic"
+        condition = "message is not None" + (f" and message.topic == {topic!r}" if topic else "")
+        what = f"{_messages(row['count'])} with {about} to {agent} {'was' if one else 'were'} not read"
+        rule = f"{{when: {json.dumps(condition)}, do: noop}}"
+        found.append(
+            (
+                f"{what}: no rule of {agent} applies to {'it' if one else 'them'}",
+                f"add a rule that reads such messages, such as {rule}, or set unmatched: drop for {agent}",
+            )
+        )
+    return found
 
 
 def _parts(total: int, parts: Mapping[str, int]) -> str:

@@ -9,6 +9,7 @@ from sim.kernel.codec import decode
 from sim.kernel.duration import to_text
 from sim.kernel.ports import Durable, NullRecorder, Recorder
 from sim.kernel.rows import ClosedRow, EventRow, InputRow, IntentRow, ResultRow
+from sim.store.divergence_causes import ANY_CAUSE, usual_cause, value_cause
 from sim.store.first_difference import Difference, first_difference, first_value
 from sim.store.hashing import CHUNK, RunHash, encode_events, final_hash
 from sim.store.history import Intent, RunHistory
@@ -219,7 +220,7 @@ class VerifyingRecorder:
                 if found
                 else ""
             )
-            raise DivergenceError(f"{name} has a different request than on record{where}")
+            raise DivergenceError(f"{name} has a different request than on record{where}", hint=ANY_CAUSE)
         self._hash.add_effect(actor, ordinal, kind, request_hash)
         if not there.ended:
             self._open.add((actor, ordinal))
@@ -238,7 +239,7 @@ class VerifyingRecorder:
                 f"{name} comes after {made:,} events now, and effect {there.ordinal} of {there.actor} after {kept:,} on"
                 " record"
             )
-        return DivergenceError(f"{found.sentence(_RECORD, _NOW)} before {name}")
+        return DivergenceError(f"{found.sentence(_RECORD, _NOW)} before {name}", hint=ANY_CAUSE)
 
     def _event_differs(self) -> None:
         found = self._first_difference()
@@ -287,7 +288,8 @@ class VerifyingRecorder:
                 there_text, now_text = found_value.texts()
                 raise DivergenceError(
                     f"all events are equal, but the final state differs in {found_value.path}, which is"
-                    f" {there_text} on record and {now_text} now"
+                    f" {there_text} on record and {now_text} now",
+                    hint=value_cause(found_value),
                 )
 
 
@@ -334,7 +336,7 @@ def _flush(out: RunRecorder, _: None) -> None:
 
 
 def _divergence(found: Difference) -> DivergenceError:
-    return DivergenceError(found.sentence(_RECORD, _NOW))
+    return DivergenceError(found.sentence(_RECORD, _NOW), hint=usual_cause(found))
 
 
 def _not_begun(there: Intent) -> DivergenceError:

@@ -6,7 +6,7 @@ from typing import Any
 from sim.actors import Agent
 from sim.errors import CausalityError
 from sim.kernel import Kernel, Stream
-from sim.kernel.rng import KeyedStream
+from sim.kernel.rng import Draws
 from sim.world import Action, ActionResult, World
 
 _OWN = frozenset({"now", "observe", "services", "space"})
@@ -50,11 +50,17 @@ class RestrictedWorld:
             raise self._refusal(f"the random stream of {owner!r}")
         return self._world.stream(owner, purpose)
 
-    def draws(self, owner: str, purpose: str, *key: object) -> KeyedStream:
+    def draws(self, owner: str, purpose: str, *key: object) -> Draws:
         """Return keyed draws of this agent."""
         if owner != self._agent.agent_id and not self._open:
             raise self._refusal(f"the random draws of {owner!r}")
         return self._world.draws(owner, purpose, *key)
+
+    def draws_now(self, owner: str, purpose: str = "", turn: int | None = None) -> Draws:
+        """Return draws of this agent at the present moment."""
+        if owner != self._agent.agent_id and not self._open:
+            raise self._refusal(f"the random draws of {owner!r}")
+        return self._world.draws_now(owner, purpose, turn)
 
     def _check(self, action: Action) -> None:
         handler = self._world.actions.find(action.kind)

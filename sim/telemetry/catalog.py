@@ -87,7 +87,7 @@ CATALOG: Final[Mapping[str, Metric]] = dict(
             ("wakeups", "How often an agent left a sleep or a pause, by state and cause.", "state cause"),
             ("mailbox_dropped", "Messages that a full mailbox dropped to accept newer ones."),
             ("mailbox_dead_letters", "Messages that were left, or arrived, after their agent stopped."),
-            ("mailbox_unmatched", "Messages that no rule of their agent used."),
+            ("mailbox_unmatched", "Messages that no rule of their agent used, without those that still wait."),
             ("heartbeats_missed", "Missed heartbeats that the health monitor found."),
             ("locks_held", "Iterations that lasted too long, found by the health monitor."),
             ("effects_overdue", "Effects without an outcome at their deadline; counted if the health monitor is on."),

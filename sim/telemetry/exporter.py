@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from sim.errors import UsageError
 from sim.host.watchdog import Stuck
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.telemetry.catalog import VALUES
 from sim.telemetry.readers import (
     EffectReader,
@@ -69,7 +69,7 @@ class Exporter(Collector):
         self._cost = cost
         self._lock = threading.Lock()
         self._status: Status = "starting"
-        self._runner: SimulationRunner | None = None
+        self._runner: RunController | None = None
         self._began = self._stopped = 0.0
         self._step: tuple[object, float] = (None, 0.0)
         self._stuck = 0
@@ -86,7 +86,7 @@ class Exporter(Collector):
 
     # -- hooks of the run
 
-    def begun(self, runner: SimulationRunner) -> None:
+    def begun(self, runner: RunController) -> None:
         """Report that the run begins."""
         self._began = self._clock()
         self._runner = runner

@@ -19,12 +19,12 @@ from sim.actors.state import PauseReason
 from sim.kernel.effects import EffectHandle
 from sim.llm.counts import BOUNDS
 from sim.resources import MICRO
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.telemetry.catalog import VALUES
 from sim.telemetry.sheet import Sheet
 
 
-def read_run(runner: SimulationRunner, sheet: Sheet) -> None:
+def read_run(runner: RunController, sheet: Sheet) -> None:
     """Read the identity and the progress of the run."""
     world, simulation = runner.simulation.world, runner.simulation
     kernel = world.kernel
@@ -50,7 +50,7 @@ class _Mail:
     most: int = 0
 
 
-def read_agents(runner: SimulationRunner, sheet: Sheet) -> None:
+def read_agents(runner: RunController, sheet: Sheet) -> None:
     """Read states, iterations and mailboxes by group, in one pass over the loops."""
     manager, world = runner.simulation.manager, runner.simulation.world
     states: dict[tuple[str, str], int] = {}
@@ -93,7 +93,7 @@ def read_agents(runner: SimulationRunner, sheet: Sheet) -> None:
     _read_health(runner, sheet)
 
 
-def _read_health(runner: SimulationRunner, sheet: Sheet) -> None:
+def _read_health(runner: RunController, sheet: Sheet) -> None:
     world, health = runner.simulation.world, runner.health
     sheet.add("heartbeats_missed", 0 if health is None else health.missed)
     sheet.add("locks_held", 0 if health is None else health.locks)
@@ -103,7 +103,7 @@ def _read_health(runner: SimulationRunner, sheet: Sheet) -> None:
     sheet.add("crashes", world.crashes)
 
 
-def read_named(runner: SimulationRunner, sheet: Sheet, patterns: tuple[str, ...]) -> None:
+def read_named(runner: RunController, sheet: Sheet, patterns: tuple[str, ...]) -> None:
     """Read the agents that match the patterns of the operator, up to the maximum number of label values."""
     named = [
         loop
@@ -122,7 +122,7 @@ def _read_one(loop: AgentLoop, sheet: Sheet) -> None:
     sheet.add("agent_mailbox_messages", len(loop.agent.mailbox), loop.agent_id)
 
 
-def read_world(runner: SimulationRunner, sheet: Sheet) -> None:
+def read_world(runner: RunController, sheet: Sheet) -> None:
     """Read actions, messages, the event bus, observations, and the metrics of the scenario."""
     world = runner.simulation.world
     sheet.add("tool_calls", 0, "ok")
@@ -150,7 +150,7 @@ def read_world(runner: SimulationRunner, sheet: Sheet) -> None:
                 sheet.add("service_value", number, f"{service.name}.{name}")
 
 
-def read_resources(runner: SimulationRunner, sheet: Sheet) -> None:
+def read_resources(runner: RunController, sheet: Sheet) -> None:
     """Read rate limits, budgets, quotas and pools."""
     world = runner.simulation.world
     for use in world.rate_tracker.uses():
@@ -189,7 +189,7 @@ class EffectReader:
         self._clock = clock
         self._seen: dict[EffectHandle, float] = {}
 
-    def read(self, runner: SimulationRunner, sheet: Sheet) -> None:
+    def read(self, runner: RunController, sheet: Sheet) -> None:
         """Read effects in flight and their outcomes."""
         effects, now = runner.simulation.world.kernel.effects, self._clock()
         handles = dict(effects.in_flight).values()
@@ -205,7 +205,7 @@ class EffectReader:
             sheet.add("effects", count, outcome)
 
 
-def read_models(runner: SimulationRunner, sheet: Sheet) -> None:
+def read_models(runner: RunController, sheet: Sheet) -> None:
     """Read calls of language models, their cost, and the state of governors and circuit breakers."""
     models = runner.simulation.models
     if models is None:

@@ -34,9 +34,10 @@ from sim.errors import Cancelled, UsageError
 from sim.events.topic import matches
 from sim.expressions import PURE_FUNCTIONS, ExpressionError
 from sim.host.person import await_person
-from sim.kernel import Actor, Effect, Latch, Stream, Timer, perform
+from sim.kernel import Actor, Effect, Latch, Timer, perform
 from sim.kernel.codec import decode, encode
 from sim.kernel.duration import MAX_NS, NS, to_text
+from sim.kernel.rng import Draws
 from sim.store.views import VIEWS
 from sim.tools.audit import Audit
 from sim.tools.office_hours import OfficeHours
@@ -189,7 +190,7 @@ class SimulatedPerson:
                 f" above 0, not {to_text(self.latency_p95)}"
             )
 
-    def draw_latency(self, draws: Stream) -> int:
+    def draw_latency(self, draws: Draws) -> int:
         """Return the time that a decision takes, in nanoseconds."""
         if not self.latency_p95:
             return self.latency
@@ -227,7 +228,7 @@ class _Open:
 
     decided: Latch
     names: Mapping[str, Any]  # for the condition of a simulated person
-    draws: Stream
+    draws: Draws
     expiry: Timer | None = None
     decision: Timer | None = None
     question: Actor | None = None  # the helper actor that performs the effect, for a real person
@@ -252,7 +253,6 @@ class Approvals(Service):
         self._kernel = world.kernel
         self._settings = settings
         self._open: dict[str, _Open] = {}
-        self._made: Counter[str] = Counter()  # agent → number of its gates
         self._passed: dict[tuple[str, int], list[tuple[int, float]]] = {}  # (agent, rule) → (time, amount) let through
         self._counts: Counter[str] = Counter()
         self._refused = 0
@@ -373,8 +373,7 @@ class Approvals(Service):
         self._tell(gate, arguments_hash=gate.arguments_hash, expires_ns=expires_ns, reason=reason)
         kernel.emit("gate.arguments", {"gate": id, "arguments": kept}, gate.agent)  # on record only: not for all to see
         self.gates[id] = gate
-        self._made[gate.agent] += 1
-        draws = self._world.draws("approvals", "decision", gate.agent, self._made[gate.agent])
+        draws = self._world.draws_now(gate.agent, "approvals").split()
         names = _names(kernel.now, agent, tool, kept)
         going = self._open[id] = _Open(Latch(kernel), names, draws)
         going.expiry = kernel.call_at(expires_ns, lambda: self._move(id, "expired"))

@@ -8,7 +8,7 @@ from sim.runner.branching import end_of
 from sim.runner.recorded import recorded_scenario, recorded_text
 from sim.scenario.groups import Groups
 from sim.store import StoredRun
-from sim.store.summary import fields_of, pairs
+from sim.store.summary import fields_of, pairs, without_folder
 from sim.viewer.blocks import Blocks
 from sim.viewer.calls import Calls
 from sim.viewer.chunks import Chunks
@@ -91,10 +91,11 @@ class View:
 
     def _run(self) -> dict[str, Any]:
         info = self.info
-        told = [list(pair) for pair in pairs(fields_of(info))]
+        told = [[name, without_folder(info, text)] for name, text in pairs({**fields_of(info), "run": info.id})]
+        error, lost = (text and without_folder(info, text) for text in ((info.summary or {}).get("error"), info.lost))
         return {
             "id": info.id, "name": info.name, "seed": str(info.seed), "status": info.status,
-            "error": (info.summary or {}).get("error"), "lost": info.lost, "hash": info.hash, "told": told,
+            "error": error, "lost": lost, "hash": info.hash, "told": told,
             "description": self._description,
         }  # fmt: skip
 

@@ -398,11 +398,12 @@ class Tasks(Service):
         if not task.open:
             return
         kernel, timers = self._world.kernel, []
+        source = kernel.source_for(task.creator, purpose="task")  # so that tasks of others change no key
         if task.due_ns is not None and self._warned.get(task.id) != task.due_ns:
-            timers.append(kernel.call_at(max(task.due_ns, kernel.now), self._overdue(task.id), kernel.supervisor))
+            timers.append(kernel.call_at(max(task.due_ns, kernel.now), self._overdue(task.id), source))
         if task.stalled_after_ns is not None:
             due = task.updated_ns + task.stalled_after_ns
-            timers.append(kernel.call_at(due, self._stalled(task.id), kernel.supervisor))
+            timers.append(kernel.call_at(due, self._stalled(task.id), source))
         if timers:
             self._timers[task.id] = timers
 

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, Protocol
 
-from sim.errors import UsageError
+from sim.errors import NameTakenError, UsageError
 from sim.events import EventBus
-from sim.kernel import Actor, Kernel, Recorder, Stream, to_seconds
+from sim.kernel import Actor, Kernel, Recorder, Source, Stream, to_seconds
 from sim.kernel.calendar import Calendar
 from sim.kernel.codec import recordable
-from sim.kernel.ports import Intake
-from sim.kernel.rng import KeyedStream
+from sim.kernel.ports import Call, Intake
+from sim.kernel.rng import Draws
 from sim.permissions import Permission
 from sim.resources import MICRO, Budgets, Ledger, Pool, Quotas, RateTracker, Use
 from sim.world.action import BUILT_IN, Action, ActionRegistry, ActionResult
@@ -37,6 +37,10 @@ class Inhabitant(Protocol):
     permission: Permission
     alive: bool
     state: dict[str, Any]
+
+    @property
+    def source(self) -> Source | None:
+        """The source of what the agent causes; None if it has no loop."""
 
     def receive(self, message: Message, /) -> str | None:
         """Accept a message and return None, or return the reason for refusing it."""
@@ -73,6 +77,7 @@ class World:
         actions: the kinds of action that agents can use.
         services: parts that hold state for agents of several kinds, by name.
         spawner: starts copies of an entry of a scenario, for the action `spawn`; None without a scenario.
+        loop_manager: the manager of the loops of its agents, an `AgentLoopManager`; None until there is one.
         on_hold: whether somebody outside has paused the run: its host lets no simulated time pass.
     """
 
@@ -116,10 +121,13 @@ class World:
         self.crashes = 0  # number of crashes of agents
         self.running = 0  # number of loops that were started and have not stopped
         self.on_all_stopped: Callable[[], None] | None = None
+        self.loop_manager: object = None
         self.on_hold = False
         self._intake: Intake | None = None
+        self._checks: dict[str, Callable[[Any], object]] = {}  # by kind of input
         self._left_at: dict[str, str] = {}  # stopped agent → its last place
         self._groups: dict[str, dict[str, None]] = {}
+        self._born: dict[str, str] = {}  # agent that was created during the run → the owner of its draws
         self.dispatcher = Dispatcher(self)
         for handler in BUILT_IN.values():
             self.actions.register(handler)
@@ -151,12 +159,21 @@ class World:
         """Set the `intake` that queues the inputs to this world; the host that runs the world provides it."""
         self._intake = intake
 
-    def on_input(self, kind: str, handler: Callable[[Any], object]) -> None:
+    def on_input(
+        self, kind: str, handler: Callable[[Any], object], check: Callable[[Any], object] | None = None
+    ) -> None:
         """Register the handler for a kind of input: it gets the data of the input and can change the world.
 
         Handlers are registered by kind, not passed to `submit`, so that a replay can apply recorded inputs again.
+
+        Args:
+            kind: the kind of input.
+            handler: called with the data inside the run.
+            check: called with the data by `submit`, in any thread; it raises `UsageError` for data that is refused.
         """
         self.kernel.inputs[kind] = handler
+        if check is not None:
+            self._checks[kind] = check
 
     def submit(self, kind: str, data: object = None) -> None:
         """Queue an input, from any thread. It gets a simulated time, is recorded, and is applied inside the run.
@@ -166,19 +183,51 @@ class World:
             data: the data of the input, JSON-like.
 
         Raises:
-            UsageError: if the kind is not registered, or no run is under way.
+            UsageError: if the kind is not registered, its data is refused, or no run is under way.
             ActorError: if the data is not JSON-like.
         """
         if self._intake is None:
             raise UsageError("there is no run to submit an input to", hint="call submit while World.run is under way")
+        if kind in self._checks:
+            self._checks[kind](data)
         self._intake.submit(kind, data)
+
+    def outside(self) -> bool:
+        """Whether the caller is not part of the run: no step, but the host program, perhaps in another thread."""
+        intake = self._intake
+        return intake is not None and (self.kernel.current is None or intake.in_other_thread())
+
+    def call(self, kind: str, data: object, name: str) -> Call:
+        """Submit an input of the host program, and return its call, which can be awaited until it has taken effect.
+
+        Args:
+            kind: the kind of input.
+            data: its data, JSON-like.
+            name: what was called, for messages.
+
+        Raises:
+            UsageError, ActorError: as `submit`.
+        """
+        if self._intake is None:
+            self.kernel.acting()  # raises what to do instead
+            raise UsageError(f"there is no run to which {name} could be submitted")
+        if kind in self._checks:
+            self._checks[kind](data)
+        return self._intake.call(kind, data, name)
+
+    def watch(self, name: str, register: Callable[[Callable[[Any], object]], object]) -> Call:
+        """Return a wait of the host program; `register` gets the function that the run calls with its value."""
+        assert self._intake is not None, "`outside` was true"
+        return self._intake.watch(name, register)
 
     def close(self) -> None:
         """End a run: record all effects in flight as abandoned, then stop all agents."""
         kernel = self.kernel
+        kernel.begin_anew()
         with kernel.acting_as(kernel.supervisor):
             kernel.effects.abandon_all()
-            for agent in list(self.agents.values()):
+        for agent in list(self.agents.values()):
+            with kernel.acting_as(agent.source or kernel.supervisor):  # so that no key tells how many others there are
                 agent.terminate("end")
         kernel.drain()
 
@@ -186,18 +235,43 @@ class World:
         """Return the random stream of `owner` for `purpose`."""
         return self.kernel.streams.get(owner, purpose)
 
-    def draws(self, owner: str, purpose: str, *key: object) -> KeyedStream:
+    def draws(self, owner: str, purpose: str, *key: object) -> Draws:
         """Return the keyed draws of `owner`: they depend on the seed, the owner, the purpose and the key only."""
-        return self.kernel.streams.at(owner, purpose, *key)
+        return self.kernel.streams.at(self._born.get(owner, owner), purpose, *key)
+
+    def draws_now(self, owner: str, purpose: str = "", turn: int | None = None) -> Draws:
+        """Return the draws of `owner` for `purpose` at the present moment; see `Draws.moment`.
+
+        They do not depend on what was drawn at other moments. What an agent draws is therefore the same in two worlds
+        that differ in something it did not meet, or met at other moments.
+
+        Args:
+            owner: the name of an agent, or of a part of the world.
+            purpose: what the draws are for.
+            turn: calls with the same turn at one time continue the same draws; None: each call has draws of its own.
+        """
+        kernel = self.kernel
+        return kernel.streams.draws(self._born.get(owner, owner), purpose).moment(kernel.now, turn)
+
+    def is_born(self, agent_id: str, birth: str | None) -> None:
+        """Have an agent that is created during the run draw by its birth, not by its name; None: it is not created.
+
+        A name counts the earlier births of the same parent; `birth` must not depend on them.
+        """
+        if birth is None:
+            self._born.pop(agent_id, None)
+        else:
+            self._born[agent_id] = birth
 
     def add(self, agent: Inhabitant) -> None:
         """Add an agent to the world.
 
         Raises:
-            UsageError: if an agent or a group with its name exists.
+            NameTakenError: if an agent or a group with its name exists.
         """
+        self.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         if agent.agent_id in self.agents or agent.agent_id in self._groups:
-            raise UsageError(f"the name {agent.agent_id!r} is taken already")
+            raise NameTakenError(f"the name {agent.agent_id!r} is taken already")
         self.agents[agent.agent_id] = agent
         if agent.group == agent.agent_id:
             self._groups[agent.group] = _ALONE
@@ -271,6 +345,7 @@ class World:
         self.event_bus.forget(agent.agent_id)
         self.waits.forget(agent.agent_id)
         self._left_at.pop(agent.agent_id, None)
+        self.kernel.streams.forget(self._born.pop(agent.agent_id, agent.agent_id))
 
     # -- actions (see `Dispatcher`)
 

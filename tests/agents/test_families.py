@@ -315,6 +315,18 @@ def offer(site: Path, name: str, target: str, package: str = "old-bakery") -> No
     install(site, package, {}, offers={"sim.agents": {name: target}})
 
 
+def test_a_faulty_module_is_imported_once(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each kind of it is an error with its position, but its code runs once; the next check runs it again."""
+    (site / "faulty_of_tests.py").write_text("print('imported')\nraise ValueError('a bad module')\n")
+    kinds = "\n".join(f"  - {{name: a{number}, kind: 'faulty_of_tests:Kind{number % 2}'}}" for number in range(4))
+    for times in (1, 2):
+        with pytest.raises(ScenarioError) as caught:
+            loads(f"name: x\nuntil: 1s\nagents:\n{kinds}\n", allow=("faulty_of_tests",))
+        assert [problem.line for problem in caught.value.problems] == [4, 5, 6, 7]
+        assert all("a bad module" in problem.message for problem in caught.value.problems)
+        assert capsys.readouterr().out.count("imported") == 1, times
+
+
 def test_a_package_is_imported_if_it_is_allowed(site: Path, module: types.ModuleType) -> None:
     """Its kind is refused without --allow, before anything is imported; with it, its settings are read."""
     offer(site, "baker", "bakery_of_tests:BAKER")

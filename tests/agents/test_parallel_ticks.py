@@ -13,7 +13,7 @@ import sim
 from sim.agents import AgentPlan, Family, WorldPlan, define_family
 from sim.assembly.build import build
 from sim.kernel import Effect
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.scenario import loads
 from sim.tools import Given
 from sim.world import World
@@ -152,7 +152,7 @@ def _run(writers: list[tuple[str, int, bool, bool]], concurrency: str, shuffled:
         f"{{period: 10s, concurrency: {concurrency}, order: {order}}}}}\nagents:\n{agents}"
     )
     simulation = build(loads(text))
-    runner = SimulationRunner(simulation, until_ns=simulation.scenario.end_ns, mode="tick")
+    runner = RunController(simulation, until_ns=simulation.scenario.end_ns, mode="tick")
     anyio.run(runner.run)
     return Board.of(simulation.world)
 

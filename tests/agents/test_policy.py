@@ -1,16 +1,13 @@
 """Policy agents: the first rule that applies, its arguments, what it records and what it sets."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sim.agents import PolicyAction, PolicyAgent, PolicyRule, RuleSet, Toolbox
 from sim.agents.policy import Value
-from sim.assembly.build import build
 from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.kernel.rng import Streams
-from sim.scenario import load
 from sim.world import Places
 from sim.world.artifact import make
 from tests.actors.helpers import Lab
@@ -175,9 +172,9 @@ def toolbox() -> tuple[Lab, Toolbox]:
 
 
 def test_chance(toolbox: tuple[Lab, Toolbox]) -> None:
-    """Random functions draw for the agent and its iteration, and keep their bounds."""
+    """Random functions draw for the agent and the moment, and keep their bounds."""
     _, box = toolbox
-    other = Streams(3).at("p", "rules", 0)
+    other = Streams(3).draws("p", "rules").moment(0, 0)
     assert [box.chance(0.5) for _ in range(20)] == [other.random() < 0.5 for _ in range(20)]
     assert all(2 <= box.uniform(2, 3) < 3 for _ in range(100))
     assert {box.randint(1, 3) for _ in range(100)} == {1, 2, 3}
@@ -199,38 +196,3 @@ def test_the_world_around(toolbox: tuple[Lab, Toolbox]) -> None:
     assert (box.remaining("calls"), box.usage("calls"), box.budget("money")) == (3, 2, 3)
     assert (box.exists("secret"), box.content("secret"), box.exists("none")) == (True, None, False)
     assert set(PURE_FUNCTIONS) <= set(box.used_by(lab.script("q")))
-
-
-UNMATCHED = """
-name: mail
-seed: 1
-until: 10s
-agents:
-  - name: reader
-    loop: {min_loop_delay: 1s, unmatched: POLICY, max_consecutive_errors: 100}
-    state: {got: 0, busy: 1}
-    rules:
-      - {when: busy < 3, do: noop, set: {busy: "=busy + 1"}}
-      - {when: message != null and message.data == 'order', do: noop, set: {got: "=got + 1"}}
-  - name: writer
-    loop: {min_loop_delay: 1m, max_loop_delay: 1m}
-    rules: [{do: {send: {to: reader, data: order}}}]
-"""
-
-
-@pytest.mark.parametrize(
-    ("policy", "got", "counted", "failed"), [("keep", 1, 0, 0), ("drop", 0, 1, 0), ("fail", 0, 1, 1)]
-)
-def test_a_message_that_no_rule_uses_is_not_lost_without_notice(
-    policy: str, got: int, counted: int, failed: int, tmp_path: Path
-) -> None:
-    """It stays until a rule reads it, or is dropped and counted, or makes the iteration fail, as `unmatched` says."""
-    path = tmp_path / "mail.yaml"
-    path.write_text(UNMATCHED.replace("POLICY", policy))
-    simulation = build(load(path))
-    for loop, delay in simulation.starts:
-        loop.start_now(delay_ns=delay)
-    simulation.world.kernel.run(10 * 10**9)
-    reader = simulation.manager.loops["reader"]
-    assert reader.agent.state["got"] == got
-    assert (simulation.manager.totals().unmatched, reader.failures) == (counted, failed)

@@ -40,7 +40,7 @@ def dice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_sweep_is_that_of_the_command_line() -> None:
     """The same values and seeds are the same plan, with the same hash of each run."""
     made = sim.sweep("dice.yaml", vary={SIDES: [4, 6]}, seeds=3, jobs=1, out="one")
-    assert command("sweep", "dice.yaml", "--vary", f"{SIDES}=4,6", "--seeds", 3, "--out", "two")[0] == 0
+    assert command("sweep", "dice.yaml", "--vary", f"{SIDES}=4,6", "--seeds", 3, "--to", "two")[0] == 0
 
     other = sim.Experiment.open("two")
     assert made.complete

@@ -167,7 +167,7 @@ def test_metrics_are_those_of_the_result(folder, tmp_path, run):
     result = sim.run(folder / "shop.yaml", out=tmp_path)
     assert dict(run.metrics) == dict(result.metrics)
 
-    def fail(runner: sim.SimulationRunner) -> None:
+    def fail(runner: sim.RunController) -> None:
         if runner.simulation.world.now >= 300:
             raise RuntimeError("broken")
 

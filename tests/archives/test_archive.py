@@ -275,7 +275,8 @@ def test_files_of_unknown_names_are_not_unpacked(crowd, tmp_path):
         metadata = json.loads(opened.read("ro-crate-metadata.json"))
     one = {"@type": "File", "name": "x", "contentSize": "1", "sha256": hashlib.sha256(b"?").hexdigest()}
     metadata["@graph"] += [{**one, "@id": name} for name in strange]
-    changes = {"ro-crate-metadata.json": json.dumps(metadata).encode(), **dict.fromkeys(strange, b"?")}
+    changes: dict[str, bytes | None] = dict.fromkeys(strange, b"?")
+    changes["ro-crate-metadata.json"] = json.dumps(metadata).encode()
     archive = rewritten(crowd / "crowd.zip", tmp_path / "strange.zip", changes)
     problems = check_archive(archive, tmp_path / "in").problems
     assert problems == tuple(f"{name} is not the name of a file of an archive" for name in sorted(strange))

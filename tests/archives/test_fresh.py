@@ -80,7 +80,7 @@ def test_an_experiment_is_repeated(tmp_path):
     """The trials of an experiment give the same table in the new environment; an altered table does not."""
     scenario = HERE.parents[2] / "scenarios" / "contagion.yaml"
     for command in (
-        ("sweep", scenario, "--vary", "agents.person.state.beta=0.05,0.2", "--seeds", "2", "--out", "study"),
+        ("sweep", scenario, "--vary", "agents.person.state.beta=0.05,0.2", "--seeds", "2", "--to", "study"),
         ("archive", "study", "--to", "study.zip"),
         ("verify", "study.zip", "--replay"),
     ):

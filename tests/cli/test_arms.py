@@ -230,3 +230,10 @@ def test_intervals_cover_a_known_effect(bees: Path) -> None:
         assert estimate is not None
         covered += estimate.low <= known <= estimate.high
     assert 930 <= covered <= 970
+
+
+@pytest.mark.parametrize("option", [("--backend", "trio"), ("--backend", "asyncio"), ("--quiet",)])
+def test_what_is_for_a_single_branch_is_refused(bees: Path, option: tuple[str, ...]) -> None:
+    """An option that arms would ignore is an error, also if it is given with its default."""
+    code, _, err = command("branch", bees, "--at", "4s", "--arm", "same:", *option)
+    assert (code, f"sim: error: {option[0]} is for a single branch" in err) == (2, True), err

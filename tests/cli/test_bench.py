@@ -90,7 +90,7 @@ def test_the_table_has_a_block_for_each_combination(sim, tiny):
 def test_a_bench_that_is_killed_keeps_its_trials(tiny, tmp_path):
     """Each trial is on disk as soon as it is done; at the end, bench.json has all of them."""
     folder = tmp_path / "killed"
-    arguments = ["bench", str(tiny), "--seeds", "500", "--jobs", "1", "--out", str(folder)]
+    arguments = ["bench", str(tiny), "--seeds", "500", "--jobs", "1", "--to", str(folder)]
     process = subprocess.Popen(
         [sys.executable, "-m", "sim", *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -227,7 +227,7 @@ def test_folders_are_counted_and_never_written_over(sim, tiny):
     """Each bench gets the next free number; a folder that holds one is refused."""
     quick = (*QUICK, "--mode", "autonomous")
     first, second = sim("bench", tiny, *quick), sim("bench", tiny, *quick)
-    given = sim("bench", tiny, *quick, "--out", "bench/tiny-2")
+    given = sim("bench", tiny, *quick, "--to", "bench/tiny-2")
 
     assert first.out.splitlines()[-1] == "bench/tiny-1/bench.html"
     assert second.out.splitlines()[-1] == "bench/tiny-2/bench.html"
@@ -238,8 +238,8 @@ def test_folders_are_counted_and_never_written_over(sim, tiny):
 def test_hostile_text_does_nothing_to_a_terminal(sim, tiny):
     """Escape sequences in names and errors are spelled out."""
     quick = (*QUICK, "--mode", "autonomous")
-    done = sim("bench", tiny, *quick, "--out", "x\x1b[31m")
-    again = sim("bench", tiny, *quick, "--out", "x\x1b[31m")
+    done = sim("bench", tiny, *quick, "--to", "x\x1b[31m")
+    again = sim("bench", tiny, *quick, "--to", "x\x1b[31m")
 
     assert (done.code, again.code) == (0, 2)
     assert "\x1b" not in done.out + done.err + again.err
@@ -293,7 +293,7 @@ def test_seeds_without_calls_are_counted_like_the_others(sim, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "rare.yaml"
     file.write_text(RARE)
-    done = sim("bench", file, "--seeds", 3, "--jobs", 1, "--mode", "tick-parallel", "--mode", "causal", "--out", "rare")
+    done = sim("bench", file, "--seeds", 3, "--jobs", 1, "--mode", "tick-parallel", "--mode", "causal", "--to", "rare")
     trials = json.loads((tmp_path / "rare" / "bench.json").read_text())["trials"]
 
     assert {trial["basis"] for trial in trials} == {"service"}

@@ -14,10 +14,11 @@ NAMES = list(TEXTS)
 
 
 def test_the_gallery_has_the_files_of_the_folder():
-    """The package `sim.gallery` has each scenario of the folder as it is, and each says in a line what it shows."""
+    """The package `sim.gallery` has each scenario of the folder, named as its file; each says what it shows."""
     assert scenario_names() == NAMES
     for name in NAMES:
         (declared,) = (line for line in TEXTS[name].splitlines() if line.startswith("name: "))
+        assert declared == f"name: {name}"
         assert scenario_text(name) == TEXTS[name]
         assert scenario_copy(name, "mine").count("\n") == TEXTS[name].count("\n")
         assert declared not in scenario_copy(name, "mine").splitlines()

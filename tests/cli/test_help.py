@@ -1,10 +1,11 @@
 import subprocess
 import sys
 
+import click
 import pytest
 
 import sim as package
-from sim.cli import VERBS
+from sim.cli import VERBS, verbs
 
 HEAVY = ("pydantic", "anyio", "trio", "openai", "rich", "asyncio", "sqlite3", "msgspec", "simpleeval")
 
@@ -70,3 +71,14 @@ def test_no_verb(sim):
 
     assert (done.code, done.out) == (2, "")
     assert "Usage: sim" in done.err
+
+
+def test_an_option_means_one_thing(sim):
+    """`--out` is the folder of the runs in each verb that has it, and `--to` what is written."""
+    context = click.Context(verbs)
+    commands = ((verb, verbs.get_command(context, verb)) for verb in verbs.list_commands(context))
+    options = [(verb, option) for verb, known in commands if known is not None for option in known.params]
+    assert {getattr(option, "help", None) for _, option in options if "--out" in option.opts} == {
+        "The folder of the runs."
+    }
+    assert {"sweep", "bench", "branch"} <= {verb for verb, option in options if "--to" in option.opts}

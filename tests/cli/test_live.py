@@ -16,7 +16,7 @@ import sim
 from sim.assembly.build import build
 from sim.cli.render.live import LiveProgress, Screen, line_of, picture
 from sim.cli.render.snapshot import Level, RateMeter, Snapshot, take_snapshot
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.scenario import load
 from sim.store import HashRecorder
 
@@ -37,7 +37,7 @@ agents:
 @pytest.fixture
 def runner(tiny):
     """A run of five minutes so far."""
-    runner = SimulationRunner(build(load(tiny)), until_ns=10 * MINUTE, mode="autonomous")
+    runner = RunController(build(load(tiny)), until_ns=10 * MINUTE, mode="autonomous")
     runner.simulation.world.kernel.recorder = HashRecorder()
     runner.begin()
     runner.simulation.world.kernel.run(5 * MINUTE)

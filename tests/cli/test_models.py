@@ -12,7 +12,7 @@ import pytest
 
 from sim.errors import UsageError
 from sim.llm import Access
-from sim.runner import SimulationRunner, run
+from sim.runner import RunController, run
 from sim.runner.progress import failures
 from sim.store import VIEWS
 from tests.llm.endpoint import Endpoint, Reply, Seen, error, fitting, whole
@@ -397,7 +397,7 @@ def test_a_run_whose_calls_all_failed_fails(sim, asks):
 
 def test_failed_calls_stand_in_the_progress(asks):
     """The line of progress says how many model calls have failed of how many."""
-    runners: list[SimulationRunner] = []
+    runners: list[RunController] = []
     with Endpoint(lambda seen: error(500) if seen.number == 0 else fitting(seen)) as endpoint:
         access = Access(("openai:m",), base_url=endpoint.url)
         run(asks, access=access, overrides=["models.retry.requests=1"], begun=runners.append)

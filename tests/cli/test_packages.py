@@ -123,7 +123,7 @@ def test_every_command_that_takes_a_scenario_takes_the_name(sim, tmp_path):
     checked = sim("check", "walkers:walk", "walkers:deep", "--json")
     told = [(one["file"], one["name"]) for one in json.loads(checked.out)["scenarios"]]
     assert told == [("walkers:walk", "walk"), ("walkers:deep", "deep")]
-    swept = sim("sweep", "walkers:walk", "--seeds", "1", "--jobs", "1", "--until", "2s", "--out", "swept")
+    swept = sim("sweep", "walkers:walk", "--seeds", "1", "--jobs", "1", "--until", "2s", "--to", "swept")
     assert swept.code == 0, swept.err
     assert json.loads((tmp_path / "swept/plan.json").read_text())["allow"] == ["Walkers"]
 

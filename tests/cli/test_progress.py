@@ -3,7 +3,7 @@ import pytest
 from sim.assembly.build import build
 from sim.cli.render.progress import Progress
 from sim.host.watchdog import Stuck
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.scenario import load
 
 MINUTE = 60 * 10**9
@@ -12,7 +12,7 @@ MINUTE = 60 * 10**9
 @pytest.fixture
 def runner(tiny):
     """A run that has just begun."""
-    runner = SimulationRunner(build(load(tiny)), until_ns=10 * MINUTE, mode="autonomous")
+    runner = RunController(build(load(tiny)), until_ns=10 * MINUTE, mode="autonomous")
     runner.begin()
     runner.simulation.world.kernel.run(1)
     return runner

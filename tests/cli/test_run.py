@@ -105,7 +105,7 @@ def test_problems_have_positions(sim, tiny):
 
 def test_failed_run(sim, tiny):
     """A run that fails ends with exit code 1 and one sentence; a traceback comes only with --debug."""
-    tiny.write_text("name: bad\nagents: [{name: a}]\nmetrics: {values: {x: 1 / (now - 60)}}\n")
+    tiny.write_text("name: bad\nagents: [{name: a}]\nmetrics: {values: {x: sqrt(59 - now)}}\n")
     short, long = sim("run", tiny), sim("run", tiny, "--debug")
 
     assert (short.code, long.code) == (1, 1)
@@ -157,18 +157,28 @@ def test_a_deadlock_is_said(sim, tiny):
     assert json.loads(sim("show", "deadlock", "--json").out)["deadlock"] == f"deadlock: {blocked}"
 
 
-def test_messages_that_no_rule_used_are_in_the_summary(sim, tiny):
-    """The summary, `sim show` and JSON count the messages that no rule used."""
+def test_messages_that_no_rule_reads_are_in_the_summary(sim, tiny):
+    """Summary, `sim show` and JSON say who did not read what; `sim run` warns, with a rule that is valid as it is."""
     tiny.write_text("""
 name: unread
 until: 1m
 agents:
-  - {name: ann, rules: [{when: iteration == 1, do: {send: {to: bob, data: hi}}}, {do: stop}]}
-  - {name: bob, rules: [{do: {sleep: {message: true}}}]}
+  - {name: ann, rules: [{when: iteration == 1, do: {send: {to: bob, topic: "it's late"}}}, {do: stop}]}
+  - name: bob
+    rules:
+      - {do: {sleep: {message: true}}}
 """)
 
-    assert json.loads(sim("run", tiny, "--json").out)["unmatched"] == 1
-    assert ["unmatched", "1"] in [line.split() for line in sim("show", "unread").out.splitlines()]
+    done = sim("run", tiny)
+    assert json.loads(sim("run", tiny, "--json").out)["unread"] == [
+        {"agent": "bob", "topic": "it's late", "count": 1, "why": "no rule"}
+    ]
+    assert "unread 1 message: 1 it's late to bob" in " ".join(sim("show", "unread").out.split())
+    assert '1 message with the topic "it\'s late" to bob was not read: no rule of bob applies to it' in done.err
+    rule = re.search("such as ({.*}),", done.err)
+    assert rule is not None
+    tiny.write_text(tiny.read_text().replace("rules:\n", f"rules:\n      - {rule[1]}\n"))
+    assert json.loads(sim("run", tiny, "--json").out)["unread"] == []
 
 
 def test_strict_runs_allow_no_failed_iteration(sim, tiny):

@@ -162,3 +162,11 @@ def test_names_in_errors_are_harmless(sim, tiny, name):
         assert done.code == 2
         assert all(sign.isprintable() or sign == "\n" for sign in done.err + done.out)
         assert "two\nlines" not in done.err + done.out
+
+
+@pytest.mark.parametrize("option", ["--events", "--limit", "--task"])
+def test_numbers_of_more_than_64_bits_are_wrong_usage(sim, run, option):
+    """A number that neither SQLite nor Python can count with is refused with its range."""
+    done = sim("show", run, option, 10**30)
+    assert done.code == 2
+    assert f"{10**30} is not in the range 0<=x<={2**63 - 1}" in done.err

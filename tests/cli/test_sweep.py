@@ -175,7 +175,7 @@ def kept(folder: Path) -> list[dict[str, str]]:
 
 
 def _start(dice: Path, folder: Path) -> "subprocess.Popen[str]":
-    arguments = ["sweep", str(dice), "--vary", VARY, "--seeds", "20", "--out", str(folder)]
+    arguments = ["sweep", str(dice), "--vary", VARY, "--seeds", "20", "--to", str(folder)]
     return _process(arguments)
 
 
@@ -189,7 +189,7 @@ def _process(arguments: list[str]) -> "subprocess.Popen[str]":
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_sweep_that_was_stopped_goes_on(dice: Path, tmp_path: Path, how: signal.Signals) -> None:
     """Killed or interrupted and resumed, a sweep has the same rows as one in one go."""
-    whole = sweep(dice, "--vary", VARY, "--seeds", 20, "--out", tmp_path / "whole")
+    whole = sweep(dice, "--vary", VARY, "--seeds", 20, "--to", tmp_path / "whole")
     folder, kills = tmp_path / "killed", 0
     process = _start(dice, folder)
     while process.poll() is None and not (folder / "plan.json").exists():  # a busy machine begins late
@@ -215,7 +215,7 @@ def test_a_sweep_that_was_stopped_goes_on(dice: Path, tmp_path: Path, how: signa
 def test_two_processes_cannot_write_one_sweep(dice: Path, tmp_path: Path) -> None:
     """As long as one has the results, another process is refused, and changes nothing; afterwards it is not."""
     folder = tmp_path / "one"
-    whole = sweep(dice, "--seeds", 2, "--out", folder)
+    whole = sweep(dice, "--seeds", 2, "--to", folder)
     with contextlib.closing(Results(folder)):
         code, _, err = command("sweep", "--resume", folder)
     assert (code, "another process writes" in err) == (2, True)
@@ -229,7 +229,7 @@ def test_a_folder_that_has_a_plan_or_results_is_refused(dice: Path, name: str) -
     folder.mkdir()
     (folder / name).write_text("mine")
     for _ in range(2):
-        code, _, err = command("sweep", dice, "--seeds", 1, "--out", folder)
+        code, _, err = command("sweep", dice, "--seeds", 1, "--to", folder)
         assert (code, f"already contains {name}" in err) == (2, True), err
     assert [path.name for path in folder.iterdir()] == [name]
     assert (folder / name).read_text() == "mine"
@@ -251,10 +251,10 @@ def test_a_full_disk_at_the_start_leaves_nothing(dice: Path, monkeypatch: pytest
             patched.setattr(Results, "_create", no_table)
         else:
             patched.setattr("sim.experiments.folder.private_file", no_plan)
-        code, _, err = command("sweep", dice, "--seeds", 1, "--out", "out")
+        code, _, err = command("sweep", dice, "--seeds", 1, "--to", "out")
         assert (code, f"{full} cannot be used" in err) == (1, True), err
     assert not list((dice.parent / "out").iterdir())
-    sweep(dice, "--seeds", 1, "--out", "out")
+    sweep(dice, "--seeds", 1, "--to", "out")
 
 
 Change = Callable[[Told], object]
@@ -416,18 +416,58 @@ def test_a_scenario_that_measures_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arms", [False, True])
-def test_an_outcome_that_no_trial_has(dice: Path, arms: bool) -> None:
-    """A misspelled outcome is an error that names those that there are, and seeds are not added in vain."""
-    precise = ("--seeds", 2, "--outcome", "ponts", "--until-precision", "5%", "--most-seeds", 50)
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("ponts", "did you mean 'points'?"),
+        ("mean_ponts", "did you mean 'points'?"),
+        ("done_pubish", "did you mean 'done_publish'?"),
+        ("agents_runing", "did you mean 'agents_running'?"),
+        ("zzz", "it has points, "),
+    ],
+)
+def test_a_misspelled_outcome_is_refused_before_any_trial(dice: Path, arms: bool, name: str, hint: str) -> None:
+    """What the file defines and what is counted is known, so nothing runs, and nothing is written."""
+    options = ("--outcome", "points", "--outcome", name, "--seeds", 2)
     if arms:
         package.run(dice, out="runs")
-        code, out, err = command("branch", "dice", "--at", "1s", "--arm", "same:", *precise, "--json")
+        code, out, err = command("branch", "dice", "--at", "1s", "--arm", "same:", *options)
     else:
-        code, out, err = command("sweep", dice, *precise, "--json")
-    assert code == 1
-    assert [row["seeds"] for row in json.loads(out)["rows"]] == [10, 10][: 1 + arms]
-    assert err.count("sim: warning: the first trial has no outcome ponts; did you mean 'points'?") == 1
-    assert err.endswith("sim: error: no trial has the outcome ponts\nhint: did you mean 'points'?\n")
+        code, out, err = command("sweep", dice, *options)
+    assert (code, out) == (2, "")
+    assert f"sim: error: the scenario has no outcome '{name}'\nhint: {hint}" in err
+    assert not Path("experiments").exists()
+
+
+OBSERVER = """
+import sim
+
+class Observer(sim.Agent):
+    async def decide_action(self):
+        self.world.observe(self.agent_id, "luck", 1.0)
+        return sim.Action("noop")
+"""
+
+
+def test_an_outcome_of_an_agent_in_python_is_checked_after_the_first_trial(dice: Path) -> None:
+    """Such agents can record anything: a name that the first trial does not have ends the experiment there."""
+    Path("observer.py").write_text(OBSERVER)
+    dice.write_text("name: d\nuntil: 1s\nagents: [{name: a, kind: 'observer:Observer'}]\n")
+    given = ("sweep", dice, "--allow", "observer", "--seeds", 5, "--jobs", 1, "--outcome")
+    code, _, err = command(*given, "mean_lukc")
+    assert (code, "the first trial has no outcome 'mean_lukc'\nhint: did you mean 'mean_luck'?" in err) == (2, True), (
+        err
+    )
+    (results,) = Path("experiments").glob("*/results.db")
+    with contextlib.closing(sqlite3.connect(results)) as database:
+        assert database.execute("SELECT count(*) FROM trials").fetchone() == (1,)
+    assert command(*given, "mean_luck")[0] == 0
+
+
+def test_a_count_that_no_trial_has_is_zero(dice: Path) -> None:
+    """An action that is never done is an outcome like another: it was done 0 times."""
+    told = sweep(dice, "--seeds", 2, "--outcome", "refused_publish")
+    assert told["rows"][0]["outcomes"]["refused_publish"]["mean"] == 0
 
 
 def test_counts_are_zero_where_nothing_was_counted(dice: Path) -> None:
@@ -455,9 +495,9 @@ def test_agents_that_fail_are_told(dice: Path) -> None:
 def test_two_hundred_trials_killed_five_times(dice: Path, tmp_path: Path) -> None:
     """A sweep of 200 trials, killed five times and resumed, has the rows of one in one go."""
     vary = ("--vary", "agents.player.state.sides=2..21:20", "--seeds", "10", "--set", "until=40s")
-    sweep(dice, *vary, "--out", tmp_path / "whole")
+    sweep(dice, *vary, "--to", tmp_path / "whole")
     folder = tmp_path / "killed"
-    process = _process(["sweep", str(dice), *vary, "--out", str(folder)])
+    process = _process(["sweep", str(dice), *vary, "--to", str(folder)])
     while not (folder / "plan.json").exists():
         time.sleep(0.01)
     for _ in range(5):
@@ -513,3 +553,10 @@ def test_what_has_no_effect_is_told(dice: Path) -> None:
     assert code == 0, err
     assert "limits.calls.global has no effect" in err
     assert "sides has no effect" not in err
+
+
+@pytest.mark.parametrize("values", ["[1,2", "1,{a: 1}"])
+def test_an_error_in_a_varied_value_names_the_option(dice: Path, values: str) -> None:
+    """It comes from --vary, and so the message says, not from --set."""
+    code, _, err = command("sweep", dice, "--vary", f"agents.player.count={values}")
+    assert (code, err.startswith("sim: error: --vary:1:"), "--set" in err) == (2, True, False), err

@@ -10,7 +10,9 @@ from sim.experiments.arms import BASELINE, arms_of, check_past, differences_of, 
 from sim.experiments.estimate import Estimate, least_effect
 from sim.experiments.plan import Plan
 from sim.experiments.reach import Trace, TraceRecorder, reached
+from sim.kernel import sleep
 from sim.store import HashRecorder
+from sim.world import World
 
 SCENARIO = """
 name: bees
@@ -122,17 +124,36 @@ def test_the_place_of_an_event_in_the_order_reaches_nobody() -> None:
     assert reached(traces[0], traces[1], (1.0, 1.0)) == {}
 
 
+def worked(before: int, ids: tuple[int, ...] = (0, 1, 0), text: str = "dig") -> Trace:
+    """Return the trace of a world in which an agent makes tasks, after others have made some, and changes them."""
+    world = World(1, recorder=(recorder := TraceRecorder(HashRecorder())))
+
+    async def other() -> None:
+        for _ in range(before):
+            world.tasks.create("other", "wait")
+
+    async def agent() -> None:
+        await sleep(1)
+        made = [world.tasks.create("agent", text).id for _ in range(2)]
+        for place in ids:
+            world.event_bus.tell(
+                "work.done", {"task": made[place], "seen": [{"depends_on": made}], "says": f"#{made[0]}"}
+            )
+            world.event_bus.publish("work.told", {"text": f'{{"observation":{{"id":{made[place]}}}}}'})
+
+    world.spawn("other", other())
+    world.spawn("agent", agent())
+    world.kernel.run()
+    return {"agent": recorder.trace["agent"]}
+
+
 def test_numbers_that_a_run_gives_reach_nobody() -> None:
-    """A task that another agent has added gives later tasks other numbers; which of its tasks are the same counts."""
-
-    def trace(first: int, *others: int) -> Trace:
-        recorder = TraceRecorder(HashRecorder())
-        for counter, number in enumerate((first, *others), start=1):
-            recorder.event((counter, 0, 0, 16, counter, "a", "task.done", {"id": number, "count": 3}, None))
-        return recorder.trace
-
-    assert reached(trace(1, 2, 1), trace(5, 9, 5), (1.0, 1.0)) == {}
-    assert reached(trace(1, 2, 1), trace(5, 9, 9), (1.0, 1.0)) == {"a": 3e-9}
+    """A task that another agent has added gives later tasks other numbers; which of its tasks are the same counts, and
+    so does all else. The events are those of a real world: its tasks and its bus encode what they record.
+    """
+    assert reached(worked(0), worked(5), (9.0, 9.0)) == {}
+    assert reached(worked(0), worked(5, (0, 1, 1)), (9.0, 9.0)) == {"agent": 1.0}
+    assert reached(worked(0), worked(5, text="rest"), (9.0, 9.0)) == {"agent": 1.0}
 
 
 def test_the_agents_that_an_arm_reached(bees: Path) -> None:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.errors import UsageError
-from sim.experiments.designs import points_of, variable
+from sim.experiments.designs import points_of, variable, varied
+from sim.scenario.overrides import Override
 
 
 def values(text: str) -> tuple[str, ...]:
@@ -39,6 +40,30 @@ def test_what_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         variable(text)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("k=[1,2],[3]", ("[1,2]", "[3]")),
+        ("k=[],[[1,2],[3]]", ("[]", "[[1,2],[3]]")),
+        ("k={a: 1, b: 2},{a: 2}", ("{a: 1, b: 2}", "{a: 2}")),
+        ('k="a,b",c', ('"a,b"', "c")),
+        ("k=['x,y', z],[]", ("['x,y', z]", "[]")),
+        ('k=["0..1"],"1..2"', ('["0..1"]', '"1..2"')),
+        ("k=it's,5 o'clock", ("it's", "5 o'clock")),
+    ],
+)
+def test_commas_inside_of_a_value_do_not_end_it(text: str, values: tuple[str, ...]) -> None:
+    """Values can be lists, mappings and quoted texts, as in `--set`."""
+    assert variable(text).values == values
+
+
+def test_any_values_can_be_varied_from_python() -> None:
+    """A list, a text with a comma and one that looks like a range reach the scenario as they are."""
+    values = [[1, 2], [], {"a": [1, 2]}, "a,b", "0..1", "plain", 0.5, None, True]
+    (text,) = varied({"k": values})
+    assert [Override.parse(f"k={value}").value for value in variable(text).values] == values
 
 
 def test_a_factorial_tries_all_combinations() -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError, Literal, nearest
+from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError, Literal, did_you_mean, nearest
+from sim.expressions.expression import INSTEAD
 
 NAMES = {
     "energy": 2,
@@ -189,3 +190,18 @@ def value_or_too_big(text):
         if "too big" in str(error):
             raise TooBig from error
         raise
+
+
+@pytest.mark.parametrize("name", sorted(INSTEAD))
+def test_functions_of_python_say_what_to_write(name: str) -> None:
+    """The hint for a function that expressions do not have is what to write instead, not a name that looks alike."""
+    with pytest.raises(ExpressionError, match=f"there is no function '{name}'") as caught:
+        Expression.parse(f"{name}(3)", names=(), functions={*PURE_FUNCTIONS, "usage", "chance"})
+    assert caught.value.hint == INSTEAD[name]
+
+
+def test_a_hint_is_a_name_that_looks_alike() -> None:
+    """A transposed or missing letter is found; a name that shares half of its letters by chance is not."""
+    assert did_you_mean("usgae", ["usage", "uniform"]) == "did you mean 'usage'?"
+    assert did_you_mean("rang", ["usage", "uniform"]) is None
+    assert did_you_mean("range", ["usage", "uniform"]) is None

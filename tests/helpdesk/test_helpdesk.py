@@ -14,7 +14,7 @@ import pytest
 
 import sim
 from sim.agents.conversation import Conversations
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.runner.options import Backend
 from sim.store import open_run
 from tests.helpers import command
@@ -76,7 +76,7 @@ def test_it_is_the_same_on_backends_hash_seeds_and_processes(start: Start, mode:
 
 def test_it_shows_what_its_first_lines_say(tmp_path: Path) -> None:
     """Large refunds wait for the supervisor, also over the weekend; small ones do not; every question is answered."""
-    kept: list[SimulationRunner] = []
+    kept: list[RunController] = []
     result = sim.run(FILE, out=tmp_path, begun=kept.append)
     world = kept[0].simulation.world
     with open_run(Path(result.run or "")) as stored:

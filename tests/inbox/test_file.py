@@ -4,6 +4,8 @@ import json
 import sqlite3
 import stat
 import sys
+import threading
+from typing import Any
 
 import pytest
 
@@ -50,7 +52,8 @@ def test_a_request_is_read_in_order_and_answered_once(inbox, tmp_path):
     with InboxFile(tmp_path, create=True) as again:  # which changes nothing
         assert again.answer_to(keys[0]) == Answer("refused", 5, "it was full")
         assert again.answer_to(keys[1]) is None
-        assert again.answer_to("another") is None
+        with pytest.raises(RunError, match="was removed or replaced"):
+            again.answer_to("another")
 
 
 def test_a_later_process_fences_an_earlier_one_out(inbox):
@@ -127,6 +130,44 @@ def test_damage_to_the_inbox_never_disturbs_the_run(tmp_path, backend):
     result = sim.run(path, out=tmp_path / "runs", begun=begun, backend=backend)
     assert (result.status, result.sim_seconds) == ("finished", 3600)
     assert sim.replay(told[0]).same
+
+
+@pytest.mark.parametrize("how", ["removed", "copied"])
+def test_an_inbox_that_is_removed_or_replaced_is_found_again(tmp_path, how):
+    """What people ask after the inbox was removed under way, or replaced by a copy, is taken in, each request once.
+    Whoever waits for an answer in the file that is gone learns that none comes.
+    """
+    path = tmp_path / "quick.yaml"
+    path.write_text(QUICK.replace("6000", "60"))
+    found: dict[str, Any] = {}
+
+    def people(run):
+        first = ask(run, "pause", agent_id="a")
+        found["first"] = await_answer(run, first, 30)
+        with InboxFile(run) as inbox:
+            content = (run / INBOX).read_bytes()
+            (run / INBOX).unlink()
+            with pytest.raises(RunError, match="was removed or replaced, and with it the request"):
+                inbox.answer_to(first)
+        if how == "copied":
+            private_file(run / INBOX, content)
+        else:
+            with pytest.raises(RunError, match=r"inbox\.db"):
+                await_answer(run, first, 30)
+        found["second"] = await_answer(run, ask(run, "resume", agent_id="a"), 30)
+        found["last"] = await_answer(run, ask(run, "stop_all"), 30)
+
+    def begun(runner):
+        (run,) = (tmp_path / "runs").glob("[!.]*")
+        thread = threading.Thread(target=people, args=(run,))
+        thread.start()
+        found["run"], found["thread"] = run, thread
+
+    result = sim.run(path, out=tmp_path / "runs", begun=begun)
+    found["thread"].join()
+    assert result.status == "finished"
+    assert [found[name].outcome for name in ("first", "second", "last")] == ["done"] * 3
+    assert rows(found["run"], "SELECT data ->> '$.kind' FROM inputs") == ["pause", "resume", "stop_all"]
 
 
 def test_rows_of_other_programs_are_answered_as_wrong(tmp_path):

@@ -9,7 +9,7 @@ from sim.assembly.build import Kinds, build
 from sim.kernel.codec import decode
 from sim.llm import Access, Models
 from sim.llm.service import OutsideClient
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.scenario import loads
 from sim.store import HashRecorder
 
@@ -59,7 +59,7 @@ class Scene:
 
     def run(self, backend: str = "asyncio", mode: Any = "autonomous") -> Self:
         """Run it to its end."""
-        runner = SimulationRunner(self.simulation, until_ns=self.simulation.scenario.end_ns, mode=mode)
+        runner = RunController(self.simulation, until_ns=self.simulation.scenario.end_ns, mode=mode)
 
         async def main() -> None:
             try:

@@ -160,25 +160,26 @@ def test_others_run_on_until_the_answer_is_due(backend):
 
 
 def test_a_draw_does_not_depend_on_other_calls():
-    """The latency of the n-th call of an agent for a use stays the same if it also calls for another use."""
+    """The latency of a call belongs to its moment: calls before, for this or another use, change no later one."""
     agents = """
   - name: asker
     state: {n: 0}
-    loop: {min_loop_delay: 1s, max_loop_delay: 2s}
+    loop: {min_loop_delay: 1ms, max_loop_delay: 2s}
     rules:
-      - {when: n < 3, do: [FIRST{ask: {prompt: x}}], set: {n: "=n + 1"}}
-      - do: stop
+      - {when: n >= 3, do: stop}
+      - {when: woken_by == "time", do: {ask: {prompt: x}}, set: {n: "=n + 1"}}
+      - {do: [FIRST{sleep: {until: "=(n + 1) * 1000"}}]}
 """
 
     def seconds(first: str) -> list[float]:
-        scene = Scene(
-            f"{YES}  latency: {DRAWN}", agents.replace("FIRST", first), access=OUTSIDE, edge=Edge(*[answered()] * 6)
-        )
+        text = agents.replace("FIRST", first)
+        scene = Scene(f"{YES}  latency: {DRAWN}", text, "until: 2h", access=OUTSIDE, edge=Edge(*[answered()] * 9))
         return [call["seconds"] for call in scene.run().events("model.call") if call["use"] == "agent"]
 
     alone = seconds("")
     assert len(set(alone)) == 3
     assert seconds("{ask: {prompt: x, use: judge}}, ") == alone
+    assert seconds("{ask: {prompt: x}}, ")[1::2] == alone
 
 
 def test_a_latency_longer_than_any_deadline_is_no_timeout():

@@ -14,7 +14,7 @@ import pytest
 
 from sim.assembly.build import Simulation, build
 from sim.llm import Access
-from sim.runner import SimulationRunner, run
+from sim.runner import RunController, run
 from sim.runner.estimate import estimate
 from sim.scenario import load
 from tests.llm.endpoint import Endpoint, Seen, error, fitting
@@ -26,7 +26,7 @@ KEY = "sk-canary-0123456789"
 def debate(*overrides: str, mode: Any = "autonomous", seed: int = 1) -> Simulation:
     """Run the debate and return what is left."""
     simulation = build(load(DEBATE, overrides), seed=seed)
-    anyio.run(SimulationRunner(simulation, until_ns=simulation.scenario.end_ns, mode=mode).run)
+    anyio.run(RunController(simulation, until_ns=simulation.scenario.end_ns, mode=mode).run)
     return simulation
 
 

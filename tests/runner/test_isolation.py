@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from sim.assembly.build import build
 from sim.events import EventBus
 from sim.kernel import Kernel, Latch, Queue, Signal, sleep
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.scenario import loads
 from sim.store import HashRecorder
-from sim.store.hashing import lane_of
+from sim.store.lanes import Lanes
 
 TALK = """
 name: talk
@@ -53,7 +53,7 @@ def lanes(text: str) -> tuple[str, ...]:
     """Return the hashes of the lanes of a run."""
     recorder = HashRecorder()
     simulation = build(loads(text), recorder=recorder)
-    anyio.run(SimulationRunner(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous").run)
+    anyio.run(RunController(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous").run)
     recorder.flush()
     return recorder.lanes
 
@@ -71,7 +71,7 @@ def test_one_agent_more_changes_its_own_lane_alone(does):
     text = TALK.format(seed=5)
     count = 7
     extra = f"  - {{name: extra, count: {count}, {EXTRAS[does]}}}"
-    own = {lane_of(f"extra-{number}") for number in range(1, count + 1)}
+    own = {Lanes().of(f"extra-{number}") for number in range(1, count + 1)}
     found = changed(lanes(text.replace("EXTRA", "")), lanes(text.replace("EXTRA", extra)))
     assert found == own
 
@@ -82,7 +82,7 @@ def test_any_agents_more_change_their_own_lanes_alone(seed, kinds, shuffled):
     """The same for any of them together, any seed, and a shuffled order."""
     text = TALK.format(seed=seed) + ("execution: {ties: shuffled}\n" if shuffled else "")
     extra = "\n".join(f"  - {{name: x{number}, {EXTRAS[does]}}}" for number, does in enumerate(kinds))
-    own = {lane_of(f"x{number}") for number in range(len(kinds))}
+    own = {Lanes().of(f"x{number}") for number in range(len(kinds))}
     assert changed(lanes(text.replace("EXTRA", "")), lanes(text.replace("EXTRA", extra))) <= own
 
 
@@ -97,7 +97,7 @@ def test_one_draw_more_moves_no_later_one(more):
 
     def seen(drawn: list[bool]) -> list[int]:
         simulation = build(loads(text.replace("MORE", str(drawn).lower())))
-        anyio.run(SimulationRunner(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous").run)
+        anyio.run(RunController(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous").run)
         found: list[int] = simulation.world.agents["a"].state["seen"]
         return found
 
@@ -154,7 +154,7 @@ def test_the_cause_of_a_step_is_the_event_that_woke_it():
     text = TALK.format(seed=5).replace("EXTRA", "  - {name: x, rules: [{do: {sleep: {event: 'said.**'}}}]}")
     recorder = HashRecorder(keep=True)
     simulation = build(loads(text), recorder=recorder)
-    anyio.run(SimulationRunner(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous").run)
+    anyio.run(RunController(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous").run)
     recorder.flush()
     topics = {row[3:5]: row[6] for row in recorder.rows}
     for agent, does, topic in (("x", "sleep", "said.hello"), ("friend", "publish", "message.sent")):

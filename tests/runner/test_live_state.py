@@ -12,7 +12,7 @@ from sim.actors import Control
 from sim.assembly.build import build
 from sim.assembly.live_parameters import LiveParameters
 from sim.errors import UsageError
-from sim.runner import SimulationRunner, branch, replay, resume, run
+from sim.runner import RunController, branch, replay, resume, run
 from sim.scenario import loads
 from sim.scenario.overrides import Override
 from sim.store import open_run
@@ -196,7 +196,7 @@ def test_changes_build_on_each_other(tmp_path: Path):
         f"{TEXT}interventions:\n  - {{at: 10m, set: {{limits.deals.agent: 6 per 1h, costs.publish.deals: 2}}}}\n"
     )
 
-    def begun(runner: SimulationRunner) -> None:
+    def begun(runner: RunController) -> None:
         Control(runner.simulation.manager).set({"costs.publish.deals": 3, "agents.traders.state.price": "=price * 2"})
 
     made = run(path, out=tmp_path / "runs", begun=begun)
@@ -217,7 +217,7 @@ def test_a_host_program_sets_values(tmp_path: Path, backend: Any):
     path.write_text(TEXT)
     caught: list[str] = []
 
-    def begun(runner: SimulationRunner) -> None:
+    def begun(runner: RunController) -> None:
         control = Control(runner.simulation.manager)
         control.set({"agents.buyer.state.note": {"text": "=me", "list": [1, None, "=="]}})
         control.publish("rumour.heard", {"x": 1})
@@ -251,7 +251,7 @@ def test_a_refused_input_changes_nothing(tmp_path: Path):
     path = tmp_path / "market.yaml"
     path.write_text(TEXT.replace("until: 1h", "until: 1h\nexecution: {max_data_bytes: 1000}"))
 
-    def begun(runner: SimulationRunner) -> None:
+    def begun(runner: RunController) -> None:
         control = Control(runner.simulation.manager)
         control.set({"agents.clerk.state.open": False, "agents.buyer.state.price": "=1 / index"})
         control.publish("rumour.heard", "x" * 2000)
@@ -280,7 +280,7 @@ def test_an_interrupted_run_keeps_what_was_set(tmp_path: Path):
     hashes = []
     for stop in (False, True):
 
-        def begun(runner: SimulationRunner, stop: bool = stop) -> None:
+        def begun(runner: RunController, stop: bool = stop) -> None:
             Control(runner.simulation.manager).set({"agents.traders.state.price": 7})
             if stop:
                 runner.simulation.world.kernel.call_at(

@@ -11,7 +11,7 @@ from sim.actors import Agent
 from sim.assembly.build import Simulation, build
 from sim.errors import LivelockError, RunError, UsageError
 from sim.kernel import NS, Effect, perform, sleep
-from sim.runner import RunResult, SimulationRunner, run, run_async
+from sim.runner import RunController, RunResult, run, run_async
 from sim.runner.result import Distribution
 from sim.scenario import Scenario, load
 from sim.standalone import World
@@ -35,7 +35,7 @@ def drive(
     """Run a scenario with a recorder that keeps its rows."""
     keeper = HashRecorder(keep=True)
     simulation = build(scenario(tmp_path, text), recorder=keeper, kinds=kinds)
-    runner = SimulationRunner(simulation, until_ns=round(until * NS), mode=mode)
+    runner = RunController(simulation, until_ns=round(until * NS), mode=mode)
     status = anyio.run(runner.run)
     result = runner.finish(status, keeper, run=None, backend="asyncio", wall_seconds=0)
     return result, keeper, simulation
@@ -154,7 +154,7 @@ def test_effects_in_flight_at_the_end_are_abandoned(tmp_path: Path, mode: str) -
     simulation = build(
         scenario(tmp_path, "agents: [{name: a, kind: caller}]\n"), recorder=keeper, kinds={"caller": Caller}
     )
-    runner = SimulationRunner(simulation, until_ns=10 * NS, mode=mode)  # type: ignore[arg-type]
+    runner = RunController(simulation, until_ns=10 * NS, mode=mode)  # type: ignore[arg-type]
     status = anyio.run(runner.run)
     result = runner.finish(status, keeper, run=None, backend="asyncio", wall_seconds=0)
     assert order[-3:] == ["abandoned", "agent.state", "agent.state"]
@@ -166,7 +166,7 @@ def test_an_interrupted_run_changes_no_agent(tmp_path: Path) -> None:
     """A run that is suspended is `interrupted`: no agent is stopped, and nothing is recorded for it."""
     keeper = HashRecorder(keep=True)
     simulation = build(scenario(tmp_path, "agents: [{name: a, rules: [{do: noop}]}]\n"), recorder=keeper)
-    runner = SimulationRunner(simulation, until_ns=10**18, mode="autonomous")
+    runner = RunController(simulation, until_ns=10**18, mode="autonomous")
     simulation.world.kernel.call_at(5 * NS, runner.host.suspend, simulation.world.kernel.scenario)
     status = anyio.run(runner.run)
     result = runner.finish(status, keeper, run=None, backend="asyncio", wall_seconds=0)

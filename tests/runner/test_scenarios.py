@@ -8,7 +8,7 @@ import pytest
 
 from sim.assembly.build import build
 from sim.kernel.rows import EventRow
-from sim.runner import SimulationRunner, run
+from sim.runner import RunController, run
 from sim.scenario import load
 from sim.store import HashRecorder
 
@@ -37,7 +37,7 @@ def test_the_queue_waits_as_theory_says() -> None:
     means: list[float] = []
     for seed in (1, 2):
         simulation = build(load(SCENARIOS / "queue.yaml"), seed=seed)
-        runner = SimulationRunner(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous")
+        runner = RunController(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous")
         _drive(runner)
         waits = list(simulation.world.observations["wait"])[200:]  # without the start from empty
         size = len(waits) // 20
@@ -48,7 +48,7 @@ def test_the_queue_waits_as_theory_says() -> None:
     assert error < 4  # else the interval would prove nothing
 
 
-def _drive(runner: SimulationRunner) -> None:
+def _drive(runner: RunController) -> None:
     import anyio
 
     anyio.run(runner.run)
@@ -104,7 +104,7 @@ def test_ecology_conserves_money_and_keeps_its_limits() -> None:
         auditor = Auditor()
         simulation = build(load(SCENARIOS / "ecology.yaml"), recorder=auditor)
         auditor.world = simulation.world
-        runner = SimulationRunner(simulation, until_ns=3 * 3600 * 10**9, mode=mode)
+        runner = RunController(simulation, until_ns=3 * 3600 * 10**9, mode=mode)
         _drive(runner)
         assert auditor.checks > 2000
         assert simulation.world.rate_tracker.statistics()["llm_calls"].granted > 100

@@ -3,7 +3,7 @@
 import pytest
 
 from sim.assembly.build import build
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.runner.progress import calls
 from sim.runner.troubles import CIRCLE_SECONDS, Troubles
 from sim.scenario import loads
@@ -25,7 +25,7 @@ agents:
 @pytest.mark.parametrize(("delay", "circles"), [("1ms", True), ("1m", False)])
 def test_agents_in_circles(delay: str, circles: bool):
     """Agents that answer each other while simulated time almost stands still are named once; slow ones are not."""
-    runner = SimulationRunner(build(loads(PING.replace("DELAY", delay))), until_ns=3600 * 10**9, mode="autonomous")
+    runner = RunController(build(loads(PING.replace("DELAY", delay))), until_ns=3600 * 10**9, mode="autonomous")
     runner.begin()
     troubles = Troubles(0.0)
     runner.simulation.world.kernel.run(5 * 10**9 if circles else 3600 * 10**9)
@@ -52,7 +52,7 @@ def test_calls_that_fail(fail: str, words: str):
     """
     agents = "\n  - {name: a, count: 6, loop: {min_loop_delay: 1h}, rules: [{do: {ask: {prompt: Well?}}}]}\n"
     scene = Scene(f"  rules: [{{fail: {fail}}}]\n", agents, "until: 30m")
-    runner = SimulationRunner(scene.simulation, until_ns=1800 * 10**9, mode="autonomous")
+    runner = RunController(scene.simulation, until_ns=1800 * 10**9, mode="autonomous")
     runner.begin()
     scene.world.kernel.run(1800 * 10**9)
     troubles = Troubles(0.0)

@@ -92,10 +92,10 @@ def test_a_sleep_until_a_time_of_day_ends_then() -> None:
     text = text.replace("{SLEEP}", '{daily: "02:30"}').replace("EVENT", "at: 1h")
     text += "stop: {when: now > 331000}\n"
     from sim.assembly.build import build
-    from sim.runner import SimulationRunner
+    from sim.runner import RunController
 
     simulation = build(loads(text))
-    runner = SimulationRunner(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous")
+    runner = RunController(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous")
     __import__("anyio").run(runner.run)
     seen = simulation.world.agents["clerk"].state["seen"]
     assert seen == ["2026-03-07 2", "2026-03-08 3", "2026-03-09 2", "2026-03-10 2"]

@@ -8,7 +8,7 @@ from sim.assembly.build import build
 from sim.errors import UsageError
 from sim.llm import Access
 from sim.runner import run
-from sim.runner.runner import SimulationRunner
+from sim.runner.runner import RunController
 from sim.scenario import loads
 from tests.sync.sync_agents import KINDS, Undeclared, scene, walkers
 
@@ -103,14 +103,14 @@ def test_the_autonomous_mode_is_refused():
     """Rounds are ticks: the mode without them is refused."""
     simulation = made(FINE)
     with pytest.raises(UsageError, match="needs the tick mode") as caught:
-        SimulationRunner(simulation, until_ns=10**9, mode="autonomous")
+        RunController(simulation, until_ns=10**9, mode="autonomous")
     assert "execution.sync=null" in (caught.value.hint or "")
 
 
 def test_the_wall_clock_of_the_caller_is_refused():
     """Also who asks for it beside the scenario gets no run that follows real time."""
     with pytest.raises(UsageError, match="needs the virtual clock"):
-        SimulationRunner(made(FINE), until_ns=10**9, mode="tick", speed=1.0)
+        RunController(made(FINE), until_ns=10**9, mode="tick", speed=1.0)
 
 
 @pytest.mark.parametrize("options", [{"mode": "autonomous"}, {"clock": "wall"}])

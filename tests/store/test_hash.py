@@ -12,7 +12,8 @@ from sim.kernel.codec import Raw, encode
 from sim.kernel.effects import hash_request
 from sim.kernel.rows import EventRow, InputRow, IntentRow, ResultRow
 from sim.store import HashRecorder, final_hash, open_run
-from sim.store.hashing import RunHash, encode_events, lane_of
+from sim.store.hashing import RunHash, encode_events
+from sim.store.lanes import Lanes
 from tests.store import resealed
 
 EVENT: EventRow = (
@@ -128,9 +129,9 @@ def test_a_lane_holds_the_events_of_its_agents_in_their_order(told, data):
         parts.add_events(encode_events(rows[since:until]), until - since)
     assert parts.lanes == whole.lanes
     assert parts.stream == whole.stream
-    for lane in {lane_of(actor) for actor, _ in told}:
+    for lane in {Lanes().of(actor) for actor, _ in told}:
         alone = RunHash()
-        own = [row for row in rows if lane_of(row[5]) == lane]
+        own = [row for row in rows if Lanes().of(row[5]) == lane]
         alone.add_events(encode_events(own), len(own))
         assert alone.lanes[lane] == whole.lanes[lane]
         assert sum(one != other for one, other in zip(alone.lanes, RunHash().lanes, strict=True)) == 1

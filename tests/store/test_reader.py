@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from sim.errors import RunError, SimError, UsageError
 from sim.experiments.results import FILE
-from sim.store import RunRecorder, find_run, list_runs, open_run
+from sim.store import RunHeader, RunRecorder, create_run, find_run, list_runs, open_run
+from sim.store.files import SCENARIO
 from sim.store.schema import TABLES
 from tests.helpers import wait_until_durable
 from tests.store import resealed
@@ -197,6 +198,8 @@ def test_results_of_queries_are_bounded(folder, monkeypatch, sql, sentence):
 def test_wrong_queries_are_usage_errors(folder):
     """A mistake in a query, two statements, or a view that does not exist is the caller's, with a hint."""
     with open_run(folder) as run:
+        with pytest.raises(UsageError, match="a parameter of the query cannot be used"):
+            run.query("SELECT * FROM events WHERE id = ?", (2**64,))
         with pytest.raises(UsageError, match="no such column: nope"):
             run.query("SELECT nope FROM run")
         with pytest.raises(UsageError, match="one statement"):
@@ -281,6 +284,18 @@ def test_a_run_is_found_by_path_or_beginning_of_its_name(record, tmp_path):
         find_run(root, "")
     with pytest.raises(UsageError, match="there is no run 'x'"):
         find_run(tmp_path / "missing", "x")
+
+
+def test_the_name_of_a_scenario_is_its_run_under_way(record, tmp_path):
+    """Commands for running runs take the latest run of a name that is under way, also if a later one has ended."""
+    root, header = tmp_path / "runs", RunHeader("town", 1, "autonomous", "asyncio")
+    with RunRecorder(create_run(root, header, "name: town")) as recorder:
+        later = record()
+        os.utime(later / SCENARIO, ns=(2**62, 2**62))
+        assert find_run(root, "town") == later
+        assert find_run(root, "town", running=True) == recorder.folder
+        assert find_run(root, "town~1", running=True) == recorder.folder
+    assert find_run(root, "town", running=True) == later
 
 
 def test_an_experiment_is_no_run(tmp_path):

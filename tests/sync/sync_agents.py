@@ -14,7 +14,7 @@ from sim.llm.service import Models
 from sim.llm.types import ChatMessage, ModelRequest, Sampling
 from sim.runner.event_loop import blocking
 from sim.runner.result import RunResult
-from sim.runner.runner import SimulationRunner
+from sim.runner.runner import RunController
 from sim.runner.running import Session
 from sim.scenario import loads
 from sim.store import HashRecorder
@@ -212,7 +212,7 @@ def walkers(count: int = 7, state: str = "{}", kind: str = "walker", more: str =
 class Trial:
     """A run that has ended, and all that was recorded of it."""
 
-    runner: SimulationRunner
+    runner: RunController
     rows: list[EventRow]
     result: RunResult
 
@@ -239,15 +239,15 @@ def trial(
     kinds: Mapping[str, type[Agent]] = KINDS,
     backend: Any = "asyncio",
     mode: Any = "tick",
-    begun: Callable[[SimulationRunner], object] = lambda runner: None,
+    begun: Callable[[RunController], object] = lambda runner: None,
     overrides: tuple[str, ...] = (),
 ) -> Trial:
     """Run a scenario under a rule; `null` is the ordinary tick mode."""
     scenario = loads(text, overrides=[f"execution.sync={sync}", *overrides])
     recorder = HashRecorder(keep=True)
-    runners: list[SimulationRunner] = []
+    runners: list[RunController] = []
 
-    def note(runner: SimulationRunner) -> None:
+    def note(runner: RunController) -> None:
         runners.append(runner)
         begun(runner)
 

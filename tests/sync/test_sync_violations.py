@@ -9,7 +9,7 @@ import pytest
 from sim import Action, Agent
 from sim.actors import WakeCondition
 from sim.errors import CausalityError, UsageError
-from sim.runner.runner import SimulationRunner
+from sim.runner.runner import RunController
 from sim.sync import policies
 from sim.sync.driver import SyncDriver
 from sim.sync.policies import Causal
@@ -231,13 +231,13 @@ class Peeper(Walker):
         return await super().decide_action()
 
 
-def sync_of(runner: SimulationRunner) -> SyncDriver:
+def sync_of(runner: RunController) -> SyncDriver:
     """Return what drives a run in rounds."""
     assert runner.sync is not None
     return runner.sync
 
 
-def tell(seen: Mapping[tuple[str, int], tuple[str, ...]], runner: SimulationRunner) -> None:
+def tell(seen: Mapping[tuple[str, int], tuple[str, ...]], runner: RunController) -> None:
     """Let an oracle know whom each agent will see."""
     sync_of(runner).know(seen)
 

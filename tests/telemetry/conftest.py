@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from sim.assembly.build import build
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.scenario.load import loads
 from sim.store import HashRecorder
 from sim.telemetry import Exporter
@@ -20,7 +20,7 @@ EVERYTHING = Path(__file__).with_name("everything.yaml").read_text(encoding="utf
 class Watched:
     """A run with its exporter."""
 
-    runner: SimulationRunner
+    runner: RunController
     exporter: Exporter
     keeper: HashRecorder
 
@@ -41,7 +41,7 @@ def watch() -> Callable[..., Watched]:
     def make(text: str, *overrides: str, agents: tuple[str, ...] = (), mode: Any = "autonomous", **how: Any) -> Watched:
         keeper = HashRecorder()
         simulation = build(loads(text, "test.yaml", overrides), recorder=keeper)
-        runner = SimulationRunner(simulation, until_ns=simulation.scenario.end_ns, mode=mode, **how)
+        runner = RunController(simulation, until_ns=simulation.scenario.end_ns, mode=mode, **how)
         exporter = Exporter(agents)
         exporter.begun(runner)
         return Watched(runner, exporter, keeper)

@@ -8,7 +8,7 @@ import pytest
 from sim.actors import Agent
 from sim.assembly.build import build
 from sim.kernel.codec import encode, json_items
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.scenario import load
 from sim.store import HashRecorder
 from sim.store.files import SCENARIO
@@ -99,7 +99,7 @@ def test_the_state_at_a_time_is_that_of_the_world_at_that_time(ran):
     """State, place and balance of each agent at a time equal those of the same world run up to that time."""
     run = ran(MARKET)
     page = page_of(run)
-    runner = SimulationRunner(build(load(run.path / SCENARIO)), until_ns=20 * 60 * 10**9, mode="autonomous")
+    runner = RunController(build(load(run.path / SCENARIO)), until_ns=20 * 60 * 10**9, mode="autonomous")
     world = runner.simulation.world
     world.kernel.recorder = HashRecorder()
     runner.begin()

@@ -449,7 +449,8 @@ def priced(policy: str = "block", **prices: Any) -> Lab:
     lab = furnished()
     with lab.kernel.acting_as(lab.kernel.scenario):
         lab.limit("calls", 2, 1000, policy)
-    lab.world.budgets.define("money", 5_000_000)
+    with lab.kernel.acting_as(lab.kernel.scenario):
+        lab.world.budgets.define("money", 5_000_000)
     lab.world.quotas.define("bytes", 100)
     pots = {"calls": "rate", "money": "budget", "bytes": "quota"}
     for name, amount in prices.items():
@@ -557,7 +558,8 @@ def test_quotas_agree_with_what_is_there(ops: list[tuple[str, int | None]]) -> N
 def test_who_cannot_pay_takes_nothing_from_a_pool(pool: str) -> None:
     """A kind that waits is refused before it takes its place in line if it cannot be paid."""
     lab = furnished()
-    lab.world.budgets.define("money", 1_000_000)
+    with lab.kernel.acting_as(lab.kernel.scenario):
+        lab.world.budgets.define("money", 1_000_000)
     kinds = ("acquire",) if pool == "desk" else ("get", "put")
     for kind in kinds:
         lab.world.costs.set_price(kind, "money", "budget", 2)
@@ -575,7 +577,8 @@ def test_who_stands_in_line_has_paid(kind: str, pool: str) -> None:
     if (kind == "acquire") != (pool == "desk"):
         return
     lab = furnished()
-    lab.world.budgets.define("money", 2_000_000)
+    with lab.kernel.acting_as(lab.kernel.scenario):
+        lab.world.budgets.define("money", 2_000_000)
     lab.world.costs.set_price(kind, "money", "budget", 2)
     results: list[ActionResult] = []
 
@@ -614,7 +617,8 @@ def test_who_stands_in_line_has_paid(kind: str, pool: str) -> None:
 def test_a_put_that_is_cancelled_did_not_happen(pool: str) -> None:
     """Cancelled at the instant at which it was let in, a put is taken back, and its price too."""
     lab = furnished()
-    lab.world.budgets.define("money", 2_000_000)
+    with lab.kernel.acting_as(lab.kernel.scenario):
+        lab.world.budgets.define("money", 2_000_000)
     lab.world.costs.set_price("put", "money", "budget", 2)
     arguments = {"pool": pool, "amount": 1} if pool == "tank" else {"pool": pool, "item": 1}
 

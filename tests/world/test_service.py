@@ -11,7 +11,7 @@ import pytest
 import sim
 from sim.assembly.build import build
 from sim.errors import UsageError
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.scenario import loads
 from sim.store import open_run
 from sim.telemetry import Exporter
@@ -121,7 +121,7 @@ def test_metrics_are_exposed_by_name() -> None:
     """A scrape has each number of a service, named after the service."""
     simulation = build(scenario("{level: 5}"))
     runner, exporter = (
-        SimulationRunner(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous"),
+        RunController(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous"),
         Exporter(()),
     )
     exporter.begun(runner)

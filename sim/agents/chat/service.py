@@ -205,7 +205,7 @@ class Chats(Service):
         self._world.event_bus.tell("chat.job", {**about, "what": "added"})
         if due_ns is not None:
             kernel = self._world.kernel
-            self._timers[id] = kernel.call_at(due_ns, lambda: self.run_job(id), kernel.supervisor)
+            self._timers[id] = kernel.call_at(due_ns, lambda: self.run_job(id), kernel.source_for(user.id))
         return job
 
     def run_job(self, id: str) -> None:

@@ -143,7 +143,7 @@ def _prepare(plan: WorldPlan) -> Make:
         for name in executors.settings.in_order():
             executors.add("scenario", name, executors.settings.tasks[name])
 
-    world.kernel.call_at(world.kernel.now, begin, world.kernel.supervisor)
+    world.kernel.call_at(world.kernel.now, begin, world.kernel.source_for("tasks"))
 
     def make(agent: AgentPlan) -> Agent:
         return Executor(

@@ -324,7 +324,7 @@ class Executors(Service):
         """Offer a task from a time on."""
         kernel = self._world.kernel
         if due_ns > kernel.now:
-            kernel.call_at(due_ns, lambda: self._offer(state), kernel.supervisor)
+            kernel.call_at(due_ns, lambda: self._offer(state), kernel.source_for(state.task_id, purpose="task"))
         else:
             self._offer(state)
 

@@ -44,8 +44,8 @@ class TaskTime:
         """Set the timer that interrupts a step under way when the time of its task is up."""
         kernel = self._world.kernel
         if (left := self.left_ns(state)) > 0:
-            due = min(MAX_NS, kernel.now + left)
-            self._timers[state.number] = kernel.call_at(due, lambda: self._interrupt(state), kernel.supervisor)
+            due, source = min(MAX_NS, kernel.now + left), kernel.source_for(state.agent_id)
+            self._timers[state.number] = kernel.call_at(due, lambda: self._interrupt(state), source)
 
     def disarm(self, number: int) -> None:
         """Cancel this timer of a task: no step is under way."""

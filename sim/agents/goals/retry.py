@@ -58,7 +58,7 @@ def schedule(world: World, goals: Goals, record: AgentRecord, job: Job, result: 
     if not result.retryable or attempt > most:
         give_up(goals, record, f"{error}: {result.error}")
         return
-    draw = world.draws(record.agent_id, "retry", record.jobs).random()
+    draw = world.draws_now(record.agent_id, "retry").random()
     asked = getattr(result.cause, "retry_after", None) or 0.0
     delay = delay_ns(settings, attempt, draw, asked)
     due = world.kernel.now + delay

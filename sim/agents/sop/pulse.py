@@ -48,7 +48,7 @@ class Pulse:
             self._timer = None
         if more:
             due = self.heard_ns + 2 * self.interval_ns
-            self._timer = kernel.call_at(due, lambda: warn(self), kernel.supervisor)
+            self._timer = kernel.call_at(due, lambda: warn(self), kernel.source_for(self.title, purpose="pulse"))
 
     def state(self) -> list[int | bool]:
         """Return what the final digest has of it."""

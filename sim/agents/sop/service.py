@@ -21,7 +21,7 @@ from sim.agents.sop.watchers import Look, Unfit, WatcherState, is_overdue, is_st
 from sim.errors import LimitError, UsageError
 from sim.events import Event, Subscription
 from sim.expressions import ExpressionError
-from sim.kernel import Timer, to_seconds
+from sim.kernel import Source, Timer, to_seconds
 from sim.kernel.codec import Raw, decode, freeze
 from sim.memory.service import Memories
 from sim.tools.approvals import Approvals
@@ -678,11 +678,15 @@ class Sops(Service):
         self._world.tasks.update(task.id, by, status="waiting", note=step.name)
         kernel, id, wait = self._world.kernel, task.id, step.wait
         ends: list[Timer | Subscription] = [
-            kernel.call_at(kernel.now + wait.time, lambda: self._woken(id, "time", None), kernel.supervisor)
+            kernel.call_at(kernel.now + wait.time, lambda: self._woken(id, "time", None), self._source(task))
         ]
         if wait.event is not None:
             ends.append(self._world.event_bus.subscribe(wait.event, callback=lambda event: self._check(id, event)))
         self._ends[id] = ends
+
+    def _source(self, task: Task) -> Source:
+        """Return the source of what happens to a task: that of its assignee, so that other tasks change no key."""
+        return self._world.kernel.source_for(task.assignee or task.creator)
 
     def _check(self, id: int, event: Event) -> None:
         """End the wait of a task if an event is what it waits for."""
@@ -701,7 +705,7 @@ class Sops(Service):
             return
         self.faults.ends(what)
         kernel = self._world.kernel  # it ends at the next delta, not inside the publication of somebody else
-        kernel.call_at(kernel.now, lambda: self._woken(id, "event", item), kernel.supervisor)
+        kernel.call_at(kernel.now, lambda: self._woken(id, "event", item), self._source(task))
 
     def _woken(self, id: int, by: str, event: Any) -> None:
         task = self._world.tasks.get(id)
@@ -729,8 +733,9 @@ class Sops(Service):
         gate = data["gate"]
         if gate not in self._gates:
             return
-        task, kernel, approved = self._gates.pop(gate), self._world.kernel, event.topic == "gate.approved"
-        kernel.call_at(kernel.now, lambda: self._judged(task, gate, approved, data), kernel.supervisor)
+        id, kernel, approved = self._gates.pop(gate), self._world.kernel, event.topic == "gate.approved"
+        source = self._source(self._world.tasks.get(id))
+        kernel.call_at(kernel.now, lambda: self._judged(id, gate, approved, data), source)
 
     def _judged(self, id: int, gate: str, approved: bool, data: Any) -> None:
         if self.stage(id) != "waiting":

@@ -22,14 +22,12 @@ from sim.experiments.experiment import (
     missing,
     reach,
     to_json,
-    unknown_outcomes,
     without_effect,
 )
 from sim.experiments.folder import write
 from sim.experiments.plan import Hosting
 from sim.experiments.results import Results
 from sim.experiments.tables import differences_table, estimates_table, reach_table
-from sim.expressions import did_you_mean
 
 _SHOWN = 40
 _RELIABLE = 10  # trials after which the time left is told: the first ones wait for processes to start
@@ -67,10 +65,7 @@ def work_on(
         say(f"sim: warning: agents failed in {_first(results, failing)}")
     if problems:
         say(f"sim: error: no result of {_first(results, problems)}")
-    if unknown := unknown_outcomes(results):
-        say(f"sim: error: no trial has the outcome {plain(unknown[0])}")
-        say(f"hint: {plain(did_you_mean(unknown[0], results.names()) or 'there are ' + ', '.join(results.names()))}")
-    return 0 if whole and not problems and not unknown else 1
+    return 0 if whole and not problems else 1
 
 
 def _first(results: Results, found: Sequence[tuple[int, int, str]]) -> str:
@@ -98,13 +93,10 @@ def _carry_out(results: Results, workers: AbstractContextManager[Workers], hosti
     """Run what is missing, with `again` also what failed; return whether nothing of that is left to do."""
     line, following, began = StatusLine(live=sys.stderr.isatty()), 0.0, time.monotonic()
     first: int | None = None
-    ended = checked = False
+    ended = False
     with stoppable(), contextlib.closing(carry_out(results, workers, hosting, again=again)) as trials:
         for progress in trials:
             first = progress.done - 1 if first is None else first
-            if not checked and progress.last.status == "measured":
-                checked = True
-                _warn_of_unknown(results)
             if not line.live and time.monotonic() < following and progress.done < progress.planned:
                 continue
             following = time.monotonic() + PLAIN_SECONDS
@@ -112,13 +104,6 @@ def _carry_out(results: Results, workers: AbstractContextManager[Workers], hosti
         ended = not hosting.is_used_up(*results.spent())
     line.clear()
     return ended or not missing(results, again=again)
-
-
-def _warn_of_unknown(results: Results) -> None:
-    """Say after the first trial, and not only after the last one, that an outcome is probably misspelled."""
-    for name in unknown_outcomes(results)[:1]:
-        hint = did_you_mean(name, results.names())
-        say(f"sim: warning: the first trial has no outcome {plain(name)}{f'; {plain(hint)}' if hint else ''}")
 
 
 def _told(results: Results, progress: Progress, done: int, seconds: float) -> str:

@@ -10,7 +10,7 @@ from sim.cli.render.output import plain, say
 from sim.cli.render.progress import PLAIN_SECONDS, Progress
 from sim.cli.render.snapshot import Level, RateMeter, Snapshot, pace_text, take_snapshot, time_text
 from sim.extras import need
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.text import number
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class LiveProgress(Progress):
         self._pause = DRAW_SECONDS if self._screen.terminal else PLAIN_SECONDS
         self._due = time.monotonic() + self._pause
 
-    def __call__(self, runner: SimulationRunner) -> None:
+    def __call__(self, runner: RunController) -> None:
         """Show the run, if the next drawing is due."""
         started = time.monotonic()
         self._warn(runner, started)

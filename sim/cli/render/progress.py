@@ -7,7 +7,7 @@ import time
 from sim.cli.render.output import plain, say
 from sim.cli.render.snapshot import waiting_text
 from sim.host.watchdog import Stuck
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.runner.progress import activity, calls, reached
 from sim.runner.troubles import Troubles
 from sim.text import number
@@ -66,7 +66,7 @@ class Progress:
         self._troubles = Troubles(self._began)
         self._looked = self._began
 
-    def __call__(self, runner: SimulationRunner) -> None:
+    def __call__(self, runner: RunController) -> None:
         """Show the progress of `runner`, if an update is due."""
         started = time.monotonic()
         self._warn(runner, started)
@@ -79,7 +79,7 @@ class Progress:
             pause = max(pause, WAITING_SECONDS)
         self._next = ended + max(pause, (ended - started) * _SHARE)
 
-    def _warn(self, runner: SimulationRunner, now: float) -> None:
+    def _warn(self, runner: RunController, now: float) -> None:
         """Say what has begun to go wrong, at most once a second."""
         if now - self._looked < 1.0:
             return
@@ -99,7 +99,7 @@ class Progress:
         for line in stuck.stack.rstrip().splitlines()[-2:]:  # the innermost frame: the agent's own code
             say(f"  {plain(line.strip())}")
 
-    def _text(self, runner: SimulationRunner, now: float) -> str:
+    def _text(self, runner: RunController, now: float) -> str:
         pace = runner.simulation.world.now / (now - self._began)
         waiting = f"; {text}" if (text := waiting_text(runner)) else ""
         return f"{reached(runner)}, {number(round(pace))} x real time, {activity(runner)}{calls(runner)}{waiting}"

@@ -17,7 +17,7 @@ from sim.kernel import to_text
 from sim.kernel.codec import Raw, Record, decode, freeze
 from sim.kernel.rows import RecordedEvent
 from sim.resources import MICRO
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.store import HashRecorder, RunRecorder
 from sim.text import number
 
@@ -91,7 +91,7 @@ class RateMeter:
         return {**rates, "now": (look.now - then.now) / seconds}
 
 
-def take_snapshot(runner: SimulationRunner) -> Snapshot:
+def take_snapshot(runner: RunController) -> Snapshot:
     """Return a snapshot of a run in this process. It changes nothing. The kernel must be paused."""
     simulation = runner.simulation
     world, manager = simulation.world, simulation.manager
@@ -134,7 +134,7 @@ def _data(data: Any) -> Any:
         return None
 
 
-def _rates(runner: SimulationRunner) -> list[Level]:
+def _rates(runner: RunController) -> list[Level]:
     found = []
     for use in runner.simulation.world.rate_tracker.uses():
         text = f"{number(use.used)} of {number(use.limit)}" if use.scope == "total" else f"{use.fullest:.0%}"
@@ -142,7 +142,7 @@ def _rates(runner: SimulationRunner) -> list[Level]:
     return found
 
 
-def _budgets(runner: SimulationRunner) -> list[Level]:
+def _budgets(runner: RunController) -> list[Level]:
     world = runner.simulation.world
     budgets = [
         Level(f"budget {name} (fullest agent)", found.fullest, f"{number(found.spent_micro / MICRO)} spent by all")
@@ -155,7 +155,7 @@ def _budgets(runner: SimulationRunner) -> list[Level]:
     return budgets + quotas
 
 
-def _models(runner: SimulationRunner) -> list[Level]:
+def _models(runner: RunController) -> list[Level]:
     models = runner.simulation.models
     if models is None or not (models.spend.total.attempts or models.waiting):
         return []
@@ -168,7 +168,7 @@ def _models(runner: SimulationRunner) -> list[Level]:
     return [Level("models", total.cost_micro / ceiling, f"{cost} of {ceiling / MICRO:g} spent; {calls}"), *waiting]
 
 
-def waiting_text(runner: SimulationRunner) -> str:
+def waiting_text(runner: RunController) -> str:
     """Return how many requests wait in batches at an endpoint, and since when; empty if none does."""
     models = runner.simulation.models
     found = None if models is None else models.waiting
@@ -180,7 +180,7 @@ def waiting_text(runner: SimulationRunner) -> str:
     return f"{requests} in {batches} since {since} ({to_text(max(0, round(time.time() - found.since)) * 10**9)})"
 
 
-def _errors(runner: SimulationRunner) -> tuple[str, ...]:
+def _errors(runner: RunController) -> tuple[str, ...]:
     found = [f"{number(count)} x {error[:200]}" for error, (count, _) in runner.simulation.world.errors.items()]
     health = runner.health
     alerts: tuple[tuple[int, str], ...] = ()

@@ -12,8 +12,8 @@ import attrs
 
 from sim.errors import UsageError
 from sim.expressions import ExpressionError
-from sim.kernel import Stream
 from sim.kernel.codec import encode
+from sim.kernel.rng import Draws
 from sim.llm.embeddings import embedding
 from sim.llm.rules import Functions, Reply, ScriptedRule
 from sim.llm.streaming import parts_of
@@ -43,7 +43,7 @@ class Asker:
     """
 
     agent_id: str
-    rng: Stream
+    rng: Draws
 
 
 class _Names(dict[str, Any]):
@@ -127,7 +127,7 @@ class Scripted:
 
     def _asker(self, request: ModelRequest) -> Asker:
         actor = self._world.kernel.acting().name
-        return Asker(request.respondent or actor, self._world.stream(actor, "scripted"))
+        return Asker(request.respondent or actor, self._world.draws_now(actor, "scripted"))
 
     def _names(self, model: str, request: ModelRequest, asker: Asker, calls: int) -> dict[str, Any]:
         agent = self._world.agents.get(asker.agent_id)
@@ -205,7 +205,7 @@ def _kept(rule: ScriptedRule, names: Mapping[str, Any]) -> dict[str, str] | None
     return kept
 
 
-def _draw(replies: tuple[Reply, ...], rng: Stream, names: Mapping[str, object], functions: Functions) -> Reply:
+def _draw(replies: tuple[Reply, ...], rng: Draws, names: Mapping[str, object], functions: Functions) -> Reply:
     """Return one reply, drawn by weight. A single reply needs no random draw."""
     if len(replies) == 1:
         return replies[0]

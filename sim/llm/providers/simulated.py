@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import attrs
 
-from sim.kernel import NS, Kernel, Stream
+from sim.kernel import NS, Kernel
 from sim.kernel.codec import encode
+from sim.kernel.rng import Draws
 from sim.kernel.waits import sleep_ns
 from sim.llm.answers import example
 from sim.llm.behaviour import Draw, Profile
@@ -102,7 +103,7 @@ class Simulated:
             ModelError: a random failure, or an error of the server or of the inner provider.
         """
         agent = self._kernel.acting().name
-        stream = self._kernel.streams.get(agent, "llm.simulated")
+        stream = self._kernel.streams.draws(agent, "llm.simulated").moment(self._kernel.now).split()
         await self._perhaps_fail(stream)
         try:
             answer = await self._inner.complete(model, request)
@@ -120,7 +121,7 @@ class Simulated:
         await self._take_time(agent, stream, answer.usage, len(pieces), show)
         return answer
 
-    async def _perhaps_fail(self, stream: Stream) -> None:
+    async def _perhaps_fail(self, stream: Draws) -> None:
         failures = self._profile.failures
         draw = stream.random() if failures else 1.0
         for failure in failures:
@@ -130,7 +131,7 @@ class Simulated:
                 raise ModelError(failure.kind, text, retry_after=failure.retry_after)
             draw -= failure.share
 
-    def _measured(self, model: str, request: ModelRequest, answer: Completion, stream: Stream) -> Completion:
+    def _measured(self, model: str, request: ModelRequest, answer: Completion, stream: Draws) -> Completion:
         """Return the answer with its usage, cut off at the token limit of the request."""
         if request.texts:
             return attrs.evolve(answer, usage=TokenUsage(count_request(self._tokenizer, request), 0))
@@ -149,7 +150,7 @@ class Simulated:
         return attrs.evolve(answer, usage=usage, model=model)
 
     async def _take_time(
-        self, agent: str, stream: Stream, usage: TokenUsage, parts: int, show: Callable[[int], None]
+        self, agent: str, stream: Draws, usage: TokenUsage, parts: int, show: Callable[[int], None]
     ) -> None:
         server = self._server
         if server is not None:

@@ -1,11 +1,12 @@
 """The actions that send messages and publish events."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sim.errors import UsageError
 from sim.events.topic import check_free
 from sim.kernel.codec import Raw, freeze
-from sim.kernel.duration import to_ns
+from sim.kernel.duration import to_ns, to_seconds
 from sim.world.action import Recipient, Refused, Time, Topic, action
 from sim.world.message import Message
 
@@ -60,31 +61,55 @@ def _delay(after: Any) -> int:
 def _send_later(
     world: "World", sender: str, receivers: list[str], topic: str, raw: Raw, delay_ns: int
 ) -> dict[str, Any]:
-    """Send after a delay. The sender does not wait for room: a refusal is recorded as `message.refused`."""
+    """Send after a delay. The sender does not wait for room: a refusal is recorded as `message.refused`.
+
+    A message takes its counter of the sender, and is on record, when it is sent. What happens when it arrives is caused
+    by its receiver: the keys of the sender must not tell what has become of others in the meantime.
+    """
     kernel = world.kernel
-
-    def arrive() -> None:
-        for receiver in receivers:
-            why = deliver(world, Message(sender, receiver, topic, raw, kernel.now))
-            if why is not None:
-                kernel.emit("message.refused", {"to": receiver, "topic": topic, "reason": why}, sender)
-
-    kernel.call_at(kernel.now + delay_ns, arrive)
+    source, due = kernel.acting(), kernel.now + delay_ns
+    for receiver in receivers:
+        known = world.agents.get(receiver)  # None if it was removed during the wait for another receiver
+        arrives = {"arrives": to_seconds(due)}
+        kernel.emit("message.sent", {**_note(sender, receiver, topic, raw), **arrives}, sender)
+        source.counter -= 1  # the arrival has the counter of this event, which is its cause
+        by = known.source if known is not None and known.source is not None else kernel.source_for(receiver, "message")
+        kernel.call_for(by, due, partial(_arrive, world, sender, receiver, topic, raw), source)
     return {"sent": len(receivers), "refused": {}}
+
+
+def _arrive(world: "World", sender: str, receiver: str, topic: str, raw: Raw) -> None:
+    message = Message(sender, receiver, topic, raw, world.kernel.now)
+    why = _put(world, message)
+    if why is None:
+        world.messages += 1
+    else:
+        note = {"sender": sender, "to": receiver, "topic": topic, "reason": why}
+        world.kernel.emit("message.refused", note, receiver)
+
+
+def _note(sender: str, to: str, topic: str, raw: Raw) -> dict[str, Any]:
+    return {"sender": sender, "to": to, "topic": topic, "data": raw}
+
+
+def _put(world: "World", message: Message) -> str | None:
+    """Put a message into the mailbox of its receiver; return None, or the reason for a refusal."""
+    known = world.agents.get(message.to)
+    return f"{message.to} has stopped" if known is None else known.receive(message)
 
 
 def deliver(world: "World", message: Message) -> str | None:
     """Put a message into the mailbox of its receiver and record it; return None, or the reason for a refusal."""
-    kernel, known = world.kernel, world.agents.get(message.to)
+    kernel = world.kernel
     source, mark = kernel.acting(), len(kernel.ready)
     source.counter = counter = source.counter + 1
-    why = f"{message.to} has stopped" if known is None else known.receive(message)
+    why = _put(world, message)
     kernel.wake_as_one(mark, source, counter)  # the sender's order keys must not depend on whether the receiver waited
     if why is None:
         if source.counter == counter:
             source.counter -= 1  # the event below takes the counter value of the wake-up that it causes
         world.messages += 1
-        note = {"sender": message.sender, "to": message.to, "topic": message.topic, "data": message.raw}
+        note = _note(message.sender, message.to, message.topic, message.raw)
         world.kernel.emit("message.sent", note, message.sender)
     return why
 
@@ -97,7 +122,7 @@ def _receivers(world: "World", agent: "Inhabitant", to: str) -> list[str]:
 
 
 @action("publish")
-def publish(world: "World", agent: "Inhabitant", topic: Topic, data: Any = None) -> int:
+def publish(world: "World", agent: "Inhabitant", topic: Topic, data: Any = None) -> None:
     """Publish an event.
 
     Args:
@@ -106,6 +131,6 @@ def publish(world: "World", agent: "Inhabitant", topic: Topic, data: Any = None)
     """
     try:
         check_free(topic)
-        return world.event_bus.publish(topic, data).sequence
+        world.event_bus.publish(topic, data)
     except UsageError as error:
         raise Refused(str(error)) from error

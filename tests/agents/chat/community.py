@@ -9,7 +9,7 @@ import attrs
 
 import sim
 from sim.agents.chat import Chats
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.world import World
 from tests.agents.people import Step, people, rows_of
 
@@ -98,7 +98,7 @@ def community(
     run: Mapping[str, Any] = options.pop("run", {})
     by_name = steps if isinstance(steps, Mapping) else {"ana": steps}
     folder.mkdir(exist_ok=True)
-    path, kept = folder / "community.yaml", list[SimulationRunner]()
+    path, kept = folder / "community.yaml", list[RunController]()
     path.write_text(json.dumps(scenario(rules, tuple(by_name), **options), indent=1), encoding="utf-8")
     person = people(by_name)
     result = sim.run(path, out=folder / "runs", begun=kept.append, kinds={"person": person}, **run)

@@ -9,7 +9,7 @@ import attrs
 
 import sim
 from sim.agents.executor import Executors, TaskState
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.world import World
 from tests.agents.people import Step, people, rows_of
 
@@ -148,7 +148,7 @@ def team(
         options: further arguments of `scenario`.
     """
     folder.mkdir(exist_ok=True)
-    path, kept = folder / "team.yaml", list[SimulationRunner]()
+    path, kept = folder / "team.yaml", list[RunController]()
     persons = tuple(steps or ())
     path.write_text(json.dumps(scenario(plans, persons=persons, **options), indent=1), encoding="utf-8")
     given: dict[str, Any] = {"kinds": {"person": people(steps)} if steps else {}, **(run or {})}

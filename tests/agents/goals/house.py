@@ -9,7 +9,7 @@ import attrs
 
 import sim
 from sim.agents.goals import Goals
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.world import World
 from tests.agents.people import Step, people, rows_of
 
@@ -125,7 +125,7 @@ def house(
         options: further arguments of `scenario`.
     """
     folder.mkdir(exist_ok=True)
-    path, kept = folder / "house.yaml", list[SimulationRunner]()
+    path, kept = folder / "house.yaml", list[RunController]()
     path.write_text(json.dumps(scenario(rules, **options), indent=1), encoding="utf-8")  # JSON is YAML, too
     person = people({"ana": tuple(steps)})
     classes = {"person": person, **(kinds or {})}

@@ -9,7 +9,7 @@ import attrs
 import sim
 from sim.agents.sop import Channels, Sops
 from sim.memory.service import Memories
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.store import open_run
 from sim.world import World
 
@@ -80,7 +80,7 @@ def inside(folder: Path, text: str, look: Callable[[World], None], at: str = "1s
 
 def company(folder: Path, text: str, **options: Any) -> Company:
     """Run a scenario to its end."""
-    path, kept = folder / "company.yaml", list[SimulationRunner]()
+    path, kept = folder / "company.yaml", list[RunController]()
     path.write_text(f"name: company\n{text}", encoding="utf-8")
     result = sim.run(path, out=folder / "runs", begun=kept.append, **options)
     return Company(kept[0].simulation.world, result, Path(result.run or ""))

@@ -10,7 +10,7 @@ from sim.agents.town.routine import HEIGHT, HOUR, WIDTH
 from sim.assembly.build import build
 from sim.errors import UsageError
 from sim.kernel.codec import decode
-from sim.runner import SimulationRunner
+from sim.runner import RunController
 from sim.scenario import loads
 from sim.store import HashRecorder
 from sim.world import World
@@ -47,7 +47,7 @@ class Town:
         self.recorder = HashRecorder(keep=True)
         simulation = build(loads(text), seed=1, recorder=self.recorder, kinds={"native": villagers(trace)})
         agents = list(simulation.world.agents.values())
-        runner = SimulationRunner(simulation, until_ns=simulation.scenario.end_ns, mode="tick")
+        runner = RunController(simulation, until_ns=simulation.scenario.end_ns, mode="tick")
         anyio.run(runner.run)
         self.recorder.flush()
         self.states = {agent.agent_id: agent.state for agent in agents}

@@ -1,0 +1,310 @@
+"""Which message each rule of a policy agent reads.
+
+This is selective receive, as in Erlang: a rule gets the oldest message that it would use, and the other messages wait.
+What Erlang demands of guards does not hold here: a condition can depend on the state of the agent, draw random numbers,
+and fail. So a condition is split at its `and`:
+
+- Parts that depend on the message alone are evaluated once for each message. A message that they exclude from every
+  rule is set aside, so that it takes no place in the mailbox.
+- Parts that do not depend on the message are evaluated once for all messages that wait. So a busy agent does not look
+  at each message of a long line.
+- Parts that draw random numbers come last, and once for each message. If there were a draw in every iteration in which
+  a message waits, it would be read sooner or later, whatever the probability.
+
+If a part cannot be evaluated on its own, the condition is evaluated as it is written: its parts may guard each other.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+from sim.actors.mailbox import Mailbox, Unmatched
+from sim.agents.toolbox import DRAWS
+from sim.errors import ActorError
+from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.world import Message
+
+Functions = Mapping[str, Callable[..., object]]
+
+_PURE = frozenset(PURE_FUNCTIONS)
+_MESSAGE = frozenset({"message"})
+
+
+@attrs.frozen
+class Reading:
+    """How the condition of a rule depends on messages.
+
+    Attributes:
+        fixed: the parts that depend on the message alone.
+        own: the parts that do not depend on the message, and draw nothing.
+        rest: the other parts that draw nothing.
+        draws: the parts that draw random numbers.
+        without: whether the rule may apply if there is no message.
+    """
+
+    fixed: tuple[Expression, ...]
+    own: tuple[Expression, ...]
+    rest: tuple[Expression, ...]
+    draws: tuple[Expression, ...]
+    without: bool
+
+    @classmethod
+    def of(cls, when: Expression | None) -> "Reading":
+        """Return how a condition depends on messages; None: it is always true."""
+        fixed: list[Expression] = []
+        own: list[Expression] = []
+        rest: list[Expression] = []
+        draws: list[Expression] = []
+        for part in () if when is None else when.conjuncts():
+            if part.functions & DRAWS:
+                draws.append(part)
+            elif "message" not in part.names:
+                own.append(part)
+            elif part.names == _MESSAGE and part.functions <= _PURE:
+                fixed.append(part)
+            else:
+                rest.append(part)
+        without = _hold(fixed, {"message": None}, PURE_FUNCTIONS) is not False
+        return cls(tuple(fixed), tuple(own), tuple(rest), tuple(draws), without)
+
+
+class Rule(Protocol):
+    """The part of a rule that is used here."""
+
+    @property
+    def when(self) -> Expression | None:
+        """The condition; None: it is always true."""
+
+    @property
+    def reading(self) -> Reading | None:
+        """How the condition depends on messages; None if the rule does not use `message`."""
+
+
+def _hold(parts: Sequence[Expression], names: Mapping[str, object], functions: Functions) -> bool | None:
+    """Return whether all parts are true, or None if one cannot be evaluated."""
+    try:
+        return all(part.evaluate(names, functions) for part in parts)
+    except ExpressionError:
+        return None
+
+
+def _applies(rule: Rule, names: Mapping[str, object], functions: Functions) -> bool:
+    return rule.when is None or bool(rule.when.evaluate(names, functions))
+
+
+class _Candidates:
+    """The messages that one rule may read, oldest first.
+
+    Attributes:
+        reading: how the condition of the rule depends on messages.
+        numbers: their numbers in the mailbox. Those that left it meanwhile are removed later.
+        unsure: the numbers of those for which the `fixed` parts could not be evaluated.
+        tested: the number of the last message for which the `fixed` parts were evaluated.
+    """
+
+    __slots__ = ("numbers", "reading", "tested", "unsure")
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.numbers: deque[int] = deque()
+        self.unsure: dict[int, None] = {}
+        self.tested = 0
+
+
+class Reader:
+    """Chooses the next rule of one agent, and the message that it reads.
+
+    Args:
+        mailbox: the mailbox of the agent.
+        rules: its rules, in order.
+
+    Attributes:
+        rules: the rules.
+    """
+
+    __slots__ = ("_candidates", "_mailbox", "_unmatched", "_unused", "rules")
+
+    def __init__(self, mailbox: Mailbox, rules: Sequence[Rule]) -> None:
+        self.rules = rules
+        self._mailbox = mailbox
+        readings = ((place, rule.reading) for place, rule in enumerate(rules))
+        self._candidates = {place: _Candidates(reading) for place, reading in readings if reading is not None}
+        self._unmatched: Unmatched = "keep"
+        self._unused: list[Message] = []  # messages that no rule used in this iteration, if that makes it fail
+        mailbox.offer_again()
+
+    def choose(self, names: dict[str, Any], functions: Functions, unmatched: Unmatched) -> tuple[int | None, int]:
+        """Return the place of the first rule that applies, and the number of the message that it reads, or 0.
+
+        A rule that reads messages applies with the oldest message for which its condition is true. Without a message
+        it applies only if no rule would use any of the messages that wait.
+
+        Args:
+            names: the names of the agent; `message` and `messages` are set in it.
+            functions: the functions of rules.
+            unmatched: what happens to a message that no rule would use.
+
+        Raises:
+            ExpressionError: if a condition cannot be evaluated. The message for which it failed is removed.
+            ActorError: if no rule uses a message, and `unmatched` is `fail`.
+        """
+        self._unmatched = unmatched
+        self._take_in()
+        passed: list[int] = []  # the places of rules that may apply without a message
+        chosen: int | None = None
+        number = place = 0
+        for place, rule in enumerate(self.rules):
+            if rule.reading is None:
+                self._show(names, 0)
+                if _applies(rule, names, functions):
+                    chosen = place
+                    break
+            elif number := self._oldest(place, names, functions):
+                chosen = place
+                break
+            elif rule.reading.without:
+                passed.append(place)
+        if passed and not number and not self._wanted_behind(place, names, functions):
+            self._show(names, 0)
+            chosen = next((other for other in passed if _applies(self.rules[other], names, functions)), chosen)
+        if self._unused:
+            self._fail()
+        self._show(names, number)
+        return chosen, number
+
+    def would_read(self, names: dict[str, Any], functions: Functions) -> bool:
+        """Return whether the agent would read one of the messages that wait if its rules were checked now.
+
+        Nothing is drawn: a condition that draws counts as true for a message, and as false without one.
+        """
+        self._take_in()
+        for place, rule in enumerate(self.rules):
+            if rule.reading is not None:
+                if self._wants(place, names, functions):
+                    return True
+                continue
+            self._show(names, 0)
+            when = rule.when
+            if when is None or not (when.functions & DRAWS or _hold((when,), names, functions) is False):
+                return False
+        return False
+
+    def _wanted_behind(self, place: int, names: dict[str, Any], functions: Functions) -> bool:
+        """Return whether a rule behind the one at a place would read a message."""
+        return any(self._wants(other, names, functions) for other in self._candidates if other > place)
+
+    def _show(self, names: dict[str, Any], number: int) -> None:
+        """Set the names `message` and `messages` for a waiting message; 0: for none."""
+        mailbox = self._mailbox
+        names["message"] = mailbox.pending(number).names if number else None
+        names["messages"] = (mailbox.waiting if self._candidates else len(mailbox)) - (1 if number else 0)
+
+    def _take_in(self) -> None:
+        """Offer the messages that arrived since."""
+        mailbox = self._mailbox
+        while len(mailbox.queue):
+            number = mailbox.hold()
+            if not self._candidates:
+                self._unwanted(number)
+
+    def _fitting(self, place: int) -> _Candidates:
+        """Return the messages that a rule may read, after testing those that are new to it."""
+        mailbox, found = self._mailbox, self._candidates[place]
+        for number in mailbox.pending_after(found.tested):
+            found.tested = number
+            fits = _hold(found.reading.fixed, {"message": mailbox.pending(number).names}, PURE_FUNCTIONS)
+            if fits is False:
+                self._refuse(number)
+                continue
+            found.numbers.append(number)
+            if fits is None:
+                found.unsure[number] = None
+        while found.numbers and not mailbox.is_pending(found.numbers[0]):
+            found.unsure.pop(found.numbers.popleft(), None)
+        return found
+
+    def _oldest(self, place: int, names: dict[str, Any], functions: Functions) -> int:
+        """Return the number of the oldest message for which the condition of a rule is true, or 0."""
+        found = self._fitting(place)
+        numbers, final = found.numbers, self._unmatched != "keep"
+        if not numbers:
+            return 0
+        self._show(names, numbers[0])
+        own = _hold(found.reading.own, names, functions)
+        if own is False and not final:
+            return 0
+        later: list[int] = []  # messages that the rule may read later
+        try:
+            while numbers:
+                number = numbers[0]
+                if self._mailbox.is_pending(number):
+                    whole = own is None or number in found.unsure
+                    suits = own is not False and self._suits(place, number, whole, names, functions)
+                    if suits:
+                        return number
+                    if final or suits is None:
+                        self._refuse(number)
+                    else:
+                        later.append(number)
+                numbers.popleft()
+        finally:
+            numbers.extendleft(reversed(later))
+        return 0
+
+    def _suits(self, place: int, number: int, whole: bool, names: dict[str, Any], functions: Functions) -> bool | None:
+        """Return whether the condition of a rule is true for a message; None: it is not, and this was drawn.
+
+        Args:
+            whole: evaluate the condition as it is written; otherwise its parts `fixed` and `own` are true.
+        """
+        rule, reading = self.rules[place], self._candidates[place].reading
+        self._show(names, number)
+        try:
+            rest = None if whole else _hold(reading.rest, names, functions)
+            if rest is None:
+                return _applies(rule, names, functions) or (None if reading.draws else False)
+            return rest and (all(part.evaluate(names, functions) for part in reading.draws) or None)
+        except ExpressionError:
+            self._mailbox.read(number)  # otherwise it would fail again in each iteration
+            raise
+
+    def _wants(self, place: int, names: dict[str, Any], functions: Functions) -> bool:
+        """Return whether a rule would read one of the messages that wait; nothing is drawn, and nothing raised."""
+        found = self._fitting(place)
+        if not found.numbers:
+            return False
+        self._show(names, found.numbers[0])
+        if _hold(found.reading.own, names, functions) is False:
+            return False
+        for number in found.numbers if found.reading.rest else ():
+            if self._mailbox.is_pending(number):
+                self._show(names, number)
+                if _hold(found.reading.rest, names, functions) is not False:
+                    return True
+        return not found.reading.rest
+
+    def _refuse(self, number: int) -> None:
+        """Note that one more rule will never read a message."""
+        pending = self._mailbox.pending(number)
+        pending.refusals += 1
+        if pending.refusals == len(self._candidates):
+            self._unwanted(number)
+
+    def _unwanted(self, number: int) -> None:
+        """Do what `unmatched` says with a message that no rule uses."""
+        if self._unmatched == "keep":
+            self._mailbox.set_aside(number)
+            return
+        message = self._mailbox.discard(number)
+        if self._unmatched == "fail":
+            self._unused.append(message)
+
+    def _fail(self) -> None:
+        unused, self._unused = self._unused, []
+        first, more = unused[0], f" and {len(unused) - 1} more" if len(unused) > 1 else ""
+        raise ActorError(
+            f"no rule of {first.to} uses the message {first.topic!r} from {first.sender}{more}",
+            hint="add a rule that reads `message`, or set unmatched: keep or drop",
+        )
