@@ -26,7 +26,7 @@ from sim.llm.limits.retry import RetryPolicy
 from sim.llm.providers.openai.provider import OpenAIProvider
 from sim.llm.router import Target
 from sim.llm.tokens import APPROXIMATE, Tokenizer
-from sim.llm.types import Answer, ClientClock, ModelError, ModelRequest, Observer, Provider, TokenUsage, Wake
+from sim.llm.types import Answer, Attempt, ClientClock, ModelError, ModelRequest, Observer, Provider, TokenUsage, Wake
 
 NO_LIMIT: Final = 3650 * 86400.0
 """Real seconds that a call may take if it is answered in batches, which have their own limit."""
@@ -103,6 +103,9 @@ class EdgeClient:
         clock: real time; tests can set another clock.
         place: returns the run that batches belong to. It is called only if the operator has asked for batches.
         written_calls: the providers whose models write tool calls as text.
+
+    Attributes:
+        ended: the requests that have ended, by outcome (`ok`, or a class of error), also of calls under way.
     """
 
     def __init__(
@@ -119,6 +122,7 @@ class EdgeClient:
     ) -> None:
         self._access = access
         self._written_calls = written_calls
+        self.ended: dict[str, int] = {}
         self._wrap = wrap
         self._clock = clock or EdgeClock()
         self._endpoints: dict[str, Endpoint] = {}
@@ -172,7 +176,10 @@ class EdgeClient:
         """Return the answer to `request`: see `Client.complete`."""
         if not self._endpoints:
             self._open()
-        return await self._client.complete(chain, request, agent=agent, observe=observe)
+        return await self._client.complete(chain, request, agent=agent, observe=observe, on_attempt=self._note)
+
+    def _note(self, attempt: Attempt) -> None:
+        self.ended[attempt.outcome] = self.ended.get(attempt.outcome, 0) + 1
 
     async def prepare(self) -> None:
         """Import the libraries before the first call, and check that the endpoints can be reached.

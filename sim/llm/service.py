@@ -87,7 +87,13 @@ class Interviewer:
 
 
 class OutsideClient(Client, Protocol):
-    """A client of endpoints. It has connections that must be closed."""
+    """A client of endpoints. It has connections that must be closed.
+
+    Attributes:
+        ended: the requests that have ended, by outcome, also of calls under way.
+    """
+
+    ended: dict[str, int]
 
     async def prepare(self) -> None:
         """Import what is needed and check that the endpoint can be reached."""
@@ -400,6 +406,17 @@ class Models(Service):
             special["ceiling_tokens"] = self.spend.ceiling_tokens
         spent = {**self.spend.summary(), **special, "unpriced": unpriced}
         return {**spent, "ceiling_micro": self.spend.ceiling_micro, "expected": self.expected}
+
+    def outcomes(self) -> Mapping[str, int]:
+        """Return how many requests have ended so far, by outcome: `ok`, or a class of error.
+
+        The present client of endpoints knows of more requests than have reached the core: those of calls under way.
+        """
+        found: dict[str, int] = {}
+        for (_, outcome), count in self.counts.requests.items():
+            found[outcome] = found.get(outcome, 0) + count
+        live = {} if self._edge is None else self._edge.ended
+        return {name: max(found.get(name, 0), live.get(name, 0)) for name in (*found, *live)}
 
     def concurrency(self) -> Mapping[str, Mapping[str, float]]:
         """Return how many requests may be in flight at each endpoint at last, and the limit of the operator."""

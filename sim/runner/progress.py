@@ -47,7 +47,7 @@ def calls(runner: RunController) -> str:
     models = runner.simulation.models
     if models is None or not (models.spend.models or models.counts.in_flight):
         return ""
-    total, late = models.spend.total, models.counts.failed.get("timeout", 0)
+    total, late = models.spend.total, models.outcomes().get("timeout", 0)
     parts = [f"{number(total.calls)} model calls"]
     parts += [f"{number(late)} timeouts"] if late else []
     parts += [f"{total.cost_micro / MICRO:.4g} spent"] if total.cost_micro else []

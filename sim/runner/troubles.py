@@ -55,9 +55,11 @@ class Troubles:
 
     def _of_models(self, runner: RunController) -> Iterator[str]:
         models = runner.simulation.models
-        if models is None or not models.counts.requests:
+        outcomes = {} if models is None else models.outcomes()
+        if models is None or not outcomes:
             return
-        failures, requests = models.counts.failed, sum(models.counts.requests.values())
+        requests = sum(outcomes.values())
+        failures = {kind: count for kind, count in outcomes.items() if kind != "ok"}
         late = failures.get("timeout", 0)
         if late >= _SHARE * requests and self._is_new("timeouts", late):
             level = models.concurrency()
@@ -74,7 +76,7 @@ class Troubles:
             )
         total = models.spend.total
         if total.failed >= _SHARE * (total.calls + total.failed) and self._is_new("calls", total.failed):
-            most = next(iter(failures), "unknown")
+            most = max(failures, key=lambda kind: failures[kind], default="unknown")
             yield (
                 f"{number(total.failed)} of {number(total.calls + total.failed)} model calls failed, retries did not "
                 f"help ({number(total.attempts)} requests); most frequent: {most}"

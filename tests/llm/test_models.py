@@ -35,6 +35,7 @@ class Edge:
         self.outcomes = list(outcomes)
         self.asked = []
         self.closed = False
+        self.ended: dict[str, int] = {}
 
     async def complete(self, chain, request, *, agent, observe=None):
         self.asked.append((agent, chain, request))
