@@ -9,7 +9,13 @@ from sim.scenario import load
 from tests.examples.simpy_stories import STORIES
 
 ROOT = Path(__file__).parents[2]
+ECOLOGY: Path = ROOT / "scenarios" / "ecology.yaml"
 WORDS = {"six": 6, "seven": 7, "fourteen": 14, "seventeen": 17}
+
+
+def agents() -> int:
+    """Return the number of agents of the first scenario."""
+    return sum(int(entry.count) for entry in load(ECOLOGY).agents)
 
 
 def scenarios() -> int:
@@ -25,7 +31,7 @@ def faults() -> int:
 @pytest.mark.parametrize(
     ("page", "claim", "count"),
     [
-        ("README.md", r"runs it, (\w+) agents for two", lambda: sum(e.count for e in load(ECOLOGY).agents)),
+        ("README.md", r"runs it, (\w+) agents for two", agents),
         ("README.md", r"has (\w+) scenarios", scenarios),
         ("CHANGELOG.md", r"A gallery of (\w+) scenarios", scenarios),
         ("CHANGELOG.md", r"lists (\d+) faults and abuses", faults),
@@ -52,6 +58,3 @@ def test_rows_of_a_table_in_latex_have_no_bare_percent():
     rows = re.findall(r"^.* & .*\\\\$", text, re.MULTILINE)
     assert len(rows) == 5
     assert not any(re.search(r"(?<!\\)%", row) for row in rows)
-
-
-ECOLOGY = ROOT / "scenarios" / "ecology.yaml"

@@ -5,7 +5,7 @@ them. Each action, each section and each kind of agents takes part; a new one fa
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from sim.errors import UsageError
 from sim.experiments.reach import Numbers, renumbered
 from sim.kernel import Kernel
 from sim.kernel.codec import decode, encode
+from sim.kernel.ports import DONE, Call
 from sim.runner import RunController
 from sim.scenario import loads
 from sim.store import HashRecorder
@@ -424,3 +425,16 @@ class Queued:
     def submit(self, kind: str, data: object, /) -> None:
         """Keep an input."""
         self.queued.append((kind, data))
+
+    def call(self, kind: str, data: object, name: str, /) -> Call:
+        """Keep an input, as done."""
+        self.queued.append((kind, data, name))
+        return DONE
+
+    def watch(self, name: str, register: Callable[[Callable[[Any], object]], object], /) -> Call:
+        """Wait for nothing."""
+        return DONE
+
+    def in_other_thread(self) -> bool:
+        """Tell that the caller is in the thread of the run."""
+        return False
