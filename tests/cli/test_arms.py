@@ -173,7 +173,7 @@ def test_seeds_are_added_until_differences_are_precise(bees: Path) -> None:
 def _contagion(beta: float, seed: int) -> float:
     infected = sim.run(CONTAGION, seed=seed, overrides=[f"agents.person.state.beta={beta}"]).metrics["R"][-1]
     assert infected is not None
-    return infected
+    return float(infected)
 
 
 @pytest.mark.proof
