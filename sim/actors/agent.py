@@ -11,7 +11,7 @@ import attrs
 from sim.actors.mailbox import Mailbox
 from sim.errors import UsageError
 from sim.events import Event
-from sim.kernel import Stream
+from sim.kernel import Source, Stream
 from sim.kernel.codec import recordable
 from sim.permissions import Permission
 from sim.world import Action, ActionResult, Message, Sharing, World
@@ -85,6 +85,11 @@ class Agent(ABC):
         self.mailbox = Mailbox(world.kernel, 100, "block")
         self.woken_event: Event | None = None
         self._loop: AgentLoop | None = None
+
+    @property
+    def actor(self) -> Source | None:
+        """The source of all that the agent does; None before it has a loop."""
+        return None if self._loop is None else self._loop.actor
 
     # -- methods that subclasses override
 

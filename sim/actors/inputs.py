@@ -15,6 +15,7 @@ from sim.errors import UsageError
 from sim.kernel import Outcome
 from sim.kernel.codec import freeze
 from sim.kernel.effects import EffectHandle
+from sim.text import recordable_text
 from sim.world import Message
 from sim.world.action import Refused, near
 from sim.world.actions.messages import deliver
@@ -128,7 +129,7 @@ class Inputs:
         try:
             loop = self._manager.create_loop(self._manager.kinds[data["kind"]](data["agent"], world))
         except UsageError as error:
-            world.kernel.emit("agent.refused", {"agent": data["agent"], "reason": str(error)})
+            world.kernel.emit("agent.refused", {"agent": data["agent"], "reason": recordable_text(str(error))})
         else:
             self._manager.start(loop)
 

@@ -1,11 +1,11 @@
 """Mailboxes: bounded queues of the messages to one agent."""
 
-import types
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Literal
 
 from sim.errors import ClosedError
 from sim.kernel import Actor, Kernel, Queue
+from sim.kernel.coroutines import coroutine
 from sim.kernel.waits import NOTHING, Waiters
 from sim.world import Message
 
@@ -34,7 +34,7 @@ class Room:
         self._senders = Waiters()
         self._promised = 0
 
-    @types.coroutine
+    @coroutine
     def wait(self) -> Generator[Any, Any, None]:
         """Wait for a free place. The caller must use it in the same step, because the reservation ends here."""
         if self.take() is NOTHING:
@@ -81,7 +81,7 @@ class MailboxQueue(Queue):
         super().__init__(kernel, limit)
         self.room = Room(kernel, self)
 
-    @types.coroutine
+    @coroutine
     def get(self) -> Generator[Any, Any, Any]:
         """Wait for the next message, remove it and return it."""
         value = self.take()

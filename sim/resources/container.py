@@ -1,13 +1,13 @@
 """`Container`: a pool that holds an amount of something divisible, for example fuel or water."""
 
 import math
-import types
 from collections.abc import Generator
-from typing import Any
+from typing import Any, Self
 
-from sim.errors import Cancelled, LimitError, UsageError
+from sim.errors import LimitError, UsageError
 from sim.kernel import Actor, Kernel
-from sim.kernel.waits import NOTHING
+from sim.kernel.coroutines import coroutine
+from sim.kernel.waits import NOTHING, taken
 from sim.resources.pool import Line, Pool
 
 
@@ -29,6 +29,7 @@ class Container(Pool):
         self._getters = Line()
         self._putters = Line()
         self._level = level
+        self._reserved: float = 0  # room that is kept for puts of `all_of`
         super().__init__(kernel, capacity, self._getters, self._putters)
 
     @property
@@ -36,7 +37,7 @@ class Container(Pool):
         """The present amount."""
         return self._level
 
-    @types.coroutine
+    @coroutine
     def get(self, amount: float) -> Generator[Any, Any, float]:
         """Wait until `amount` is available, take it and return it.
 
@@ -44,9 +45,9 @@ class Container(Pool):
             LimitError: if it exceeds the capacity.
             ClosedError: if the container is closed and holds less, also while waiting.
         """
-        return (yield from _done(self.getting(amount)))  # type: ignore[no-any-return]
+        return (yield from taken(self.getting(amount)))  # type: ignore[no-any-return]
 
-    @types.coroutine
+    @coroutine
     def put(self, amount: float) -> Generator[Any, Any, None]:
         """Wait until `amount` fits, and add it.
 
@@ -54,7 +55,7 @@ class Container(Pool):
             LimitError: if it exceeds the capacity.
             ClosedError: if the container is closed, also while waiting.
         """
-        yield from _done(self.putting(amount))
+        yield from taken(self.putting(amount))
 
     def getting(self, amount: float) -> "ContainerGet":
         """Return `get` as a wait for `first_of`."""
@@ -79,12 +80,15 @@ class Container(Pool):
             self._getters.pop()
             self._level -= getter[4]
             return True
-        if putter and putter[4] + self._level <= self.capacity:
+        if putter and self._fits(putter[4]):
             self._kernel.wake(putter[2], None, putter[5])
             self._putters.pop()
-            self._level += putter[4]
+            putter[5].give()
             return True
         return False
+
+    def _fits(self, amount: float) -> bool:
+        return amount + self._level + self._reserved <= self.capacity
 
     def _checked(self, amount: float) -> float:
         if not 0 < amount < math.inf:
@@ -124,7 +128,7 @@ class ContainerGet:
 
     def undo(self, value: float) -> None:
         """Put the amount back. The level may exceed the capacity if the room was filled in the meantime."""
-        self._container._served -= 2
+        self._container._served -= 2  # `_change` counts one
         self._container._change(value)
 
     def leave(self) -> None:
@@ -133,21 +137,30 @@ class ContainerGet:
 
 
 class ContainerPut:
-    """A wait for room. If its actor is cancelled, the amount is removed, provided that the level allows it."""
+    """A wait for room. If its actor is cancelled, the amount is removed, unless others have taken it already.
 
-    __slots__ = ("_amount", "_container")
+    Args:
+        container: where to put the amount.
+        amount: the amount.
+        reserves: whether the wait only keeps room, and adds the amount when its actor has the value.
+    """
 
-    def __init__(self, container: Container, amount: float) -> None:
+    __slots__ = ("_amount", "_container", "_reserves")
+
+    def __init__(self, container: Container, amount: float, *, reserves: bool = False) -> None:
         self._container = container
         self._amount = amount
+        self._reserves = reserves
 
     def take(self) -> Any:
         """Add the amount if it fits and no actor waits to put."""
-        pool, amount = self._container, self._amount
+        pool = self._container
         pool._check_open()
-        if amount + pool._level > pool.capacity or pool._putters.head():
+        if not pool._fits(self._amount) or pool._putters.head():
             return NOTHING
-        pool._change(amount)
+        pool._served += 1
+        self.give()
+        pool.serve()
         return None
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
@@ -155,24 +168,38 @@ class ContainerPut:
         self._container._waited += 1
         self._container._putters.add(actor, self._amount, self)
 
+    def give(self) -> None:
+        """Add the amount, or keep room for it."""
+        if self._reserves:
+            self._container._reserved += self._amount
+        else:
+            self._container._level += self._amount
+
+    def final(self) -> bool:
+        """Return whether others have taken of the amount."""
+        return not self._reserves and self._container._level < self._amount
+
     def undo(self, value: object) -> None:
-        """Remove the amount, if the level allows it."""
-        if self._container.level >= self._amount:
-            self._container._served -= 1
-            self._container._change(-self._amount)
-            self._container.serve()
+        """Remove the amount, or keep no more room for it."""
+        pool = self._container
+        pool._served -= 1
+        if self._reserves:
+            pool._reserved -= self._amount
+        else:
+            pool._level -= self._amount
+        pool.serve()
 
     def leave(self) -> None:
         """Serve the actors behind this one, which no longer waits."""
         self._container.serve()
 
+    def reserving(self) -> Self:
+        """Return the same wait, which only keeps room until its actor has the value."""
+        return type(self)(self._container, self._amount, reserves=True)
 
-def _done(wait: ContainerGet | ContainerPut) -> Generator[Any, Any, Any]:
-    value = wait.take()
-    if value is NOTHING:
-        try:
-            value = yield wait
-        except (Exception, Cancelled):
-            wait.leave()
-            raise
-    return value
+    def received(self, value: object) -> None:
+        """Add the amount for which room was kept."""
+        if self._reserves:
+            self._container._reserved -= self._amount
+            self._container._level += self._amount
+            self._container.serve()

@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 from sim.errors import UsageError
 from sim.events import EventBus
-from sim.kernel import Actor, Kernel, Recorder, Stream, to_seconds
+from sim.kernel import Actor, Kernel, Recorder, Source, Stream, to_seconds
 from sim.kernel.calendar import Calendar
 from sim.kernel.codec import recordable
+from sim.kernel.kernel import release_all
 from sim.kernel.ports import Intake
 from sim.kernel.rng import KeyedStream
 from sim.permissions import Permission
@@ -37,6 +38,10 @@ class Inhabitant(Protocol):
     permission: Permission
     alive: bool
     state: dict[str, Any]
+
+    @property
+    def actor(self) -> Source | None:
+        """The source of all that the agent does; None before it has one."""
 
     def receive(self, message: Message, /) -> str | None:
         """Accept a message and return None, or return the reason for refusing it."""
@@ -176,7 +181,7 @@ class World:
     def close(self) -> None:
         """End a run: record all effects in flight as abandoned, then stop all agents."""
         kernel = self.kernel
-        with kernel.acting_as(kernel.supervisor):
+        with kernel.surroundings(), kernel.acting_as(kernel.supervisor):
             kernel.effects.abandon_all()
             for agent in list(self.agents.values()):
                 agent.terminate("end")
@@ -220,7 +225,9 @@ class World:
     def leave(self, agent: Inhabitant) -> None:
         """Release all slots that a stopped agent holds, and remove it from places and space."""
         for name, amount in list(self.held.get(agent.agent_id, {}).items()):
-            give_back(self, agent.agent_id, name, amount)
+            give_back(self, agent, name, amount)
+        if agent.actor is not None:
+            release_all(agent.actor)  # those that its own code acquired
         if self.places is not None and (here := self.places.where(agent.agent_id)) is not None:
             self.places.remove(agent.agent_id)
             self._left_at[agent.agent_id] = here
